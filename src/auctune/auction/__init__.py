@@ -1,0 +1,1 @@
+"""The multi-LoRA auction (pdFTSP) and its baselines."""

@@ -1,0 +1,1 @@
+"""Every chart as one function from data to an altair chart."""

@@ -1,0 +1,1 @@
+"""The `auctune` command: thin commands over the library."""

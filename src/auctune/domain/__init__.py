@@ -1,0 +1,37 @@
+"""What all parts of auctune speak of: tasks, clusters, schedules, decisions, money, data sets."""
+
+from auctune.domain.cluster import Cluster, Node, NodeType
+from auctune.domain.decision import Decision, Reason
+from auctune.domain.errors import AuctuneError, CheckpointError, InputError
+from auctune.domain.events import Event, Offered, Released
+from auctune.domain.menu import MenuLine, PriceMenu
+from auctune.domain.money import Money, parse_money, round_money
+from auctune.domain.protocols import Admission
+from auctune.domain.receipt import Receipt
+from auctune.domain.schedule import Cell, Schedule
+from auctune.domain.task import Quote, Task
+
+__all__ = [
+    "Admission",
+    "AuctuneError",
+    "Cell",
+    "CheckpointError",
+    "Cluster",
+    "Decision",
+    "Event",
+    "InputError",
+    "MenuLine",
+    "Money",
+    "Node",
+    "NodeType",
+    "Offered",
+    "PriceMenu",
+    "Quote",
+    "Reason",
+    "Receipt",
+    "Released",
+    "Schedule",
+    "Task",
+    "parse_money",
+    "round_money",
+]

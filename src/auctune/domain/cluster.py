@@ -1,0 +1,90 @@
+"""The supply of one auction zone: nodes of a few types over a horizon of slots."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType:
+    """What all nodes of a type have in common.
+
+    Attributes:
+        compute: samples per slot that a node can train on (C_kp).
+        memory_gb: memory of a node, the base model's replica included (C_km).
+        energy_cost: money for a slot at full load, one entry a slot of the horizon.
+    """
+
+    compute: float
+    memory_gb: float
+    energy_cost: Sequence[float]
+
+    def __post_init__(self) -> None:
+        check_positive(self.compute, "compute", "samples per slot > 0")
+        check_positive(self.memory_gb, "memory_gb", "GB > 0")
+        for slot, cost in enumerate(self.energy_cost):
+            check_finite(cost, f"energy_cost[{slot}]", "money per slot >= 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine or device that trains: its name and its type's."""
+
+    id: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """All nodes of a zone, the base model's memory and the horizon.
+
+    Attributes:
+        slots: number of slots of the horizon (T).
+        slot_seconds: length of a slot in seconds.
+        base_memory_gb: memory of the base model's replica on each node (r_b).
+        node_types: by name.
+        nodes: in the order that breaks ties between them.
+    """
+
+    slots: int
+    slot_seconds: float
+    base_memory_gb: float
+    node_types: Mapping[str, NodeType]
+    nodes: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        if self.slots < 1:
+            raise InputError("slots", f"{self.slots}", "a number of slots >= 1")
+        check_positive(self.slot_seconds, "slot_seconds", "seconds > 0")
+        check_finite(self.base_memory_gb, "base_memory_gb", "GB >= 0")
+        for name, node_type in self.node_types.items():
+            place = f"node_types.{name}"
+            if node_type.memory_gb <= self.base_memory_gb:
+                raise InputError(
+                    f"{place}.memory_gb",
+                    f"{node_type.memory_gb} does not hold the base model",
+                    f"more than base_memory_gb = {self.base_memory_gb}",
+                )
+            if len(node_type.energy_cost) != self.slots:
+                raise InputError(
+                    f"{place}.energy_cost",
+                    f"has {len(node_type.energy_cost)} entries",
+                    f"one a slot: {self.slots}",
+                )
+        self._check_nodes()
+
+    def _check_nodes(self) -> None:
+        if not self.nodes:
+            raise InputError("nodes", "is empty", "one node at least")
+        seen: set[str] = set()
+        for index, node in enumerate(self.nodes):
+            if node.id in seen:
+                raise InputError(f"nodes[{index}].id", f"{node.id!r} is there twice", "unique ids")
+            if node.type not in self.node_types:
+                known = ", ".join(map(repr, self.node_types)) or "none"
+                raise InputError(
+                    f"nodes[{index}].type", f"{node.type!r} is unknown", f"one of {known}"
+                )
+            seen.add(node.id)

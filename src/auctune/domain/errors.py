@@ -1,0 +1,37 @@
+"""The errors that auctune raises on purpose.
+
+Everything that a caller or an input file got wrong is an `InputError`: it names the place, what
+was found there, and what was expected, in one line. The command line turns it into exit code 2.
+"""
+
+
+class AuctuneError(Exception):
+    """Base of all errors that auctune raises on purpose."""
+
+
+class InputError(AuctuneError, ValueError):
+    """Something given to auctune is wrong: `place: found; expected ...`.
+
+    Args:
+        place: where it is, as a reader finds it: `market.toml: bids[2].deadline`.
+        found: what is there, and why it cannot be used.
+        expected: what would have been right.
+    """
+
+    def __init__(self, place: str, found: str, expected: str) -> None:
+        self.place = place
+        self.found = found
+        self.expected = expected
+        super().__init__(f"{place}: {found}; expected {expected}")
+
+    def within(self, outer: str) -> "InputError":
+        """The same error, its place read inside `outer` (a file, or a field of one)."""
+        return InputError(f"{outer}: {self.place}", self.found, self.expected)
+
+    def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str]]:
+        # Exceptions pickle by their args, which hold the joined message here.
+        return InputError, (self.place, self.found, self.expected)
+
+
+class CheckpointError(AuctuneError):
+    """A checkpoint is missing, damaged, or belongs to something else."""

@@ -1,0 +1,54 @@
+"""Money: Decimal at the edges, float64 inside a mechanism, rounded here and nowhere else.
+
+A mechanism computes a cost as a float64. What a user sees and pays is that cost rounded half-even
+to `STEP`. Quotes, receipts and ledgers all carry the rounded number, so they always agree.
+"""
+
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from auctune.domain.errors import InputError
+
+Money = Decimal
+
+STEP: Money = Decimal("0.0001")
+ZERO: Money = Decimal("0.0000")
+# Far above any real sum, and small enough that float64 still resolves STEP.
+LARGEST: Money = Decimal(10) ** 11
+
+
+def round_money(amount: float) -> Money:
+    """`amount` (float64, money) rounded half-even to `STEP`, from its exact binary value.
+
+    Raises:
+        ValueError: if `amount` is not finite.
+    """
+    if not -float(LARGEST) <= amount <= float(LARGEST):
+        raise ValueError(f"amount of money out of range: {amount!r}; expected within ±{LARGEST:g}")
+    return Decimal(amount).quantize(STEP, rounding=ROUND_HALF_EVEN)
+
+
+def parse_money(value: int | float | str | Decimal, place: str) -> Money:
+    """An amount of money as given in a file or by a caller, exact.
+
+    Args:
+        value: a number >= 0 with at most 4 decimals. A float counts as the shortest decimal that
+            reads back as that float, which is what its writer meant.
+        place: named in the error.
+
+    Raises:
+        InputError: if it is no number, is negative, too large, or has more than 4 decimals.
+    """
+    expected = "an amount of money >= 0 with at most 4 decimals"
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        raise InputError(place, f"{value!r} is no number", expected)
+    try:
+        amount = Decimal(repr(value) if isinstance(value, float) else value)
+    except ArithmeticError:
+        raise InputError(place, f"{value!r} is no number", expected) from None
+    if not amount.is_finite() or amount > LARGEST:
+        raise InputError(place, f"{value!r} is out of range", expected)
+    if amount < 0:
+        raise InputError(place, f"{value!r} is negative", expected)
+    if amount != amount.quantize(STEP):
+        raise InputError(place, f"{value!r} has more than 4 decimals", expected)
+    return amount.quantize(STEP)

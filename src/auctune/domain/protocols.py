@@ -1,0 +1,40 @@
+"""How the rest of auctune sees a mechanism."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from auctune.domain.decision import Decision
+from auctune.domain.events import Event
+from auctune.domain.menu import PriceMenu
+from auctune.domain.task import Task
+
+
+class Admission(Protocol):
+    """A mechanism that answers each bid at once and for good.
+
+    It owns its state, has no clock and does no I/O: `now`, the current slot, is passed in and
+    never decreases.
+    """
+
+    def offer(self, task: Task, now: int) -> Decision:
+        """Decide on one bid, and book what was promised."""
+        ...
+
+    def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
+        """Decide on all bids of one slot, in their order."""
+        ...
+
+    def quote(self, task: Task, now: int) -> PriceMenu:
+        """Prices by finish time for this task, whatever it bids; changes nothing.
+
+        A mechanism that charges the bid has no prices to show: its menu is empty.
+        """
+        ...
+
+    def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
+        """Take cells that an admitted task no longer needs back into the market."""
+        ...
+
+    def apply(self, event: Event) -> None:
+        """Take over what happened, on replay, without deciding again."""
+        ...

@@ -1,0 +1,1 @@
+"""Simulation: instance files, the slotted engine, metrics; sees mechanisms through protocols."""

@@ -1,0 +1,1 @@
+"""All code that touches torch: fused multi-LoRA training, its data, checkpoints and profiles."""
