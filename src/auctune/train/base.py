@@ -1,0 +1,239 @@
+"""The base model: loaded once a process, frozen, and shared by all adapters of a node.
+
+Its own dropouts are set to 0, so that an adapter's result depends on nothing but the adapter's own
+masks. A base is known by its digest: SHA-256 over its configuration and its weights as loaded.
+"""
+
+import copy
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from auctune.domain.errors import InputError
+from auctune.train.quiet import quiet_transformers
+from auctune.train.tiny import tiny_folder
+
+EXPECTED = 'the name "tiny", a folder that transformers can load, or the name of a model on the hub'
+HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+QUANTIZED_NAMES = re.compile(r"(?i)gptq|awq|gguf|bnb|[-_.](4|8)bit|int[48]\b|fp8|nf4")
+# Of the run and not of the model: they differ between machines, folders and releases.
+PASSING_FIELDS = {"transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache"}
+
+
+@dataclass(frozen=True)
+class Base:
+    """A frozen base model with its tokenizer.
+
+    Attributes:
+        name: as the user named it.
+        source: the folder or hub name that it was loaded from.
+        model: no parameter requires a gradient, its own dropouts are 0; on `device`.
+        tokenizer: has a token to pad with.
+        digest: SHA-256 over configuration and weights, in hexadecimal.
+    """
+
+    name: str
+    source: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    digest: str
+    device: torch.device
+    dtype: torch.dtype
+    _untouched: PreTrainedModel
+
+    @property
+    def context_tokens(self) -> int | None:
+        """The longest row, in tokens, that the model has positions for; none if it has no limit."""
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        return None if limit is None else int(limit)
+
+    @property
+    def attention(self) -> str:
+        """The implementation of attention that is in use, by transformers' name for it."""
+        return str(self.model.config._attn_implementation)
+
+    @property
+    def weights_gb(self) -> float:
+        """Memory of the weights and buffers, each storage counted once."""
+        return num_weight_bytes(self.model) / 1e9
+
+    def fresh_model(self) -> PreTrainedModel:
+        """The model as it was loaded, whatever adapters `model` has been given since.
+
+        Its modules are new; its weights are the same memory as `model`'s and must stay unchanged.
+        """
+        return _share_weights(self._untouched)
+
+    def check_weights(self) -> None:
+        """Make sure that no training has touched the base.
+
+        Raises:
+            ValueError: if the weights are no longer those that were loaded.
+        """
+        if compute_digest(self._untouched) != self.digest:
+            raise ValueError(f"the weights of base {self.name!r} have changed since it was loaded")
+
+
+def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "float32") -> Base:
+    """Load a base model and its tokenizer.
+
+    Args:
+        name: "tiny", a folder, or a hub name; only for the last is the network used.
+        cache: folder where the tiny base is kept once it is built.
+        device: "cpu", "cuda" or "cuda:N".
+        dtype: "float32" or "bfloat16".
+
+    Raises:
+        InputError: if there is no such base, or it is one that cannot be trained on here.
+    """
+    place = f"base {name!r}"
+    target, number_type = _check_device(device), _check_dtype(dtype, device)
+    source, local = _find_source(name, cache)
+    try:
+        config = AutoConfig.from_pretrained(source, local_files_only=local)
+        _check_config(name, config)
+        _switch_off_dropouts(config)
+        with quiet_transformers():
+            model = AutoModelForCausalLM.from_pretrained(
+                source, config=config, dtype=number_type, local_files_only=local
+            )
+        tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
+    except InputError:
+        raise
+    except (OSError, ValueError, ImportError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(place, f"cannot be loaded ({reason})", EXPECTED) from None
+    _freeze(model)
+    _give_padding(tokenizer, place)
+    digest = compute_digest(model)
+    model.to(target)  # type: ignore[arg-type]  # its wrapper loses the signature
+    return Base(
+        name=name,
+        source=source,
+        model=model,
+        tokenizer=tokenizer,
+        digest=digest,
+        device=target,
+        dtype=number_type,
+        _untouched=_share_weights(model),
+    )
+
+
+def compute_digest(model: PreTrainedModel) -> str:
+    """SHA-256 over a model's configuration and weights, in hexadecimal."""
+    total = hashlib.sha256(json.dumps(_lasting_config(model.config), sort_keys=True).encode())
+    for key, tensor in sorted(model.state_dict().items()):
+        total.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        total.update(memoryview(content.numpy()))
+    return total.hexdigest()
+
+
+def num_weight_bytes(model: nn.Module) -> int:
+    """Bytes of a module's parameters and buffers, each storage counted once."""
+    storages = {
+        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+        for tensor in (*model.parameters(), *model.buffers())
+    }
+    return sum(storages.values())
+
+
+def _find_source(name: str, cache: Path) -> tuple[str, bool]:
+    """The folder or hub name behind a base's name, and whether it is a folder."""
+    place = f"base {name!r}"
+    if name == "tiny":
+        return str(tiny_folder(cache)), True
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise InputError(place, "is a folder without a config.json", EXPECTED)
+        return str(folder), True
+    if QUANTIZED_NAMES.search(name):
+        raise _refused(name, "is quantized, which is not supported")
+    if not HUB_NAME.fullmatch(name):
+        raise InputError(place, "is unknown: there is no such folder", EXPECTED)
+    return name, False
+
+
+def _check_config(name: str, config: PretrainedConfig) -> None:
+    if getattr(config, "quantization_config", None) is not None:
+        raise _refused(name, "is quantized, which is not supported")
+    if config.is_encoder_decoder:
+        raise _refused(name, "has an encoder, which is not supported")
+
+
+def _refused(name: str, found: str) -> InputError:
+    return InputError(f"base {name!r}", found, "a decoder in float32 or bfloat16 weights")
+
+
+def _check_device(device: str) -> torch.device:
+    """The one device that is named; a base spread over several is refused by name."""
+    if device == "cpu":
+        return torch.device("cpu")
+    if not re.fullmatch(r"cuda(:\d+)?", device):
+        raise InputError("device", f"{device!r} is no single device", '"cpu", "cuda" or "cuda:N"')
+    num_devices = torch.cuda.device_count()
+    target = torch.device(device)
+    if (target.index or 0) >= num_devices:
+        raise InputError("device", f"{device!r} is not there", f"one of {num_devices} CUDA devices")
+    return target
+
+
+def _check_dtype(dtype: str, device: str) -> torch.dtype:
+    if dtype not in DTYPES:
+        raise InputError("dtype", f"{dtype!r}", f"one of {', '.join(map(repr, DTYPES))}")
+    # Asked of CUDA alone: a CPU computes bfloat16 in any case, if slowly.
+    if dtype == "bfloat16" and device != "cpu" and not torch.cuda.is_bf16_supported():
+        raise InputError("dtype", f"{device!r} has no bfloat16", "'float32'")
+    return DTYPES[dtype]
+
+
+def _switch_off_dropouts(config: PretrainedConfig) -> None:
+    """Set every probability of a dropout to 0, in the parts of a configuration too."""
+    for key, value in list(vars(config).items()):
+        if isinstance(value, PretrainedConfig):
+            _switch_off_dropouts(value)
+        elif ("drop" in key) and isinstance(value, float) and value:
+            setattr(config, key, 0.0)
+
+
+def _freeze(model: PreTrainedModel) -> None:
+    model.requires_grad_(False)
+    for module in model.modules():
+        # Some architectures fix a probability in code instead of the configuration.
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+
+
+def _give_padding(tokenizer: PreTrainedTokenizerBase, place: str) -> None:
+    if tokenizer.pad_token_id is None:
+        if tokenizer.eos_token is None:
+            raise InputError(place, "has no token for padding, nor for the end of text", EXPECTED)
+        tokenizer.pad_token = tokenizer.eos_token
+
+
+def _share_weights(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy of a model's modules over the same parameters."""
+    shared = {id(parameter): parameter for parameter in model.parameters()}
+    duplicate: PreTrainedModel = copy.deepcopy(model, shared)
+    return duplicate
+
+
+def _lasting_config(config: PretrainedConfig) -> dict[str, Any]:
+    """The part of a configuration that says what the model computes."""
+    return {key: value for key, value in config.to_diff_dict().items() if key not in PASSING_FIELDS}

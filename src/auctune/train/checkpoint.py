@@ -1,0 +1,174 @@
+"""Checkpoints of a job: tensors and state, in numbered folders that are whole or not there.
+
+    folder/00000007/tensors.safetensors
+                    state.json
+                    manifest.json        sizes and SHA-256 of the other two
+
+A checkpoint is written beside its place, forced to disk and renamed (auctune.train.folders), so a
+process killed at any moment leaves the newest complete one behind. What the disk itself damages
+is found by the checksums, and the one before is taken. One process at a time writes to a folder.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from auctune.domain.errors import CheckpointError
+from auctune.train.folders import ASIDE, aside_of, drop_folder, drop_unfinished, filled_folder
+
+FORMAT = 1
+TENSORS = "tensors.safetensors"
+STATE = "state.json"
+MANIFEST = "manifest.json"
+
+
+@dataclass
+class Checkpoint:
+    """All that a job needs to go on: tensors by name, and state that JSON can hold."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int = 2) -> Path:
+    """Write a checkpoint that is complete from the moment it can be seen.
+
+    Args:
+        folder: of the job's checkpoints; made if it is not there.
+        number: of this one; not below that of a complete one. The same number replaces it.
+        checkpoint: its tensors may be on any device.
+        keep: how many of the newest stay; >= 1.
+
+    Returns:
+        The new folder, `folder/<number, 8 digits>`.
+
+    Raises:
+        CheckpointError: if a complete one with a higher number is there.
+        ValueError: if `number` or `keep` are out of range, or the state is not JSON.
+    """
+    if number < 0 or keep < 1:
+        raise ValueError(f"number {number}, keep {keep}; expected number >= 0 and keep >= 1")
+    folder.mkdir(parents=True, exist_ok=True)
+    drop_unfinished(folder)
+    _drop_damaged_above(folder, number)
+    place = folder / f"{number:08d}"
+    with filled_folder(place) as unfinished:
+        _write(unfinished, number, checkpoint)
+    for _, old in list(_checkpoints(folder))[keep:]:
+        drop_folder(old)
+    return place
+
+
+def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
+    """The newest checkpoint whose checksums hold, on the CPU.
+
+    Returns:
+        The checkpoint, its number, and one line for each newer one that is damaged, saying what
+        is wrong with it; none if the folder holds no checkpoint.
+
+    Raises:
+        CheckpointError: if there are some and all are damaged.
+    """
+    damaged: list[str] = []
+    for number, place in _checkpoints(folder):
+        try:
+            return _read(place, number), number, damaged
+        except CheckpointError as error:
+            damaged.append(f"{place}: {error}")
+    if damaged:
+        raise CheckpointError("no checkpoint is whole: " + "; ".join(damaged))
+    return None
+
+
+def _checkpoints(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Numbers and folders of all checkpoints, newest first, each number once."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    numbers = {int(name) for name in (name.removeprefix(ASIDE) for name in names) if _is_one(name)}
+    for number in sorted(numbers, reverse=True):
+        place = folder / f"{number:08d}"
+        yield number, place if place.name in names else aside_of(place)
+
+
+def _is_one(name: str) -> bool:
+    return len(name) == 8 and name.isdecimal()
+
+
+def _drop_damaged_above(folder: Path, number: int) -> None:
+    for newer, place in list(_checkpoints(folder)):
+        if newer <= number:
+            break
+        try:
+            _read(place, newer)
+        except CheckpointError:
+            drop_folder(place)
+        else:
+            raise CheckpointError(f"{place} is newer than checkpoint {number}; numbers only grow")
+
+
+def _write(folder: Path, number: int, checkpoint: Checkpoint) -> None:
+    # Copies, as safetensors refuses tensors that share memory.
+    tensors = {
+        name: tensor.detach().to("cpu", copy=True).contiguous()
+        for name, tensor in checkpoint.tensors.items()
+    }
+    contents = {
+        TENSORS: save(tensors),
+        STATE: json.dumps(checkpoint.state).encode(),
+    }
+    files = {
+        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in contents.items()
+    }
+    contents[MANIFEST] = json.dumps({"format": FORMAT, "number": number, "files": files}).encode()
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+
+
+def _read(place: Path, number: int) -> Checkpoint:
+    """The checkpoint in `place`.
+
+    Raises:
+        CheckpointError: if anything about it is not as it was written.
+    """
+    manifest = _read_manifest(place, number)
+    contents = {name: _read_file(place / name, manifest[name]) for name in (TENSORS, STATE)}
+    try:
+        return Checkpoint(load(contents[TENSORS]), json.loads(contents[STATE]))
+    except (SafetensorError, ValueError) as error:
+        raise CheckpointError(f"cannot be read ({error})") from None
+
+
+def _read_manifest(place: Path, number: int) -> dict[str, dict[str, Any]]:
+    try:
+        manifest = json.loads((place / MANIFEST).read_bytes())
+        known = (manifest["format"], manifest["number"]) == (FORMAT, number)
+        files: dict[str, dict[str, Any]] = {
+            name: {key: manifest["files"][name][key] for key in ("bytes", "sha256")}
+            for name in (TENSORS, STATE)
+        }
+    except OSError as error:
+        raise CheckpointError(f"{MANIFEST} cannot be read ({error.strerror})") from None
+    except (ValueError, LookupError, TypeError):
+        raise CheckpointError(f"{MANIFEST} is damaged") from None
+    if not known:
+        raise CheckpointError(f"{MANIFEST} is of another format or number")
+    return files
+
+
+def _read_file(path: Path, expected: dict[str, Any]) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{path.name} cannot be read ({error.strerror})") from None
+    if len(content) != expected["bytes"]:
+        raise CheckpointError(f"{path.name} has {len(content)} of {expected['bytes']} bytes")
+    if hashlib.sha256(content).hexdigest() != expected["sha256"]:
+        raise CheckpointError(f"{path.name} does not match its checksum")
+    return content

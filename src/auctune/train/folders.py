@@ -1,0 +1,86 @@
+"""Folders that appear whole or not at all, whatever moment the process or the machine dies at.
+
+A folder is filled under a hidden name beside its place, forced to disk and renamed: `rename` is
+the one step of a POSIX file system that is atomic. Where a folder already stands in the place, it
+steps aside under a hidden name of its own first, and is found there if the process dies in between.
+"""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+UNFINISHED = ".tmp-"
+ASIDE = ".old-"
+
+
+@contextmanager
+def filled_folder(place: Path) -> Iterator[Path]:
+    """A new folder to fill, which is put in `place` when the block ends without an error.
+
+    On an error what was written is removed and `place` stays as it was.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    folder = place.parent / f"{UNFINISHED}{place.name}-{secrets.token_hex(4)}"
+    folder.mkdir()
+    try:
+        yield folder
+        sync_tree(folder)
+        put_in_place(folder, place)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def put_in_place(folder: Path, place: Path) -> None:
+    """Rename `folder`, already on disk, to `place`; what stood there is dropped afterwards."""
+    aside = aside_of(place)
+    if place.exists():
+        drop_folder(aside)
+        place.rename(aside)
+    folder.rename(place)
+    sync_folder(place.parent)
+    drop_folder(aside)
+
+
+def aside_of(place: Path) -> Path:
+    """Where the former content of `place` waits while it is being replaced."""
+    return place.parent / f"{ASIDE}{place.name}"
+
+
+def drop_folder(folder: Path) -> None:
+    """Remove a folder so that no half of it is ever seen under its own name."""
+    if folder.exists():
+        doomed = folder.parent / f"{UNFINISHED}drop-{secrets.token_hex(4)}"
+        folder.rename(doomed)
+        shutil.rmtree(doomed)
+
+
+def drop_unfinished(parent: Path) -> None:
+    """Remove what writers that died have left in `parent`; no other may be writing there now."""
+    for folder in parent.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(folder)
+
+
+def sync_tree(folder: Path) -> None:
+    """Force all files of a folder, and the folders themselves, to disk."""
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            _sync(path, os.O_RDONLY)
+    sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a folder's list of names to disk, so that a rename in it survives a power cut."""
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

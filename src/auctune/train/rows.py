@@ -1,0 +1,276 @@
+"""Rows of text as tokens, and which of the tokens are learnt.
+
+| kind | tokens | learnt |
+| --- | --- | --- |
+| text | start, text, end | all but the first |
+| completion | start, prompt, completion, end | completion and end |
+| chat | the tokenizer's chat template, else `ROLE: CONTENT` lines | the assistant's messages |
+
+`start` is whatever the tokenizer itself puts before a text (nothing for GPT-2, <s> for Llama),
+`end` its end-of-text token. Of a chat by template the assistant's words and the special token
+that closes them are learnt. The plain form ends a line with a newline, the assistant's with the
+end-of-text token.
+
+A row longer than `max_length` is cut at its end. A row that has nothing left to learn then, as its
+prompt alone fills `max_length`, is dropped and counted: it could only add padding. To cut the
+prompt instead would teach answers to questions that were never asked.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jinja2 import TemplateError
+from numpy.typing import NDArray
+
+from auctune.domain.dataset import DataSet, RowKind
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+NOT_LEARNT = -100
+
+Piece = tuple[list[int], list[bool]]
+"""Token ids, and for each whether it is learnt."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenizedRow:
+    """One row of n tokens.
+
+    Attributes:
+        input_ids: int64, (n,).
+        labels: int64, (n,): the token itself where it is learnt, else -100. As each token is
+            predicted from those before it, the first never is.
+    """
+
+    input_ids: NDArray[np.int64]
+    labels: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def num_trained_tokens(self) -> int:
+        """Tokens that the loss is taken over."""
+        return int(np.count_nonzero(self.labels != NOT_LEARNT))
+
+
+@dataclass(frozen=True)
+class TokenizedDataSet:
+    """The rows that can be trained on, and what became of the others.
+
+    Attributes:
+        rows: in the file's order.
+        dropped: places, from 0, of the rows that had nothing left to learn.
+        num_cut: rows kept but cut to the length allowed.
+    """
+
+    rows: tuple[TokenizedRow, ...]
+    dropped: tuple[int, ...] = ()
+    num_cut: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def num_tokens(self) -> int:
+        """Tokens of all rows, prompts included."""
+        return sum(map(len, self.rows))
+
+    @cached_property
+    def num_trained_tokens(self) -> int:
+        """Tokens of all rows that the loss is taken over."""
+        return sum(row.num_trained_tokens for row in self.rows)
+
+    @property
+    def mean_tokens(self) -> float:
+        """Tokens of a row on average: what converts samples into tokens."""
+        return self.num_tokens / len(self.rows)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over tokens and labels of all rows in their order."""
+        total = hashlib.sha256()
+        for row in self.rows:
+            total.update(len(row).to_bytes(8, "little"))
+            total.update(row.input_ids.astype("<i8").tobytes())
+            total.update(row.labels.astype("<i8").tobytes())
+        return total.hexdigest()
+
+
+def tokenize(
+    dataset: DataSet, tokenizer: "PreTrainedTokenizerBase", max_length: int
+) -> TokenizedDataSet:
+    """All rows of `dataset` as tokens, none longer than `max_length`.
+
+    Raises:
+        InputError: if no row has anything left to learn within `max_length`, or a row does not
+            fit the tokenizer's chat template.
+    """
+    rows: list[TokenizedRow] = []
+    dropped: list[int] = []
+    num_cut = 0
+    for index, piece in enumerate(_PIECES[dataset.kind](dataset.rows, tokenizer)):
+        row = _cut(piece, max_length)
+        if row.num_trained_tokens:
+            rows.append(row)
+            num_cut += len(piece[0]) > max_length
+        else:
+            dropped.append(index)
+    if not rows:
+        raise InputError(
+            "rows",
+            f"none of {len(dropped)} has a token to learn within max_length = {max_length}",
+            "a larger max_length, or shorter prompts",
+        )
+    return TokenizedDataSet(tuple(rows), tuple(dropped), num_cut)
+
+
+def _cut(piece: Piece, max_length: int) -> TokenizedRow:
+    ids = np.array(piece[0][:max_length], dtype=np.int64)
+    learnt = np.array(piece[1][:max_length], dtype=bool)
+    learnt[:1] = False
+    return TokenizedRow(ids, np.where(learnt, ids, NOT_LEARNT))
+
+
+def _text_pieces(
+    rows: Sequence[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase"
+) -> Iterator[Piece]:
+    start, end = _start_tokens(tokenizer), _end_tokens(tokenizer)
+    encoded = tokenizer([row["text"] for row in rows], add_special_tokens=False)["input_ids"]
+    for ids in encoded:
+        yield (tokens := start + ids + end), [True] * len(tokens)
+
+
+def _completion_pieces(
+    rows: Sequence[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase"
+) -> Iterator[Piece]:
+    start, end = _start_tokens(tokenizer), _end_tokens(tokenizer)
+    for row in rows:
+        prompt, completion = _split_tokens(row["prompt"], row["completion"], tokenizer)
+        prompt, completion = start + prompt, completion + end
+        yield prompt + completion, [False] * len(prompt) + [True] * len(completion)
+
+
+def _split_tokens(
+    prompt: str, completion: str, tokenizer: "PreTrainedTokenizerBase"
+) -> tuple[list[int], list[int]]:
+    """Tokens of a prompt and of its completion.
+
+    The two are tokenized as one text where a token ends between them, since some tokenizers mark
+    the start of any text with a space. Else each on its own, as the model will meet them in use.
+    """
+    if tokenizer.is_fast:
+        joint = _with_offsets(prompt + completion, tokenizer)
+        ids, offsets = joint["input_ids"], joint["offset_mapping"]
+        num_prompt = sum(first < len(prompt) for first, _ in offsets)
+        if all(last <= len(prompt) for _, last in offsets[:num_prompt]):
+            return ids[:num_prompt], ids[num_prompt:]
+    first, second = (
+        tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prompt, completion)
+    )
+    return first, second
+
+
+def _chat_pieces(
+    rows: Sequence[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase"
+) -> Iterator[Piece]:
+    if not tokenizer.chat_template:
+        for row in rows:
+            yield _plain_chat(row["messages"], tokenizer)
+        return
+    if not tokenizer.is_fast:
+        raise InputError(
+            "tokenizer",
+            f"{type(tokenizer).__name__} does not say which text a token stands for",
+            "a fast tokenizer for rows of chats",
+        )
+    for index, row in enumerate(rows):
+        try:
+            yield _templated_chat(row["messages"], tokenizer)
+        except TemplateError as error:
+            raise InputError(
+                f"rows[{index}].messages",
+                f"refused by the tokenizer's chat template ({error})",
+                "messages in the order of roles that the base model knows",
+            ) from None
+
+
+def _plain_chat(messages: list[dict[str, str]], tokenizer: "PreTrainedTokenizerBase") -> Piece:
+    ids = _start_tokens(tokenizer)
+    learnt = [False] * len(ids)
+    newline = tokenizer("\n", add_special_tokens=False)["input_ids"]
+    for message in messages:
+        by_assistant = message["role"] == "assistant"
+        head, body = _split_tokens(f"{message['role']}:", f" {message['content']}", tokenizer)
+        tail = (_end_tokens(tokenizer) if by_assistant else []) or newline
+        ids += head + body + tail
+        learnt += [False] * len(head) + [by_assistant] * (len(body) + len(tail))
+    return ids, learnt
+
+
+def _templated_chat(messages: list[dict[str, str]], tokenizer: "PreTrainedTokenizerBase") -> Piece:
+    text = str(tokenizer.apply_chat_template(messages, tokenize=False))
+    encoded = _with_offsets(text, tokenizer)
+    ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+    learnt = [False] * len(ids)
+    for first, last in _assistant_spans(messages, text, tokenizer):
+        inside = [n for n, (a, b) in enumerate(offsets) if a < last and b > first]
+        closing = inside[-1] + 1 if inside else len(ids)
+        if closing < len(ids) and ids[closing] in tokenizer.added_tokens_decoder:
+            inside.append(closing)
+        for n in inside:
+            learnt[n] = True
+    return ids, learnt
+
+
+def _assistant_spans(
+    messages: list[dict[str, str]], text: str, tokenizer: "PreTrainedTokenizerBase"
+) -> Iterator[tuple[int, int]]:
+    """First and last character (exclusive) of each of the assistant's messages in `text`.
+
+    A message begins where the template, given the messages before it, would have the model begin
+    to write; where a template shows earlier turns in another way, at its words.
+    """
+    position = 0
+    for index, message in enumerate(messages):
+        words = message["content"].strip()
+        if message["role"] == "assistant":
+            opening = str(
+                tokenizer.apply_chat_template(
+                    messages[:index], tokenize=False, add_generation_prompt=True
+                )
+            )
+            first = len(opening) if text.startswith(opening) else text.find(words, position)
+            at = text.find(words, first) if first >= 0 else -1
+            if at < 0:
+                raise TemplateError(f"message {index} is not shown as it was written")
+            position = at + len(words)
+            yield first, position
+        elif (at := text.find(words, position)) >= 0:
+            position = at + len(words)
+
+
+def _with_offsets(text: str, tokenizer: "PreTrainedTokenizerBase") -> Any:
+    return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+
+
+def _start_tokens(tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    ids: list[int] = tokenizer("")["input_ids"]
+    return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids
+
+
+def _end_tokens(tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    return [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+
+
+_PIECES = {
+    RowKind.TEXT: _text_pieces,
+    RowKind.COMPLETION: _completion_pieces,
+    RowKind.CHAT: _chat_pieces,
+}

@@ -1,0 +1,124 @@
+"""The texts that the tiny base model learns from: short, plain, and made up here from templates.
+
+They teach it spelling, the commonest words, and the shape of facts, stories, sums, questions with
+answers and chats, so that fine-tuning it starts from something that has seen language.
+"""
+
+import random
+from collections.abc import Iterator
+
+NAMES = ["Ada", "Ben", "Chen", "Dora", "Emil", "Fatima", "Goran", "Hana", "Ivan", "Jana"]
+PLACES = ["the harbour", "the market", "the old mill", "the station", "the library", "the garden"]
+CITIES = ["Oslo", "Lima", "Cairo", "Hanoi", "Quito", "Dakar", "Perth", "Turin", "Lagos", "Osaka"]
+THINGS = ["a lamp", "a kettle", "a bicycle", "a map", "a basket", "a clock", "a blanket", "a key"]
+COLOURS = ["red", "green", "blue", "white", "black", "yellow", "brown", "grey"]
+ANIMALS = {"cow": "grass", "cat": "fish", "bee": "nectar", "horse": "hay", "owl": "mice"}
+OPPOSITES = {"hot": "cold", "big": "small", "early": "late", "open": "closed", "full": "empty"}
+SKIES = ["sunny", "cloudy", "windy", "foggy", "rainy", "snowy", "stormy", "clear"]
+DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+WORK = ["baker", "teacher", "doctor", "driver", "painter", "farmer", "nurse", "pilot"]
+STEPS = ["Open the box", "Read the label", "Fill the tank", "Press the button", "Wait a minute"]
+TOPICS = ["order", "account", "password", "invoice", "delivery", "refund", "address"]
+
+
+def texts(seed: int) -> Iterator[str]:
+    """Plain texts of one to three sentences, without end."""
+    source = random.Random(seed)
+    makers = (_fact, _story, _sum, _weather, _list, _question, _letter)
+    while True:
+        yield source.choice(makers)(source)
+
+
+def chats(seed: int) -> Iterator[list[dict[str, str]]]:
+    """Chats of one question and its answer, some with a system message, without end."""
+    source = random.Random(seed)
+    while True:
+        question, answer = _exchange(source)
+        head = [{"role": "system", "content": "You are a helpful assistant."}]
+        yield [
+            *(head if source.random() < 0.25 else []),
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": answer},
+        ]
+
+
+def _fact(source: random.Random) -> str:
+    name, other = source.sample(NAMES, 2)
+    work, city = source.choice(WORK), source.choice(CITIES)
+    return source.choice(
+        (
+            f"{name} is a {work} and lives in {city}.",
+            f"{name} and {other} met in {city}. They are friends now.",
+            f"There is a {source.choice(COLOURS)} house near {source.choice(PLACES)}.",
+            f"The {work} of our town is called {name}.",
+        )
+    )
+
+
+def _story(source: random.Random) -> str:
+    name, thing = source.choice(NAMES), source.choice(THINGS)
+    return (
+        f"On {source.choice(DAYS)} {name} went to {source.choice(PLACES)} and bought {thing}. "
+        f"It was {source.choice(COLOURS)} and cost {source.randint(2, 60)} coins."
+    )
+
+
+def _sum(source: random.Random) -> str:
+    a, b = source.randint(0, 20), source.randint(0, 20)
+    return source.choice(
+        (
+            f"{a} plus {b} is {a + b}.",
+            f"{a + b} minus {b} is {a}.",
+            f"{a} + {b} = {a + b}",
+            f"{max(a, b)} is {'more than' if a != b else 'as much as'} {min(a, b)}.",
+        )
+    )
+
+
+def _weather(source: random.Random) -> str:
+    today, later = source.sample(SKIES, 2)
+    return (
+        f"The weather in {source.choice(CITIES)} is {today} today, with a high of "
+        f"{source.randint(-5, 35)} degrees. On {source.choice(DAYS)} it will be {later}."
+    )
+
+
+def _list(source: random.Random) -> str:
+    steps = source.sample(STEPS, 3)
+    return "\n".join(f"{number}. {step}." for number, step in enumerate(steps, start=1))
+
+
+def _question(source: random.Random) -> str:
+    question, answer = _exchange(source)
+    return f"Question: {question}\nAnswer: {answer}"
+
+
+def _letter(source: random.Random) -> str:
+    name, topic = source.choice(NAMES), source.choice(TOPICS)
+    return source.choice(
+        (
+            f"Dear {name}, thank you for your message about the {topic}. We will reply soon.",
+            f"Hello, I have a problem with my {topic}. Can you please help me? {name}",
+            f"The {topic} number is {source.randint(100, 999)}. Please keep it.",
+        )
+    )
+
+
+def _exchange(source: random.Random) -> tuple[str, str]:
+    a, b = source.randint(0, 12), source.randint(0, 12)
+    animal, food = source.choice(list(ANIMALS.items()))
+    word, opposite = source.choice(list(OPPOSITES.items()))
+    name, work = source.choice(NAMES), source.choice(WORK)
+    city, sky = source.choice(CITIES), source.choice(SKIES)
+    day = source.randrange(7)
+    return source.choice(
+        (
+            (f"What is {a} plus {b}?", f"{a} plus {b} is {a + b}."),
+            (f"What does a {animal} eat?", f"A {animal} eats {food}."),
+            (f"What is the opposite of {word}?", f"The opposite of {word} is {opposite}."),
+            (f"{name} is a {work}. What is {name}'s work?", f"{name} is a {work}."),
+            (f"It is {sky} in {city}. How is the weather?", f"The weather in {city} is {sky}."),
+            (f"Which day comes after {DAYS[day]}?", f"{DAYS[(day + 1) % 7]} comes next."),
+            (f"Say hello to {name}.", f"Hello {name}, nice to meet you!"),
+        )
+    )
