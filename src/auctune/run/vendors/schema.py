@@ -1,0 +1,138 @@
+"""Rows under the names that other tools give them, read as rows of auctune's kinds.
+
+| kind | read from |
+| --- | --- |
+| chat | messages, conversations, conversation, turns, dialogue: lists of {role or from, content or value or text}; content as a text or as parts {"type": "text", "text"} |
+| completion | prompt, instruction (with input or context), question, query, input, problem, with completion, output, response, answer, target, solution |
+| text | text, content, document, body, or a bare string |
+"""  # noqa: E501 (a table's row cannot be broken)
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from auctune.domain.dataset import RowKind
+
+CHAT_KEYS = ("messages", "conversations", "conversation", "turns", "dialogue")
+PROMPT_KEYS = ("prompt", "instruction", "question", "query", "problem", "input")
+CONTEXT_KEYS = ("input", "context")
+COMPLETION_KEYS = ("completion", "output", "response", "answer", "target", "solution")
+TEXT_KEYS = ("text", "content", "document", "body")
+SYSTEM_KEYS = ("system", "system_prompt")
+ROLE_KEYS = ("role", "from", "speaker")
+CONTENT_KEYS = ("content", "value", "text")
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "prompter": "user",
+    "assistant": "assistant",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+}
+LARGEST_NUMBER = 1e15
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedRow:
+    """A row's texts in order with their parts: roles for chat, else the keys of its kind."""
+
+    kind: RowKind
+    texts: tuple[tuple[str, str], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as auctune's data sets have it."""
+        if self.kind is RowKind.CHAT:
+            return {"messages": [{"role": role, "content": text} for role, text in self.texts]}
+        return dict(self.texts)
+
+
+def shape_row(value: object) -> ShapedRow | None:
+    """The row that `value` stands for; none if it is of no known shape."""
+    if isinstance(value, str):
+        return ShapedRow(RowKind.TEXT, (("text", value),))
+    if not isinstance(value, Mapping):
+        return None
+    row = {key.strip().lower(): entry for key, entry in value.items() if isinstance(key, str)}
+    return _shape_chat(row) or _shape_completion(row) or _shape_text(row)
+
+
+def _shape_chat(row: Mapping[str, object]) -> ShapedRow | None:
+    turns = next((row[key] for key in CHAT_KEYS if isinstance(row.get(key), list)), None)
+    if not turns or not isinstance(turns, list):
+        return None
+    messages = [_shape_message(turn) for turn in turns]
+    system = _first_text(row, SYSTEM_KEYS)
+    # One message that cannot be read makes the dialogue around it a lie.
+    if any(message is None for message in messages):
+        return None
+    texts = tuple(message for message in messages if message is not None)
+    if system and texts[0][0] != "system":
+        texts = (("system", system), *texts)
+    return ShapedRow(RowKind.CHAT, texts)
+
+
+def _shape_message(turn: object) -> tuple[str, str] | None:
+    if not isinstance(turn, Mapping):
+        return None
+    name = next((turn[key] for key in ROLE_KEYS if isinstance(turn.get(key), str)), "")
+    role = ROLES.get(name.strip().lower())
+    text = _first_text(turn, CONTENT_KEYS)
+    return None if role is None or text is None else (role, text)
+
+
+def _shape_completion(row: Mapping[str, object]) -> ShapedRow | None:
+    completion = _first_text(row, COMPLETION_KEYS)
+    if completion is None:
+        return None
+    prompt_key = next((key for key in PROMPT_KEYS if _read_text(row.get(key)) is not None), None)
+    if prompt_key is None:
+        return None
+    prompt = _read_text(row[prompt_key]) or ""
+    contexts = [_read_text(row.get(key)) for key in CONTEXT_KEYS if key != prompt_key]
+    system = _first_text(row, SYSTEM_KEYS)
+    if prompt_key == "prompt":
+        contexts = []
+    parts = [part for part in (system, prompt, *contexts) if part and part.strip()]
+    joined = "\n\n".join(parts) if len(parts) > 1 else prompt
+    if not {"prompt", "completion"} <= row.keys() and joined.strip():
+        # A trainer joins prompt and completion as they stand; these were two separate fields.
+        joined = joined.removesuffix("\n") + "\n"
+    return ShapedRow(RowKind.COMPLETION, (("prompt", joined), ("completion", completion)))
+
+
+def _shape_text(row: Mapping[str, object]) -> ShapedRow | None:
+    text = _first_text(row, TEXT_KEYS)
+    return None if text is None else ShapedRow(RowKind.TEXT, (("text", text),))
+
+
+def _first_text(row: Mapping[Any, object], keys: Sequence[str]) -> str | None:
+    """The first of these fields that holds a text."""
+    texts = (_read_text(row.get(key)) for key in keys)
+    return next((text for text in texts if text is not None), None)
+
+
+def _read_text(value: object) -> str | None:
+    """A field's text: a string, a number (labels are often numbers), or parts that are text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value) if abs(value) <= LARGEST_NUMBER else None
+    if isinstance(value, list) and value:
+        return _join_parts(value)
+    return None
+
+
+def _join_parts(parts: Sequence[object]) -> str | None:
+    """The text of a list of text parts, or of one string; several strings are alternatives."""
+    if len(parts) == 1 and isinstance(parts[0], str):
+        return parts[0]
+    texts = [
+        part.get("text") if isinstance(part, Mapping) and part.get("type", "text") == "text" else 0
+        for part in parts
+    ]
+    strings = [text for text in texts if isinstance(text, str)]
+    return "".join(strings) if len(strings) == len(parts) else None
