@@ -10,6 +10,7 @@ below the threshold; one above it is missed with probability < 1%.
 import re
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import NamedTuple
 
 from datasketch import MinHash, MinHashLSH
 
@@ -19,6 +20,12 @@ MISS_PROBABILITY = 0.01
 
 _BLANKS = re.compile(r"\s+")
 _DIGITS = re.compile(r"\d+")
+
+
+class _Passed(NamedTuple):
+    line: int
+    shingles: frozenset[str]
+    digits: tuple[str, ...]
 
 
 class DuplicateFilter:
@@ -33,8 +40,7 @@ class DuplicateFilter:
         self._similarity = similarity
         self._seed = seed
         self._lines: dict[bytes, int] = {}
-        self._shingles: dict[int, frozenset[str]] = {}
-        self._digits: dict[int, tuple[str, ...]] = {}
+        self._passed: list[_Passed] = []
         self._index = MinHashLSH(num_perm=NUM_PERMUTATIONS, params=choose_bands(similarity))
 
     def find_exact(self, parts: Sequence[str]) -> int | None:
@@ -49,18 +55,19 @@ class DuplicateFilter:
         text = _normalize(parts)
         shingles, digits = shingle(text), tuple(_DIGITS.findall(text))
         sketch = self._sketch(shingles)
+        # By number, not by line: several rows of a JSON array may stand on one line.
+        candidates = [self._passed[number] for number in sorted(self._index.query(sketch))]
         matches = [
-            (-similarity, other)
-            for other in self._index.query(sketch)
-            if self._digits[other] == digits
-            and (similarity := jaccard(shingles, self._shingles[other])) >= self._similarity
+            (-similarity, other.line)
+            for other in candidates
+            if other.digits == digits
+            and (similarity := jaccard(shingles, other.shingles)) >= self._similarity
         ]
         if matches:
             return min(matches)[1]
         self._lines.setdefault(_fingerprint(parts), line)
-        self._shingles[line] = shingles
-        self._digits[line] = digits
-        self._index.insert(line, sketch, check_duplication=False)
+        self._index.insert(len(self._passed), sketch, check_duplication=False)
+        self._passed.append(_Passed(line, shingles, digits))
         return None
 
     def _sketch(self, shingles: frozenset[str]) -> MinHash:

@@ -99,6 +99,14 @@ def test_a_pretty_printed_array_is_read_with_its_lines(tmp_path: Path) -> None:
     assert [(row.line, row.reason) for row in report.dropped] == [(5, DropReason.EMPTY)]
 
 
+def test_rows_of_an_array_on_one_line_are_told_apart(tmp_path: Path) -> None:
+    texts = ["one thing to say", "a second thing", "one thing to say!", "a second thing!"]
+    source = write(tmp_path, json.dumps([{"text": text} for text in texts]))
+    report = RepairVendor(RepairParams(similarity=0.7)).repair(source, source)
+    assert report.rows_out == 2
+    assert report.drop_counts == {DropReason.NEAR_DUPLICATE: 2}
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
 def test_other_encodings_are_read_and_counted(tmp_path: Path, encoding: str) -> None:
     source = write(tmp_path, '{"text": "Ein Gebäude"}'.encode(encoding))
