@@ -21,7 +21,14 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from auctune.domain.errors import CheckpointError
-from auctune.train.folders import ASIDE, aside_of, drop_folder, drop_unfinished, filled_folder
+from auctune.train.folders import (
+    ASIDE,
+    aside_of,
+    drop_folder,
+    drop_unfinished,
+    put_in_place,
+    unfinished_folder,
+)
 
 FORMAT = 1
 TENSORS = "tensors.safetensors"
@@ -59,8 +66,9 @@ def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int
     drop_unfinished(folder)
     _drop_damaged_above(folder, number)
     place = folder / f"{number:08d}"
-    with filled_folder(place) as unfinished:
+    with unfinished_folder(place) as unfinished:
         _write(unfinished, number, checkpoint)
+        put_in_place(unfinished, place)
     for _, old in list(_checkpoints(folder))[keep:]:
         drop_folder(old)
     return place

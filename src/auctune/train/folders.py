@@ -5,6 +5,7 @@ the one step of a POSIX file system that is atomic. Where a folder already stand
 steps aside under a hidden name of its own first, and is found there if the process dies in between.
 """
 
+import errno
 import os
 import secrets
 import shutil
@@ -17,24 +18,20 @@ ASIDE = ".old-"
 
 
 @contextmanager
-def filled_folder(place: Path) -> Iterator[Path]:
-    """A new folder to fill, which is put in `place` when the block ends without an error.
-
-    On an error what was written is removed and `place` stays as it was.
-    """
+def unfinished_folder(place: Path) -> Iterator[Path]:
+    """A new folder beside `place` to fill and put there; what is left of it at the end goes."""
     place.parent.mkdir(parents=True, exist_ok=True)
     folder = place.parent / f"{UNFINISHED}{place.name}-{secrets.token_hex(4)}"
     folder.mkdir()
     try:
         yield folder
-        sync_tree(folder)
-        put_in_place(folder, place)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def put_in_place(folder: Path, place: Path) -> None:
-    """Rename `folder`, already on disk, to `place`; what stood there is dropped afterwards."""
+    """Force `folder` to disk and rename it to `place`; what stood there is dropped afterwards."""
+    sync_tree(folder)
     aside = aside_of(place)
     if place.exists():
         drop_folder(aside)
@@ -42,6 +39,18 @@ def put_in_place(folder: Path, place: Path) -> None:
     folder.rename(place)
     sync_folder(place.parent)
     drop_folder(aside)
+
+
+def put_if_absent(folder: Path, place: Path) -> None:
+    """Force `folder` to disk and rename it to `place`, unless a whole one got there first."""
+    sync_tree(folder)
+    try:
+        folder.rename(place)
+    except OSError as error:
+        # A folder is never renamed onto one that is not empty.
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    sync_folder(place.parent)
 
 
 def aside_of(place: Path) -> Path:

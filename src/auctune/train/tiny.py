@@ -21,7 +21,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from auctune.train.folders import filled_folder
+from auctune.train.folders import put_if_absent, unfinished_folder
 from auctune.train.quiet import quiet_transformers
 from auctune.train.tiny_text import chats, texts
 
@@ -87,12 +87,13 @@ def tiny_folder(cache: Path, recipe: TinyRecipe = TINY, progress: Progress = _ig
     """The folder of a tiny base under `cache`, built there if it is not there yet."""
     place = cache / recipe.key
     if not place.is_dir():
-        with filled_folder(place) as folder, _reproducible(recipe.seed):
+        with unfinished_folder(place) as folder, _reproducible(recipe.seed):
             tokenizer = _train_tokenizer(recipe)
             model = _pretrain(recipe, tokenizer, progress)
             tokenizer.save_pretrained(folder)
             with quiet_transformers():
                 model.save_pretrained(folder)
+            put_if_absent(folder, place)
     return place
 
 
@@ -128,7 +129,8 @@ def _all_texts(recipe: TinyRecipe) -> Iterator[str]:
 def _pretrain(
     recipe: TinyRecipe, tokenizer: PreTrainedTokenizerFast, progress: Progress
 ) -> GPT2LMHeadModel:
-    model = GPT2LMHeadModel(_config(recipe, tokenizer)).train()
+    model = GPT2LMHeadModel(_config(recipe, tokenizer))
+    model.train()
     optimizer = torch.optim.AdamW(model.parameters(), recipe.learning_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, recipe.learning_rate, total_steps=recipe.steps, pct_start=0.1
