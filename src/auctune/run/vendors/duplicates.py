@@ -56,10 +56,10 @@ class DuplicateFilter:
         shingles, digits = shingle(text), tuple(_DIGITS.findall(text))
         sketch = self._sketch(shingles)
         # By number, not by line: several rows of a JSON array may stand on one line.
-        candidates = [self._passed[number] for number in sorted(self._index.query(sketch))]
+        numbers: list[int] = sorted(self._index.query(sketch))
         matches = [
             (-similarity, other.line)
-            for other in candidates
+            for other in map(self._passed.__getitem__, numbers)
             if other.digits == digits
             and (similarity := jaccard(shingles, other.shingles)) >= self._similarity
         ]
