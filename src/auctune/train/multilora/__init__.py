@@ -1,0 +1,1 @@
+"""Training of many LoRA adapters in one pass over one frozen base model."""

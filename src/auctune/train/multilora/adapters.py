@@ -1,0 +1,206 @@
+"""The adapters on one base model: PEFT makes, names and saves them, here they are trained.
+
+PEFT keeps one adapter active and freezes the others; here all of them train at once, so parameters
+are held by name. All parameters of an adapter lie in one flat tensor and its gradients in another,
+of which PEFT's parameters are views: the norm, the optimizer and a checkpoint each see one tensor.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from auctune.domain.errors import InputError
+from auctune.train.job import LoraJob
+from auctune.train.multilora.backends import Backend
+from auctune.train.multilora.layer import FusedLora, custom_modules
+from auctune.train.multilora.routing import Switchboard
+
+REFUSED = {
+    "use_dora": "DoRA",
+    "use_rslora": "rank-stabilized LoRA",
+    "modules_to_save": "modules_to_save",
+    "lora_bias": "biases of adapters",
+    "layers_to_transform": "adapters on some layers only",
+    "rank_pattern": "ranks by module",
+    "alpha_pattern": "alphas by module",
+    "target_parameters": "adapters of bare parameters",
+    "trainable_token_indices": "trained tokens",
+    "layer_replication": "replicated layers",
+    "loftq_config": "LoftQ",
+}
+
+
+@dataclass(frozen=True)
+class AdapterWeights:
+    """One adapter's parameters.
+
+    Attributes:
+        name: PEFT's name for the adapter.
+        parameters: by their names in the model, the adapter's own name left out.
+        values, gradients: float32 [num_parameters], the memory behind `parameters`.
+    """
+
+    name: str
+    parameters: dict[str, nn.Parameter]
+    values: Tensor
+    gradients: Tensor
+
+    def named(self, flat: Tensor) -> dict[str, Tensor]:
+        """Views of a flat tensor like `values`, by the names of the parameters."""
+        sizes = [parameter.numel() for parameter in self.parameters.values()]
+        return {
+            name: part.view(parameter.shape)
+            for (name, parameter), part in zip(
+                self.parameters.items(), torch.split(flat, sizes), strict=True
+            )
+        }
+
+
+def lora_config(job: LoraJob, model: PreTrainedModel) -> LoraConfig:
+    """PEFT's configuration of a job's adapter."""
+    return LoraConfig(
+        task_type="CAUSAL_LM",
+        r=job.rank,
+        lora_alpha=job.alpha,  # type: ignore[arg-type]  # any number will do
+        lora_dropout=job.dropout,
+        target_modules=list(job.target_modules) or None,
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
+    )
+
+
+class AdaptedModel:
+    """A frozen base model and the adapters on it.
+
+    Args:
+        model: its modules are replaced in place; its weights are never written.
+        backend: who multiplies the adapters' matrices.
+    """
+
+    def __init__(self, model: PreTrainedModel, backend: Backend) -> None:
+        self.model = model
+        self.backend = backend
+        self.switchboard = Switchboard()
+        self.adapters: dict[str, AdapterWeights] = {}
+        self.peft: PeftModel | None = None
+
+    def add(self, name: str, config: LoraConfig, seed: int) -> AdapterWeights:
+        """Put in a new adapter: A as PEFT draws it, but from `seed` alone; B zero.
+
+        Raises:
+            InputError: if the configuration asks for what is not supported, or names modules that
+                the base does not have or that are not linear.
+        """
+        check_config(config)
+        mapping = custom_modules(self.switchboard, self.backend)
+        config._register_custom_module(mapping)  # type: ignore[arg-type]  # it is only called
+        try:
+            self._inject(name, config)
+        except ValueError as error:
+            self._forget(name)
+            raise InputError(
+                "target_modules", str(error).splitlines()[0], "names of linear modules of the base"
+            ) from None
+        adapter = self._flatten(name)
+        for kept in self.adapters.values():
+            _set_trainable(kept)
+        self.adapters[name] = adapter
+        _draw(adapter, seed)
+        return adapter
+
+    def remove(self, name: str) -> None:
+        """Take an adapter out, its memory with it."""
+        del self.adapters[name]
+        self._forget(name)
+
+    def save(self, name: str, folder: Path) -> Path:
+        """Write an adapter in PEFT's format; returns the folder that it is in."""
+        assert self.peft is not None
+        self.peft.save_pretrained(str(folder), selected_adapters=[name])
+        return folder / name
+
+    def _inject(self, name: str, config: LoraConfig) -> None:
+        # PEFT draws the start of each matrix from the global state, which is not ours to move.
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            # PEFT asks by a name that transformers is about to drop.
+            warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+            if self.peft is None:
+                self.peft = get_peft_model(self.model, config, adapter_name=name)
+            else:
+                self.peft.add_adapter(name, config)
+        self._deactivate()
+
+    def _deactivate(self) -> None:
+        # Without an active adapter PEFT has none to switch to, with a warning, on a removal.
+        for layer in self._layers():
+            layer.set_adapter([])
+
+    def _forget(self, name: str) -> None:
+        if self.peft is None or name not in self.peft.peft_config:
+            return
+        self._deactivate()
+        self.peft.delete_adapter(name)
+        for kept in self.adapters.values():
+            _set_trainable(kept)
+
+    def _layers(self) -> list[FusedLora]:
+        return [module for module in self.model.modules() if isinstance(module, FusedLora)]
+
+    def _flatten(self, name: str) -> AdapterWeights:
+        middle = f".{name}."
+        found = {
+            key.replace(middle, "."): parameter
+            for key, parameter in self.model.named_parameters()
+            if middle in key
+        }
+        total = sum(parameter.numel() for parameter in found.values())
+        device = next(iter(found.values())).device
+        values = torch.empty(total, device=device)
+        adapter = AdapterWeights(name, found, values, torch.zeros_like(values))
+        places, gradients = adapter.named(adapter.values), adapter.named(adapter.gradients)
+        for key, parameter in found.items():
+            parameter.data = places[key].copy_(parameter.data)
+            parameter.grad = gradients[key]
+        _set_trainable(adapter)
+        return adapter
+
+
+def check_config(config: LoraConfig) -> None:
+    """Refuse by name what the fused layers do not compute.
+
+    Raises:
+        InputError: naming it.
+    """
+    for field, meaning in REFUSED.items():
+        if getattr(config, field, None):
+            raise InputError(field, f"{meaning} is not supported", "plain LoRA adapters")
+    if config.bias != "none":
+        raise InputError("bias", f"{config.bias!r} is not supported", "'none'")
+    if config.init_lora_weights is not True:
+        raise InputError(
+            "init_lora_weights", f"{config.init_lora_weights!r} is not supported", "True"
+        )
+
+
+def _set_trainable(adapter: AdapterWeights) -> None:
+    for parameter in adapter.parameters.values():
+        parameter.requires_grad_(True)
+
+
+@torch.no_grad()
+def _draw(adapter: AdapterWeights, seed: int) -> None:
+    # On the CPU, as generators of other devices draw other numbers.
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in adapter.parameters.items():
+        if ".lora_A." in name:
+            start = torch.empty(parameter.shape)
+            nn.init.kaiming_uniform_(start, a=math.sqrt(5), generator=generator)
+            parameter.copy_(start)
+        else:
+            parameter.zero_()

@@ -1,0 +1,195 @@
+"""A linear layer with many LoRA adapters, each applied to its own rows (Hu et al., 2021, sec. 4.1).
+
+For a token of adapter i, with scale s_i = alpha_i / r_i, dropout mask m and its keep scale k_i:
+
+    y = x W + b + s_i k_i (x * m) A_i^T B_i^T
+
+and, with g the gradient of y and h = s_i k_i g B_i,
+
+    x:      g W^T + (h A_i) * m
+    A_i:    sum h^T (x * m)
+    B_i^T:  sum (s_i k_i (x * m) A_i^T)^T g
+
+where sums are over the tokens of adapter i alone. Base product and all adapters are one node of the
+autograd graph. The layer enters a model through PEFT's custom-module hook, so PEFT owns the
+parameters, the configuration and the saving; without a routing it is PEFT's own layer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from peft.tuners.lora.layer import Linear as PeftLinear
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from auctune.train.multilora.backends import Backend
+from auctune.train.multilora.dropout import (
+    keep_mask,
+    keep_scale,
+    layer_key,
+    num_dropped_levels,
+)
+from auctune.train.multilora.routing import Bounds, Routing, Segment, Switchboard
+
+
+@dataclass(frozen=True)
+class LayerCall:
+    """What one pass through one layer needs beside tensors that have gradients.
+
+    Attributes:
+        backend: who multiplies.
+        bounds: tokens of each segment that has an adapter in this layer.
+        ranks: of these adapters.
+        scale: [N, 1], s_i k_i of each token.
+        mask: bool [N, D], or none where nothing is dropped.
+    """
+
+    backend: Backend
+    bounds: Bounds
+    ranks: tuple[int, ...]
+    scale: Tensor
+    mask: Tensor | None
+
+
+class _FusedProduct(torch.autograd.Function):
+    """x [N, in], frozen weight [in, out], bias [out] or none, then A_1, B_1, A_2, B_2, ..."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: LayerCall, *factors: Tensor
+    ) -> Tensor:
+        y = x @ weight if bias is None else torch.addmm(bias, x, weight)
+        factors = tuple(factor.to(x.dtype) for factor in factors)
+        kept = x if call.mask is None else x * call.mask
+        low = x.new_zeros(len(x), max(call.ranks))
+        call.backend.add(low, kept, [a.t() for a in factors[::2]], call.bounds)
+        low *= call.scale
+        call.backend.add(y, low, [b.t() for b in factors[1::2]], call.bounds)
+        ctx.call = call
+        ctx.save_for_backward(x, weight, low, *factors)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (gradient,) = gradients
+        call: LayerCall = ctx.call
+        x, weight, low, *factors = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        low_gradient = torch.zeros_like(low)
+        call.backend.add(low_gradient, gradient, factors[1::2], call.bounds)
+        low_gradient *= call.scale
+        kept = x if call.mask is None else x * call.mask
+        of_a = call.backend.outer(low_gradient, kept, call.ranks, call.bounds)
+        of_b = call.backend.outer(low, gradient, call.ranks, call.bounds)
+        of_x = _gradient_of_input(ctx, gradient, weight, low_gradient, factors[::2])
+        pairs = [part for a, b in zip(of_a, of_b, strict=True) for part in (a, b.t())]
+        return of_x, None, None, None, *pairs
+
+
+def _gradient_of_input(
+    ctx: Any, gradient: Tensor, weight: Tensor, low_gradient: Tensor, down: list[Tensor]
+) -> Tensor | None:
+    if not ctx.needs_input_grad[0]:
+        return None
+    call: LayerCall = ctx.call
+    of_x = gradient @ weight.t()
+    if call.mask is None:
+        call.backend.add(of_x, low_gradient, down, call.bounds)
+        return of_x
+    through_adapters = torch.zeros_like(of_x)
+    call.backend.add(through_adapters, low_gradient, down, call.bounds)
+    return of_x.addcmul_(through_adapters, call.mask.to(of_x.dtype))
+
+
+class FusedLora(PeftLinear):
+    """PEFT's LoRA layer, with the rows of a routed batch each sent to their own adapter."""
+
+    def __init__(
+        self, switchboard: Switchboard, backend: Backend, *args: Any, **kwargs: Any
+    ) -> None:
+        self.switchboard = switchboard
+        self.backend = backend
+        self.layer_key = layer_key(kwargs["target_name"])
+        super().__init__(*args, **kwargs)
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """[rows, width, in] -> [rows, width, out].
+
+        Raises:
+            ValueError: if the batch has other rows than the routing of the pass.
+        """
+        routing = self.switchboard.routing
+        if routing is None:
+            return _tensor(super().forward(x, *args, **kwargs))
+        if x.dim() != 3 or x.shape[0] != routing.num_rows:
+            raise ValueError(
+                f"input of shape {tuple(x.shape)} in a pass over {routing.num_rows} rows: "
+                "only modules that see whole rows can have adapters"
+            )
+        segments = tuple(part for part in routing.segments if part.adapter in self.lora_A)
+        if not segments:
+            return _tensor(self.base_layer(x))
+        call = self._call(routing, segments, x)
+        factors = [
+            factor[segment.adapter].weight
+            for segment in segments
+            for factor in (self.lora_A, self.lora_B)
+        ]
+        weight, bias = self._base()
+        tokens = x.reshape(-1, x.shape[-1])
+        y = _FusedProduct.apply(tokens, weight, bias, call, *factors)  # type: ignore[no-untyped-call]
+        return _tensor(y).view(*x.shape[:-1], -1)
+
+    def _base(self) -> tuple[Tensor, Tensor | None]:
+        layer = self.get_base_layer()
+        weight = _tensor(layer.weight)
+        bias = None if layer.bias is None else _tensor(layer.bias)
+        return (weight if isinstance(layer, Conv1D) else weight.t()), bias
+
+    def _call(self, routing: Routing, segments: tuple[Segment, ...], x: Tensor) -> LayerCall:
+        width = x.shape[1]
+        rates = [self._rate(segment.adapter) for segment in segments]
+        scales = tuple(
+            self.scaling[segment.adapter] * keep_scale(rate)
+            for segment, rate in zip(segments, rates, strict=True)
+        )
+        return LayerCall(
+            backend=self.backend,
+            bounds=tuple((segment.first * width, segment.last * width) for segment in segments),
+            ranks=tuple(self.r[segment.adapter] for segment in segments),
+            scale=routing.column(segments, scales, width, x.dtype),
+            mask=self._mask(routing, segments, rates, x),
+        )
+
+    def _rate(self, adapter: str) -> float:
+        layer = self.lora_dropout[adapter]
+        return float(layer.p) if self.training and isinstance(layer, nn.Dropout) else 0.0
+
+    def _mask(
+        self, routing: Routing, segments: tuple[Segment, ...], rates: list[float], x: Tensor
+    ) -> Tensor | None:
+        if not any(rates):
+            return None
+        dropped = torch.zeros(routing.num_rows, dtype=torch.int64)
+        for segment, rate in zip(segments, rates, strict=True):
+            dropped[segment.first : segment.last] = num_dropped_levels(rate)
+        mask = keep_mask(
+            routing.row_keys, self.layer_key, dropped.to(x.device), x.shape[1], x.shape[2]
+        )
+        return mask.view(-1, x.shape[2])
+
+
+def _tensor(value: Any) -> Tensor:
+    assert isinstance(value, Tensor)
+    return value
+
+
+def custom_modules(
+    switchboard: Switchboard, backend: Backend
+) -> dict[type[nn.Module], Callable[..., FusedLora]]:
+    """What to hand to `LoraConfig._register_custom_module`."""
+    layer = partial(FusedLora, switchboard, backend)
+    return {nn.Linear: layer, Conv1D: layer}

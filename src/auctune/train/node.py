@@ -1,0 +1,319 @@
+"""One node's trainer: the base model held once, all adapters of the slot trained on it together.
+
+In rounds: each job that is short of its target gives rows of its current optimizer batch, so many
+that all jobs would finish together; the rows of all jobs are cut into micro-batches and run; a job
+whose batch is full takes its own optimizer step. In `exact` mode each row is a pass of its own.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from auctune.domain.dataset import read_dataset
+from auctune.domain.errors import InputError
+from auctune.train.base import Base
+from auctune.train.checkpoint import load_latest, save_checkpoint
+from auctune.train.job import LoraJob
+from auctune.train.multilora.adapters import AdaptedModel, lora_config
+from auctune.train.multilora.backends import choose_backend
+from auctune.train.multilora.batches import (
+    ExactPlanner,
+    FusedPlanner,
+    MicroBatch,
+    Planner,
+    SequentialPlanner,
+)
+from auctune.train.multilora.step import ModelStep, Step
+from auctune.train.multilora.suspend import capture, restore
+from auctune.train.multilora.task import TrainingTask
+from auctune.train.progress import Loaded, Progress
+from auctune.train.rows import TokenizedDataSet, tokenize
+
+CHECKPOINTS = "checkpoints"
+OUT_OF_MEMORY = (torch.OutOfMemoryError, MemoryError)
+
+__all__ = ["Loaded", "NodeTrainer", "Progress"]
+
+
+@dataclass
+class _Call:
+    """What one call of `train` has seen of a job."""
+
+    started: float
+    first_tokens: int
+    first_step: int
+    reported_step: int
+
+
+@dataclass
+class _Place:
+    """A job on the node."""
+
+    task: TrainingTask
+    folder: Path
+    call: _Call = field(default_factory=lambda: _Call(0.0, 0, 0, 0))
+
+
+class NodeTrainer:
+    """Trains the jobs of one node.
+
+    Args:
+        base: the model that all jobs adapt; its weights are shared, not copied.
+        backend: "auto", "sequential" (one job after the other), "loop", "bmm" or "grouped".
+        mode: "fused", or "exact": resumed training is bit-identical to uninterrupted training.
+        token_budget: tokens of a micro-batch at most, padding included, in fused mode.
+        checkpointing: recompute activations in the backward pass, to save memory.
+
+    Attributes:
+        step: runs micro-batches.
+        padding: (padding, all) tokens computed so far.
+
+    Raises:
+        InputError: if the backend cannot run on the base's device.
+    """
+
+    def __init__(
+        self,
+        base: Base,
+        *,
+        backend: str = "auto",
+        mode: Literal["fused", "exact"] = "fused",
+        token_budget: int = 512,
+        checkpointing: bool = False,
+    ) -> None:
+        if token_budget < 1:
+            raise InputError("token_budget", f"{token_budget}", "a whole number >= 1")
+        if mode not in ("fused", "exact"):
+            raise InputError("mode", f"{mode!r}", "'fused' or 'exact'")
+        self.base = base
+        self.mode = mode
+        self.adapted = AdaptedModel(
+            base.fresh_model(), choose_backend(backend, base.device, base.dtype)
+        )
+        self.step: Step = ModelStep(self.adapted, checkpointing=checkpointing)
+        self._widths: dict[str, int] = {}
+        self.planner = self._choose_planner(backend, token_budget)
+        self.padding = (0, 0)
+        self._places: dict[str, _Place] = {}
+        self._num_loaded = 0
+
+    def load(self, job: LoraJob, folder: Path) -> Loaded:
+        """Take up a job, from its newest whole checkpoint in `folder` if it has one.
+
+        Raises:
+            InputError: if the job, its data or its target modules cannot be used.
+            CheckpointError: if its checkpoints are all damaged, or of another job or base.
+        """
+        if job.id in self._places:
+            raise InputError("job", f"{job.id!r} is loaded already", "an id unique on its node")
+        max_length = min(job.max_length, self.base.context_tokens or job.max_length)
+        data, warnings = self._read(job.data, max_length)
+        validation = None
+        if job.validation is not None:
+            validation, more = self._read(job.validation, max_length)
+            warnings += more
+        found = load_latest(folder / CHECKPOINTS)
+        name = f"job{self._num_loaded}"
+        weights = self.adapted.add(name, lora_config(job, self.adapted.model), job.seed)
+        try:
+            task = TrainingTask(job, weights, data, validation)
+            if found is not None:
+                checkpoint, _, damaged = found
+                warnings += damaged
+                warnings += restore(task, checkpoint, self.base.digest, self.mode)
+        except BaseException:
+            self.adapted.remove(name)
+            raise
+        self._num_loaded += 1
+        self._widths[name] = max_length
+        self._places[job.id] = _Place(task, folder)
+        return Loaded(task.cursor.done, task.cursor.total, tuple(warnings))
+
+    def train(
+        self, targets: Mapping[str, int], report: Callable[[Progress], None]
+    ) -> dict[str, Progress]:
+        """Train each job up to a cumulative number of rows, over all its epochs.
+
+        A batch that a target cuts in two is kept, gradient and all, and goes on in the next call.
+
+        Args:
+            targets: rows by job; what lies beyond a job's last row does not count.
+            report: called after each optimizer step of a job.
+
+        Returns:
+            Where each job of `targets` stands.
+        """
+        places = {job: self._place(job) for job in targets}
+        for place in places.values():
+            task = place.task
+            tokens = task.tokens + task.batch_tokens
+            place.call = _Call(time.monotonic(), tokens, task.steps, task.steps)
+        with _deterministic(self.base.device) if self.mode == "exact" else nullcontext():
+            while shares := _shares([(places[job].task, targets[job]) for job in targets]):
+                for job in self._round(shares):
+                    report(self._progress(self._places[job]))
+        return {job: self._progress(place, whole_call=True) for job, place in places.items()}
+
+    def save(self, job_id: str, number: int) -> Path:
+        """Write a checkpoint into the job's folder; returns the checkpoint's own."""
+        place = self._place(job_id)
+        checkpoint = capture(place.task, self.base.digest, self.mode)
+        return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
+
+    def progress(self, job_id: str) -> Progress:
+        """Where a job stands."""
+        return self._progress(self._place(job_id))
+
+    def unload(self, job_id: str) -> None:
+        """Let go of a job; what was not saved is lost."""
+        place = self._place(job_id)
+        self.adapted.remove(place.task.weights.name)
+        del self._widths[place.task.weights.name]
+        del self._places[job_id]
+
+    def _choose_planner(self, backend: str, budget: int) -> Planner:
+        if self.mode == "exact":
+            return ExactPlanner(self._widths)
+        return (SequentialPlanner if backend == "sequential" else FusedPlanner)(budget)
+
+    def _place(self, job_id: str) -> _Place:
+        if job_id not in self._places:
+            raise InputError("job", f"{job_id!r} is not loaded", "the id of a job on this node")
+        return self._places[job_id]
+
+    def _read(self, path: Path, max_length: int) -> tuple[TokenizedDataSet, list[str]]:
+        data = tokenize(read_dataset(path), self.base.tokenizer, max_length)
+        if not data.dropped:
+            return data, []
+        return data, [f"{path}: {len(data.dropped)} rows have nothing to learn and are left out"]
+
+    def _round(self, shares: dict[str, tuple[TrainingTask, int]]) -> list[str]:
+        """Train so many rows of each job; returns the jobs that took a step or ended."""
+        starts = {job: task.batch_start for job, (task, _) in shares.items()}
+        rows = {job: task.next_rows(count) for job, (task, count) in shares.items()}
+        tasks = {task.weights.name: task for task, _ in shares.values()}
+        for batch in self.planner.plan([row for part in rows.values() for row in part]):
+            try:
+                sums = self.step.train(batch)
+            except OUT_OF_MEMORY:
+                sums = None
+            if sums is None:
+                # Some gradients of the failed pass have been added, others not.
+                for job, (task, _) in shares.items():
+                    task.restart_batch(starts[job])
+                return self._make_room(batch, tasks)
+            self._count(batch)
+            for name, loss in sums.items():
+                tasks[name].batch_loss += loss
+        targets = {job: task.num_batch_targets for job, (task, _) in shares.items()}
+        full = [job for job, (task, _) in shares.items() if task.advance(rows[job])]
+        self._finish([(shares[job][0], targets[job]) for job in full])
+        return full
+
+    def _finish(self, full: list[tuple[TrainingTask, int]]) -> None:
+        """Let tasks whose batch is full take their step, unless it would not be finite."""
+        if not full:
+            return
+        # One transfer for all: on a GPU each would wait for the device.
+        parts = [(task.batch_loss, task.optimizer.clip()) for task, _ in full]
+        numbers = torch.stack([number for pair in parts for number in pair]).tolist()
+        for (task, targets), loss, norm in zip(full, numbers[::2], numbers[1::2], strict=True):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                what = f"loss {loss}" if not math.isfinite(loss) else f"gradient norm {norm}"
+                task.fail(f"{what} in step {task.steps + 1}")
+                continue
+            task.take_step(loss / targets)
+            if task.validation_data is not None and task.cursor.done % len(task.data) == 0:
+                self._validate(task)
+
+    def _validate(self, task: TrainingTask) -> None:
+        assert task.validation_data is not None
+        total, waiting = 0.0, task.validation_rows()
+        while waiting:
+            batch = self.planner.plan(waiting)[0]
+            try:
+                sums = self.step.evaluate(batch)
+            except OUT_OF_MEMORY:
+                sums = None
+            if sums is None:
+                if self._make_room(batch, {task.weights.name: task}):
+                    return
+                continue
+            total += sum(loss.item() for loss in sums.values())
+            done = set(map(id, batch.rows))
+            waiting = [row for row in waiting if id(row) not in done]
+        task.note_validation(total / task.validation_data.num_trained_tokens)
+
+    def _make_room(self, failed: MicroBatch, tasks: Mapping[str, TrainingTask]) -> list[str]:
+        """Answer memory that ran out; returns the job that cannot go on, if there is one."""
+        if self.base.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if len(failed.rows) > 1:
+            self.planner.shrink(failed)
+            return []
+        task = tasks[failed.rows[0].adapter]
+        task.fail(f"out of memory with a single row of {failed.width} tokens")
+        return [task.job.id]
+
+    def _count(self, batch: MicroBatch) -> None:
+        padding, total = self.padding
+        real = sum(map(len, batch.rows))
+        self.padding = (padding + batch.num_tokens - real, total + batch.num_tokens)
+
+    def _progress(self, place: _Place, *, whole_call: bool = False) -> Progress:
+        task, call = place.task, place.call
+        since = call.first_step if whole_call else call.reported_step
+        call.reported_step = task.steps
+        seconds = max(time.monotonic() - call.started, 1e-9)
+        tokens = task.tokens + task.batch_tokens
+        return Progress(
+            job=task.job.id,
+            rows=task.cursor.done,
+            total_rows=task.cursor.total,
+            tokens=tokens,
+            steps=task.steps,
+            loss=task.curve[-1][3] if task.curve else None,
+            losses=tuple((step, rows, loss) for step, rows, _, loss in task.curve[since:]),
+            tokens_per_second=(tokens - call.first_tokens) / seconds,
+            memory_gb=task.optimizer.num_bytes / 1e9,
+            validation=tuple(task.validation),
+            state=task.state,
+            note=task.note,
+        )
+
+
+def _shares(targets: list[tuple[TrainingTask, int]]) -> dict[str, tuple[TrainingTask, int]]:
+    """How many rows each unfinished job gives to the next round.
+
+    The busiest job, with the most optimizer steps to go, gives whole batches; the others spread
+    their rows over as many rounds, so that passes stay full to the end.
+    """
+    left = {task.job.id: task.rows_left(target) for task, target in targets}
+    tasks = {task.job.id: task for task, _ in targets if left[task.job.id]}
+    rounds = max(
+        (-(-left[job] // task.job.batch_size) for job, task in tasks.items()),
+        default=0,
+    )
+    return {
+        job: (task, min(-(-left[job] // rounds), task.batch_left, left[job]))
+        for job, task in tasks.items()
+    }
+
+
+@contextmanager
+def _deterministic(device: torch.device) -> Iterator[None]:
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
