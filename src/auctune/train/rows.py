@@ -234,26 +234,27 @@ def _assistant_spans(
 ) -> Iterator[tuple[int, int]]:
     """First and last character (exclusive) of each of the assistant's messages in `text`.
 
-    A message begins where the template, given the messages before it, would have the model begin
-    to write; where a template shows earlier turns in another way, at its words.
+    A message begins after what the template puts where the model is to begin writing; where the
+    template shows a message in another way, at its words.
     """
+    prompted = str(
+        tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    )
+    opening = prompted[len(text) :] if prompted.startswith(text) else ""
     position = 0
     for index, message in enumerate(messages):
-        words = message["content"].strip()
-        if message["role"] == "assistant":
-            opening = str(
-                tokenizer.apply_chat_template(
-                    messages[:index], tokenize=False, add_generation_prompt=True
-                )
-            )
-            first = len(opening) if text.startswith(opening) else text.find(words, position)
-            at = text.find(words, first) if first >= 0 else -1
+        by_assistant = message["role"] == "assistant"
+        opened = text.find(opening, position) if by_assistant and opening else -1
+        begin = position if opened < 0 else opened + len(opening)
+        # Some templates strip the blanks around a message.
+        words = message["content"] if message["content"] in text else message["content"].strip()
+        at = text.find(words, begin)
+        if at >= 0:
+            position = at + len(words)
+        if by_assistant:
             if at < 0:
                 raise TemplateError(f"message {index} is not shown as it was written")
-            position = at + len(words)
-            yield first, position
-        elif (at := text.find(words, position)) >= 0:
-            position = at + len(words)
+            yield at if opened < 0 else begin, position
 
 
 def _with_offsets(text: str, tokenizer: "PreTrainedTokenizerBase") -> Any:

@@ -147,7 +147,7 @@ def _pretrain(
         optimizer.step()
         schedule.step()
         progress((step + 1) / recipe.steps)
-    model.eval()
+    model.eval()  # type: ignore[no-untyped-call]
     return model
 
 

@@ -83,8 +83,8 @@ def kill_at_random(folder: Path, rounds: int, seed: int) -> None:
         select.select([], [], [], source.uniform(0, 0.02))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        while number := os.read(reader, 4):
-            announced = int.from_bytes(number, "big")
+        while more := os.read(reader, 4):
+            announced = int.from_bytes(more, "big")
         os.close(reader)
         seen = look(folder)
         done = seen["number"]

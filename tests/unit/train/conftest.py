@@ -1,0 +1,27 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from auctune.train.base import Base, load_base
+from auctune.train.tiny import tiny_folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_cache(pytestconfig: pytest.Config) -> Path:
+    """Where the tiny base is kept from one run of the tests to the next."""
+    assert pytestconfig.cache is not None
+    cache = pytestconfig.cache.mkdir("tiny-base")
+    tiny_folder(cache)
+    return cache
+
+
+@pytest.fixture
+def tiny_base(tiny_cache: Path) -> Base:
+    """A tiny base of the test's own."""
+    return load_base("tiny", cache=tiny_cache)

@@ -1,0 +1,203 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from auctune.domain import InputError
+from auctune.domain.dataset import DataSet, RowKind
+from auctune.train.base import load_base
+from auctune.train.rows import TokenizedDataSet, TokenizedRow, tokenize
+
+LONG = 10_000
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_cache: Path) -> PreTrainedTokenizerBase:
+    return load_base("tiny", cache=tiny_cache).tokenizer
+
+
+@pytest.fixture(scope="module")
+def metaspace() -> PreTrainedTokenizerFast:
+    """A tokenizer of the Llama kind: a start token, and a space before any text."""
+    vocabulary = {"<s>": 0, "</s>": 1, "▁": 2} | {chr(97 + n): 3 + n for n in range(26)}
+    backend = Tokenizer(models.BPE(vocabulary, [], unk_token="</s>"))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    backend.decoder = decoders.Metaspace(prepend_scheme="first")
+    backend.post_processor = processors.TemplateProcessing("<s> $A", None, [("<s>", 0)])
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=backend, bos_token="<s>", eos_token="</s>"
+    )
+
+
+def learnt(row: TokenizedRow) -> list[int]:
+    return [int(label) for label in row.labels if label != -100]
+
+
+def completions(*rows: tuple[str, str]) -> DataSet:
+    return DataSet(
+        RowKind.COMPLETION, tuple({"prompt": prompt, "completion": text} for prompt, text in rows)
+    )
+
+
+def chat(*messages: tuple[str, str]) -> DataSet:
+    row = {"messages": [{"role": role, "content": content} for role, content in messages]}
+    return DataSet(RowKind.CHAT, (row,))
+
+
+def only_row(dataset: DataSet, tokenizer: PreTrainedTokenizerBase) -> TokenizedRow:
+    (row,) = tokenize(dataset, tokenizer, LONG).rows
+    return row
+
+
+def test_all_of_a_text_but_its_first_token_is_learnt(tokenizer: PreTrainedTokenizerBase) -> None:
+    row = only_row(DataSet(RowKind.TEXT, ({"text": "Ada is here."},)), tokenizer)
+    assert tokenizer.decode(row.input_ids) == "Ada is here.<|end|>"
+    assert learnt(row) == row.input_ids[1:].tolist()
+    assert row.labels[0] == -100
+
+
+def test_of_a_completion_nothing_of_the_prompt_is_learnt(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    row = only_row(completions(("Say hello to Ada.", " Hello Ada")), tokenizer)
+    assert tokenizer.decode(row.input_ids) == "Say hello to Ada. Hello Ada<|end|>"
+    assert tokenizer.decode(learnt(row)) == " Hello Ada<|end|>"
+
+
+def test_a_token_across_prompt_and_completion_is_split(tokenizer: PreTrainedTokenizerBase) -> None:
+    assert len(tokenizer("hello")["input_ids"]) < len("hello")
+    row = only_row(completions(("hel", "lo")), tokenizer)
+    assert tokenizer.decode(learnt(row)) == "lo<|end|>"
+
+
+def test_an_empty_prompt_is_allowed(tokenizer: PreTrainedTokenizerBase) -> None:
+    row = only_row(completions(("", "x y")), tokenizer)
+    assert tokenizer.decode(row.input_ids) == "x y<|end|>"
+    assert learnt(row) == row.input_ids[1:].tolist()
+
+
+def test_a_start_token_comes_first_and_no_space_is_added_in_between(
+    metaspace: PreTrainedTokenizerFast,
+) -> None:
+    row = only_row(completions(("ab", " cd")), metaspace)
+    assert metaspace.convert_ids_to_tokens(row.input_ids.tolist()) == [
+        *("<s>", "▁", "a", "b", "▁", "c", "d", "</s>")
+    ]
+    assert metaspace.convert_ids_to_tokens(learnt(row)) == ["▁", "c", "d", "</s>"]
+
+
+words = st.text(st.sampled_from("abc .?<|\nüß€0 "), min_size=1, max_size=12).filter(str.strip)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), words), max_size=6))
+def test_of_a_chat_the_tokens_that_transformers_calls_the_assistants_are_learnt(
+    tokenizer: PreTrainedTokenizerBase, messages: list[tuple[str, str]]
+) -> None:
+    dataset = chat(*messages, ("assistant", "assistant"))
+    row = only_row(dataset, tokenizer)
+    expected: Any = tokenizer.apply_chat_template(
+        dataset.rows[0]["messages"], return_dict=True, return_assistant_tokens_mask=True
+    )
+    assert row.input_ids.tolist() == expected["input_ids"]
+    assert (row.labels != -100).astype(int).tolist() == expected["assistant_masks"]
+
+
+def test_a_template_that_strips_and_rewrites_is_followed(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Adds an empty thought to the last answer alone, so that no opening is how a chat begins.
+    template = (
+        "{% for m in messages %}<|turn|>{{ m.role }}: "
+        "{% if m.role == 'assistant' and loop.last %}(thought) {% endif %}"
+        "{{ m.content | trim }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|turn|>assistant: !{% endif %}"
+    )
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    dataset = chat(("user", "hi"), ("assistant", " yes "), ("user", "why"), ("assistant", "so "))
+    row = only_row(dataset, tokenizer)
+    assert str(tokenizer.decode(learnt(row))).replace(" ", "") == "yes<|end|>so<|end|>"
+
+
+def test_a_chat_that_its_template_refuses_is_named(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizer, "chat_template", "{{ raise_exception('roles alternate') }}")
+    with pytest.raises(InputError, match=r"rows\[0\].messages: refused .*roles alternate"):
+        tokenize(chat(("assistant", "x")), tokenizer, LONG)
+
+
+def test_a_template_that_hides_the_answer_is_an_error(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizer, "chat_template", "nothing")
+    with pytest.raises(InputError, match="message 0 is not shown"):
+        tokenize(chat(("assistant", "x")), tokenizer, LONG)
+
+
+def test_without_a_template_a_chat_is_lines_of_role_and_words(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizer, "chat_template", None)
+    row = only_row(
+        chat(("system", "s"), ("user", "u"), ("assistant", "a"), ("user", "b")), tokenizer
+    )
+    assert tokenizer.decode(row.input_ids) == "system: s\nuser: u\nassistant: a<|end|>user: b\n"
+    assert tokenizer.decode(learnt(row)) == " a<|end|>"
+
+
+def test_long_rows_are_cut_and_rows_with_nothing_to_learn_dropped_and_counted(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    dataset = completions(("a" * 50, "b"), ("a", "b" * 50), ("a", "b"))
+    result = tokenize(dataset, tokenizer, 10)
+    assert result.dropped == (0,)
+    assert result.num_cut == 1
+    assert [len(row) for row in result.rows] == [10, 3]
+    assert result.num_tokens == 13
+    assert result.mean_tokens == 6.5
+    assert result.num_trained_tokens == sum(len(learnt(row)) for row in result.rows)
+
+
+def test_if_nothing_is_left_to_learn_that_is_an_error(tokenizer: PreTrainedTokenizerBase) -> None:
+    with pytest.raises(InputError, match="none of 1 has a token to learn within max_length = 1"):
+        tokenize(DataSet(RowKind.TEXT, ({"text": "Ada is here."},)), tokenizer, 1)
+
+
+@given(
+    st.lists(st.tuples(words | st.just(""), words), min_size=1, max_size=5),
+    st.integers(1, 30),
+)
+def test_a_shorter_limit_only_ever_cuts_the_end(
+    tokenizer: PreTrainedTokenizerBase, rows: list[tuple[str, str]], max_length: int
+) -> None:
+    whole = tokenize(completions(*rows), tokenizer, LONG)
+    try:
+        cut = tokenize(completions(*rows), tokenizer, max_length)
+    except InputError:
+        cut = TokenizedDataSet((), tuple(range(len(rows))))
+    kept = [row for index, row in enumerate(whole.rows) if index not in cut.dropped]
+    for row, full in zip(cut.rows, kept, strict=True):
+        assert row.input_ids.tolist() == full.input_ids[:max_length].tolist()
+        assert row.labels.tolist() == full.labels[:max_length].tolist()
+        assert row.num_trained_tokens >= 1
+    for index in cut.dropped:
+        assert all(whole.rows[index].labels[:max_length] == -100)
+
+
+def test_the_digest_tells_any_change_of_tokens_labels_or_order(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    variants = [
+        completions(("a", "b"), ("c", "d")),
+        completions(("c", "d"), ("a", "b")),
+        completions(("a", "b")),
+        completions(("", "b"), ("c", "d")),
+        completions(("a", "bc"), ("", "d")),
+    ]
+    digests = {tokenize(dataset, tokenizer, LONG).digest for dataset in variants}
+    assert len(digests) == len(variants)
+    assert tokenize(variants[0], tokenizer, LONG).digest in digests
