@@ -1,1 +1,7 @@
 """The multi-LoRA auction (pdFTSP) and its baselines."""
+
+from auctune.auction.baselines import GreedyAdmission, make_eft, make_ntm
+from auctune.auction.params import PdftspParams
+from auctune.auction.pdftsp import Pdftsp
+
+__all__ = ["GreedyAdmission", "Pdftsp", "PdftspParams", "make_eft", "make_ntm"]

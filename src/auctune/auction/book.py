@@ -1,0 +1,230 @@
+"""What of each cell is sold: the used compute and memory of every node in every slot.
+
+Shapes: T slots, N nodes, K node types. Nodes of one type have the same capacity, so a node that
+is used no more than another in both compute and memory has at least as much room, and under a
+price that rises with use it is no dearer. `candidates` therefore lists, for each slot and type,
+only the undominated nodes by use; a price that is not a function of use (the paper's) needs all.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auctune.auction.tolerance import FIT
+from auctune.domain import Cluster, InputError, Task
+from auctune.numerics.jit import kernel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Capacity(NamedTuple):
+    """What nodes can hold, by type; and which nodes are of which type."""
+
+    compute: Floats  # [K] samples per slot
+    memory: Floats  # [K] GB beside the base model
+    energy_cost: Floats  # [K, T] money for a slot at full load
+    type_of: Ints  # [N]
+    nodes_of: Ints  # [N] node indices grouped by type, rising within each
+    first_of: Ints  # [K + 1] where each type's group starts in nodes_of
+
+
+class Usage(NamedTuple):
+    """What is sold of them."""
+
+    compute: Floats  # [T, N] samples
+    memory: Floats  # [T, N] GB
+    tasks: Ints  # [T, N] number of tasks
+    candidates: Ints  # [T, N] node indices grouped by type as nodes_of
+    num_candidates: Ints  # [T, K]
+
+
+class Book:
+    """The state of a cluster's cells.
+
+    Args:
+        cluster: the supply.
+        prune: keep only the nodes undominated by use as candidates.
+    """
+
+    def __init__(self, cluster: Cluster, *, prune: bool) -> None:
+        self.cluster = cluster
+        self.type_names = tuple(cluster.node_types)
+        self.node_ids = tuple(node.id for node in cluster.nodes)
+        self._index = {node_id: index for index, node_id in enumerate(self.node_ids)}
+        self._prune = prune
+        self.capacity = _capacity(cluster)
+        self.usage = _empty_usage(self.capacity, cluster.slots, prune=prune)
+
+    @property
+    def num_slots(self) -> int:
+        """Slots of the horizon."""
+        return self.cluster.slots
+
+    def throughput(self, task: Task) -> Floats:
+        """[K] samples per slot of `task` by type; 0 where it cannot run."""
+        given = task.throughput
+        return np.array([given.get(name, 0.0) for name in self.type_names])
+
+    def operating_cost(self, task: Task, throughput: Floats) -> Floats:
+        """[K, T] money that a cell costs the operator if `task` runs in it (e_ikt)."""
+        capacity = self.capacity
+        cost: Floats = capacity.energy_cost * (throughput / capacity.compute)[:, None]
+        for name, own in (task.operating_cost or {}).items():
+            cost[self.type_names.index(name)] = own
+        return cost
+
+    def indices(self, cells: Iterable[tuple[int, str]]) -> tuple[Ints, Ints]:
+        """Cells (slot, node id) as arrays of slots and node indices."""
+        pairs = [(slot, self._index[node]) for slot, node in cells]
+        array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return array[:, 0].copy(), array[:, 1].copy()
+
+    def has_room(self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> bool:
+        """Whether each of these cells can take the task as well."""
+        types = self.capacity.type_of[nodes]
+        compute = self.usage.compute[slots, nodes] + throughput[types]
+        memory = self.usage.memory[slots, nodes] + memory_gb
+        fits_compute = compute <= self.capacity.compute[types] * (1 + FIT)
+        fits_memory = memory <= self.capacity.memory[types] * (1 + FIT)
+        return bool(np.all(fits_compute & fits_memory))
+
+    def take(self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
+        """Sell these cells to a task."""
+        _book_cells(self.capacity, self.usage, slots, nodes, throughput, memory_gb, 1, self._prune)
+
+    def give_back(self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
+        """Undo `take`."""
+        _book_cells(self.capacity, self.usage, slots, nodes, throughput, memory_gb, -1, self._prune)
+
+
+def check_task(task: Task, cluster: Cluster) -> None:
+    """Refuse a task that does not speak of this cluster.
+
+    Raises:
+        InputError: for an unknown node type, a deadline outside the horizon, or operating costs
+            that are not one a slot.
+    """
+
+    for field, by_type in (
+        ("throughput", task.throughput),
+        ("operating_cost", task.operating_cost),
+    ):
+        for name in by_type or {}:
+            if name not in cluster.node_types:
+                known = ", ".join(cluster.node_types)
+                raise InputError(f"{field}.{name}", "is no node type", f"one of {known}")
+    if task.deadline >= cluster.slots:
+        raise InputError(
+            "deadline",
+            f"{task.deadline} is beyond the last slot {cluster.slots - 1}",
+            "a slot of the horizon",
+        )
+    for name, costs in (task.operating_cost or {}).items():
+        if len(costs) != cluster.slots:
+            raise InputError(
+                f"operating_cost.{name}",
+                f"has {len(costs)} entries",
+                f"one a slot: {cluster.slots}",
+            )
+
+
+def _capacity(cluster: Cluster) -> Capacity:
+    types = list(cluster.node_types.values())
+    names = list(cluster.node_types)
+    type_of = np.array([names.index(node.type) for node in cluster.nodes], dtype=np.int64)
+    counts = np.bincount(type_of, minlength=len(types))
+    return Capacity(
+        compute=np.array([t.compute for t in types]),
+        memory=np.array([t.memory_gb - cluster.base_memory_gb for t in types]),
+        energy_cost=np.array([t.energy_cost for t in types], dtype=np.float64),
+        type_of=type_of,
+        nodes_of=np.argsort(type_of, kind="stable").astype(np.int64),
+        first_of=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+    )
+
+
+def _empty_usage(capacity: Capacity, num_slots: int, *, prune: bool) -> Usage:
+    num_nodes, num_types = len(capacity.type_of), len(capacity.compute)
+    counts = np.diff(capacity.first_of)
+    # All nodes of a type are alike while they are empty: the first one stands for them.
+    shown = np.minimum(counts, 1) if prune else counts
+    return Usage(
+        compute=np.zeros((num_slots, num_nodes)),
+        memory=np.zeros((num_slots, num_nodes)),
+        tasks=np.zeros((num_slots, num_nodes), dtype=np.int64),
+        candidates=np.tile(capacity.nodes_of, (num_slots, 1)),
+        num_candidates=np.tile(shown, (num_slots, 1)).reshape(num_slots, num_types),
+    )
+
+
+@kernel
+def _book_cells(
+    capacity: Capacity,
+    usage: Usage,
+    slots: Ints,
+    nodes: Ints,
+    throughput: Floats,
+    memory_gb: float,
+    sign: int,
+    prune: bool,
+) -> None:
+    for i in range(len(slots)):
+        t, n = slots[i], nodes[i]
+        k = capacity.type_of[n]
+        usage.tasks[t, n] += sign
+        if usage.tasks[t, n] == 0:
+            # Subtracting leaves rounding behind; an empty cell is exactly empty.
+            usage.compute[t, n] = 0.0
+            usage.memory[t, n] = 0.0
+        else:
+            usage.compute[t, n] += sign * throughput[k]
+            usage.memory[t, n] += sign * memory_gb
+        if prune:
+            refresh_candidates(capacity, usage, t, k)
+
+
+@kernel
+def refresh_candidates(capacity: Capacity, usage: Usage, t: int, k: int) -> None:
+    """List the nodes of type k that are undominated by use in slot t, by rising compute use."""
+    first = capacity.first_of[k]
+    count = 0
+    listed = usage.candidates[t, first : capacity.first_of[k + 1]]
+    for i in range(first, capacity.first_of[k + 1]):
+        n = capacity.nodes_of[i]
+        compute, memory = usage.compute[t, n], usage.memory[t, n]
+        place = 0
+        while place < count and usage.compute[t, listed[place]] < compute:
+            place += 1
+        # Those before `place` use less compute, and the last of them least memory; an equal
+        # one stands at `place`, and a lower index (seen earlier) stays.
+        if place > 0 and usage.memory[t, listed[place - 1]] <= memory:
+            continue
+        if (
+            place < count
+            and usage.compute[t, listed[place]] == compute
+            and usage.memory[t, listed[place]] <= memory
+        ):
+            continue
+        end = place
+        while end < count and usage.memory[t, listed[end]] >= memory:
+            end += 1
+        if end == place:
+            for j in range(count, place, -1):
+                listed[j] = listed[j - 1]
+        else:
+            for j in range(end, count):
+                listed[place + 1 + j - end] = listed[j]
+        count += 1 - (end - place)
+        listed[place] = n
+    usage.num_candidates[t, k] = count
+
+
+def utilization(book: Book) -> tuple[list[float], list[float]]:
+    """Shares in [0, 1] of compute and of memory that are sold, by slot, over all nodes."""
+    types = book.capacity.type_of
+    compute = book.usage.compute.sum(axis=1) / book.capacity.compute[types].sum()
+    memory = book.usage.memory.sum(axis=1) / book.capacity.memory[types].sum()
+    return compute.tolist(), memory.tolist()

@@ -1,0 +1,194 @@
+"""pdFTSP: online primal-dual scheduling and pricing (Zheng et al., ICPP 2024, Algorithms 1 and 2).
+
+For each task, in the order of arrival:
+ find l* = argmin c(l) over all feasible schedules and vendors (c does not depend on the bid);
+ admit it if the bid is above the price, and then book its cells and move their prices.
+
+The paper's payment, capacity check, prices and search are mended as docs/explanation/auction.md
+tells; each mend is an option.
+"""
+
+from collections.abc import Sequence
+
+from auctune.auction.book import Book, Floats, check_task
+from auctune.auction.params import PdftspParams
+from auctune.auction.pricing import ExponentialPricing, PaperPricing, Pricing
+from auctune.auction.search import Found, ScheduleSearch
+from auctune.auction.search.problem import Request
+from auctune.domain import (
+    Cluster,
+    Decision,
+    Event,
+    InputError,
+    MenuLine,
+    Money,
+    Offered,
+    PriceMenu,
+    Reason,
+    Released,
+    Task,
+    round_money,
+)
+
+
+class Pdftsp:
+    """The multi-LoRA auction over one cluster.
+
+    Args:
+        cluster: the supply.
+        params: the options; with `pricing: paper`, alpha and beta must be set.
+    """
+
+    def __init__(self, cluster: Cluster, params: PdftspParams | None = None) -> None:
+        self.params = params or PdftspParams()
+        self.book = Book(cluster, prune=self.params.pricing == "exponential")
+        self.pricing = _make_pricing(self.book, self.params)
+        self._search = ScheduleSearch(
+            self.book,
+            self.pricing.lam,
+            self.pricing.phi,
+            aggregate=self.params.aggregate,
+            masked=self.params.capacity == "masked",
+        )
+
+    def offer(self, task: Task, now: int) -> Decision:
+        """Decide on one bid, and book what was promised.
+
+        Raises:
+            InputError: if the task does not fit this cluster's types and horizon.
+        """
+        check_task(task, self.book.cluster)
+        self.pricing.start(now)
+        request = self._search.request(task, now)
+        found = self._search.find(request, task)
+        decision = self._decide(task, request, found)
+        self.pricing.saw(task)
+        return decision
+
+    def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
+        """Decide on all bids of one slot, one after the other."""
+        return [self.offer(task, now) for task in tasks]
+
+    def quote(self, task: Task, now: int) -> PriceMenu:
+        """The price of each finish time up to the task's deadline; changes nothing.
+
+        Each line is what `offer` would charge now if that were the task's deadline.
+
+        Raises:
+            InputError: as `offer`.
+        """
+        check_task(task, self.book.cluster)
+        self.pricing.start(now)
+        lines: list[MenuLine] = []
+        request = self._search.request(task, now)
+        for deadline in range(request.first, task.deadline + 1):
+            found = self._search.find(request._replace(last=deadline), task)
+            if found is None or not self._has_room(found, request):
+                continue
+            schedule = self._search.schedule(found)
+            price = self._payment(found, request)
+            if not lines or price < lines[-1].price:
+                lines.append(MenuLine(schedule.finish, price, schedule))
+        return PriceMenu(task.id, tuple(lines))
+
+    def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
+        """Take cells that an admitted task no longer needs back into the market."""
+        slots, nodes = self.book.indices(cells)
+        self.book.give_back(slots, nodes, self.book.throughput(task), task.memory_gb)
+        self.pricing.booked(slots, nodes)
+
+    def apply(self, event: Event) -> None:
+        """Take over what happened, on replay, without deciding again."""
+        if isinstance(event, Released):
+            self.release(event.task, event.cells)
+        else:
+            self._apply_offer(event)
+
+    def _apply_offer(self, event: Offered) -> None:
+        task, decision = event.task, event.decision
+        self.pricing.start(event.now)
+        request = self._search.request(task, event.now)
+        if decision.schedule is not None:
+            slots, nodes = self.book.indices(decision.schedule.cells)
+            quotes = {quote.vendor: quote for quote in task.quotes}
+            quote = quotes[decision.schedule.vendor] if decision.schedule.vendor else None
+            self._book(task, request, Found(0.0, slots, nodes, quote))
+        elif decision.reason is Reason.NO_CAPACITY and self.params.capacity == "checked":
+            # Prices rose for a choice that was not granted, and that no record holds.
+            found = self._search.find(request, task)
+            assert found is not None
+            self._move_prices(task, request, found)
+        self.pricing.saw(task)
+
+    def _decide(self, task: Task, request: Request, found: Found | None) -> Decision:
+        if found is None:
+            feasible = self._search.could_ever_run(request)
+            reason = Reason.NO_CAPACITY if feasible else Reason.NO_FEASIBLE_SCHEDULE
+            return Decision(task.id, admitted=False, reason=reason)
+        price = round_money(found.cost)
+        if not self._profitable(task, found, price):
+            return Decision(task.id, admitted=False, price=price, reason=Reason.UNPROFITABLE)
+        if not self._has_room(found, request):
+            self._move_prices(task, request, found)
+            return Decision(task.id, admitted=False, reason=Reason.NO_CAPACITY)
+        self._book(task, request, found)
+        return Decision(
+            task.id,
+            admitted=True,
+            payment=self._payment(found, request),
+            price=price,
+            schedule=self._search.schedule(found),
+            value=self._value(task, request, found),
+            surplus=float(task.bid) - found.cost,
+        )
+
+    def _profitable(self, task: Task, found: Found, price: Money) -> bool:
+        if self.params.payment == "critical":
+            return task.bid > price
+        return float(task.bid) > found.cost
+
+    def _payment(self, found: Found, request: Request) -> Money:
+        if self.params.payment == "critical":
+            return round_money(found.cost)
+        return round_money(found.cost - self._operating_cost(found, request))
+
+    def _has_room(self, found: Found, request: Request) -> bool:
+        if self.params.capacity == "masked":
+            return True
+        return self.book.has_room(found.slots, found.nodes, request.throughput, request.memory_gb)
+
+    def _book(self, task: Task, request: Request, found: Found) -> None:
+        self._move_prices(task, request, found)
+        self.book.take(found.slots, found.nodes, request.throughput, task.memory_gb)
+        self.pricing.booked(found.slots, found.nodes)
+
+    def _move_prices(self, task: Task, request: Request, found: Found) -> None:
+        throughput: Floats = request.throughput
+        samples = throughput[self.book.capacity.type_of[found.nodes]].sum()
+        used = float(samples) + task.memory_gb * len(found.slots)
+        density = self._value(task, request, found) / used
+        self.pricing.chose(found.slots, found.nodes, throughput, task.memory_gb, density)
+
+    def _operating_cost(self, found: Found, request: Request) -> float:
+        types = self.book.capacity.type_of[found.nodes]
+        return float(sum(request.operating_cost[types, found.slots].tolist()))
+
+    def _value(self, task: Task, request: Request, found: Found) -> float:
+        vendor = 0.0 if found.quote is None else float(found.quote.price)
+        return float(task.bid) - vendor - self._operating_cost(found, request)
+
+
+def _make_pricing(book: Book, params: PdftspParams) -> Pricing:
+    if params.pricing == "paper":
+        if params.alpha is None or params.beta is None:
+            raise InputError("alpha", "is not set", "alpha and beta, for pricing paper")
+        return PaperPricing(book, params.alpha, params.beta)
+    return ExponentialPricing(
+        book,
+        _range(params.compute_low, params.compute_high),
+        _range(params.memory_low, params.memory_high),
+    )
+
+
+def _range(low: float | None, high: float | None) -> tuple[float, float] | None:
+    return None if low is None or high is None else (low, high)

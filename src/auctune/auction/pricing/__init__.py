@@ -1,0 +1,7 @@
+"""Prices of cells: how they start and what moves them."""
+
+from auctune.auction.pricing.exponential import ExponentialPricing
+from auctune.auction.pricing.paper import PaperPricing
+from auctune.auction.pricing.pricing import Pricing
+
+__all__ = ["ExponentialPricing", "PaperPricing", "Pricing"]

@@ -1,0 +1,84 @@
+"""Exponential prices: L * (U / L) ** (used / capacity), for compute and memory each.
+
+An empty cell costs L, a full one U, money per sample and per GB-slot. With L = U = 0, as long as
+nothing is known, cells cost nothing beyond their operation.
+"""
+
+import numpy as np
+
+from auctune.auction.book import Book, Capacity, Floats, Ints, Usage
+from auctune.auction.pricing.revealed import RevealedRange
+from auctune.domain import Task
+from auctune.numerics.jit import kernel
+
+Range = tuple[float, float]
+
+
+class ExponentialPricing:
+    """Prices that follow the use of each cell.
+
+    Args:
+        book: the cells.
+        compute, memory: (L, U) for each; none: as bids of earlier slots reveal.
+    """
+
+    def __init__(self, book: Book, compute: Range | None, memory: Range | None) -> None:
+        self._capacity, self._usage = book.capacity, book.usage
+        self._fixed = (compute, memory)
+        self._revealed = RevealedRange()
+        self.lam: Floats = np.zeros_like(book.usage.compute)
+        self.phi: Floats = np.zeros_like(book.usage.memory)
+        self._refresh()
+
+    def start(self, now: int) -> None:
+        """Take over the range that earlier slots revealed."""
+        if None in self._fixed and self._revealed.start(now):
+            self._refresh()
+
+    def chose(
+        self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float, density: float
+    ) -> None:
+        """Nothing: only what is sold moves these prices."""
+
+    def booked(self, slots: Ints, nodes: Ints) -> None:
+        """Price these cells by their new use."""
+        _price_cells(self._capacity, self._usage, slots, nodes, *self._ranges(), self.lam, self.phi)
+
+    def saw(self, task: Task) -> None:
+        """Remember the bid for later slots."""
+        if None in self._fixed:
+            self._revealed.saw(task)
+
+    def _ranges(self) -> tuple[Range, Range]:
+        compute, memory = self._fixed
+        return compute or self._revealed.compute, memory or self._revealed.memory
+
+    def _refresh(self) -> None:
+        num_slots, num_nodes = self.lam.shape
+        slots, nodes = np.divmod(np.arange(num_slots * num_nodes), num_nodes)
+        self.booked(slots, nodes)
+
+
+@kernel
+def _price_cells(
+    capacity: Capacity,
+    usage: Usage,
+    slots: Ints,
+    nodes: Ints,
+    compute: Range,
+    memory: Range,
+    lam: Floats,
+    phi: Floats,
+) -> None:
+    for i in range(len(slots)):
+        t, n = slots[i], nodes[i]
+        k = capacity.type_of[n]
+        lam[t, n] = _price(compute[0], compute[1], usage.compute[t, n] / capacity.compute[k])
+        phi[t, n] = _price(memory[0], memory[1], usage.memory[t, n] / capacity.memory[k])
+
+
+@kernel
+def _price(low: float, high: float, used: float) -> float:
+    if low <= 0.0:
+        return 0.0
+    return float(low * (high / low) ** used)

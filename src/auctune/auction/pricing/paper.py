@@ -1,0 +1,48 @@
+"""The paper's prices (Zheng et al., ICPP 2024, eqs. 7 and 8).
+
+For each cell of the chosen schedule, with C the node's compute and m its memory beside the base:
+ lam += lam * s / C + alpha * bbar * s / C
+ phi += phi * r / m + beta * bbar * r / m
+Prices start at 0 and never fall, and depend on the order in which tasks came.
+"""
+
+import numpy as np
+
+from auctune.auction.book import Book, Floats, Ints
+from auctune.domain import Task
+
+
+class PaperPricing:
+    """Prices that rise with each task that chooses a cell.
+
+    Args:
+        book: the cells.
+        alpha, beta: >= 0. With both fixed in advance the auction is truthful; the paper's own
+            choice, the greatest bid per sample and per GB of the whole instance, is not known in
+            advance and contains the bid being priced.
+    """
+
+    def __init__(self, book: Book, alpha: float, beta: float) -> None:
+        self._capacity = book.capacity
+        self._alpha, self._beta = alpha, beta
+        self.lam: Floats = np.zeros_like(book.usage.compute)
+        self.phi: Floats = np.zeros_like(book.usage.memory)
+
+    def start(self, now: int) -> None:
+        """Nothing: time alone moves no price."""
+
+    def chose(
+        self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float, density: float
+    ) -> None:
+        """Raise the prices of these cells."""
+        types = self._capacity.type_of[nodes]
+        compute = throughput[types] / self._capacity.compute[types]
+        memory = memory_gb / self._capacity.memory[types]
+        self.lam[slots, nodes] += (self.lam[slots, nodes] + self._alpha * density) * compute
+        self.phi[slots, nodes] += (self.phi[slots, nodes] + self._beta * density) * memory
+
+    def booked(self, slots: Ints, nodes: Ints) -> None:
+        """Nothing: `chose` has moved the prices."""
+
+    def saw(self, task: Task) -> None:
+        """Nothing: alpha and beta are fixed."""

@@ -1,0 +1,43 @@
+"""What a mechanism asks of its prices."""
+
+from typing import Protocol
+
+from auctune.auction.book import Floats, Ints
+from auctune.domain import Task
+
+
+class Pricing(Protocol):
+    """Prices of all cells; they use what earlier bids revealed, never the bid being priced.
+
+    Attributes:
+        lam: [T, N] money per sample.
+        phi: [T, N] money per GB-slot.
+    """
+
+    lam: Floats
+    phi: Floats
+
+    def start(self, now: int) -> None:
+        """Slot `now` has begun; called before each of its bids is looked at."""
+        ...
+
+    def chose(
+        self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float, density: float
+    ) -> None:
+        """A profitable task chose these cells, with room in them or not.
+
+        Args:
+            slots, nodes: of the cells.
+            throughput: [K] the task's samples per slot by type.
+            memory_gb: of the task.
+            density: its value per unit of resource (bbar in the paper).
+        """
+        ...
+
+    def booked(self, slots: Ints, nodes: Ints) -> None:
+        """The use of these cells changed."""
+        ...
+
+    def saw(self, task: Task) -> None:
+        """A bid was decided, one way or the other."""
+        ...

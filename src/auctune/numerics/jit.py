@@ -1,0 +1,65 @@
+"""The jit policy of all kernels, in one place.
+
+Kernels are compiled lazily at their first call and cached on disk. No fastmath: a decision must
+come out the same in every run and replay, to the last bit. Division by zero follows numpy and
+raises nothing, since kernels report by status and never by exception.
+
+numba's cache knows a kernel by its own file's time stamp and misses a change in a kernel that it
+calls. So the cache lies in a folder named after the digest of all sources of this package.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_KEPT_CACHES = 8
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function of arrays and scalars; `kernel(f).py_func` is the plain Python."""
+    compiled: Any = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
+    return cast(Callable[P, R], compiled)
+
+
+def _cache_root() -> Path:
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
+        return Path(given) / "auctune"
+    user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(user) / "auctune" / "kernels"
+
+
+def _source_digest() -> str:
+    digest = hashlib.blake2b(digest_size=12)
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        source = path.read_bytes()
+        if b"@kernel" in source:
+            digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + source)
+    return digest.hexdigest()
+
+
+def _choose_cache() -> None:
+    root = _cache_root()
+    folder = root / _source_digest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        by_use = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        # No place to write: numba falls back to its own, or compiles anew in each process.
+        return
+    for stale in by_use[_KEPT_CACHES:]:
+        shutil.rmtree(stale, ignore_errors=True)
+    numba.config.CACHE_DIR = str(folder)
+
+
+_choose_cache()

@@ -1,0 +1,75 @@
+"""The schedule search equals brute force over all schedules, in cost and in the tie order."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.brute_force import Market, best_choice
+from support.instances import clusters, cost, tasks
+
+from auctune.auction.book import Book
+from auctune.auction.search import ScheduleSearch
+from auctune.domain import Cell, Cluster, Task
+
+
+@st.composite
+def states(draw: st.DrawFn, num_types: int) -> tuple[Book, Task, np.ndarray, np.ndarray]:
+    """A book with some of it sold, free prices that follow no rule, and a task."""
+    cluster = draw(clusters(max_types=num_types, max_slots=5 if num_types == 1 else 4))
+    book = Book(cluster, prune=False)
+    sell_at_random(draw, book)
+    shape = book.usage.compute.shape
+    levels = draw(st.sampled_from([[0.0], [0.0, 0.25, 1.0], None]))
+    values = cost if levels is None else st.sampled_from(levels)
+    lam = np.array([draw(values) for _ in range(book.usage.compute.size)]).reshape(shape)
+    phi = np.array([draw(values) for _ in range(book.usage.compute.size)]).reshape(shape)
+    return book, draw(tasks(cluster)), lam, phi
+
+
+def sell_at_random(draw: st.DrawFn, book: Book) -> None:
+    share = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
+    for slot in range(book.num_slots):
+        for node in range(len(book.node_ids)):
+            kind = book.capacity.type_of[node]
+            compute = draw(share) * book.capacity.compute[kind]
+            memory = draw(share) * book.capacity.memory[kind]
+            throughput = np.full(len(book.type_names), compute)
+            book.take(np.array([slot]), np.array([node]), throughput, float(memory))
+
+
+def market_of(book: Book, lam: np.ndarray, phi: np.ndarray) -> Market:
+    def by_cell(array: np.ndarray) -> dict[Cell, float]:
+        return {
+            Cell(slot, node): float(array[slot, n])
+            for slot in range(book.num_slots)
+            for n, node in enumerate(book.node_ids)
+        }
+
+    return Market(
+        book.cluster,
+        by_cell(lam),
+        by_cell(phi),
+        by_cell(book.usage.compute),
+        by_cell(book.usage.memory),
+    )
+
+
+@pytest.mark.parametrize("num_types", [1, 2, 3])
+@pytest.mark.parametrize("aggregate", ["max", "sum"])
+@settings(max_examples=400, deadline=None)
+@given(data=st.data(), masked=st.booleans())
+def test_search_finds_the_first_schedule_of_the_total_order(
+    data: st.DataObject, masked: bool, aggregate: str, num_types: int
+) -> None:
+    book, task, lam, phi = data.draw(states(num_types))
+    search = ScheduleSearch(book, lam, phi, aggregate=aggregate, masked=masked)
+    found = search.find(search.request(task, task.arrival), task)
+    expected = best_choice(market_of(book, lam, phi), task, aggregate=aggregate, masked=masked)
+    if expected is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found.cost == pytest.approx(expected.cost, rel=1e-9, abs=1e-9)
+    quote = task.quotes.index(found.quote) if found.quote else 0
+    cells = tuple(zip(found.slots.tolist(), found.nodes.tolist(), strict=True))
+    assert (cells[-1][0], len(cells), quote, cells) == expected.ties
