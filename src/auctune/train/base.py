@@ -8,7 +8,7 @@ import copy
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,12 @@ class Base:
 
     name: str
     source: str
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    model: PreTrainedModel = field(repr=False)
+    tokenizer: PreTrainedTokenizerBase = field(repr=False)
     digest: str
     device: torch.device
     dtype: torch.dtype
-    _untouched: PreTrainedModel
+    _untouched: PreTrainedModel = field(repr=False)
 
     @property
     def context_tokens(self) -> int | None:

@@ -1,0 +1,161 @@
+"""A trained adapter as others load it: PEFT's two files, checked before they count.
+
+    folder/adapter_config.json
+           adapter_model.safetensors
+
+They are written beside their place and loaded back from there by `PeftModel.from_pretrained` onto
+the base as it was loaded, which knows nothing of the trainer's own layers. The weights must come
+back bit for bit, and the logits on rows of the job's own data must be those of the trained adapter:
+
+    max |loaded - trained| <= tolerance max(1, max |trained|)
+
+Only then is the folder put in its place. The check holds the adapter a second time, the base not.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model_state_dict
+from safetensors.torch import save_file
+from torch import Tensor
+
+from auctune.domain.errors import AuctuneError
+from auctune.train.base import Base
+from auctune.train.folders import put_in_place, unfinished_folder
+from auctune.train.rows import TokenizedRow
+
+CHECKED_ROWS = 4
+PREFIX = "base_model.model."
+# What a sum of some hundred products may differ by when it is summed in another order.
+TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 4e-2}
+
+TrainedLogits = Callable[[TokenizedRow], Tensor]
+"""The logits [tokens, vocabulary] of a row, with the adapter as it was trained, dropout off."""
+
+
+class ExportError(AuctuneError):
+    """An adapter that was written is not, once loaded, the one that was trained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """An adapter that was written and checked.
+
+    Attributes:
+        folder: where it is.
+        num_rows: rows that it was checked on.
+        difference: the largest between loaded and trained logits.
+        allowed: the largest that would have passed.
+    """
+
+    folder: Path
+    num_rows: int
+    difference: float
+    allowed: float
+
+
+def export_adapter(
+    base: Base,
+    config: LoraConfig,
+    weights: Mapping[str, Tensor],
+    folder: Path,
+    *,
+    rows: Sequence[TokenizedRow],
+    trained_logits: TrainedLogits,
+) -> Exported:
+    """Write an adapter in PEFT's format, and make sure that it is the one that was trained.
+
+    Args:
+        base: that it was trained on.
+        config: of the adapter, its target modules known.
+        weights: by their names in the base model, `transformer.h.0.attn.c_attn.lora_A.weight`.
+        folder: to be written; what is there is replaced, once the new one is checked.
+        rows: of the job's own data, one at least; the first few are used.
+        trained_logits: of the live adapter.
+
+    Raises:
+        ExportError: if it does not load, or not as what was trained; `folder` is as it was then.
+    """
+    assert rows, "an adapter is checked on one row at least"
+    contents = {
+        PREFIX + name: tensor.detach().to("cpu", copy=True).contiguous()
+        for name, tensor in weights.items()
+    }
+    with unfinished_folder(folder) as unfinished:
+        plain_config(config, base.source).save_pretrained(str(unfinished))
+        save_file(contents, unfinished / "adapter_model.safetensors", {"format": "pt"})
+        loaded = _load(base, unfinished)
+        _check_weights(loaded, contents)
+        exported = _check_logits(loaded, folder, rows[:CHECKED_ROWS], trained_logits, base.dtype)
+        put_in_place(unfinished, folder)
+    return exported
+
+
+def plain_config(config: LoraConfig, source: str) -> LoraConfig:
+    """The configuration without anything that only the trainer knows, always in the same words.
+
+    Args:
+        config: of an adapter whose target modules are known.
+        source: the folder or hub name of the base.
+    """
+    fields = dict(config.to_dict())  # type: ignore[no-untyped-call]
+    fields |= {"base_model_name_or_path": source, "inference_mode": True}
+    plain: LoraConfig = LoraConfig.from_peft_type(**fields)  # type: ignore[no-untyped-call]
+    if not isinstance(plain.target_modules, str):
+        # PEFT keeps a set, whose order changes from one process to the next.
+        plain.target_modules = sorted(plain.target_modules or ())
+    return plain
+
+
+def _load(base: Base, folder: Path) -> PeftModel:
+    # PEFT draws a start for the weights before it reads them, from a state that is not ours.
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        # PEFT asks by a name that transformers is about to drop.
+        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        # PEFT would go on with weights of its own making.
+        warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)
+        try:
+            loaded: PeftModel = PeftModel.from_pretrained(
+                base.fresh_model(), str(folder), torch_device=str(base.device)
+            )
+        except (ValueError, RuntimeError, UserWarning) as error:
+            raise ExportError(f"the adapter does not load: {error}") from error
+    return loaded.eval()
+
+
+def _check_weights(loaded: PeftModel, contents: Mapping[str, Tensor]) -> None:
+    found = get_peft_model_state_dict(loaded)
+    if found.keys() != contents.keys():
+        names = ", ".join(sorted(found.keys() ^ contents.keys())[:4])
+        raise ExportError(f"the adapter's weights do not fit its configuration: {names}")
+    for name, tensor in contents.items():
+        if not torch.equal(found[name].cpu(), tensor):
+            raise ExportError(f"the adapter loads with other weights: {name}")
+
+
+@torch.no_grad()
+def _check_logits(
+    loaded: PeftModel,
+    folder: Path,
+    rows: Sequence[TokenizedRow],
+    trained_logits: TrainedLogits,
+    dtype: torch.dtype,
+) -> Exported:
+    difference = allowed = 0.0
+    for number, row in enumerate(rows):
+        ids = torch.from_numpy(row.input_ids).unsqueeze(0).to(loaded.device)
+        trained = trained_logits(row).float()
+        seen = loaded(input_ids=ids).logits[0].float()
+        here = (seen - trained).abs().max().item()
+        limit = TOLERANCES[dtype] * max(1.0, trained.abs().max().item())
+        # Written so that a difference that is no number fails.
+        if not here <= limit:
+            raise ExportError(
+                f"the adapter loads, but its logits differ on row {number} by {here:.3g}; "
+                f"at most {limit:.3g} is rounding"
+            )
+        difference, allowed = max(difference, here), max(allowed, limit)
+    return Exported(folder, len(rows), difference, allowed)
