@@ -1,1 +1,31 @@
 """Every chart as one function from data to an altair chart."""
+
+from auctune.charts.heat_map import HeatGrid, heat_map
+from auctune.charts.losses import LossCurve, loss_chart
+from auctune.charts.palette import DARK, LIGHT, Palette
+from auctune.charts.payments import Bill, payment_chart
+from auctune.charts.plan import PlanRow, plan_chart
+from auctune.charts.prices import compute_price_map, memory_price_map
+from auctune.charts.render import to_figure, to_inline_svg, to_png, to_svg
+from auctune.charts.utilization import utilization_map
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "Bill",
+    "HeatGrid",
+    "LossCurve",
+    "Palette",
+    "PlanRow",
+    "compute_price_map",
+    "heat_map",
+    "loss_chart",
+    "memory_price_map",
+    "payment_chart",
+    "plan_chart",
+    "to_figure",
+    "to_inline_svg",
+    "to_png",
+    "to_svg",
+    "utilization_map",
+]

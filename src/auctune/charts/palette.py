@@ -1,0 +1,88 @@
+"""Colours of all charts, for light and for dark grounds.
+
+Every colour of a chart comes from a palette, and both palettes have the same fields: a page can
+recolour a finished SVG by swapping one palette's values for the other's (`recolouring`). Node
+colours follow Okabe and Ito (2008), the ramps grow evenly in lightness: both are told apart with
+any colour vision, and in grey print.
+"""
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours as #rrggbb, no two the same.
+
+    Attributes:
+        ink, muted, grid, surface: of text, of minor text and lines, of grids, of the ground.
+        accent: for a single series.
+        pending: for time spent waiting for a vendor, and for what was asked but not sold.
+        warning: for what went wrong.
+        vendor, operating, market: parts of a payment.
+        nodes: one a node, while there are few enough to tell apart.
+        price_ramp, use_ramp: from nothing to most, for prices and for shares in use.
+        text_on_low, text_on_high: of text on the ramps' halves.
+    """
+
+    ink: str
+    muted: str
+    grid: str
+    surface: str
+    accent: str
+    pending: str
+    warning: str
+    vendor: str
+    operating: str
+    market: str
+    text_on_low: str
+    text_on_high: str
+    nodes: tuple[str, ...]
+    price_ramp: tuple[str, ...]
+    use_ramp: tuple[str, ...]
+
+    def colours(self) -> list[str]:
+        """All of them, in the order of the fields."""
+        values = [getattr(self, field.name) for field in fields(self)]
+        return [c for value in values for c in ([value] if isinstance(value, str) else value)]
+
+
+LIGHT = Palette(
+    ink="#1c2128",
+    muted="#5d6773",
+    grid="#e3e7ec",
+    surface="#ffffff",
+    accent="#0b66a3",
+    pending="#b9c0c9",
+    warning="#b3261e",
+    vendor="#c4703a",
+    operating="#9aa4b0",
+    market="#1a6fb0",
+    text_on_low="#24303d",
+    text_on_high="#fdfefe",
+    nodes=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
+    price_ramp=("#eef3f9", "#d5e4f2", "#b0cee6", "#82b3d7", "#4f93c5", "#236ca8", "#0c4175"),
+    use_ramp=("#eef6f2", "#d3e9df", "#abd6c4", "#7cbea4", "#479f82", "#1f7a5f", "#0a5140"),
+)
+
+DARK = Palette(
+    ink="#e8ecf1",
+    muted="#9aa6b4",
+    grid="#2c343e",
+    surface="#161b22",
+    accent="#5bb0e8",
+    pending="#56616e",
+    warning="#ff8a80",
+    vendor="#e39a68",
+    operating="#7f8b99",
+    market="#4d9fdc",
+    text_on_low="#d9e3ee",
+    text_on_high="#0d1319",
+    nodes=("#3d9fdb", "#f0813a", "#2fbf95", "#e09cc2", "#f3bb45", "#93d3f8"),
+    price_ramp=("#1d2732", "#1f3a54", "#225077", "#2c6c9d", "#4d90c3", "#88bade", "#d4e8f7"),
+    use_ramp=("#1c2a27", "#1b3f37", "#1d574a", "#267461", "#45997f", "#83c4ac", "#d2efe2"),
+)
+
+
+def recolouring(drawn: Palette = LIGHT, shown: Palette = DARK) -> dict[str, str]:
+    """For each colour of the palette that a chart was drawn with, the one to show instead."""
+    return dict(zip(drawn.colours(), shown.colours(), strict=True))

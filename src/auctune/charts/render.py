@@ -1,0 +1,115 @@
+"""Charts as SVG and PNG, made on this machine: nothing is fetched, no script is left inside.
+
+An SVG for a page carries a tooltip (`title`) on each mark that has a description, and ids that do
+not clash with those of other SVGs on the page.
+"""
+
+import re
+from base64 import b64encode
+from html import escape
+from typing import Protocol
+from xml.etree import ElementTree
+
+import vl_convert
+
+from auctune.charts.palette import DARK, LIGHT, Palette, recolouring
+from auctune.charts.theme import AnyChart
+
+MAX_SVG_MARKS = 3000
+"""Marks from which on a picture of pixels is smaller and quicker than shapes."""
+
+_SVG = "http://www.w3.org/2000/svg"
+_XLINK = "http://www.w3.org/1999/xlink"
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+
+class DrawChart(Protocol):
+    """A chart that can still be had in other colours and at other widths."""
+
+    def __call__(self, palette: Palette, width: int) -> AnyChart:
+        """The chart in `palette`, about `width` pixels wide."""
+        ...
+
+
+def to_svg(chart: AnyChart) -> str:
+    """The chart as an SVG document of its own."""
+    svg: str = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
+    return svg
+
+
+def to_png(chart: AnyChart, *, scale: float = 2.0) -> bytes:
+    """The chart as a PNG, `scale` pixels to each of its own."""
+    png: bytes = vl_convert.vegalite_to_png(chart.to_dict(), scale=scale, allowed_base_urls=[])
+    return png
+
+
+def to_inline_svg(chart: AnyChart, prefix: str) -> str:
+    """The chart as an `svg` element for a page: tooltips, and ids that begin with `prefix`."""
+    # The text is vl-convert's own output, so the plain parser is safe here.
+    root = ElementTree.fromstring(to_svg(chart))
+    for element in root.iter():
+        _prefix_ids(element, prefix)
+        label = element.attrib.pop("aria-label", None)
+        if label and element.attrib.get("aria-roledescription", "").endswith("mark"):
+            title = ElementTree.Element(f"{{{_SVG}}}title")
+            title.text = label
+            element.insert(0, title)
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _XLINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _prefix_ids(element: ElementTree.Element, prefix: str) -> None:
+    for name, value in element.attrib.items():
+        if name == "id":
+            element.set(name, prefix + value)
+        elif "url(#" in value:
+            element.set(name, _REFERENCE.sub(rf"url(#{prefix}\1)", value))
+        elif name == f"{{{_XLINK}}}href" and value.startswith("#"):
+            element.set(name, f"#{prefix}{value[1:]}")
+
+
+def to_figure(
+    draw: DrawChart, prefix: str, *, wide: int, narrow: int, marks: int, alt_text: str
+) -> str:
+    """HTML of a chart for wide and narrow screens, in light and dark.
+
+    Args:
+        draw: the chart.
+        prefix: unique on the page, a letter first.
+        wide, narrow: pixels on a desk and on a phone.
+        marks: how many it has, about; many are drawn as pixels.
+        alt_text: what it shows, in words.
+    """
+    render = _to_picture if marks > MAX_SVG_MARKS else _to_svg_element
+    views = [
+        f'<div class="{name}">{render(draw, f"{prefix}-{name}-", width)}</div>'
+        for name, width in (("wide", wide), ("narrow", narrow))
+    ]
+    return f'<div class="chart" role="img" aria-label="{escape(alt_text)}">{"".join(views)}</div>'
+
+
+def _to_svg_element(draw: DrawChart, prefix: str, width: int) -> str:
+    return to_inline_svg(draw(LIGHT, width), prefix)
+
+
+def _to_picture(draw: DrawChart, prefix: str, width: int) -> str:
+    light, dark = (
+        "data:image/png;base64," + b64encode(to_png(draw(palette, width))).decode()
+        for palette in (LIGHT, DARK)
+    )
+    return (
+        f'<picture id="{prefix}picture">'
+        f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+        f'<img src="{light}" width="{width}" alt=""></picture>'
+    )
+
+
+def dark_style() -> str:
+    """CSS rules that show SVGs drawn in the light palette in the dark one's colours."""
+    rules = [
+        f'.chart svg [{attribute}="{drawn}"]{{{attribute}:{shown}}}'
+        for drawn, shown in recolouring().items()
+        for attribute in ("fill", "stroke")
+    ]
+    return "\n".join(rules)

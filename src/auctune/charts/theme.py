@@ -1,0 +1,79 @@
+"""One look for all charts: quiet axes, no frames, colours from a palette."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from auctune.charts.palette import Palette
+
+FONT = "Helvetica Neue, Arial, sans-serif"
+LABEL_SIZE = 11
+NAME_WIDTH = 130
+"""Pixels for a name on an axis at most; longer ones end in an ellipsis."""
+
+# Pixels of a character at LABEL_SIZE, on the wide side.
+CHARACTER_WIDTH = 6.4
+
+AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart
+
+
+def inline_data(values: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+    """Rows that travel inside the chart."""
+    return alt.InlineData(values=[dict(value) for value in values])
+
+
+def apply_theme(chart: AnyChart, palette: Palette) -> AnyChart:
+    """The finished chart in the common look."""
+    themed: AnyChart = (
+        chart.configure(background="transparent", font=FONT, padding=4)
+        .configure_view(stroke=None)
+        .configure_axis(
+            domain=False,
+            ticks=False,
+            gridColor=palette.grid,
+            labelColor=palette.muted,
+            labelFontSize=LABEL_SIZE,
+            labelPadding=6,
+            labelLimit=NAME_WIDTH,
+            titleColor=palette.muted,
+            titleFontSize=LABEL_SIZE,
+            titleFontWeight="normal",
+            titlePadding=8,
+        )
+        .configure_legend(
+            labelColor=palette.ink,
+            labelFontSize=LABEL_SIZE,
+            titleColor=palette.muted,
+            titleFontSize=LABEL_SIZE,
+            titleFontWeight="normal",
+            labelLimit=NAME_WIDTH,
+            symbolType="square",
+            symbolSize=110,
+            symbolStrokeWidth=0,
+            orient="top",
+            direction="horizontal",
+            offset=10,
+        )
+        .configure_header(
+            labelColor=palette.ink,
+            labelFontSize=LABEL_SIZE + 1,
+            labelFontWeight=600,
+            labelAnchor="start",
+            labelLimit=200,
+        )
+        .configure_title(
+            color=palette.ink,
+            fontSize=13,
+            fontWeight=600,
+            anchor="start",
+            subtitleColor=palette.muted,
+        )
+    )
+    return themed
+
+
+def name_width(names: list[str]) -> int:
+    """Pixels that the longest of these names takes on an axis, with its padding."""
+    longest = max((len(name) for name in names), default=0)
+    return 12 + min(NAME_WIDTH, int(CHARACTER_WIDTH * longest))
