@@ -1,5 +1,6 @@
 """A number for each node and slot as a heat map, in steps of colour that can be read off."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ MAX_HEIGHT = 480
 ROW_HEIGHT = 28
 NAMED_ROW_HEIGHT = 12
 NUMBER_WIDTH = 31
+ROUND = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +30,7 @@ class HeatGrid:
         values: [slot, node], >= 0.
         nodes: names, the columns of `values`.
         quantity: what the values are, with their unit: the legend's title.
-        largest: value of the ramp's end; none: the largest there is.
+        largest: value of the ramp's end; none: the next round one above all values.
         decimals: of the numbers shown.
     """
 
@@ -57,7 +59,8 @@ def heat_map(grid: HeatGrid, ramp: Sequence[str], palette: Palette, *, width: in
     slots = len(grid.values)
     plot_width = max(60, width - name_width(list(grid.nodes)) - 10)
     row_height = min(ROW_HEIGHT, MAX_HEIGHT / len(grid.nodes))
-    largest = grid.largest or float(grid.values.max(initial=0.0)) or 1.0
+    step = round_step(float(grid.values.max(initial=0.0)) / len(ramp))
+    largest = grid.largest or step * len(ramp)
     base = alt.Chart(inline_data(_cells(grid))).encode(
         x=slot_axis("slot", slots, plot_width),
         y=_node_axis(grid, row_height),
@@ -66,7 +69,7 @@ def heat_map(grid: HeatGrid, ramp: Sequence[str], palette: Palette, *, width: in
     scale = alt.Scale(type="quantize", domain=[0, largest], range=list(ramp))
     legend = alt.Legend(
         title=grid.quantity,
-        format=f",.{grid.decimals}f",
+        format="~g",
         gradientLength=min(plot_width, 260),
         gradientThickness=10,
         titleLimit=plot_width,
@@ -78,10 +81,18 @@ def heat_map(grid: HeatGrid, ramp: Sequence[str], palette: Palette, *, width: in
         )
     ]
     if plot_width / slots >= NUMBER_WIDTH and row_height >= NAMED_ROW_HEIGHT:
-        high = largest * (len(ramp) // 2 + 1) / len(ramp)
+        high = largest * ((len(ramp) + 1) // 2) / len(ramp)
         middle = slot_axis("middle", slots, plot_width)
         layers.append(_numbers(base, middle, high, palette))
     return alt.layer(*layers).properties(width=plot_width, height=row_height * len(grid.nodes))
+
+
+def round_step(least: float) -> float:
+    """The next round number from `least` on; 1 for nothing."""
+    if not least > 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in ROUND if factor * power >= least)
 
 
 def _node_axis(grid: HeatGrid, row_height: float) -> alt.Y:

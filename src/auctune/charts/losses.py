@@ -24,6 +24,11 @@ class LossCurve:
     training: tuple[tuple[int, float], ...]
     validation: tuple[tuple[int, float], ...] = ()
 
+    @property
+    def is_drawable(self) -> bool:
+        """Whether there is a finite value to draw."""
+        return any(math.isfinite(loss) for _, loss in (*self.training, *self.validation))
+
 
 def loss_chart(
     curves: Sequence[LossCurve], palette: Palette = LIGHT, *, width: int = 1040
@@ -42,7 +47,7 @@ def loss_chart(
         raise ValueError("no curve has a finite loss; expected one at least")
     names = list(dict.fromkeys(value["task"] for value in values))
     data = inline_data(values)
-    x = alt.X("rows:Q", axis=alt.Axis(title=None, tickCount=3, grid=False, format=","))
+    x = alt.X("rows:Q", axis=alt.Axis(title=None, tickCount=3, grid=False, format=",d"))
     y = alt.Y(
         "loss:Q",
         scale=alt.Scale(zero=False, nice=True),
@@ -51,7 +56,7 @@ def loss_chart(
     if len(names) > MAX_PANELS:
         return apply_theme(_all_in_one(data, x, y, palette, width), palette)
     columns = min(len(names), max(1, width // (PANEL_WIDTH + 40)))
-    panel_width = (width - 56) // columns - 24
+    panel_width = (width - 36 - 24 * (columns - 1)) // columns
     line = alt.Chart().mark_line(color=palette.accent, strokeWidth=1.6, clip=True)
     dots = alt.Chart().mark_point(
         filled=False,

@@ -61,7 +61,7 @@ LIGHT = Palette(
     text_on_high="#fdfefe",
     nodes=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     price_ramp=("#eef3f9", "#d5e4f2", "#b0cee6", "#82b3d7", "#4f93c5", "#236ca8", "#0c4175"),
-    use_ramp=("#eef6f2", "#d3e9df", "#abd6c4", "#7cbea4", "#479f82", "#1f7a5f", "#0a5140"),
+    use_ramp=("#eef6f2", "#bcdfd0", "#7cbea4", "#33896d", "#0a5140"),
 )
 
 DARK = Palette(
@@ -79,7 +79,7 @@ DARK = Palette(
     text_on_high="#0d1319",
     nodes=("#3d9fdb", "#f0813a", "#2fbf95", "#e09cc2", "#f3bb45", "#93d3f8"),
     price_ramp=("#1d2732", "#1f3a54", "#225077", "#2c6c9d", "#4d90c3", "#88bade", "#d4e8f7"),
-    use_ramp=("#1c2a27", "#1b3f37", "#1d574a", "#267461", "#45997f", "#83c4ac", "#d2efe2"),
+    use_ramp=("#1c2a27", "#1c4a40", "#287a66", "#6bb79c", "#d2efe2"),
 )
 
 

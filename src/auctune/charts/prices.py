@@ -22,14 +22,14 @@ _MULTIPLES = {
 
 
 def compute_price_map(
-    prices: FloatArray, nodes: tuple[str, ...], palette: Palette = LIGHT, *, width: int = 500
+    prices: FloatArray, nodes: tuple[str, ...], palette: Palette = LIGHT, width: int = 500
 ) -> AnyChart:
     """Prices [slot, node] of compute, in money per sample."""
     return _price_map(prices, nodes, "sample", palette, width)
 
 
 def memory_price_map(
-    prices: FloatArray, nodes: tuple[str, ...], palette: Palette = LIGHT, *, width: int = 500
+    prices: FloatArray, nodes: tuple[str, ...], palette: Palette = LIGHT, width: int = 500
 ) -> AnyChart:
     """Prices [slot, node] of memory, in money per GB and slot."""
     return _price_map(prices, nodes, "GB-slot", palette, width)

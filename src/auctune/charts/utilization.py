@@ -15,7 +15,6 @@ def utilization_map(
     nodes: tuple[str, ...],
     resource: str,
     palette: Palette = LIGHT,
-    *,
     width: int = 500,
 ) -> AnyChart:
     """Shares [slot, node] of capacity in use, 0 to 1, shown in percent.
