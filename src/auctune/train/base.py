@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -28,7 +29,7 @@ from auctune.train.quiet import quiet_transformers
 from auctune.train.tiny import tiny_folder
 
 EXPECTED = 'the name "tiny", a folder that transformers can load, or the name of a model on the hub'
-HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 QUANTIZED_NAMES = re.compile(r"(?i)gptq|awq|gguf|bnb|[-_.](4|8)bit|int[48]\b|fp8|nf4")
 # Of the run and not of the model: they differ between machines, folders and releases.
@@ -108,14 +109,11 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         config = AutoConfig.from_pretrained(source, local_files_only=local)
         _check_config(name, config)
         _switch_off_dropouts(config)
-        with quiet_transformers():
-            model = AutoModelForCausalLM.from_pretrained(
-                source, config=config, dtype=number_type, local_files_only=local
-            )
+        model = _load_model(place, source, config, dtype=number_type, local_files_only=local)
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
     except InputError:
         raise
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(place, f"cannot be loaded ({reason})", EXPECTED) from None
     _freeze(model)
@@ -153,13 +151,29 @@ def num_weight_bytes(model: nn.Module) -> int:
     return sum(storages.values())
 
 
+def _load_model(
+    place: str, source: str, config: PretrainedConfig, **options: Any
+) -> PreTrainedModel:
+    with quiet_transformers():
+        loading: Any = AutoModelForCausalLM.from_pretrained(
+            source, config=config, output_loading_info=True, **options
+        )
+    model: PreTrainedModel = loading[0]
+    missing = sorted(loading[1]["missing_keys"])
+    # Transformers would go on with weights of its own making.
+    if missing:
+        names = ", ".join(missing[:3])
+        raise InputError(place, f"lacks weights of its architecture: {names}", EXPECTED)
+    return model
+
+
 def _find_source(name: str, cache: Path) -> tuple[str, bool]:
     """The folder or hub name behind a base's name, and whether it is a folder."""
     place = f"base {name!r}"
     if name == "tiny":
         return str(tiny_folder(cache)), True
     folder = Path(name).expanduser()
-    if folder.is_dir():
+    if name and folder.is_dir():
         if not (folder / "config.json").is_file():
             raise InputError(place, "is a folder without a config.json", EXPECTED)
         return str(folder), True

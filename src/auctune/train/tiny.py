@@ -63,7 +63,7 @@ class TinyRecipe:
     context: int = 512
     vocabulary: int = 1024
     num_texts: int = 4000
-    steps: int = 300
+    steps: int = 400
     rows: int = 8
     row_tokens: int = 48
     learning_rate: float = 4e-3

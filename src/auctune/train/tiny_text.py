@@ -7,6 +7,8 @@ answers and chats, so that fine-tuning it starts from something that has seen la
 import random
 from collections.abc import Iterator
 
+from auctune.train.tiny_words import ADJECTIVES, NOUNS, SMALL_WORDS, VERBS
+
 NAMES = ["Ada", "Ben", "Chen", "Dora", "Emil", "Fatima", "Goran", "Hana", "Ivan", "Jana"]
 PLACES = ["the harbour", "the market", "the old mill", "the station", "the library", "the garden"]
 CITIES = ["Oslo", "Lima", "Cairo", "Hanoi", "Quito", "Dakar", "Perth", "Turin", "Lagos", "Osaka"]
@@ -24,7 +26,10 @@ TOPICS = ["order", "account", "password", "invoice", "delivery", "refund", "addr
 def texts(seed: int) -> Iterator[str]:
     """Plain texts of one to three sentences, without end."""
     source = random.Random(seed)
-    makers = (_fact, _story, _sum, _weather, _list, _question, _letter)
+    makers = (
+        *(_fact, _story, _sum, _weather, _list, _question, _letter),
+        *(_sentence, _sentence, _remark, _remark, _words, _syllables),
+    )
     while True:
         yield source.choice(makers)(source)
 
@@ -102,6 +107,60 @@ def _letter(source: random.Random) -> str:
             f"The {topic} number is {source.randint(100, 999)}. Please keep it.",
         )
     )
+
+
+def _sentence(source: random.Random) -> str:
+    one, two = source.sample(NOUNS, 2)
+    first, second = source.sample(ADJECTIVES, 2)
+    verb, name = source.choice(VERBS), source.choice(NAMES)
+    return source.choice(
+        (
+            f"The {first} {one} and the {second} {two} are here.",
+            f"We {verb} the {first} {one} near the {two}.",
+            f"{name} will {verb} your {one} with a {second} {two}.",
+            f"I think that this {one} is {first} but the {two} is {second}.",
+            f"They did not {verb} the {two}. The {one} was too {first}.",
+            f"If the {one} is {first}, please {verb} the {second} {two} again.",
+        )
+    )
+
+
+def _remark(source: random.Random) -> str:
+    one, two = source.sample(NOUNS, 2)
+    first, verb, name = source.choice(ADJECTIVES), source.choice(VERBS), source.choice(NAMES)
+    return source.choice(
+        (
+            f"{name}: My {one} is {first}. Can you {verb} it?\n"
+            f"Agent: Yes, we can {verb} your {one}. Is the {two} {first} too?",
+            f"User: How do I {verb} a {one}?\nReply: To {verb} a {one}, use the {first} {two}.",
+            f"{one}: {first}\n{two}: {first}\n{verb}: {one}, {two}",
+            f"I'm sorry that your {one} is {first}. We will {verb} it and send a {two}.",
+            f'"{one.title()} and {two}", said {name}, "are both {first}."',
+        )
+    )
+
+
+def _words(source: random.Random) -> str:
+    """Words in no order, twice: what came before can be said again."""
+    words = source.choices(NOUNS + VERBS + ADJECTIVES + SMALL_WORDS, k=source.randint(3, 9))
+    return f"{' '.join(words)}{source.choice('.,:;!?/-')} {' '.join(words)}"
+
+
+def _syllables(source: random.Random) -> str:
+    """Made-up words and numbers, twice: any spelling may come."""
+    words = []
+    for _ in range(source.randint(1, 4)):
+        parts = [
+            source.choice("bcdfghjklmnpqrstvwxyz")
+            + source.choice("aeiouy")
+            + source.choice(" nrst")
+            for _ in range(source.randint(1, 3))
+        ]
+        word = "".join(parts).replace(" ", "")
+        words.append(
+            source.choice((word, word.title(), word.upper(), f"#{source.randrange(9999)}"))
+        )
+    return f"{' '.join(words)} = {' '.join(words)}"
 
 
 def _exchange(source: random.Random) -> tuple[str, str]:
