@@ -20,6 +20,7 @@ from auctune.domain.dataset import read_dataset
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
+from auctune.train.export import Exported, export_adapter
 from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import choose_backend
@@ -166,6 +167,23 @@ class NodeTrainer:
         place = self._place(job_id)
         checkpoint = capture(place.task, self.base.digest, self.mode)
         return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
+
+    def export(self, job_id: str, folder: Path) -> Exported:
+        """Write a job's adapter in PEFT's format, loaded back and checked on rows of its data.
+
+        Raises:
+            ExportError: if what was written is not the adapter that was trained.
+        """
+        task = self._place(job_id).task
+        name = task.weights.name
+        return export_adapter(
+            self.base,
+            self.adapted.config(name),
+            task.weights.named(task.weights.values),
+            folder,
+            rows=task.data.rows,
+            trained_logits=lambda row: self.step.logits(name, row),
+        )
 
     def progress(self, job_id: str) -> Progress:
         """Where a job stands."""

@@ -8,7 +8,6 @@ of which PEFT's parameters are views: the norm, the optimizer and a checkpoint e
 import math
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -19,6 +18,7 @@ from transformers.pytorch_utils import Conv1D
 from auctune.domain.errors import InputError
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend
+from auctune.train.multilora.frozen import quicken
 from auctune.train.multilora.layer import FusedLora, custom_modules
 from auctune.train.multilora.routing import Switchboard
 
@@ -86,6 +86,7 @@ class AdaptedModel:
     def __init__(self, model: PreTrainedModel, backend: Backend) -> None:
         self.model = model
         self.backend = backend
+        self.linear = quicken(model)
         self.switchboard = Switchboard()
         self.adapters: dict[str, AdapterWeights] = {}
         self.peft: PeftModel | None = None
@@ -98,7 +99,7 @@ class AdaptedModel:
                 the base does not have or that are not linear.
         """
         check_config(config)
-        mapping = custom_modules(self.switchboard, self.backend)
+        mapping = custom_modules(self.switchboard, self.backend, self.linear)
         config._register_custom_module(mapping)  # type: ignore[arg-type]  # it is only called
         try:
             self._inject(name, config)
@@ -119,11 +120,12 @@ class AdaptedModel:
         del self.adapters[name]
         self._forget(name)
 
-    def save(self, name: str, folder: Path) -> Path:
-        """Write an adapter in PEFT's format; returns the folder that it is in."""
+    def config(self, name: str) -> LoraConfig:
+        """PEFT's configuration of an adapter, its target modules known."""
         assert self.peft is not None
-        self.peft.save_pretrained(str(folder), selected_adapters=[name])
-        return folder / name
+        config = self.peft.peft_config[name]
+        assert isinstance(config, LoraConfig)
+        return config
 
     def _inject(self, name: str, config: LoraConfig) -> None:
         # PEFT draws the start of each matrix from the global state, which is not ours to move.

@@ -32,6 +32,7 @@ from auctune.train.multilora.dropout import (
     layer_key,
     num_dropped_levels,
 )
+from auctune.train.multilora.frozen import Linear, frozen_bias, frozen_weight
 from auctune.train.multilora.routing import Bounds, Routing, Segment, Switchboard
 
 
@@ -40,13 +41,15 @@ class LayerCall:
     """What one pass through one layer needs beside tensors that have gradients.
 
     Attributes:
-        backend: who multiplies.
+        linear: the product with the frozen weight.
+        backend: who multiplies with the adapters' matrices.
         bounds: tokens of each segment that has an adapter in this layer.
         ranks: of these adapters.
         scale: [N, 1], s_i k_i of each token.
         mask: bool [N, D], or none where nothing is dropped.
     """
 
+    linear: Linear
     backend: Backend
     bounds: Bounds
     ranks: tuple[int, ...]
@@ -55,13 +58,13 @@ class LayerCall:
 
 
 class _FusedProduct(torch.autograd.Function):
-    """x [N, in], frozen weight [in, out], bias [out] or none, then A_1, B_1, A_2, B_2, ..."""
+    """x [N, in], frozen weight [out, in], bias [out] or none, then A_1, B_1, A_2, B_2, ..."""
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: LayerCall, *factors: Tensor
     ) -> Tensor:
-        y = x @ weight if bias is None else torch.addmm(bias, x, weight)
+        y = call.linear(x, weight, bias)
         factors = tuple(factor.to(x.dtype) for factor in factors)
         kept = x if call.mask is None else x * call.mask
         low = x.new_zeros(len(x), max(call.ranks))
@@ -95,7 +98,7 @@ def _gradient_of_input(
     if not ctx.needs_input_grad[0]:
         return None
     call: LayerCall = ctx.call
-    of_x = gradient @ weight.t()
+    of_x = call.linear(gradient, weight.t(), None)
     if call.mask is None:
         call.backend.add(of_x, low_gradient, down, call.bounds)
         return of_x
@@ -108,9 +111,15 @@ class FusedLora(PeftLinear):
     """PEFT's LoRA layer, with the rows of a routed batch each sent to their own adapter."""
 
     def __init__(
-        self, switchboard: Switchboard, backend: Backend, *args: Any, **kwargs: Any
+        self,
+        switchboard: Switchboard,
+        backend: Backend,
+        linear: Linear,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
         self.switchboard = switchboard
+        self.linear = linear
         self.backend = backend
         self.layer_key = layer_key(kwargs["target_name"])
         super().__init__(*args, **kwargs)
@@ -145,9 +154,7 @@ class FusedLora(PeftLinear):
 
     def _base(self) -> tuple[Tensor, Tensor | None]:
         layer = self.get_base_layer()
-        weight = _tensor(layer.weight)
-        bias = None if layer.bias is None else _tensor(layer.bias)
-        return (weight if isinstance(layer, Conv1D) else weight.t()), bias
+        return frozen_weight(layer), frozen_bias(layer)
 
     def _call(self, routing: Routing, segments: tuple[Segment, ...], x: Tensor) -> LayerCall:
         width = x.shape[1]
@@ -157,6 +164,7 @@ class FusedLora(PeftLinear):
             for segment, rate in zip(segments, rates, strict=True)
         )
         return LayerCall(
+            linear=self.linear,
             backend=self.backend,
             bounds=tuple((segment.first * width, segment.last * width) for segment in segments),
             ranks=tuple(self.r[segment.adapter] for segment in segments),
@@ -188,8 +196,8 @@ def _tensor(value: Any) -> Tensor:
 
 
 def custom_modules(
-    switchboard: Switchboard, backend: Backend
+    switchboard: Switchboard, backend: Backend, linear: Linear
 ) -> dict[type[nn.Module], Callable[..., FusedLora]]:
     """What to hand to `LoraConfig._register_custom_module`."""
-    layer = partial(FusedLora, switchboard, backend)
+    layer = partial(FusedLora, switchboard, backend, linear)
     return {nn.Linear: layer, Conv1D: layer}

@@ -14,8 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Logits of one block take at most 64 MB in float32.
-BLOCK_NUMBERS = 1 << 24
+from auctune.train.multilora.frozen import Linear
+
+# Logits of one block take at most 16 MB in float32: the C library then keeps the memory for the
+# next block, and a GPT-2 head still sees 80 tokens at once.
+BLOCK_NUMBERS = 1 << 22
 
 
 class HeadLoss(torch.autograd.Function):
@@ -32,21 +35,24 @@ class HeadLoss(torch.autograd.Function):
         bias: Tensor | None,
         labels: Tensor,
         weights: Tensor,
+        linear: Linear,
     ) -> tuple[Tensor, Tensor]:
         losses = torch.empty(len(hidden), device=hidden.device)
         gradient = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
         block = max(1, BLOCK_NUMBERS // len(weight))
         for first in range(0, len(hidden), block):
             part = slice(first, first + block)
-            logits = torch.nn.functional.linear(hidden[part], weight, bias).float()
+            logits = linear(hidden[part], weight, bias).float()
             true = labels[part].unsqueeze(1)
-            normalizer = logits.logsumexp(1, keepdim=True)
-            losses[part] = (normalizer - logits.gather(1, true)).squeeze(1)
+            logits -= logits.amax(1, keepdim=True)
+            of_true = logits.gather(1, true)
+            total = logits.exp_().sum(1, keepdim=True)
+            losses[part] = (total.log() - of_true).squeeze(1)
             if gradient is not None:
-                share = logits.sub_(normalizer).exp_()
-                share.scatter_add_(1, true, share.new_full((1, 1), -1.0).expand(len(true), 1))
-                share *= weights[part].unsqueeze(1)
-                torch.mm(share.to(weight.dtype), weight, out=gradient[part])
+                scale = weights[part].unsqueeze(1)
+                logits *= scale / total
+                logits.scatter_add_(1, true, -scale)
+                gradient[part] = linear(logits.to(weight.dtype), weight.t(), None)
         ctx.save_for_backward(*([] if gradient is None else [gradient]))
         ctx.mark_non_differentiable(losses)
         return (losses * weights).sum(), losses
@@ -54,4 +60,4 @@ class HeadLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: D102
         (of_hidden,) = ctx.saved_tensors
-        return of_hidden * gradients[0].to(of_hidden.dtype), None, None, None, None
+        return of_hidden * gradients[0].to(of_hidden.dtype), None, None, None, None, None

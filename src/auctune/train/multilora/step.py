@@ -16,6 +16,7 @@ from auctune.train.multilora.batches import MicroBatch
 from auctune.train.multilora.layer import FusedLora
 from auctune.train.multilora.loss import HeadLoss
 from auctune.train.multilora.routing import Routing, Segment
+from auctune.train.rows import TokenizedRow
 
 NOT_LEARNT = -100
 
@@ -32,6 +33,9 @@ class Step(Protocol):
 
     def evaluate(self, batch: MicroBatch) -> dict[str, Tensor]:
         """The same sums, without gradients and dropout."""
+
+    def logits(self, adapter: str, row: TokenizedRow) -> Tensor:
+        """[tokens, vocabulary] of a row with an adapter, without dropout."""
 
 
 class ModelStep:
@@ -67,6 +71,17 @@ class ModelStep:
         with self.adapted.switchboard.connected(self._routing(batch)):
             return self._losses(batch)[1]
 
+    @torch.no_grad()
+    def logits(self, adapter: str, row: TokenizedRow) -> Tensor:
+        """[tokens, vocabulary] of a row with an adapter, without dropout."""
+        self.model.train(False)
+        ids = torch.from_numpy(row.input_ids).unsqueeze(0).to(self.device)
+        routing = Routing((Segment(adapter, 0, 1),), torch.zeros_like(ids[:, 0]))
+        with self.adapted.switchboard.connected(routing):
+            logits = self.model(input_ids=ids, use_cache=False).logits
+        assert isinstance(logits, Tensor)
+        return logits[0]
+
     def _routing(self, batch: MicroBatch) -> Routing:
         segments, first = [], 0
         for adapter, rows in groupby(batch.rows, key=lambda row: row.adapter):
@@ -91,7 +106,7 @@ class ModelStep:
             hidden = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
             chosen = hidden.flatten(0, 1).index_select(0, places)
             loss, losses = HeadLoss.apply(  # type: ignore[no-untyped-call]
-                chosen, head.weight, head.bias, labels, weights
+                chosen, head.weight, head.bias, labels, weights, self.adapted.linear
             )
             return loss, losses
         logits = self.model(input_ids=ids, use_cache=False).logits
