@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from auctune.domain.dataset import read_dataset
 from auctune.domain.errors import InputError
@@ -23,7 +24,7 @@ from auctune.train.checkpoint import load_latest, save_checkpoint
 from auctune.train.export import Exported, export_adapter
 from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
-from auctune.train.multilora.backends import choose_backend
+from auctune.train.multilora.backends import Backend, choose_backend
 from auctune.train.multilora.batches import (
     ExactPlanner,
     FusedPlanner,
@@ -67,7 +68,8 @@ class NodeTrainer:
 
     Args:
         base: the model that all jobs adapt; its weights are shared, not copied.
-        backend: "auto", "sequential" (one job after the other), "loop", "bmm" or "grouped".
+        backend: "auto", "sequential" (one job after the other), "loop", "bmm", "grouped", or
+            one's own.
         mode: "fused", or "exact": resumed training is bit-identical to uninterrupted training.
         token_budget: tokens of a micro-batch at most, padding included, in fused mode.
         checkpointing: recompute activations in the backward pass, to save memory.
@@ -84,7 +86,7 @@ class NodeTrainer:
         self,
         base: Base,
         *,
-        backend: str = "auto",
+        backend: str | Backend = "auto",
         mode: Literal["fused", "exact"] = "fused",
         token_budget: int = 512,
         checkpointing: bool = False,
@@ -95,9 +97,10 @@ class NodeTrainer:
             raise InputError("mode", f"{mode!r}", "'fused' or 'exact'")
         self.base = base
         self.mode = mode
-        self.adapted = AdaptedModel(
-            base.fresh_model(), choose_backend(backend, base.device, base.dtype)
+        chosen = (
+            choose_backend(backend, base.device, base.dtype) if isinstance(backend, str) else backend
         )
+        self.adapted = AdaptedModel(base.fresh_model(), chosen)
         self.step: Step = ModelStep(self.adapted, checkpointing=checkpointing)
         self._widths: dict[str, int] = {}
         self.planner = self._choose_planner(backend, token_budget)
@@ -179,11 +182,16 @@ class NodeTrainer:
         return export_adapter(
             self.base,
             self.adapted.config(name),
-            task.weights.named(task.weights.values),
+            self.weights(job_id),
             folder,
             rows=task.data.rows,
             trained_logits=lambda row: self.step.logits(name, row),
         )
+
+    def weights(self, job_id: str) -> dict[str, Tensor]:
+        """A job's live adapter weights, by their names in the base."""
+        weights = self._place(job_id).task.weights
+        return weights.named(weights.values)
 
     def progress(self, job_id: str) -> Progress:
         """Where a job stands."""
@@ -196,7 +204,7 @@ class NodeTrainer:
         del self._widths[place.task.weights.name]
         del self._places[job_id]
 
-    def _choose_planner(self, backend: str, budget: int) -> Planner:
+    def _choose_planner(self, backend: str | Backend, budget: int) -> Planner:
         if self.mode == "exact":
             return ExactPlanner(self._widths)
         return (SequentialPlanner if backend == "sequential" else FusedPlanner)(budget)

@@ -51,9 +51,9 @@ class ModelStep:
         self.model = adapted.model
         self.device = next(self.model.parameters()).device
         if checkpointing:
-            self.model.gradient_checkpointing_enable(  # type: ignore[no-untyped-call]
-                {"use_reentrant": False}
-            )
+            self.model.activation_checkpointing_enable({"use_reentrant": False})
+            # Adapters require gradients wherever any are needed; embeddings need none.
+            self.model.disable_input_require_grads()  # type: ignore[no-untyped-call]
         self._head_alone = has_plain_head(self.model)
 
     def train(self, batch: MicroBatch) -> dict[str, Tensor]:

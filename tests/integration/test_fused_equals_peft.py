@@ -1,0 +1,160 @@
+"""Training many adapters together gives each the weights that plain PEFT gives it alone."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from auctune.train.base import Base
+from auctune.train.job import LoraJob
+from auctune.train.multilora.backends import Backend, BmmBackend, GroupedBackend, LoopBackend
+from auctune.train.node import NodeTrainer
+from support.peft_alone import ATOL, RTOL, assert_close, train_alone
+from support.small_bases import FAMILIES, build_base, write_rows
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+
+TARGETS = {
+    "gpt2": ((), ("c_attn", "c_proj"), ("c_fc",), ("c_attn", "c_fc", "c_proj")),
+    "llama": (
+        (),
+        ("down_proj", "k_proj"),
+        ("gate_proj",),
+        ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+    ),
+}
+STEPS = 4
+BACKENDS: dict[str, str | Backend] = {
+    "sequential": "sequential",
+    "loop": LoopBackend(),
+    "bmm": BmmBackend(),
+    "grouped": GroupedBackend(),
+}
+
+Oracle = Callable[[str, int], dict[str, Tensor]]
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Base]:
+    return {family: build_base(tmp_path_factory.mktemp(family), family) for family in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+def make_job(folder: Path, family: str, number: int) -> LoraJob:
+    """No two of eight jobs have the same shape."""
+    batch_size = 1 + number % 5
+    return LoraJob(
+        id=f"job.{number}",
+        data=write_rows(folder / f"{number}.jsonl", 2 * batch_size, seed=number),
+        epochs=2,
+        rank=(4, 1, 8, 3, 16, 2, 5, 7)[number],
+        alpha=(16.0, 1.0, 8.0, 4.5, 32.0, 2.0, 5.0, 3.0)[number],
+        dropout=(0.1, 0.0, 0.5, 0.05, 0.0, 0.3, 0.0, 0.2)[number],
+        target_modules=TARGETS[family][number % 4],
+        learning_rate=(1e-3, 3e-3)[number % 2],
+        weight_decay=(0.0, 0.1)[number % 2],
+        schedule=("linear", "cosine", "constant")[number % 3],
+        warmup_steps=number % 3,
+        batch_size=batch_size,
+        max_length=(24, 10, 20)[number % 3],
+        max_grad_norm=(1.0, 0.1, 0.0)[number % 3],
+        seed=100 + number,
+    )
+
+
+@pytest.fixture(scope="module")
+def oracle(bases: dict[str, Base], folder: Path) -> Oracle:
+    """Weights of a job trained alone with PEFT; each is computed once."""
+
+    @cache
+    def train(family: str, number: int) -> dict[str, Tensor]:
+        base, job = bases[family], make_job(folder, family, number)
+        trainer = NodeTrainer(base)
+        trainer.load(job, folder / "none")
+        return train_alone(base, job, weights_of(trainer, job))
+
+    return train
+
+
+def weights_of(trainer: NodeTrainer, job: LoraJob) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in trainer.weights(job.id).items()}
+
+
+def train_together(trainer: NodeTrainer, jobs: list[LoraJob], folder: Path) -> None:
+    for job in jobs:
+        trainer.load(job, folder / "none")
+    progress = trainer.train({job.id: 10**6 for job in jobs}, lambda progress: None)
+    assert {state.state for state in progress.values()} == {"done"}
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointing"])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_eight_unlike_adapters_come_out_as_if_alone(
+    bases: dict[str, Base],
+    folder: Path,
+    oracle: Oracle,
+    backend: str,
+    family: str,
+    checkpointing: bool,
+) -> None:
+    jobs = [make_job(folder, family, number) for number in range(8)]
+    trainer = NodeTrainer(
+        bases[family], backend=BACKENDS[backend], token_budget=96, checkpointing=checkpointing
+    )
+    train_together(trainer, jobs, folder)
+    for number, job in enumerate(jobs):
+        assert_close(weights_of(trainer, job), oracle(family, number))
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_any_number_of_adapters_comes_out_as_if_alone(
+    bases: dict[str, Base], folder: Path, oracle: Oracle, backend: str, count: int
+) -> None:
+    jobs = [make_job(folder, "gpt2", number) for number in range(count)]
+    trainer = NodeTrainer(bases["gpt2"], backend=BACKENDS[backend], token_budget=1000)
+    train_together(trainer, jobs, folder)
+    for number, job in enumerate(jobs):
+        assert_close(weights_of(trainer, job), oracle("gpt2", number))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_exact_mode_comes_out_as_peft_alone(
+    bases: dict[str, Base], folder: Path, oracle: Oracle, family: str
+) -> None:
+    jobs = [make_job(folder, family, number) for number in (2, 3)]
+    trainer = NodeTrainer(bases[family], mode="exact")
+    train_together(trainer, jobs, folder)
+    for number, job in zip((2, 3), jobs, strict=True):
+        assert_close(weights_of(trainer, job), oracle(family, number))
+
+
+@pytest.mark.parametrize("budget", [1, 40, 10_000])
+def test_the_cut_into_micro_batches_does_not_matter(
+    bases: dict[str, Base], folder: Path, oracle: Oracle, budget: int
+) -> None:
+    jobs = [make_job(folder, "gpt2", number) for number in range(4)]
+    trainer = NodeTrainer(bases["gpt2"], token_budget=budget)
+    train_together(trainer, jobs, folder)
+    for number, job in enumerate(jobs):
+        assert_close(weights_of(trainer, job), oracle("gpt2", number))
+
+
+def test_two_jobs_that_differ_in_their_seed_alone_come_out_different(
+    bases: dict[str, Base], folder: Path
+) -> None:
+    first = replace(make_job(folder, "gpt2", 0), dropout=0.0)
+    second = replace(first, id="other", seed=first.seed + 1)
+    trainer = NodeTrainer(bases["gpt2"])
+    train_together(trainer, [first, second], folder)
+    mine, other = weights_of(trainer, first), weights_of(trainer, second)
+    assert all(not torch.allclose(mine[name], other[name], rtol=RTOL, atol=ATOL) for name in mine)

@@ -1,0 +1,141 @@
+"""The oracle: one job trained alone by plain PEFT, torch's AdamW and transformers' schedules."""
+
+from collections.abc import Iterator
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from peft.tuners.lora.layer import LoraLayer
+from torch import Tensor, nn
+from transformers import get_scheduler
+
+from auctune.domain.dataset import read_dataset
+from auctune.train.base import Base
+from auctune.train.cursor import Cursor
+from auctune.train.job import LoraJob
+from auctune.train.multilora.dropout import (
+    keep_mask,
+    keep_scale,
+    layer_key,
+    num_dropped_levels,
+    row_key,
+)
+from auctune.train.rows import TokenizedRow, tokenize
+
+# What weights may differ by after a few steps of AdamW in float32.
+RTOL, ATOL = 2e-4, 2e-5
+
+
+class KeyedDropout(nn.Module):
+    """Takes the place of PEFT's dropout; the rows of the running batch are told to it."""
+
+    def __init__(self, layer: str, probability: float) -> None:
+        super().__init__()
+        self.key = layer_key(layer)
+        self.probability = probability
+        self.row_keys = torch.zeros(0, dtype=torch.int64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        levels = num_dropped_levels(self.probability)
+        dropped = torch.full_like(self.row_keys, levels)
+        mask = keep_mask(self.row_keys, self.key, dropped, x.shape[1], x.shape[2])
+        return x * mask * keep_scale(self.probability)
+
+
+def assert_close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """Make sure that weights by name are equal but for rounding."""
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, rtol=RTOL, atol=ATOL)
+
+
+def train_alone(
+    base: Base, job: LoraJob, start: dict[str, Tensor], num_steps: int | None = None
+) -> dict[str, Tensor]:
+    """The adapter's weights after `num_steps` steps, all of the job's by default.
+
+    Args:
+        start: the adapter's first weights, by their names in the base.
+    """
+    model = plain_peft(base, job)
+    weights = {
+        name.removeprefix("base_model.model.").replace(".default", ""): parameter
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad
+    }
+    assert weights.keys() == start.keys()
+    for name, parameter in weights.items():
+        parameter.data.copy_(start[name])
+    dropouts = replace_dropouts(model, job)
+    rows = tokenize(read_dataset(job.data), base.tokenizer, job.max_length).rows
+    batches = list(optimizer_batches(rows, job))
+    optimizer = torch.optim.AdamW(
+        weights.values(), lr=job.learning_rate, weight_decay=job.weight_decay
+    )
+    schedule = get_scheduler(
+        "constant_with_warmup" if job.schedule == "constant" else job.schedule,
+        optimizer,
+        num_warmup_steps=job.warmup_steps,
+        num_training_steps=len(batches),
+    )
+    for first, batch in batches[:num_steps]:
+        for dropout in dropouts:
+            dropout.row_keys = torch.tensor(
+                [row_key(job.seed, first + place) for place in range(len(batch))]
+            )
+        torch.autograd.backward(batch_loss(model, batch))
+        if job.max_grad_norm:
+            nn.utils.clip_grad_norm_(weights.values(), job.max_grad_norm)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    return {name: parameter.detach() for name, parameter in weights.items()}
+
+
+def plain_peft(base: Base, job: LoraJob) -> PeftModel:
+    config = LoraConfig(
+        r=job.rank,
+        lora_alpha=job.alpha,  # type: ignore[arg-type]
+        lora_dropout=job.dropout,
+        target_modules=list(job.target_modules) or None,
+        fan_in_fan_out=base.model.config.model_type == "gpt2",
+        task_type="CAUSAL_LM",
+    )
+    model = get_peft_model(base.fresh_model(), config)
+    assert isinstance(model, PeftModel)
+    return model.train()
+
+
+def replace_dropouts(model: PeftModel, job: LoraJob) -> list[KeyedDropout]:
+    dropouts = []
+    for name, layer in model.named_modules():
+        if isinstance(layer, LoraLayer) and job.dropout:
+            keyed = KeyedDropout(name.removeprefix("base_model.model."), job.dropout)
+            layer.lora_dropout["default"] = keyed
+            dropouts.append(keyed)
+    return dropouts
+
+
+def optimizer_batches(
+    rows: tuple[TokenizedRow, ...], job: LoraJob
+) -> Iterator[tuple[int, list[TokenizedRow]]]:
+    """Each batch with the number of rows before it; none reaches from one epoch into the next."""
+    cursor = Cursor(len(rows), job.epochs, job.seed)
+    while cursor.left:
+        first = cursor.done
+        size = min(job.batch_size, len(rows) - first % len(rows))
+        yield first, [rows[index] for index in cursor.take(size)]
+
+
+def batch_loss(model: PeftModel, batch: list[TokenizedRow]) -> Tensor:
+    width = max(map(len, batch))
+    ids = torch.zeros(len(batch), width, dtype=torch.int64)
+    labels = torch.full_like(ids, -100)
+    mask = torch.zeros_like(ids)
+    for index, row in enumerate(batch):
+        ids[index, : len(row)] = torch.from_numpy(row.input_ids)
+        labels[index, : len(row)] = torch.from_numpy(row.labels)
+        mask[index, : len(row)] = 1
+    # transformers' own loss: the mean over the trained tokens of the batch.
+    loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
+    assert isinstance(loss, Tensor)
+    return loss

@@ -1,0 +1,70 @@
+"""Small bases of two architectures, built from their configurations, and data for them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+
+from auctune.train.base import Base, load_base
+
+WORDS = [f"word{number}" for number in range(61)]
+FAMILIES = ("gpt2", "llama")
+
+
+def build_base(folder: Path, family: str, seed: int = 0) -> Base:
+    """A base of 2 layers, 32 wide, with a tokenizer of one token a word."""
+    torch.manual_seed(seed)
+    build_model(family).save_pretrained(folder)
+    build_tokenizer().save_pretrained(str(folder))
+    return load_base(str(folder), cache=folder)
+
+
+def build_model(family: str) -> PreTrainedModel:
+    """Large starting weights make gradients that are far from rounding."""
+    if family == "gpt2":
+        return GPT2LMHeadModel(
+            GPT2Config(
+                vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=2,
+                initializer_range=0.2, bos_token_id=0, eos_token_id=0,
+            )
+        )  # fmt: skip
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=64, max_position_embeddings=64, hidden_size=32, intermediate_size=48,
+            num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            initializer_range=0.2, bos_token_id=0, eos_token_id=0, pad_token_id=0,
+        )
+    )  # fmt: skip
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """One token a word."""
+    vocabulary = {word: number for number, word in enumerate(["<end>", "<unknown>", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unknown>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, eos_token="<end>", unk_token="<unknown>", pad_token="<end>"
+    )
+
+
+def write_rows(path: Path, count: int, seed: int, longest: int = 12) -> Path:
+    """A file of prompts and completions of 1 to `longest` words each."""
+    generator = np.random.default_rng(seed)
+    with path.open("w") as lines:
+        for _ in range(count):
+            prompt, completion = (
+                " ".join(generator.choice(WORDS, size=generator.integers(1, longest + 1)))
+                for _ in range(2)
+            )
+            lines.write(json.dumps({"prompt": prompt + " ", "completion": completion}) + "\n")
+    return path
