@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auctune.charts.palette import Palette
+from auctune.charts.pixels import encode_png, to_data_uri
 from auctune.charts.slot_axis import slot_axis
-from auctune.charts.theme import AnyChart, inline_data, name_width
+from auctune.charts.theme import AnyChart, inline_data, name_limit, name_width
 
 FloatArray = NDArray[np.float64]
 
@@ -19,6 +20,8 @@ MAX_HEIGHT = 480
 ROW_HEIGHT = 28
 NAMED_ROW_HEIGHT = 12
 NUMBER_WIDTH = 31
+MAX_CELLS = 2500
+PIXELS_PER_CELL = 4
 ROUND = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
@@ -50,41 +53,108 @@ class HeatGrid:
 def heat_map(grid: HeatGrid, ramp: Sequence[str], palette: Palette, *, width: int) -> AnyChart:
     """Slots from left to right, a row a node; cells with room carry their number.
 
+    Grids of more than 2,500 cells are drawn as pixels: exact, but without tooltips.
+
     Args:
         grid: the numbers.
         ramp: colours from 0 to the largest value.
         palette: of the text.
         width: pixels of the whole chart, names included.
     """
-    slots = len(grid.values)
-    plot_width = max(60, width - name_width(list(grid.nodes)) - 10)
+    plot_width = max(60, width - name_width(grid.nodes, width) - 10)
     row_height = min(ROW_HEIGHT, MAX_HEIGHT / len(grid.nodes))
     step = round_step(float(grid.values.max(initial=0.0)) / len(ramp))
-    largest = grid.largest or step * len(ramp)
-    base = alt.Chart(inline_data(_cells(grid))).encode(
-        x=slot_axis("slot", slots, plot_width),
-        y=_node_axis(grid, row_height),
-        description="description:N",
+    frame = _Frame(
+        grid=grid,
+        ramp=tuple(ramp),
+        largest=grid.largest or step * len(ramp),
+        palette=palette,
+        plot_width=plot_width,
+        row_height=row_height,
+        limit=name_limit(width),
     )
-    scale = alt.Scale(type="quantize", domain=[0, largest], range=list(ramp))
-    legend = alt.Legend(
-        title=grid.quantity,
-        format="~g",
-        gradientLength=min(plot_width, 260),
-        gradientThickness=10,
-        titleLimit=plot_width,
-    )
-    gap = 1 if row_height >= NAMED_ROW_HEIGHT and plot_width / slots >= 8 else 0
-    layers: list[AnyChart] = [
-        base.mark_rect(stroke=palette.surface, strokeWidth=gap).encode(
-            x2="end:Q", color=alt.Color("value:Q", scale=scale, legend=legend)
+    layers = _pixels(frame) if is_fine(grid.values) else _rectangles(frame)
+    chart: AnyChart = alt.layer(*layers)
+    return chart.properties(width=plot_width, height=row_height * len(grid.nodes))
+
+
+def is_fine(values: FloatArray) -> bool:
+    """Whether a grid has too many cells to draw each as a shape."""
+    return values.size > MAX_CELLS
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A grid with all that its layers share."""
+
+    grid: HeatGrid
+    ramp: tuple[str, ...]
+    largest: float
+    palette: Palette
+    plot_width: int
+    row_height: float
+    limit: int
+
+    @property
+    def slots(self) -> int:
+        return len(self.grid.values)
+
+    def x(self, field: str) -> alt.X:
+        return slot_axis(field, self.slots, self.plot_width)
+
+    def y(self) -> alt.Y:
+        nodes = list(self.grid.nodes)
+        overlap: Any = "greedy" if self.row_height < NAMED_ROW_HEIGHT else False
+        axis = alt.Axis(title=None, labelOverlap=overlap, labelLimit=self.limit)
+        return alt.Y("node:O", sort=nodes, axis=axis, scale=alt.Scale(domain=nodes, padding=0))
+
+    def colour(self) -> alt.Color:
+        scale = alt.Scale(type="quantize", domain=[0, self.largest], range=list(self.ramp))
+        legend = alt.Legend(
+            title=self.grid.quantity,
+            format="~g",
+            gradientLength=min(self.plot_width, 260),
+            gradientThickness=10,
+            titleLimit=self.plot_width,
         )
-    ]
-    if plot_width / slots >= NUMBER_WIDTH and row_height >= NAMED_ROW_HEIGHT:
-        high = largest * ((len(ramp) + 1) // 2) / len(ramp)
-        middle = slot_axis("middle", slots, plot_width)
-        layers.append(_numbers(base, middle, high, palette))
-    return alt.layer(*layers).properties(width=plot_width, height=row_height * len(grid.nodes))
+        return alt.Color("value:Q", scale=scale, legend=legend)
+
+
+def _rectangles(frame: _Frame) -> list[AnyChart]:
+    cell_width = frame.plot_width / frame.slots
+    roomy = frame.row_height >= NAMED_ROW_HEIGHT
+    base = alt.Chart(inline_data(_cells(frame.grid))).encode(
+        x=frame.x("slot"), y=frame.y(), description="description:N"
+    )
+    gap = 1 if roomy and cell_width >= 8 else 0
+    cells = base.mark_rect(stroke=frame.palette.surface, strokeWidth=gap)
+    layers: list[AnyChart] = [cells.encode(x2="end:Q", color=frame.colour())]
+    if roomy and cell_width >= NUMBER_WIDTH:
+        layers.append(_numbers(base, frame))
+    return layers
+
+
+def _pixels(frame: _Frame) -> list[AnyChart]:
+    """One image of all cells, and an empty rectangle that brings axes and legend along."""
+    values, count = frame.grid.values, len(frame.ramp)
+    levels = np.clip(count * values / frame.largest, 0, count - 1).astype(np.uint8)
+    height = frame.row_height * len(frame.grid.nodes)
+    image = {
+        "url": to_data_uri(encode_png(levels.T, frame.ramp, zoom=PIXELS_PER_CELL)),
+        "slot": frame.slots / 2,
+    }
+    origin = {"slot": 0, "end": 0, "node": frame.grid.nodes[0], "value": 0}
+    picture: AnyChart = (
+        alt.Chart(inline_data([image]))
+        .mark_image(width=frame.plot_width, height=height, aspect=False)
+        .encode(x=frame.x("slot"), y=alt.value(height / 2), url="url:N")
+    )
+    axes: AnyChart = (
+        alt.Chart(inline_data([origin]))
+        .mark_rect()
+        .encode(x=frame.x("slot"), x2="end:Q", y=frame.y(), color=frame.colour())
+    )
+    return [picture, axes]
 
 
 def round_step(least: float) -> float:
@@ -95,17 +165,14 @@ def round_step(least: float) -> float:
     return next(factor * power for factor in ROUND if factor * power >= least)
 
 
-def _node_axis(grid: HeatGrid, row_height: float) -> alt.Y:
-    axis = alt.Axis(title=None, labelOverlap="greedy" if row_height < NAMED_ROW_HEIGHT else False)
-    return alt.Y("node:O", sort=list(grid.nodes), axis=axis, scale=alt.Scale(padding=0))
-
-
-def _numbers(base: alt.Chart, middle: alt.X, high: float, palette: Palette) -> AnyChart:
+def _numbers(base: alt.Chart, frame: _Frame) -> AnyChart:
+    palette, count = frame.palette, len(frame.ramp)
+    high = frame.largest * ((count + 1) // 2) / count
     colour = alt.condition(
         alt.datum.value >= high, alt.value(palette.text_on_high), alt.value(palette.text_on_low)
     )
     chart: AnyChart = base.mark_text(fontSize=10, aria=False).encode(
-        x=middle, text="label:N", color=colour, description=alt.Undefined
+        x=frame.x("middle"), text="label:N", color=colour, description=alt.Undefined
     )
     return chart
 

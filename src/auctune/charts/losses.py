@@ -13,6 +13,7 @@ from auctune.charts.theme import AnyChart, apply_theme, inline_data
 MAX_POINTS = 240
 MAX_PANELS = 24
 PANEL_WIDTH = 210
+MAX_PANEL_WIDTH = 480
 PANEL_HEIGHT = 96
 
 
@@ -56,7 +57,7 @@ def loss_chart(
     if len(names) > MAX_PANELS:
         return apply_theme(_all_in_one(data, x, y, palette, width), palette)
     columns = min(len(names), max(1, width // (PANEL_WIDTH + 40)))
-    panel_width = (width - 36 - 24 * (columns - 1)) // columns
+    panel_width = min(MAX_PANEL_WIDTH, (width - 36 - 24 * (columns - 1)) // columns)
     line = alt.Chart().mark_line(color=palette.accent, strokeWidth=1.6, clip=True)
     dots = alt.Chart().mark_point(
         filled=False,

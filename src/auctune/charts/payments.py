@@ -8,7 +8,14 @@ from typing import Any
 import altair as alt
 
 from auctune.charts.palette import LIGHT, Palette
-from auctune.charts.theme import AnyChart, apply_theme, inline_data, name_width
+from auctune.charts.theme import (
+    AnyChart,
+    apply_theme,
+    inline_data,
+    legend_columns,
+    name_limit,
+    name_width,
+)
 
 MAX_BILLS = 40
 PARTS = ("market price", "operating cost", "vendor")
@@ -52,16 +59,22 @@ def payment_chart(
     names = [bill.task for bill in shown]
     row_height = 26.0 if len(shown) <= 24 else 17.0
     largest = max((float(max(bill.bid, bill.payment)) for bill in shown), default=0.0) or 1.0
-    y = alt.Y("task:O", sort=names, axis=alt.Axis(title=None), scale=alt.Scale(domain=names))
+    y = alt.Y(
+        "task:O",
+        sort=names,
+        axis=alt.Axis(title=None, labelLimit=name_limit(width)),
+        scale=alt.Scale(domain=names),
+    )
     x = alt.X(
         "begin:Q",
         axis=alt.Axis(title="money", tickCount=5, format="~g"),
         scale=alt.Scale(domain=[0, 1.04 * largest], nice=False),
     )
     chart = alt.layer(
-        _segments(shown, x, y, 0.5 * row_height, palette), _bids(shown, x, y, row_height, palette)
+        _segments(shown, x, y, 0.5 * row_height, palette, legend_columns(width)),
+        _bids(shown, x, y, row_height, palette),
     )
-    plot_width = max(80, width - name_width(names) - 16)
+    plot_width = max(80, width - name_width(names, width) - 16)
     return apply_theme(
         chart.properties(width=plot_width, height=max(1, len(shown)) * row_height), palette
     )
@@ -75,7 +88,7 @@ def select_bills(bills: Sequence[Bill]) -> list[Bill]:
 
 
 def _segments(
-    bills: Sequence[Bill], x: alt.X, y: alt.Y, thickness: float, palette: Palette
+    bills: Sequence[Bill], x: alt.X, y: alt.Y, thickness: float, palette: Palette, columns: int
 ) -> AnyChart:
     values = [segment for bill in bills for segment in _split(bill)]
     colours = dict(zip(PARTS, (palette.market, palette.operating, palette.vendor), strict=True))
@@ -84,7 +97,7 @@ def _segments(
     colour = alt.Color(
         "part:N",
         scale=alt.Scale(domain=present, range=[colours[part] for part in present]),
-        legend=alt.Legend(title=None, columns=0) if present else None,
+        legend=alt.Legend(title=None, columns=columns) if present else None,
         sort=present,
     )
     mark = alt.Chart(inline_data(values)).mark_bar(height=thickness, clip=True)

@@ -13,7 +13,14 @@ import altair as alt
 
 from auctune.charts.palette import LIGHT, Palette
 from auctune.charts.slot_axis import slot_axis
-from auctune.charts.theme import AnyChart, apply_theme, inline_data, name_width
+from auctune.charts.theme import (
+    AnyChart,
+    apply_theme,
+    inline_data,
+    legend_columns,
+    name_limit,
+    name_width,
+)
 
 VENDOR_WORK = "vendor's work"
 TRAINING = "training"
@@ -63,19 +70,23 @@ def plan_chart(
     names = [row.task for row in rows]
     row_height = _row_height(len(rows))
     named = row_height >= 12
-    plot_width = max(80, width - (name_width(names) if named else 0) - 16)
-    axis = alt.Axis(title=None, grid=named, tickBand="extent") if named else None
+    plot_width = max(80, width - (name_width(names, width) if named else 0) - 16)
+    axis = _task_axis(width) if named else None
     y = alt.Y("task:O", sort=names, axis=axis, scale=alt.Scale(domain=names, padding=0))
     x = slot_axis("begin", slots, plot_width)
     layers = [
         _windows(rows, x, y, palette),
         _remarks(rows, x, y, palette) if named else None,
-        _bars(rows, nodes, x, y, row_height, palette),
+        _bars(rows, nodes, x, y, row_height, palette, legend_columns(width)),
         _finishes(rows, x, y, palette),
     ]
     chart = alt.layer(*(layer for layer in layers if layer is not None))
     height = max(row_height, row_height * len(rows))
     return apply_theme(chart.properties(width=plot_width, height=height), palette)
+
+
+def _task_axis(width: int) -> alt.Axis:
+    return alt.Axis(title=None, grid=True, tickBand="extent", labelLimit=name_limit(width))
 
 
 def _row_height(num_rows: int) -> float:
@@ -126,6 +137,7 @@ def _bars(
     y: alt.Y,
     row_height: float,
     palette: Palette,
+    columns: int,
 ) -> AnyChart:
     many = len(nodes) > len(palette.nodes)
     series = [TRAINING] if many else list(nodes)
@@ -137,7 +149,7 @@ def _bars(
         for row in rows
         for bar in (*_vendor_bars(row), *_training_bars(row))
     ]
-    legend = alt.Legend(title=None, columns=0)
+    legend = alt.Legend(title=None, columns=columns)
     colour = alt.Color(
         "series:N", scale=alt.Scale(domain=series, range=colours), legend=legend, sort=series
     )

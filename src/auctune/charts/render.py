@@ -5,7 +5,6 @@ not clash with those of other SVGs on the page.
 """
 
 import re
-from base64 import b64encode
 from html import escape
 from typing import Protocol
 from xml.etree import ElementTree
@@ -14,9 +13,6 @@ import vl_convert
 
 from auctune.charts.palette import DARK, LIGHT, Palette, recolouring
 from auctune.charts.theme import AnyChart
-
-MAX_SVG_MARKS = 3000
-"""Marks from which on a picture of pixels is smaller and quicker than shapes."""
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
@@ -69,40 +65,31 @@ def _prefix_ids(element: ElementTree.Element, prefix: str) -> None:
             element.set(name, f"#{prefix}{value[1:]}")
 
 
-def to_figure(
-    draw: DrawChart, prefix: str, *, wide: int, narrow: int, marks: int, alt_text: str
-) -> str:
-    """HTML of a chart for wide and narrow screens, in light and dark.
+def to_figure(draw: DrawChart, prefix: str, *, wide: int, narrow: int, alt_text: str) -> str:
+    """HTML of a chart for wide and narrow screens.
+
+    A page shows it in the dark palette by the rules of `dark_style`; a chart with an image inside,
+    which no rule can recolour, is there in both palettes.
 
     Args:
         draw: the chart.
         prefix: unique on the page, a letter first.
         wide, narrow: pixels on a desk and on a phone.
-        marks: how many it has, about; many are drawn as pixels.
         alt_text: what it shows, in words.
     """
-    render = _to_picture if marks > MAX_SVG_MARKS else _to_svg_element
     views = [
-        f'<div class="{name}">{render(draw, f"{prefix}-{name}-", width)}</div>'
+        f'<div class="{name}">{_draw_view(draw, f"{prefix}-{name}-", width)}</div>'
         for name, width in (("wide", wide), ("narrow", narrow))
     ]
     return f'<div class="chart" role="img" aria-label="{escape(alt_text)}">{"".join(views)}</div>'
 
 
-def _to_svg_element(draw: DrawChart, prefix: str, width: int) -> str:
-    return to_inline_svg(draw(LIGHT, width), prefix)
-
-
-def _to_picture(draw: DrawChart, prefix: str, width: int) -> str:
-    light, dark = (
-        "data:image/png;base64," + b64encode(to_png(draw(palette, width))).decode()
-        for palette in (LIGHT, DARK)
-    )
-    return (
-        f'<picture id="{prefix}picture">'
-        f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-        f'<img src="{light}" width="{width}" alt=""></picture>'
-    )
+def _draw_view(draw: DrawChart, prefix: str, width: int) -> str:
+    light = to_inline_svg(draw(LIGHT, width), prefix)
+    if "<image" not in light:
+        return light
+    dark = to_inline_svg(draw(DARK, width), f"{prefix}dark-")
+    return f'<div class="in-light">{light}</div><div class="in-dark">{dark}</div>'
 
 
 def dark_style() -> str:

@@ -73,7 +73,17 @@ def apply_theme(chart: AnyChart, palette: Palette) -> AnyChart:
     return themed
 
 
-def name_width(names: list[str]) -> int:
+def name_limit(width: int) -> int:
+    """Pixels for a name on an axis of a chart this wide."""
+    return min(NAME_WIDTH, int(0.3 * width))
+
+
+def name_width(names: Sequence[str], width: int) -> int:
     """Pixels that the longest of these names takes on an axis, with its padding."""
     longest = max((len(name) for name in names), default=0)
-    return 12 + min(NAME_WIDTH, int(CHARACTER_WIDTH * longest))
+    return 12 + min(name_limit(width), int(CHARACTER_WIDTH * longest))
+
+
+def legend_columns(width: int) -> int:
+    """Columns of a legend with more than two entries; 0: all in one row."""
+    return 0 if width >= 600 else 2

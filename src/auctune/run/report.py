@@ -8,8 +8,8 @@ from string import Template
 from auctune.charts.render import dark_style
 from auctune.run.report_charts import draw_figures
 from auctune.run.report_data import MarketReport
-from auctune.run.report_style import DARK_TOKENS, LIGHT_TOKENS, STYLE
-from auctune.run.report_tables import decisions_table, repair_section, total_tiles
+from auctune.run.report_style import DARK_RULES, DARK_TOKENS, LIGHT_TOKENS, STYLE
+from auctune.run.report_tables import count, decisions_table, repair_section, total_tiles
 from auctune.run.vendors.atomic_file import write_atomically
 
 _PAGE = Template("""<!doctype html>
@@ -59,17 +59,18 @@ def write_report(report: MarketReport, path: Path) -> None:
 
 
 def _style() -> str:
-    dark = f"@media (prefers-color-scheme: dark) {{\n:root{{{DARK_TOKENS}}}\n{dark_style()}\n}}"
+    rules = "\n".join((f":root{{{DARK_TOKENS}}}", DARK_RULES, dark_style()))
+    dark = f"@media (prefers-color-scheme: dark) {{\n{rules}\n}}"
     return f":root{{{LIGHT_TOKENS}}}\n{STYLE}\n{dark}"
 
 
 def _facts(report: MarketReport) -> Iterator[str]:
     totals = report.totals
     yield f"{totals.admitted} of {totals.tasks} bids admitted"
-    yield f"{totals.done} adapters done"
+    yield count(totals.done, "adapter") + " done"
     yield f"base {report.base}"
-    yield f"{len(report.nodes)} node{'s' if len(report.nodes) != 1 else ''}"
-    yield f"{report.slots} slots of {report.slot_seconds:g} s"
+    yield count(len(report.nodes), "node")
+    yield f"{count(report.slots, 'slot')} of {report.slot_seconds:g} s"
     yield report.mechanism
 
 

@@ -22,6 +22,7 @@ from auctune.run.report_data import FloatArray, MarketReport, ReportTask
 WIDE = 1040
 HALF = 496
 NARROW = 336
+MAX_PLAN_ROWS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,9 @@ def loss_curve(task: ReportTask) -> LossCurve:
 
 
 def _plan(report: MarketReport) -> str:
-    rows = [plan_row(task) for task in report.tasks]
+    # By arrival, so that the eye runs down a diagonal.
+    rows = [plan_row(task) for task in sorted(report.tasks, key=lambda task: task.arrival)]
+    rows = rows[:MAX_PLAN_ROWS]
     if not rows:
         return '<p class="empty">No bid was made.</p>'
     nodes = [node.id for node in report.nodes]
@@ -94,9 +97,8 @@ def _plan(report: MarketReport) -> str:
     def draw(palette: Palette, width: int) -> AnyChart:
         return plan_chart(rows, nodes, report.slots, palette, width=width)
 
-    marks = sum(2 + len(row.cells) for row in rows)
     text = f"Gantt chart of {len(rows)} tasks over {report.slots} slots"
-    return to_figure(draw, "plan", wide=WIDE, narrow=NARROW, marks=marks, alt_text=text)
+    return to_figure(draw, "plan", wide=WIDE, narrow=NARROW, alt_text=text)
 
 
 def _payments(report: MarketReport) -> str:
@@ -108,9 +110,7 @@ def _payments(report: MarketReport) -> str:
         return payment_chart(bills, palette, width=width)
 
     text = "Bars of each task's payment by its parts, with its bid"
-    return to_figure(
-        draw, "payments", wide=WIDE, narrow=NARROW, marks=4 * len(bills), alt_text=text
-    )
+    return to_figure(draw, "payments", wide=WIDE, narrow=NARROW, alt_text=text)
 
 
 def _losses(report: MarketReport) -> str:
@@ -123,9 +123,7 @@ def _losses(report: MarketReport) -> str:
         return loss_chart(curves, palette, width=width)
 
     text = f"Loss curves of {len(curves)} tasks"
-    return to_figure(
-        draw, "losses", wide=WIDE, narrow=NARROW, marks=10 * len(curves), alt_text=text
-    )
+    return to_figure(draw, "losses", wide=WIDE, narrow=NARROW, alt_text=text)
 
 
 DrawGrid = Callable[[FloatArray, tuple[str, ...], Palette, int], AnyChart]
@@ -138,7 +136,7 @@ def _grid(report: MarketReport, prefix: str, values: FloatArray, draw_grid: Draw
         return draw_grid(values, nodes, palette, width)
 
     text = f"Heat map of {prefix.replace('-', ' ')} for {len(nodes)} nodes and {report.slots} slots"
-    return to_figure(draw, prefix, wide=HALF, narrow=NARROW, marks=2 * values.size, alt_text=text)
+    return to_figure(draw, prefix, wide=HALF, narrow=NARROW, alt_text=text)
 
 
 def _compute_use(

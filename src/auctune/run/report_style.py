@@ -4,6 +4,7 @@ LIGHT_TOKENS = (
     "--ink:#1c2128;--muted:#5d6773;--line:#e3e7ec;--ground:#f5f6f8;--surface:#ffffff;"
     "--accent:#0b66a3;--good:#0d6b4f;--bad:#b3261e;--pending:#b9c0c9"
 )
+DARK_RULES = ".in-light{display:none}.in-dark{display:block}"
 DARK_TOKENS = (
     "--ink:#e8ecf1;--muted:#9aa6b4;--line:#2c343e;--ground:#0e1217;--surface:#161b22;"
     "--accent:#5bb0e8;--good:#4cc79b;--bad:#ff8a80;--pending:#56616e"
@@ -36,11 +37,14 @@ h2{margin:0 0 2px;font-size:16px;line-height:1.3;overflow-wrap:anywhere}
 .tile p{margin:0;color:var(--muted);font-size:12px}
 .notes{border-left:3px solid var(--bad)}
 .notes ul{margin:6px 0 0;padding-left:18px}
-.chart svg,.chart img{display:block;max-width:100%;height:auto}
+/* An image in pixels stays in pixels. */
+.chart image{image-rendering:pixelated}
+.chart svg{display:block;max-width:100%;height:auto}
 .chart svg{overflow:visible}
 .chart svg [aria-roledescription="bar"][fill="#b9c0c9"]{fill:url(#hatch);stroke:var(--pending)}
+.chart svg .role-legend-symbol [fill="#b9c0c9"]{fill:url(#hatch)}
 .chart svg .role-mark path:hover{opacity:.75}
-.narrow{display:none}
+.narrow,.in-dark{display:none}
 .empty{color:var(--muted)}
 table{width:100%;border-collapse:collapse;font-size:13px;line-height:1.4;margin-top:8px}
 th,td{padding:8px 10px 8px 0;text-align:left;vertical-align:top;border-top:1px solid var(--line);
@@ -79,8 +83,10 @@ footer{margin-top:24px;color:var(--muted);font-size:12px}
   .stacking tr:first-child{border-top:0}
   .stacking th,.stacking td{display:block;max-width:none;padding:1px 0;border:0;text-align:left;
     white-space:normal}
+  .stacking td{padding-left:84px}
+  .stacking td.nothing{display:none}
   .stacking td::before{content:attr(data-label);display:inline-block;width:84px;
-    color:var(--muted)}
+    margin-left:-84px;color:var(--muted)}
 }
 @media print{body{background:none;padding:0}.card,.tiles{break-inside:avoid}}
 """

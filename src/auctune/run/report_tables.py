@@ -11,6 +11,7 @@ from auctune.run.vendors import RepairReport
 
 NOTHING = "–"  # noqa: RUF001 (an en dash is what a table shows for nothing)
 MAX_DROPPED_SHOWN = 50
+MAX_DECISIONS_SHOWN = 400
 REASONS = {
     Reason.NO_FEASIBLE_SCHEDULE: "cannot be done by its deadline, even in an empty market",
     Reason.NO_CAPACITY: "no room left before its deadline",
@@ -23,6 +24,11 @@ STATES = {
     TaskState.DONE: "done",
     TaskState.FAILED: "failed",
 }
+
+
+def count(number: int, thing: str) -> str:
+    """ "1 slot", "2 slots"."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def total_tiles(totals: Totals) -> str:
@@ -47,15 +53,20 @@ def total_tiles(totals: Totals) -> str:
 def decisions_table(report: MarketReport) -> str:
     """A row a task: what was asked, what was answered, and what came of it."""
     headings = ("Task", "Bid", "Price", "Paid", "Decision", "Plan", "Deadline", "Vendor", "Result")
-    head = "".join(f'<th scope="col"{_numeric(name)}>{name}</th>' for name in headings)
-    rows = "".join(_decision_row(task) for task in report.tasks)
+    head = "".join(f'<th scope="col"{_classes(name)}>{name}</th>' for name in headings)
+    rows = "".join(_decision_row(task) for task in report.tasks[:MAX_DECISIONS_SHOWN])
     if not rows:
         return '<p class="empty">No bid was made.</p>'
-    return f'<table class="stacking"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    more = len(report.tasks) - MAX_DECISIONS_SHOWN
+    rest = f"<p>{count(more, 'more task')} in report.json.</p>" if more > 0 else ""
+    head = f"<thead><tr>{head}</tr></thead>"
+    return f'<table class="stacking">{head}<tbody>{rows}</tbody></table>{rest}'
 
 
-def _numeric(name: str) -> str:
-    return ' class="number"' if name in ("Bid", "Price", "Paid") else ""
+def _classes(name: str, value: str = "") -> str:
+    classes = ["number"] if name in ("Bid", "Price", "Paid") else []
+    classes += ["nothing"] if value == NOTHING else []
+    return f' class="{" ".join(classes)}"' if classes else ""
 
 
 def _decision_row(task: ReportTask) -> str:
@@ -71,7 +82,9 @@ def _decision_row(task: ReportTask) -> str:
         ("Vendor", _vendor(task)),
         ("Result", _result(task)),
     ]
-    data = "".join(f'<td data-label="{name}"{_numeric(name)}>{value}</td>' for name, value in cells)
+    data = "".join(
+        f'<td data-label="{name}"{_classes(name, value)}>{value}</td>' for name, value in cells
+    )
     return f'<tr class="{task.state}"><th scope="row">{escape(task.id)}</th>{data}</tr>'
 
 
@@ -89,8 +102,7 @@ def _plan(task: ReportTask) -> str:
         return NOTHING
     nodes = list(dict.fromkeys(cell.node for cell in task.cells))
     where = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
-    count = len(task.cells)
-    slots = f"{count} slot{'s' if count != 1 else ''}, {task.cells[0].slot} to {task.finish}"
+    slots = f"{count(len(task.cells), 'slot')}, {task.cells[0].slot} to {task.finish}"
     return escape(f"{slots} on {where}")
 
 
@@ -106,7 +118,7 @@ def _deadline(task: ReportTask) -> str:
 def _vendor(task: ReportTask) -> str:
     if task.vendor is None:
         return NOTHING
-    delay = f"{task.vendor_delay} slot{'s' if task.vendor_delay != 1 else ''}"
+    delay = count(task.vendor_delay, "slot")
     return escape(f"{task.vendor}, {format_money(task.vendor_price)}, {delay}")
 
 
@@ -120,7 +132,7 @@ def _result(task: ReportTask) -> str:
 
 def repair_section(repair: RepairReport) -> str:
     """What a vendor did: counts, examples, and the rows that were left out."""
-    actions = ", ".join(f"{count} × {action}" for action, count in repair.actions.items())  # noqa: RUF001
+    actions = ", ".join(f"{rows} × {action}" for action, rows in repair.actions.items())  # noqa: RUF001
     facts = [
         f"{repair.rows_in} rows in, {repair.rows_out} out ({repair.kind}), by {repair.vendor}.",
         f"Mended: {actions or 'nothing'}.",
