@@ -82,8 +82,8 @@ def make_repair() -> RepairReport:
             Example(
                 4,
                 (Action.JSON, Action.SCHEMA),
-                "{'question': 'What is estoppel?', 'answer': 'A bar to denying what one said.',}",
-                '{"prompt": "What is estoppel?\\n", "completion": "A bar to denying what one said."}',
+                "{'question': 'What is estoppel?', 'answer': 'A bar to denying a promise.',}",
+                '{"prompt": "What is estoppel?\\n", "completion": "A bar to denying a promise."}',
             ),
         ),
     )
@@ -116,9 +116,7 @@ def _admitted(name: str, index: int) -> ReportTask:
         tokens=61_000 + 9_000 * index,
         steps=200 + 25 * index,
         losses=_curve(index, 200 + 25 * index, failed=failed),
-        validation=tuple(
-            ValidationPoint(epoch, 800 * epoch, 2.0 + 1.4 / epoch) for epoch in (1, 2)
-        )
+        validation=tuple(ValidationPoint(epoch, 800 * epoch, 2.0 + 1.4 / epoch) for epoch in (1, 2))
         if index % 2 == 0
         else (),
         adapter=None if failed else f"adapters/{name}",
@@ -131,9 +129,7 @@ def _admitted(name: str, index: int) -> ReportTask:
 
 def _rejected(name: str) -> ReportTask:
     arrival, deadline, bid, price, reason = REJECTED[name]
-    decision = Decision(
-        name, False, price=None if price is None else Decimal(price), reason=reason
-    )
+    decision = Decision(name, False, price=None if price is None else Decimal(price), reason=reason)
     return ReportTask(
         arrival, deadline, Decimal(bid).quantize(Decimal("0.0001")), decision, TaskState.REJECTED
     )

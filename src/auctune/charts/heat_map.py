@@ -112,7 +112,7 @@ class _Frame:
         scale = alt.Scale(type="quantize", domain=[0, self.largest], range=list(self.ramp))
         legend = alt.Legend(
             title=self.grid.quantity,
-            format="~g",
+            format=",.4~f",
             gradientLength=min(self.plot_width, 260),
             gradientThickness=10,
             titleLimit=self.plot_width,

@@ -60,8 +60,8 @@ LIGHT = Palette(
     text_on_low="#24303d",
     text_on_high="#fdfefe",
     nodes=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
-    price_ramp=("#eef3f9", "#d5e4f2", "#b0cee6", "#82b3d7", "#4f93c5", "#236ca8", "#0c4175"),
-    use_ramp=("#eef6f2", "#bcdfd0", "#7cbea4", "#33896d", "#0a5140"),
+    price_ramp=("#eef3f9", "#d5e4f2", "#b0cee6", "#82b3d7", "#3a7aae", "#215f96", "#0c4175"),
+    use_ramp=("#eef6f2", "#bcdfd0", "#7cbea4", "#2a7d62", "#0a5140"),
 )
 
 DARK = Palette(
@@ -78,8 +78,8 @@ DARK = Palette(
     text_on_low="#d9e3ee",
     text_on_high="#0d1319",
     nodes=("#3d9fdb", "#f0813a", "#2fbf95", "#e09cc2", "#f3bb45", "#93d3f8"),
-    price_ramp=("#1d2732", "#1f3a54", "#225077", "#2c6c9d", "#4d90c3", "#88bade", "#d4e8f7"),
-    use_ramp=("#1c2a27", "#1c4a40", "#287a66", "#6bb79c", "#d2efe2"),
+    price_ramp=("#1d2732", "#1f3a54", "#234c70", "#285f8c", "#4d90c3", "#88bade", "#d4e8f7"),
+    use_ramp=("#1c2a27", "#1c4a40", "#226c5a", "#6bb79c", "#d2efe2"),
 )
 
 

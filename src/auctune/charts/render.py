@@ -46,7 +46,8 @@ def to_inline_svg(chart: AnyChart, prefix: str) -> str:
     for element in root.iter():
         _prefix_ids(element, prefix)
         label = element.attrib.pop("aria-label", None)
-        if label and element.attrib.get("aria-roledescription", "").endswith("mark"):
+        # Groups are axes and legends, which speak for themselves.
+        if label and element.tag != f"{{{_SVG}}}g":
             title = ElementTree.Element(f"{{{_SVG}}}title")
             title.text = label
             element.insert(0, title)

@@ -8,7 +8,7 @@ from auctune.domain import Reason
 from auctune.run.report_data import MarketReport, ReportTask, TaskState
 from auctune.run.report_task import format_money
 
-NAME_CHARACTERS = 24
+NAME_CHARACTERS = 22
 HEADINGS = ("bid", "price", "paid", "slots", "by", "loss", "state")
 REASONS = {
     Reason.NO_FEASIBLE_SCHEDULE: "infeasible",
@@ -25,7 +25,7 @@ STYLES = {
 
 
 def render_summary(report: MarketReport) -> RenderableType:
-    """A row a task and the totals, within 96 columns (names are cut in a narrower terminal)."""
+    """A row a task and the totals, within 80 columns where amounts are below 1,000."""
     cells = [_cells(task) for task in report.tasks]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task", no_wrap=True, max_width=NAME_CHARACTERS, overflow="ellipsis")
