@@ -78,7 +78,7 @@ def oracle(bases: dict[str, Base], folder: Path) -> Oracle:
     def train(family: str, number: int) -> dict[str, Tensor]:
         base, job = bases[family], make_job(folder, family, number)
         trainer = NodeTrainer(base)
-        trainer.load(job, folder / "none")
+        load(trainer, job, folder)
         return train_alone(base, job, weights_of(trainer, job))
 
     return train
@@ -88,9 +88,18 @@ def weights_of(trainer: NodeTrainer, job: LoraJob) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in trainer.weights(job.id).items()}
 
 
+def load(trainer: NodeTrainer, job: LoraJob, folder: Path) -> None:
+    """Load a job and move its adapter far from its start, at which it is still without effect."""
+    trainer.load(job, folder / "none")
+    generator = torch.Generator().manual_seed(job.seed)
+    for name, tensor in trainer.weights(job.id).items():
+        if ".lora_B." in name:
+            tensor.normal_(0, 0.3, generator=generator)
+
+
 def train_together(trainer: NodeTrainer, jobs: list[LoraJob], folder: Path) -> None:
     for job in jobs:
-        trainer.load(job, folder / "none")
+        load(trainer, job, folder)
     progress = trainer.train({job.id: 10**6 for job in jobs}, lambda progress: None)
     assert {state.state for state in progress.values()} == {"done"}
 

@@ -98,7 +98,9 @@ class NodeTrainer:
         self.base = base
         self.mode = mode
         chosen = (
-            choose_backend(backend, base.device, base.dtype) if isinstance(backend, str) else backend
+            choose_backend(backend, base.device, base.dtype)
+            if isinstance(backend, str)
+            else backend
         )
         self.adapted = AdaptedModel(base.fresh_model(), chosen)
         self.step: Step = ModelStep(self.adapted, checkpointing=checkpointing)
@@ -187,6 +189,11 @@ class NodeTrainer:
             rows=task.data.rows,
             trained_logits=lambda row: self.step.logits(name, row),
         )
+
+    @property
+    def budget(self) -> int | None:
+        """Tokens of a micro-batch at most, as memory allows by now; none in exact mode."""
+        return self.planner.budget if isinstance(self.planner, FusedPlanner) else None
 
     def weights(self, job_id: str) -> dict[str, Tensor]:
         """A job's live adapter weights, by their names in the base."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from peft.tuners.lora.layer import LoraLayer
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -137,6 +138,15 @@ class AdaptedModel:
             else:
                 self.peft.add_adapter(name, config)
         self._deactivate()
+        self._check_linear(name)
+
+    def _check_linear(self, name: str) -> None:
+        for key, module in self.model.named_modules():
+            if isinstance(module, LoraLayer) and not isinstance(module, FusedLora):
+                held = {*module.lora_A, *module.lora_embedding_A}
+                if name in held:
+                    kind = type(module.get_base_layer()).__name__
+                    raise ValueError(f"{key} is of type {kind}, which is not linear")
 
     def _deactivate(self) -> None:
         # Without an active adapter PEFT has none to switch to, with a warning, on a removal.
