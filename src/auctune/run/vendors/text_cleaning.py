@@ -15,7 +15,8 @@ _MOJIBAKE_SIGNS = re.compile("[\u00c2\u00c3][\u0080-\u00ff\u0152-\u2122]|\u00e2\
 
 _LINE_ENDS = re.compile("\r\n|[\r\u0085\u2028\u2029\f\v]")
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u200b\u2060\ufeff\ud800-\udfff]")
-_BLANK_ENDS = re.compile("[ \t]+\n")
+# Only from the begin of a run of blanks: linear also where none of them ends a line.
+_BLANK_ENDS = re.compile("(?<![ \t])[ \t]+\n")
 _BLANK_LINES = re.compile("\n{4,}")
 
 

@@ -23,6 +23,11 @@ def test_invisible_characters_go_and_indentation_stays() -> None:
         assert clean_text(joined) == joined
 
 
+def test_long_runs_of_blanks_take_linear_time() -> None:
+    text = " " * 300_000 + "x" + "\t" * 300_000 + "\n" + "y"
+    assert clean_text(text) == " " * 300_000 + "x\ny"
+
+
 def test_blanks_between_prompt_and_completion_are_kept() -> None:
     row = ShapedRow(RowKind.COMPLETION, (("prompt", "  Q:\n"), ("completion", " A  ")))
     assert clean_row(row).texts == (("prompt", "Q:\n"), ("completion", " A"))
