@@ -8,6 +8,7 @@ import copy
 import hashlib
 import json
 import re
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ class Base:
         model: no parameter requires a gradient, its own dropouts are 0; on `device`.
         tokenizer: has a token to pad with.
         digest: SHA-256 over configuration and weights, in hexadecimal.
+        load_seconds: that it took to load; to build the tiny base is not part of it.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Base:
     digest: str
     device: torch.device
     dtype: torch.dtype
+    load_seconds: float
     _untouched: PreTrainedModel = field(repr=False)
 
     @property
@@ -105,6 +108,7 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
     place = f"base {name!r}"
     target, number_type = _check_device(device), _check_dtype(dtype, device)
     source, local = _find_source(name, cache)
+    started = time.perf_counter()
     try:
         config = AutoConfig.from_pretrained(source, local_files_only=local)
         _check_config(name, config)
@@ -128,6 +132,7 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         digest=digest,
         device=target,
         dtype=number_type,
+        load_seconds=time.perf_counter() - started,
         _untouched=_share_weights(model),
     )
 

@@ -142,8 +142,9 @@ def _text_pieces(
     rows: Sequence[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase"
 ) -> Iterator[Piece]:
     start, end = _start_tokens(tokenizer), _end_tokens(tokenizer)
-    encoded = tokenizer([row["text"] for row in rows], add_special_tokens=False)["input_ids"]
-    for ids in encoded:
+    # Not verbose: a row longer than the model's context is cut, so no warning of it is due.
+    encoded = tokenizer([row["text"] for row in rows], add_special_tokens=False, verbose=False)
+    for ids in encoded["input_ids"]:
         yield (tokens := start + ids + end), [True] * len(tokens)
 
 
@@ -258,7 +259,7 @@ def _assistant_spans(
 
 
 def _with_offsets(text: str, tokenizer: "PreTrainedTokenizerBase") -> Any:
-    return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
 
 
 def _start_tokens(tokenizer: "PreTrainedTokenizerBase") -> list[int]:

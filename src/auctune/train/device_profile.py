@@ -1,0 +1,301 @@
+"""What one device can do with one base model, as measured: the numbers behind a node type.
+
+A pass over n tokens takes t(n) = a + b n seconds, and a micro-batch holds at most m tokens. With
+h seconds to take a task up and put it away again, margin e and rows of l tokens on average,
+
+    C = (slot - k h) (1 - e) m / (a + b m) / l                 samples per slot, k tasks in turn
+    s = min(alone, share C)                                    samples per slot of one task
+    alone = (slot - h) (1 - e) n / (a ceil(n/m) + b n) / l     n tokens an optimizer batch
+
+and a task of rank r takes r * (features in + out of its modules) * bytes per parameter of memory,
+next to r_b, the base with one micro-batch's activations (Zheng et al., ICPP 2024, constraint 4g
+counts both). It is a JSON file; this module needs no torch.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.errors import InputError
+
+# Float32 words that are kept for each parameter of an adapter.
+OPTIMIZER_WORDS = {"adamw": 4, "sgd": 2}  # parameter, gradient and, of AdamW, two moments
+STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a profile comes from: it holds for the like of this alone.
+
+    Attributes:
+        measured_at: date and time, ISO 8601 in UTC.
+        device_name: of the GPU, or the CPU's architecture.
+        num_threads: that torch computed with on a CPU.
+        base_name: as the user named it.
+        base_digest: SHA-256 over the base's configuration and weights.
+        dtype: of the base's weights.
+        attention: its implementation, by transformers' name.
+        versions: of Python and the libraries.
+    """
+
+    __pydantic_config__ = STRICT
+
+    measured_at: str
+    device: Literal["cpu", "cuda"]
+    device_name: str
+    num_threads: int
+    base_name: str
+    base_digest: str
+    dtype: str
+    attention: str
+    versions: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """A name for all that a profile depends on: everything here but date and base's name."""
+        parts = asdict(self)
+        del parts["measured_at"], parts["base_name"]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """The median time of passes over so many tokens."""
+
+    __pydantic_config__ = STRICT
+
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Tasks trained together at random, as predicted from the sweep and as measured."""
+
+    __pydantic_config__ = STRICT
+
+    num_tasks: int
+    tokens: int
+    predicted_seconds: float
+    measured_seconds: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a device can do with a base.
+
+    Attributes:
+        memory_gb: what base and tasks can share (C_km).
+        base_weights_gb: the base's weights.
+        activations_gb: of one micro-batch at the token budget, at the peak of its pass.
+        features: input and output features, summed over a module's layers, by its name in the
+            model with a * for each layer's number; of all modules that can be adapted.
+        default_modules: names of those that PEFT adapts if a task names none.
+        bytes_per_parameter: of an adapter, its gradient and AdamW's moments.
+        step_seconds, token_seconds: a and b of t = a + b tokens.
+        micro_batch_tokens: the token budget (m), where the device is busy and memory is left.
+        largest_micro_batch_tokens: that can be used, 90% of what was found.
+        bounded_by: whether memory ran out, or the search ended, at the largest.
+        base_load_seconds: to load the base, once a process.
+        task_load_seconds: to take up a task from its checkpoint.
+        checkpoint_seconds: to write one.
+        suspend_seconds: to write one and let go of the task.
+        tasks_per_slot: how many tasks a slot is taken to take up and put away (k).
+        margin: share of the predicted speed that is not sold: the worst error on `mixes`.
+        sweep, mixes: what was measured.
+    """
+
+    __pydantic_config__ = STRICT
+
+    origin: Origin
+    memory_gb: float
+    base_weights_gb: float
+    activations_gb: float
+    features: Mapping[str, int]
+    default_modules: tuple[str, ...]
+    bytes_per_parameter: float
+    step_seconds: float
+    token_seconds: float
+    micro_batch_tokens: int
+    largest_micro_batch_tokens: int
+    bounded_by: Literal["memory", "cap"]
+    base_load_seconds: float
+    task_load_seconds: float
+    checkpoint_seconds: float
+    suspend_seconds: float
+    tasks_per_slot: int
+    margin: float
+    sweep: tuple[SweepPoint, ...]
+    mixes: tuple[Mix, ...]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.name.endswith(("_seconds", "_gb")):
+                check_finite(getattr(self, field.name), field.name, "a number >= 0")
+        for name in ("memory_gb", "token_seconds", "bytes_per_parameter"):
+            check_positive(getattr(self, name), name, "a number > 0")
+        for name in ("micro_batch_tokens", "largest_micro_batch_tokens", "tasks_per_slot"):
+            if getattr(self, name) < 1:
+                raise InputError(name, f"{getattr(self, name)}", "a whole number >= 1")
+        if not 0 <= self.margin < 1:
+            raise InputError("margin", f"{self.margin}", "a share in [0, 1)")
+        for name, features in self.features.items():
+            if features < 1:
+                raise InputError(f"features.{name}", f"{features}", "a whole number >= 1")
+
+    @property
+    def base_memory_gb(self) -> float:
+        """r_b: the base's weights and, charged once, the activations of one micro-batch."""
+        return self.base_weights_gb + self.activations_gb
+
+    @property
+    def task_overhead_seconds(self) -> float:
+        """h: to take one task up and put it away."""
+        return self.task_load_seconds + self.suspend_seconds
+
+    def tokens_per_second(self, batch_tokens: int | None = None) -> float:
+        """Speed, less the margin, with optimizer batches of so many tokens; none: full passes."""
+        tokens = batch_tokens or self.micro_batch_tokens
+        passes = math.ceil(tokens / self.micro_batch_tokens)
+        return (
+            (1 - self.margin) * tokens / (self.step_seconds * passes + self.token_seconds * tokens)
+        )
+
+    def compute(self, slot_seconds: float, sample_tokens: float) -> float:
+        """C_kp: samples per slot that a node trains on, all its tasks together.
+
+        Args:
+            slot_seconds: length of a slot.
+            sample_tokens: of a sample on average, > 0.
+
+        Raises:
+            InputError: if a slot is too short to take tasks up and put them away.
+        """
+        check_positive(sample_tokens, "sample_tokens", "tokens of a sample > 0")
+        usable = self._usable_seconds(slot_seconds, self.tasks_per_slot)
+        return usable * self.tokens_per_second() / sample_tokens
+
+    def throughput(
+        self, slot_seconds: float, sample_tokens: float, batch_tokens: int, share: float = 0.25
+    ) -> float:
+        """s_ik: samples per slot of one task.
+
+        Args:
+            slot_seconds, sample_tokens: as for `compute`.
+            batch_tokens: tokens of its optimizer batch, >= 1.
+            share: of the node's compute that it may take at most, in (0, 1].
+
+        Raises:
+            InputError: as `compute`, or for a share or batch out of range.
+        """
+        if not 0 < share <= 1:
+            raise InputError("share", f"{share!r}", "a share in (0, 1]")
+        if batch_tokens < 1:
+            raise InputError("batch_tokens", f"{batch_tokens!r}", "a whole number >= 1")
+        compute = self.compute(slot_seconds, sample_tokens)
+        alone = self._usable_seconds(slot_seconds, 1) * self.tokens_per_second(batch_tokens)
+        return min(alone / sample_tokens, share * compute)
+
+    def task_memory_gb(
+        self, rank: int, target_modules: Collection[str] = (), optimizer: str = "adamw"
+    ) -> float:
+        """r_i: memory of one task's adapter, gradients and optimizer.
+
+        Args:
+            target_modules: names, or ends of names, of modules; none: PEFT's own choice.
+            optimizer: "adamw" or "sgd".
+
+        Raises:
+            InputError: if the base has no such module, or the optimizer is unknown.
+        """
+        if optimizer not in OPTIMIZER_WORDS:
+            known = ", ".join(map(repr, OPTIMIZER_WORDS))
+            raise InputError("optimizer", f"{optimizer!r} is unknown", f"one of {known}")
+        words = OPTIMIZER_WORDS[optimizer] / OPTIMIZER_WORDS["adamw"]
+        features = self.adapted_features(target_modules)
+        return rank * features * self.bytes_per_parameter * words / 1e9
+
+    def adapted_features(self, target_modules: Collection[str] = ()) -> int:
+        """Input and output features of all modules that `target_modules` name, summed.
+
+        Raises:
+            InputError: if a name fits no module.
+        """
+        chosen: set[str] = set()
+        if not (target_modules or self.default_modules):
+            raise InputError("target_modules", "is empty", "names, as PEFT has none for this base")
+        for target in target_modules or self.default_modules:
+            found = {n for n in self.features if n == target or n.endswith(f".{target}")}
+            if not found:
+                ends = sorted({name.rpartition(".")[2] for name in self.features})
+                raise InputError("target_modules", f"{target!r} fits no module", f"one of {ends}")
+            chosen |= found
+        return sum(self.features[name] for name in chosen)
+
+    def to_json(self) -> str:
+        """The profile as a JSON text."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, place: str) -> "Profile":
+        """The profile in a JSON text.
+
+        Raises:
+            InputError: naming `place` and the field's path.
+        """
+        try:
+            return _ADAPTER.validate_json(text)
+        except ValidationError as error:
+            raise _input_error(error, place) from None
+
+    def _usable_seconds(self, slot_seconds: float, num_tasks: int) -> float:
+        overhead = num_tasks * self.task_overhead_seconds
+        if not slot_seconds > overhead:
+            raise InputError(
+                "slot_seconds",
+                f"{slot_seconds:g} is too short to take up and put away {num_tasks} tasks",
+                f"more than {overhead:.3g}",
+            )
+        return slot_seconds - overhead
+
+
+def read_profile(path: Path) -> Profile:
+    """The profile in a file.
+
+    Raises:
+        InputError: naming the file and the field's path.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise InputError(str(path), reason, "a profile, as `auctune profile` writes it") from None
+    return Profile.from_json(text, str(path))
+
+
+def write_profile(profile: Profile, path: Path) -> None:
+    """Write a profile to a file, which holds the old one or the new one at any time."""
+    unfinished = path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    unfinished.write_text(profile.to_json(), encoding="utf-8")
+    unfinished.replace(path)
+
+
+_ADAPTER = TypeAdapter(Profile)
+
+
+def _input_error(error: ValidationError, place: str) -> InputError:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, InputError):
+        return own.within(f"{place}: {where}" if where else place)
+    found = "is missing" if first["type"] == "missing" else f"{first['input']!r}"[:60]
+    return InputError(f"{place}: {where}" if where else place, found, first["msg"])

@@ -1,0 +1,37 @@
+"""The time of a pass over n tokens, t = a + b n, and what follows from it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from auctune.train.device_profile import Mix, SweepPoint
+
+GOOD_SPEED = 0.9
+LARGEST_MARGIN = 0.9
+
+
+def fit_line(sweep: Sequence[SweepPoint]) -> tuple[float, float]:
+    """a >= 0 and b > 0 of seconds = a + b tokens, with the least relative squares."""
+    tokens = np.array([point.tokens for point in sweep], dtype=float)
+    seconds = np.array([point.seconds for point in sweep])
+    lines = np.stack([np.ones_like(tokens), tokens], axis=1) / seconds[:, None]
+    (a, b), *_ = np.linalg.lstsq(lines, np.ones_like(seconds))
+    if b <= 0:
+        # Too fast for its size to be seen: all of it is put down to tokens.
+        return 0.0, float(np.mean(seconds / tokens))
+    if a < 0:
+        ratios = tokens / seconds
+        return 0.0, float(ratios.sum() / (ratios**2).sum())
+    return float(a), float(b)
+
+
+def choose_budget(sweep: Sequence[SweepPoint]) -> int:
+    """The fewest tokens of a pass with which the device is about as fast as it gets."""
+    best = max(point.tokens / point.seconds for point in sweep)
+    return min(point.tokens for point in sweep if point.tokens / point.seconds >= GOOD_SPEED * best)
+
+
+def margin_of(mixes: Sequence[Mix]) -> float:
+    """The share by which the slowest mix, against its prediction, falls short in speed."""
+    shares = [1 - mix.predicted_seconds / mix.measured_seconds for mix in mixes]
+    return min(LARGEST_MARGIN, max([0.0, *shares]))

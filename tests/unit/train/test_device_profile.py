@@ -1,0 +1,201 @@
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auctune.domain import InputError
+from auctune.train.device_profile import (
+    Mix,
+    Origin,
+    Profile,
+    SweepPoint,
+    read_profile,
+    write_profile,
+)
+
+ORIGIN = Origin(
+    measured_at="2026-01-01T00:00:00+00:00",
+    device="cpu",
+    device_name="a CPU",
+    num_threads=1,
+    base_name="tiny",
+    base_digest="00ff",
+    dtype="float32",
+    attention="sdpa",
+    versions={"torch": "2.13.0"},
+)
+PROFILE = Profile(
+    origin=ORIGIN,
+    memory_gb=16.0,
+    base_weights_gb=2.0,
+    activations_gb=0.5,
+    features={"h.*.attn.c_attn": 4000, "h.*.attn.c_proj": 2000, "h.*.mlp.c_proj": 5000},
+    default_modules=("c_attn",),
+    bytes_per_parameter=16.0,
+    step_seconds=0.02,
+    token_seconds=0.001,
+    micro_batch_tokens=100,
+    largest_micro_batch_tokens=400,
+    bounded_by="cap",
+    base_load_seconds=3.0,
+    task_load_seconds=0.3,
+    checkpoint_seconds=0.1,
+    suspend_seconds=0.2,
+    tasks_per_slot=4,
+    margin=0.25,
+    sweep=(SweepPoint(50, 0.07), SweepPoint(100, 0.12)),
+    mixes=(Mix(2, 100, 0.12, 0.16),),
+)
+
+
+def test_compute_is_full_passes_in_what_is_left_of_a_slot() -> None:
+    # 10 s less 4 x 0.5 s; 100 tokens in 0.02 + 0.1 s, less a quarter: 625 tokens/s; 50 a sample.
+    assert PROFILE.compute(10, 50) == pytest.approx(8 * 625 / 50)
+
+
+def test_a_task_is_bounded_by_its_own_speed_and_by_its_share() -> None:
+    # Batches of 10 tokens: 10 in 0.02 + 0.01 s, less a quarter: 250 tokens/s, in 9.5 s.
+    assert PROFILE.throughput(10, 50, batch_tokens=10, share=1) == pytest.approx(9.5 * 250 / 50)
+    assert PROFILE.throughput(10, 50, batch_tokens=10) == pytest.approx(0.25 * 100)
+    # 250 tokens are three passes: 0.06 + 0.25 s.
+    speed = 0.75 * 250 / 0.31
+    assert PROFILE.throughput(10, 50, 250, share=1) == pytest.approx(min(100, 9.5 * speed / 50))
+
+
+@given(
+    st.floats(2.1, 1e5),
+    st.floats(1, 1e4),
+    st.integers(1, 10**6),
+    st.floats(0.01, 1),
+)
+def test_no_task_is_sold_more_than_its_share_and_longer_slots_give_more(
+    slot_seconds: float, sample_tokens: float, batch_tokens: int, share: float
+) -> None:
+    compute = PROFILE.compute(slot_seconds, sample_tokens)
+    throughput = PROFILE.throughput(slot_seconds, sample_tokens, batch_tokens, share)
+    assert 0 < throughput <= share * compute
+    assert PROFILE.compute(2 * slot_seconds, sample_tokens) > 2 * compute
+    assert PROFILE.compute(slot_seconds, 2 * sample_tokens) == pytest.approx(compute / 2)
+
+
+def test_memory_of_base_and_tasks() -> None:
+    assert PROFILE.base_memory_gb == 2.5
+    assert PROFILE.task_memory_gb(8) == pytest.approx(8 * 4000 * 16 / 1e9)
+    assert PROFILE.task_memory_gb(8, ("c_proj",)) == pytest.approx(8 * 7000 * 16 / 1e9)
+    assert PROFILE.task_memory_gb(8, ("mlp.c_proj", "c_proj")) == PROFILE.task_memory_gb(
+        8, ("c_proj",)
+    )
+    assert PROFILE.task_memory_gb(8, ("c_attn",), "sgd") == PROFILE.task_memory_gb(4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PROFILE.compute(2, 50), "slot_seconds: 2 is too short to take up .* 4 tasks"),
+        (lambda: PROFILE.compute(math.nan, 50), "slot_seconds: nan is too short"),
+        (lambda: PROFILE.compute(10, 0), "sample_tokens: 0; expected tokens of a sample > 0"),
+        (lambda: PROFILE.throughput(10, 50, 10, 0), r"share: 0; expected a share in \(0, 1\]"),
+        (lambda: PROFILE.throughput(10, 50, 0), "batch_tokens: 0; expected a whole number >= 1"),
+        (lambda: PROFILE.task_memory_gb(8, ("attn",)), "target_modules: 'attn' fits no module"),
+        (lambda: PROFILE.task_memory_gb(8, (), "adam"), "optimizer: 'adam' is unknown"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_by_name(call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_a_base_without_default_modules_wants_them_named() -> None:
+    bare = dataclasses.replace(PROFILE, default_modules=())
+    assert bare.task_memory_gb(8, ("c_attn",)) > 0
+    with pytest.raises(InputError, match="target_modules: is empty"):
+        bare.task_memory_gb(8)
+
+
+finite = st.floats(1e-9, 1e9)
+
+
+@given(
+    st.builds(
+        dataclasses.replace,
+        st.just(PROFILE),
+        memory_gb=finite,
+        step_seconds=finite,
+        token_seconds=finite,
+        margin=st.floats(0, 1, exclude_max=True),
+        features=st.dictionaries(st.text(), st.integers(1), max_size=3),
+        sweep=st.lists(st.builds(SweepPoint, st.integers(), finite)).map(tuple),
+    )
+)
+def test_a_profile_comes_back_from_json_as_it_was(profile: Profile) -> None:
+    assert Profile.from_json(profile.to_json(), "p") == profile
+
+
+def test_a_profile_comes_back_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    write_profile(dataclasses.replace(PROFILE, margin=0.5), path)
+    write_profile(PROFILE, path)
+    assert read_profile(path) == PROFILE
+    assert [entry.name for entry in tmp_path.iterdir()] == ["profile.json"]
+    with pytest.raises(InputError, match=r"none.json: cannot be read \(No such file"):
+        read_profile(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("margin",), 1.0, r"^p.json: margin: 1.0; expected a share in \[0, 1\)"),
+        (("step_seconds",), -1.0, r"^p.json: step_seconds: -1.0; expected a number >= 0"),
+        (("token_seconds",), 0.0, r"^p.json: token_seconds: 0.0; expected a number > 0"),
+        (("memory_gb",), "much", r"^p.json: memory_gb: 'much'; expected .*number"),
+        (("micro_batch_tokens",), 0, r"^p.json: micro_batch_tokens: 0; expected a whole number"),
+        (("features", "h.*.attn.c_attn"), 0, r"^p.json: features.h.\*.attn.c_attn: 0; expected"),
+        (("origin", "device"), "tpu", r"^p.json: origin.device: 'tpu'; expected .*'cpu' or 'cuda'"),
+        (("origin", "num_threads"), 1.5, r"^p.json: origin.num_threads: 1.5; expected"),
+        (("sweep", 1, "tokens"), None, r"^p.json: sweep.1.tokens: None; expected"),
+        (("surprise",), 1, r"^p.json: surprise: 1; expected"),
+    ],
+)
+def test_a_malformed_field_is_named_by_its_path(
+    path: tuple[str | int, ...], value: object, message: str
+) -> None:
+    data = json.loads(PROFILE.to_json())
+    inner = data
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises(InputError, match=message):
+        Profile.from_json(json.dumps(data), "p.json")
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Profile)])
+def test_a_missing_field_is_named(field: str) -> None:
+    data = json.loads(PROFILE.to_json())
+    del data[field]
+    with pytest.raises(InputError, match=f"^p.json: {field}: is missing; expected"):
+        Profile.from_json(json.dumps(data), "p.json")
+
+
+def test_what_is_no_json_is_said() -> None:
+    with pytest.raises(InputError, match=r"^p.json: .*; expected Invalid JSON"):
+        Profile.from_json("{", "p.json")
+
+
+def test_the_key_changes_with_all_that_a_profile_depends_on() -> None:
+    same = dataclasses.replace(ORIGIN, measured_at="later", base_name="other")
+    assert same.key == ORIGIN.key
+    others: list[dict[str, Any]] = [
+        {"device": "cuda"},
+        {"device_name": "b"},
+        {"num_threads": 2},
+        {"base_digest": "1"},
+        {"dtype": "bfloat16"},
+        {"attention": "eager"},
+        {"versions": {"torch": "2.14.0"}},
+    ]
+    assert len({dataclasses.replace(ORIGIN, **other).key for other in others} | {ORIGIN.key}) == 8

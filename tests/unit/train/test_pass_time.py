@@ -1,0 +1,49 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auctune.train.device_profile import Mix, SweepPoint
+from auctune.train.pass_time import choose_budget, fit_line, margin_of
+
+
+def points(seconds: dict[int, float]) -> list[SweepPoint]:
+    return [SweepPoint(tokens, time) for tokens, time in seconds.items()]
+
+
+@given(st.floats(0, 10), st.floats(1e-6, 1))
+def test_a_line_is_found_again(a: float, b: float) -> None:
+    sweep = points({n: a + b * n for n in (32, 64, 128, 256)})
+    assert fit_line(sweep) == pytest.approx((a, b), rel=1e-6, abs=1e-6 * (a + b))
+
+
+@given(st.lists(st.floats(1e-4, 10), min_size=2, max_size=6))
+def test_a_fit_is_never_negative(seconds: list[float]) -> None:
+    a, b = fit_line(points({32 * 2**n: time for n, time in enumerate(seconds)}))
+    assert a >= 0
+    assert b > 0
+
+
+def test_relative_errors_count_alike_for_short_and_long_passes() -> None:
+    # Least squares of the relative errors by hand: a = 0 is forced, and b is then
+    # sum(n/t) / sum((n/t)^2) with n/t = 1/2 and 1.
+    a, b = fit_line(points({1: 2.0, 100: 100.0}))
+    assert (a, b) != (0.0, 1.0)
+    assert fit_line(points({1: 1.0, 100: 200.0})) == pytest.approx((0.0, 1.5 / 1.25))
+
+
+def test_one_pass_alone_gives_a_line_too() -> None:
+    a, b = fit_line(points({32: 0.32}))
+    assert a + 32 * b == pytest.approx(0.32)
+
+
+def test_the_budget_is_the_smallest_pass_that_is_about_as_fast_as_the_best() -> None:
+    assert choose_budget(points({32: 1.0, 64: 1.1, 128: 1.3, 256: 2.4, 512: 4.8})) == 128
+    assert choose_budget(points({32: 1.0, 64: 2.0})) == 32
+
+
+def test_the_margin_is_the_worst_shortfall_in_speed() -> None:
+    fast, slow, stuck = Mix(2, 10, 1.0, 0.5), Mix(2, 10, 3.0, 4.0), Mix(2, 10, 1.0, 100.0)
+    assert margin_of([fast, slow]) == pytest.approx(0.25)
+    assert margin_of([fast]) == 0
+    assert margin_of([]) == 0
+    assert margin_of([stuck]) == 0.9

@@ -1,0 +1,171 @@
+import random
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from auctune.domain import InputError
+from auctune.domain.dataset import read_dataset
+from auctune.train.base import Base, load_base
+from auctune.train.bench import Bench, MeasurementError, random_mix, round_tokens
+from auctune.train.device_facts import (
+    default_modules,
+    device_name,
+    library_versions,
+    linear_features,
+    usable_bytes,
+)
+from auctune.train.job import LoraJob
+from auctune.train.node import NodeTrainer
+from auctune.train.peak_memory import peak_bytes
+from auctune.train.profile import QUICK, Profile, measure_profile
+from auctune.train.rows import tokenize
+
+CPU = torch.device("cpu")
+# The least that still measures everything once.
+SHORT = replace(QUICK, sweep_tokens=128, warm_ups=1, timed=3, mixes=2, cap_tokens=(("cpu", 256),))
+
+
+def gpt2() -> PreTrainedModel:
+    return GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=16, n_layer=3, n_head=2))
+
+
+def llama() -> PreTrainedModel:
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=50,
+            hidden_size=16,
+            intermediate_size=24,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def measured(tiny_cache: Path) -> tuple[Profile, list[tuple[str, float]]]:
+    said: list[tuple[str, float]] = []
+    base = load_base("tiny", cache=tiny_cache)
+    profile = measure_profile(base, effort=SHORT, report=lambda *what: said.append(what))
+    return profile, said
+
+
+def test_a_measured_profile_holds_together(
+    measured: tuple[Profile, list[tuple[str, float]]], tiny_base: Base
+) -> None:
+    profile, said = measured
+    assert Profile.from_json(profile.to_json(), "p") == profile
+    assert [point.tokens for point in profile.sweep] == [32, 64, 128]
+    assert profile.micro_batch_tokens in (32, 64, 128)
+    assert (profile.largest_micro_batch_tokens, profile.bounded_by) == (256, "cap")
+    assert profile.base_weights_gb == tiny_base.weights_gb
+    assert profile.origin.base_digest == tiny_base.digest
+    assert profile.origin.device == "cpu"
+    assert len(profile.mixes) == 2
+    shares = [share for _, share in said]
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert shares == sorted(shares)
+
+
+def test_a_profile_predicts_passes_of_the_sweep(
+    measured: tuple[Profile, list[tuple[str, float]]],
+) -> None:
+    profile, _ = measured
+    for point in profile.sweep:
+        predicted = profile.step_seconds + profile.token_seconds * point.tokens
+        # Wide, as others may be at work on the machine that runs the tests.
+        assert point.seconds / 4 < predicted < point.seconds * 4
+    assert profile.compute(60, 50) > profile.throughput(60, 50, 32) > 0
+
+
+def test_memory_of_tasks_that_share_a_node_adds_up(tiny_base: Base, tmp_path: Path) -> None:
+    budget = 256
+    profile = measure_profile(tiny_base, effort=SHORT, token_budget=budget)
+    assert profile.micro_batch_tokens == budget
+    trainer = NodeTrainer(tiny_base, token_budget=budget)
+    bench = Bench(tiny_base, tmp_path, seed=1)
+    ranks = (1, 4, 8, 16)
+    jobs = [bench.job(2, 32, rank) for rank in ranks]
+    bench.load(trainer, jobs)
+    bench.rounds(trainer, jobs, 1)
+    tasks = 0.0
+    for job, rank in zip(jobs, ranks, strict=True):
+        held = trainer.progress(job.id).memory_gb
+        assert held == pytest.approx(profile.task_memory_gb(rank), rel=0.01)
+        tasks += held
+    peak = peak_bytes(lambda: bench.rounds(trainer, jobs, 2), CPU) / 1e9
+    assert tiny_base.weights_gb + tasks + peak <= 1.1 * (
+        profile.base_memory_gb + sum(map(profile.task_memory_gb, ranks))
+    )
+
+
+def test_a_token_budget_that_does_not_fit_is_refused(tiny_base: Base) -> None:
+    with pytest.raises(InputError, match="token_budget: 9999; expected 1 to 256 tokens"):
+        measure_profile(tiny_base, effort=SHORT, token_budget=9999)
+
+
+@pytest.mark.parametrize("make", [gpt2, llama])
+@pytest.mark.parametrize("targets", [None, ["c_proj", "o_proj"], ["c_attn", "q_proj", "up_proj"]])
+def test_features_give_the_number_of_parameters_that_peft_trains(
+    make: Callable[[], PreTrainedModel], targets: list[str] | None
+) -> None:
+    model = make()
+    known = [name.rpartition(".")[2] for name in linear_features(model)]
+    chosen = [name for name in targets or () if name in known] or default_modules(model)
+    expected = 5 * sum(
+        features
+        for name, features in linear_features(model).items()
+        if any(name.endswith(f".{target}") for target in chosen)
+    )
+    config = LoraConfig(task_type="CAUSAL_LM", r=5, target_modules=targets and list(chosen))
+    with warnings.catch_warnings():
+        # PEFT asks by a name that transformers is about to drop, and tells of GPT-2's layers.
+        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        warnings.filterwarnings("ignore", ".*fan_in_fan_out", UserWarning)
+        adapted = get_peft_model(model, config)
+    assert adapted.get_nb_trainable_parameters()[0] == expected
+
+
+def test_made_up_rows_have_exactly_the_tokens_that_were_asked_for(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    bench = Bench(tiny_base, tmp_path, seed=1)
+    for num_rows, row_tokens in ((1, 1 + 1), (3, 17), (2, 512)):
+        job = bench.job(num_rows, row_tokens)
+        rows = tokenize(read_dataset(job.data), tiny_base.tokenizer, job.max_length).rows
+        assert [len(row) for row in rows] == [row_tokens] * num_rows
+
+
+def test_mixes_are_the_same_for_the_same_seed(tiny_base: Base, tmp_path: Path) -> None:
+    def mixes(seed: int) -> list[list[LoraJob]]:
+        source = random.Random(seed)
+        bench = Bench(tiny_base, tmp_path, seed)
+        return [random_mix(bench, source, 32) for _ in range(5)]
+
+    assert mixes(1) == mixes(1)
+    assert mixes(1) != mixes(2)
+    for jobs in mixes(3):
+        assert 2 <= len(jobs) <= 4
+        assert round_tokens(jobs) == sum(job.batch_size * job.max_length for job in jobs)
+
+
+def test_a_job_that_fails_while_it_is_measured_is_an_error(tiny_base: Base, tmp_path: Path) -> None:
+    bench = Bench(tiny_base, tmp_path, seed=1)
+    trainer = NodeTrainer(tiny_base)
+    job = replace(bench.job(2, 16), learning_rate=1e30)
+    bench.load(trainer, [job])
+    with pytest.raises(MeasurementError, match="a made-up job failed: "):
+        bench.rounds(trainer, [job], 5)
+
+
+def test_facts_of_the_device_are_there() -> None:
+    assert device_name(CPU)
+    assert library_versions()["torch"] == torch.__version__
+    everything = usable_bytes(CPU, base_bytes=10**15)
+    assert 0 < usable_bytes(CPU, base_bytes=0) <= everything
