@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from auctune.charts import LIGHT
 from auctune.charts.render import dark_style
 from auctune.run.report_charts import draw_figures
 from auctune.run.report_data import MarketReport
@@ -76,12 +77,13 @@ def _facts(report: MarketReport) -> Iterator[str]:
 
 def _sections(report: MarketReport) -> Iterator[str]:
     figures = draw_figures(report)
+    by_node = ", coloured by node" if len(report.nodes) <= len(LIGHT.nodes) else ""
     yield total_tiles(report.totals)
     if notes := _notes(report):
         yield notes
     yield _card(
         "Plan",
-        "Colour: training, by node. Hatched: the vendor's work. Line: from bid to deadline. "
+        f"Bars: training{by_node}. Hatched: the vendor's work. Line: from bid to deadline. "
         "Dot: training ended.",
         figures.plan,
     )
