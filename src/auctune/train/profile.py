@@ -17,7 +17,7 @@ import random
 import statistics
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -251,7 +251,7 @@ class _Measurement:
     def suspending(self) -> tuple[float, float, float]:
         """Median seconds to take up a task, to write its checkpoint, and to do that and let go."""
         trainer = self.trainer(self.row_tokens)
-        job = self.bench.job(self.effort.load_rows, self.row_tokens)
+        job = replace(self.bench.job(self.effort.load_rows, self.row_tokens), batch_size=1)
         folder = self.bench.folder / job.id
         trainer.load(job, folder)
         self.bench.rounds(trainer, [job], 1)
