@@ -10,7 +10,7 @@ tells; each mend is an option.
 
 from collections.abc import Sequence
 
-from auctune.auction.book import Book, Floats, check_task
+from auctune.auction.book import Book, Ints, check_task
 from auctune.auction.params import PdftspParams
 from auctune.auction.pricing import ExponentialPricing, PaperPricing, Pricing
 from auctune.auction.search import Found, ScheduleSearch
@@ -86,7 +86,7 @@ class Pdftsp:
             if found is None or not self._has_room(found, request):
                 continue
             schedule = self._search.schedule(found)
-            price = self._payment(found, request)
+            price = self._payment(found, round_money(found.cost))
             if not lines or price < lines[-1].price:
                 lines.append(MenuLine(schedule.finish, price, schedule))
         return PriceMenu(task.id, tuple(lines))
@@ -109,15 +109,14 @@ class Pdftsp:
         self.pricing.start(event.now)
         request = self._search.request(task, event.now)
         if decision.schedule is not None:
+            assert decision.value is not None
             slots, nodes = self.book.indices(decision.schedule.cells)
-            quotes = {quote.vendor: quote for quote in task.quotes}
-            quote = quotes[decision.schedule.vendor] if decision.schedule.vendor else None
-            self._book(task, request, Found(0.0, slots, nodes, quote))
+            self._book(request, slots, nodes, decision.value)
         elif decision.reason is Reason.NO_CAPACITY and self.params.capacity == "checked":
             # Prices rose for a choice that was not granted, and that no record holds.
             found = self._search.find(request, task)
             assert found is not None
-            self._move_prices(task, request, found)
+            self.pricing.chose(found.slots, found.nodes, request, _value(task, found))
         self.pricing.saw(task)
 
     def _decide(self, task: Task, request: Request, found: Found | None) -> Decision:
@@ -128,17 +127,18 @@ class Pdftsp:
         price = round_money(found.cost)
         if not self._profitable(task, found, price):
             return Decision(task.id, admitted=False, price=price, reason=Reason.UNPROFITABLE)
+        value = _value(task, found)
         if not self._has_room(found, request):
-            self._move_prices(task, request, found)
+            self.pricing.chose(found.slots, found.nodes, request, value)
             return Decision(task.id, admitted=False, reason=Reason.NO_CAPACITY)
-        self._book(task, request, found)
+        self._book(request, found.slots, found.nodes, value)
         return Decision(
             task.id,
             admitted=True,
-            payment=self._payment(found, request),
+            payment=self._payment(found, price),
             price=price,
             schedule=self._search.schedule(found),
-            value=self._value(task, request, found),
+            value=value,
             surplus=float(task.bid) - found.cost,
         )
 
@@ -147,35 +147,25 @@ class Pdftsp:
             return task.bid > price
         return float(task.bid) > found.cost
 
-    def _payment(self, found: Found, request: Request) -> Money:
+    def _payment(self, found: Found, price: Money) -> Money:
         if self.params.payment == "critical":
-            return round_money(found.cost)
-        return round_money(found.cost - self._operating_cost(found, request))
+            return price
+        return round_money(found.cost - found.operating_cost)
 
     def _has_room(self, found: Found, request: Request) -> bool:
         if self.params.capacity == "masked":
             return True
         return self.book.has_room(found.slots, found.nodes, request.throughput, request.memory_gb)
 
-    def _book(self, task: Task, request: Request, found: Found) -> None:
-        self._move_prices(task, request, found)
-        self.book.take(found.slots, found.nodes, request.throughput, task.memory_gb)
-        self.pricing.booked(found.slots, found.nodes)
+    def _book(self, request: Request, slots: Ints, nodes: Ints, value: float) -> None:
+        self.pricing.chose(slots, nodes, request, value)
+        self.book.take(slots, nodes, request.throughput, request.memory_gb)
+        self.pricing.booked(slots, nodes)
 
-    def _move_prices(self, task: Task, request: Request, found: Found) -> None:
-        throughput: Floats = request.throughput
-        samples = throughput[self.book.capacity.type_of[found.nodes]].sum()
-        used = float(samples) + task.memory_gb * len(found.slots)
-        density = self._value(task, request, found) / used
-        self.pricing.chose(found.slots, found.nodes, throughput, task.memory_gb, density)
 
-    def _operating_cost(self, found: Found, request: Request) -> float:
-        types = self.book.capacity.type_of[found.nodes]
-        return float(sum(request.operating_cost[types, found.slots].tolist()))
-
-    def _value(self, task: Task, request: Request, found: Found) -> float:
-        vendor = 0.0 if found.quote is None else float(found.quote.price)
-        return float(task.bid) - vendor - self._operating_cost(found, request)
+def _value(task: Task, found: Found) -> float:
+    vendor = 0.0 if found.quote is None else float(found.quote.price)
+    return float(task.bid) - vendor - found.operating_cost
 
 
 def _make_pricing(book: Book, params: PdftspParams) -> Pricing:

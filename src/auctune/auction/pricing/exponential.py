@@ -8,6 +8,7 @@ import numpy as np
 
 from auctune.auction.book import Book, Capacity, Floats, Ints, Usage
 from auctune.auction.pricing.revealed import RevealedRange
+from auctune.auction.search.problem import Request
 from auctune.domain import Task
 from auctune.numerics.jit import kernel
 
@@ -28,16 +29,14 @@ class ExponentialPricing:
         self._revealed = RevealedRange()
         self.lam: Floats = np.zeros_like(book.usage.compute)
         self.phi: Floats = np.zeros_like(book.usage.memory)
-        self._refresh()
+        self._price_from(0)
 
     def start(self, now: int) -> None:
         """Take over the range that earlier slots revealed."""
         if None in self._fixed and self._revealed.start(now):
-            self._refresh()
+            self._price_from(now)
 
-    def chose(
-        self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float, density: float
-    ) -> None:
+    def chose(self, slots: Ints, nodes: Ints, request: Request, value: float) -> None:
         """Nothing: only what is sold moves these prices."""
 
     def booked(self, slots: Ints, nodes: Ints) -> None:
@@ -53,10 +52,9 @@ class ExponentialPricing:
         compute, memory = self._fixed
         return compute or self._revealed.compute, memory or self._revealed.memory
 
-    def _refresh(self) -> None:
-        num_slots, num_nodes = self.lam.shape
-        slots, nodes = np.divmod(np.arange(num_slots * num_nodes), num_nodes)
-        self.booked(slots, nodes)
+    def _price_from(self, slot: int) -> None:
+        """Price all cells anew that can still be sold."""
+        _price_all(self._capacity, self._usage, slot, *self._ranges(), self.lam, self.phi)
 
 
 @kernel
@@ -78,7 +76,25 @@ def _price_cells(
 
 
 @kernel
+def _price_all(
+    capacity: Capacity,
+    usage: Usage,
+    first: int,
+    compute: Range,
+    memory: Range,
+    lam: Floats,
+    phi: Floats,
+) -> None:
+    for t in range(first, lam.shape[0]):
+        for n in range(lam.shape[1]):
+            k = capacity.type_of[n]
+            lam[t, n] = _price(compute[0], compute[1], usage.compute[t, n] / capacity.compute[k])
+            phi[t, n] = _price(memory[0], memory[1], usage.memory[t, n] / capacity.memory[k])
+
+
+@kernel
 def _price(low: float, high: float, used: float) -> float:
-    if low <= 0.0:
-        return 0.0
+    # Most cells are empty; a power costs more than all else here.
+    if low <= 0.0 or used == 0.0:
+        return low
     return float(low * (high / low) ** used)

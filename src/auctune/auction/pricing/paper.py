@@ -9,6 +9,7 @@ Prices start at 0 and never fall, and depend on the order in which tasks came.
 import numpy as np
 
 from auctune.auction.book import Book, Floats, Ints
+from auctune.auction.search.problem import Request
 from auctune.domain import Task
 
 
@@ -31,13 +32,13 @@ class PaperPricing:
     def start(self, now: int) -> None:
         """Nothing: time alone moves no price."""
 
-    def chose(
-        self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float, density: float
-    ) -> None:
+    def chose(self, slots: Ints, nodes: Ints, request: Request, value: float) -> None:
         """Raise the prices of these cells."""
         types = self._capacity.type_of[nodes]
-        compute = throughput[types] / self._capacity.compute[types]
-        memory = memory_gb / self._capacity.memory[types]
+        samples = request.throughput[types]
+        density = value / float(samples.sum() + request.memory_gb * len(slots))
+        compute = samples / self._capacity.compute[types]
+        memory = request.memory_gb / self._capacity.memory[types]
         self.lam[slots, nodes] += (self.lam[slots, nodes] + self._alpha * density) * compute
         self.phi[slots, nodes] += (self.phi[slots, nodes] + self._beta * density) * memory
 

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from auctune.auction.book import Floats, Ints
+from auctune.auction.search.problem import Request
 from auctune.domain import Task
 
 
@@ -21,16 +22,13 @@ class Pricing(Protocol):
         """Slot `now` has begun; called before each of its bids is looked at."""
         ...
 
-    def chose(
-        self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float, density: float
-    ) -> None:
+    def chose(self, slots: Ints, nodes: Ints, request: Request, value: float) -> None:
         """A profitable task chose these cells, with room in them or not.
 
         Args:
             slots, nodes: of the cells.
-            throughput: [K] the task's samples per slot by type.
-            memory_gb: of the task.
-            density: its value per unit of resource (bbar in the paper).
+            request: the task.
+            value: bid less vendor's price and operating cost (b_il), money.
         """
         ...
 

@@ -11,24 +11,9 @@ The cost of a schedule, the same sum for every caller, in slot order:
 import numpy as np
 
 from auctune.auction.search.gather import fits
-from auctune.auction.search.problem import (
-    MAX,
-    Best,
-    Cells,
-    Request,
-    Rule,
-    Scratch,
-    Search,
-    Thresholds,
-)
+from auctune.auction.search.problem import MAX, Best, Scratch, Search, Thresholds
 from auctune.auction.tolerance import TIE
 from auctune.numerics.jit import kernel
-
-
-@kernel
-def cell_price(cells: Cells, request: Request, t: int, n: int, k: int) -> float:
-    """lam * s + phi * r of one cell."""
-    return float(cells.lam[t, n] * request.throughput[k] + cells.phi[t, n] * request.memory_gb)
 
 
 @kernel
@@ -37,37 +22,34 @@ def lowest_node(search: Search, reach: Thresholds, t: int, k: int) -> int:
 
     With `max`, all nodes within the thresholds cost the same, dominated ones too.
     """
-    cells, rule, request = search.cells, search.rule, search.request
-    capacity = cells.capacity
-    limit = np.inf
-    if rule.aggregate != MAX:
-        limit = _least_price(cells, rule, request, t, k) * (1.0 + TIE)
+    cells, request = search.cells, search.request
+    capacity, usage = cells.capacity, cells.usage
+    samples, memory_gb = request.throughput[k], request.memory_gb
+    masked, additive = search.rule.masked, search.rule.aggregate != MAX
+    lam_row, phi_row = cells.lam[t], cells.phi[t]
+    least, which = np.inf, -1
     for i in range(capacity.first_of[k], capacity.first_of[k + 1]):
         n = capacity.nodes_of[i]
-        phi = cells.phi[t, n] if request.memory_gb > 0.0 else 0.0
-        if cells.lam[t, n] > reach.lam or phi > reach.phi:
+        phi = phi_row[n] if memory_gb > 0.0 else 0.0
+        if lam_row[n] > reach.lam or phi > reach.phi:
             continue
-        if cell_price(cells, request, t, n, k) > limit:
+        price = lam_row[n] * samples + phi * memory_gb
+        if price * (1.0 + TIE) >= least:
             continue
-        if fits(cells, rule, request, t, n, k):
-            return int(n)
-    return -1
+        used_compute = usage.compute[t, n] if masked else 0.0
+        used_memory = usage.memory[t, n] if masked else 0.0
+        if fits(used_compute, samples, capacity.compute[k]) and fits(
+            used_memory, memory_gb, capacity.memory[k]
+        ):
+            least, which = price, n
+            if not additive:
+                break
+    return int(which)
 
 
 @kernel
-def _least_price(cells: Cells, rule: Rule, request: Request, t: int, k: int) -> float:
-    least = np.inf
-    first = cells.capacity.first_of[k]
-    for i in range(first, first + cells.usage.num_candidates[t, k]):
-        n = cells.usage.candidates[t, i]
-        if fits(cells, rule, request, t, n, k):
-            least = min(least, cell_price(cells, request, t, n, k))
-    return least
-
-
-@kernel
-def schedule_cost(search: Search, num_cells: int, quote: int) -> float:
-    """c of the first `num_cells` cells in `scratch` with this quote."""
+def schedule_cost(search: Search, num_cells: int, quote: int) -> tuple[float, float]:
+    """c and the operating cost of the first `num_cells` cells in `scratch` with this quote."""
     cells, request, scratch = search.cells, search.request, search.scratch
     operating = 0.0
     samples = 0.0
@@ -78,15 +60,19 @@ def schedule_cost(search: Search, num_cells: int, quote: int) -> float:
     for i in range(num_cells):
         t, n = scratch.cell_slots[i], scratch.cell_nodes[i]
         k = cells.capacity.type_of[n]
+        lam, phi = cells.lam[t, n], cells.phi[t, n]
         operating += request.operating_cost[k, t]
         samples += request.throughput[k]
         memory += request.memory_gb
-        lam_hat = max(lam_hat, cells.lam[t, n])
-        phi_hat = max(phi_hat, cells.phi[t, n])
-        additive += request.operating_cost[k, t] + cell_price(cells, request, t, n, k)
+        lam_hat = max(lam_hat, lam)
+        phi_hat = max(phi_hat, phi)
+        additive += (
+            request.operating_cost[k, t] + lam * request.throughput[k] + phi * request.memory_gb
+        )
+    price = request.quote_price[quote]
     if search.rule.aggregate == MAX:
-        return float(request.quote_price[quote] + operating + lam_hat * samples + phi_hat * memory)
-    return float(request.quote_price[quote] + additive)
+        return price + operating + lam_hat * samples + phi_hat * memory, operating
+    return price + additive, operating
 
 
 @kernel
@@ -97,11 +83,11 @@ def consider(search: Search, reach: Thresholds, num_cells: int, quote: int) -> N
         scratch.cell_nodes[i] = lowest_node(
             search, reach, scratch.cell_slots[i], scratch.cell_types[i]
         )
-    cost = schedule_cost(search, num_cells, quote)
+    cost, operating = schedule_cost(search, num_cells, quote)
     finish = scratch.cell_slots[num_cells - 1]
     if not _precedes(scratch, best, cost, finish, num_cells, quote):
         return
-    best.cost[0] = cost
+    best.cost[0], best.cost[1] = cost, operating
     best.summary[0] = finish
     best.summary[1] = num_cells
     best.summary[2] = quote

@@ -17,9 +17,6 @@ from auctune.auction.search.problem import (
     FOUND,
     NEED_MORE_LABELS,
     NOT_FOUND,
-    Labels,
-    Request,
-    Scratch,
     Search,
     Thresholds,
     Window,
@@ -39,54 +36,69 @@ def cover(search: Search, window: Window, reach: Thresholds, limit: float) -> tu
     Returns:
         Status, and the number of cells left in scratch.cell_slots and scratch.cell_types.
     """
-    request, scratch, labels = search.request, search.scratch, search.labels
+    weight, rest = search.scratch.weight, search.scratch.rest
+    samples, needed = search.request.units, search.request.units_needed
     first, last = window.first, window.last
-    mu, bound, feasible = dual_price(request, scratch, first, last)
-    slack = 1e-11 * abs(bound)
-    if bound == np.inf or bound > limit + slack:
+    last_mu = search.scratch.mu
+    mu, bound, feasible = dual_price(weight, samples, needed, first, last, last_mu[0], limit)
+    if bound == np.inf:
         return NOT_FOUND, 0
-    fill_rest(request, scratch, first, last, mu)
-    slack += 1e-11 * scratch.rest[first]
-    limit = min(limit, feasible) + slack
-    noise = 1e-14 * scratch.rest[first]
-    num_types = len(request.units)
-    labels.units[0], labels.cost[0], labels.num_cells[0] = 0, 0.0, 0
-    labels.parent[0], labels.at[0] = -1, -1
-    labels.current[0] = 0
-    size, used = 1, 1
-    done = -1
+    last_mu[0] = mu
+    if bound > limit:
+        return NOT_FOUND, 0
+    slack = 1e-11 * abs(bound)
+    fill_rest(weight, samples, first, last, mu, rest)
+    noise = 1e-14 * rest[first]
+    limit = min(limit, feasible) + slack + 1000.0 * noise
+    labels = search.labels
+    units, cost, num_cells = labels.units, labels.cost, labels.num_cells
+    parent, at_of = labels.parent, labels.at
+    current, shifted, merged = labels.current, labels.shifted, labels.merged
+    num_types = len(samples)
+    units[0], cost[0], num_cells[0], parent[0], at_of[0] = 0, 0.0, 0, -1, -1
+    current[0] = 0
+    size, used, done = 1, 1, -1
     for j in range(first, last):
-        if used + size * num_types + 1 > len(labels.cost):
+        if used + size * num_types + 1 > len(cost):
             return NEED_MORE_LABELS, 0
-        old_size = size
-        size = 0
+        # A label that has done u units may still become best if its cost is at most
+        # limit - mu * (needed - u) + rest.
+        allowance = limit - mu * float(needed) + rest[j + 1]
+        old_size, size = size, 0
         for i in range(old_size):
-            if _hopeful(request, scratch, labels, labels.current[i], mu, j + 1, limit):
-                labels.merged[size] = labels.current[i]
+            if cost[current[i]] - mu * float(units[current[i]]) <= allowance:
+                merged[size] = current[i]
                 size += 1
         for k in range(num_types):
-            w = scratch.weight[j * num_types + k]
+            at = j * num_types + k
+            w = weight[at]
             if w == np.inf:
                 continue
             num_shifted = 0
             for i in range(old_size):
-                label = labels.current[i]
-                _extend(request, labels, label, used, j * num_types + k, k, w)
-                if labels.units[used] >= request.units_needed:
-                    if done < 0 or _better_done(search, window, reach, used, done):
-                        done = used
-                        used += 1
-                        limit = min(limit, labels.cost[done] * (1.0 + TIE) + noise)
-                elif _hopeful(request, scratch, labels, used, mu, j + 1, limit):
-                    labels.shifted[num_shifted] = used
+                label = current[i]
+                new_units, new_cost = units[label] + samples[k], cost[label] + w
+                if new_units < needed:
+                    if new_cost - mu * float(new_units) > allowance:
+                        continue
+                elif new_cost > limit:
+                    continue
+                units[used], cost[used], parent[used], at_of[used] = new_units, new_cost, label, at
+                num_cells[used] = num_cells[label] + 1
+                if new_units < needed:
+                    shifted[num_shifted] = used
                     num_shifted += 1
                     used += 1
+                elif done < 0 or _better_done(search, window, reach, used, done):
+                    done = used
+                    used += 1
+                    limit = min(limit, cost[done] * (1.0 + TIE) + noise)
             if num_shifted:
                 size = _merge(search, window, reach, size, num_shifted)
         if done >= 0:
             # From here on a schedule ends later: one that ties with the best loses.
-            limit = min(limit, labels.cost[done] * (1.0 - TIE) + noise)
-        labels.current[:size] = labels.merged[:size]
+            limit = min(limit, cost[done] * (1.0 - TIE) + noise)
+        current[:size] = merged[:size]
         if size == 0:
             break
     if done < 0:
@@ -95,50 +107,45 @@ def cover(search: Search, window: Window, reach: Thresholds, limit: float) -> tu
 
 
 @kernel
-def _hopeful(
-    request: Request,
-    scratch: Scratch,
-    labels: Labels,
-    label: int,
-    mu: float,
-    j: int,
-    limit: float,
-) -> bool:
-    """Whether slots j.. may still complete the label within the limit."""
-    missing = float(request.units_needed - labels.units[label])
-    return bool(labels.cost[label] + mu * missing - scratch.rest[j] <= limit)
-
-
-@kernel
-def _extend(
-    request: Request, labels: Labels, label: int, new: int, at: int, k: int, w: float
-) -> None:
-    labels.units[new] = labels.units[label] + request.units[k]
-    labels.cost[new] = labels.cost[label] + w
-    labels.num_cells[new] = labels.num_cells[label] + 1
-    labels.parent[new] = label
-    labels.at[new] = at
-
-
-@kernel
-def _lists_before(search: Search, window: Window, reach: Thresholds, a: int, b: int) -> bool:
-    """Whether the list of (slot, node) of `a` comes before that of `b`, of the same length."""
+def _merge(search: Search, window: Window, reach: Thresholds, size: int, num_shifted: int) -> int:
+    """Merge `shifted` into `merged[:size]`, both by falling units, dropping dominated labels."""
     labels = search.labels
-    num_types = len(search.request.units)
-    before = False
-    while a != b:
-        at_a, at_b = labels.at[a], labels.at[b]
-        if at_a != at_b:
-            slot_a, slot_b = at_a // num_types, at_b // num_types
-            if slot_a != slot_b:
-                before = slot_a < slot_b
+    units, cost, num_cells = labels.units, labels.cost, labels.num_cells
+    shifted, merged = labels.shifted, labels.merged
+    # Merge from the back into the free end, then sweep forward.
+    total = size + num_shifted
+    i, j = size - 1, num_shifted - 1
+    for place in range(total - 1, -1, -1):
+        if j < 0:
+            break
+        if i >= 0 and units[merged[i]] <= units[shifted[j]]:
+            merged[place] = merged[i]
+            i -= 1
+        else:
+            merged[place] = shifted[j]
+            j -= 1
+    kept = 0
+    for place in range(total):
+        label = merged[place]
+        dominated = False
+        while kept and not dominated:
+            other = merged[kept - 1]
+            # `other` has done at least as much. It stays if it has done more or is better.
+            difference = cost[label] - cost[other]
+            if abs(difference) > TIE * max(cost[label], cost[other]):
+                better = difference < 0.0
+            elif num_cells[label] != num_cells[other]:
+                better = num_cells[label] < num_cells[other]
             else:
-                t = window.origin + slot_a
-                node_a = lowest_node(search, reach, t, at_a % num_types)
-                node_b = lowest_node(search, reach, t, at_b % num_types)
-                before = node_a < node_b
-        a, b = labels.parent[a], labels.parent[b]
-    return before
+                better = _lists_before(search, window, reach, label, other)
+            dominated = not better
+            if dominated or units[other] > units[label]:
+                break
+            kept -= 1
+        if not dominated:
+            merged[kept] = label
+            kept += 1
+    return kept
 
 
 @kernel
@@ -158,45 +165,22 @@ def _better_done(search: Search, window: Window, reach: Thresholds, new: int, do
 
 
 @kernel
-def _merge(search: Search, window: Window, reach: Thresholds, size: int, num_shifted: int) -> int:
-    """Merge `shifted` into `merged[:size]`, both by falling units, dropping dominated labels."""
-    labels = search.labels
-    # Merge from the back into the free end, then sweep forward.
-    total = size + num_shifted
-    i, j = size - 1, num_shifted - 1
-    for place in range(total - 1, -1, -1):
-        if j < 0:
-            break
-        if i >= 0 and labels.units[labels.merged[i]] <= labels.units[labels.shifted[j]]:
-            labels.merged[place] = labels.merged[i]
-            i -= 1
-        else:
-            labels.merged[place] = labels.shifted[j]
-            j -= 1
-    kept = 0
-    for place in range(total):
-        label = labels.merged[place]
-        while kept and _dominates(search, window, reach, label, labels.merged[kept - 1]):
-            kept -= 1
-        if kept and _dominates(search, window, reach, labels.merged[kept - 1], label):
-            continue
-        labels.merged[kept] = label
-        kept += 1
-    return kept
-
-
-@kernel
-def _dominates(search: Search, window: Window, reach: Thresholds, a: int, b: int) -> bool:
-    """Whether no completion of `b` can precede the same completion of `a`."""
-    labels = search.labels
-    if labels.units[a] < labels.units[b]:
-        return False
-    cost_a, cost_b = labels.cost[a], labels.cost[b]
-    if abs(cost_a - cost_b) > TIE * max(cost_a, cost_b):
-        return bool(cost_a < cost_b)
-    if labels.num_cells[a] != labels.num_cells[b]:
-        return bool(labels.num_cells[a] < labels.num_cells[b])
-    return not _lists_before(search, window, reach, b, a)
+def _lists_before(search: Search, window: Window, reach: Thresholds, a: int, b: int) -> bool:
+    """Whether the list of (slot, node) of `a` comes before that of `b`, of the same length."""
+    at_of, parent = search.labels.at, search.labels.parent
+    num_types = len(search.request.units)
+    at_a, at_b = -1, -1
+    # From the last cells to the first: the last difference met is the first of the lists.
+    while a != b:
+        if at_of[a] != at_of[b]:
+            at_a, at_b = at_of[a], at_of[b]
+        a, b = parent[a], parent[b]
+    slot_a, slot_b = at_a // num_types, at_b // num_types
+    if slot_a != slot_b:
+        return bool(slot_a < slot_b)
+    t = window.origin + slot_a
+    node_a = lowest_node(search, reach, t, at_a % num_types)
+    return node_a < lowest_node(search, reach, t, at_b % num_types)
 
 
 @kernel

@@ -1,27 +1,21 @@
-"""The cells that a search may choose among: undominated prices where there is room."""
+"""The cells that a search may choose among: undominated prices where there is room.
+
+Kernels that run once a cell take scalars and single arrays: passing the whole search by value
+costs more than what they do.
+"""
 
 import numpy as np
 
-from auctune.auction.book import Capacity
+from auctune.auction.book import Capacity, Floats
 from auctune.auction.search.problem import Cells, Entries, Request, Rule
 from auctune.auction.tolerance import FIT
 from auctune.numerics.jit import kernel
 
 
 @kernel
-def fits(cells: Cells, rule: Rule, request: Request, t: int, n: int, k: int) -> bool:
-    """Whether the cell has room for the task; if not masked, whether an empty one would."""
-    capacity, usage = cells.capacity, cells.usage
-    compute = request.throughput[k]
-    memory = request.memory_gb
-    if compute <= 0.0:
-        return False
-    if rule.masked:
-        compute += usage.compute[t, n]
-        memory += usage.memory[t, n]
-    return bool(
-        compute <= capacity.compute[k] * (1.0 + FIT) and memory <= capacity.memory[k] * (1.0 + FIT)
-    )
+def fits(used: float, more: float, capacity: float) -> bool:
+    """Whether `more` can be had beside what is used."""
+    return bool(used + more <= capacity * (1.0 + FIT))
 
 
 @kernel
@@ -33,44 +27,53 @@ def gather(cells: Cells, rule: Rule, request: Request, first: int, entries: Entr
     """
     capacity, usage = cells.capacity, cells.usage
     num_types = len(capacity.compute)
+    start, lam, phi = entries.start, entries.lam, entries.phi
+    memory_gb = request.memory_gb
     count = 0
-    entries.start[0] = 0
+    start[0] = 0
     for t in range(first, request.last + 1):
         for k in range(num_types):
             base = count
+            samples = request.throughput[k]
             group = capacity.first_of[k]
-            for i in range(group, group + usage.num_candidates[t, k]):
+            end = group + usage.num_candidates[t, k] if samples > 0.0 else group
+            for i in range(group, end):
                 n = usage.candidates[t, i]
-                if fits(cells, rule, request, t, n, k):
+                used_compute = usage.compute[t, n] if rule.masked else 0.0
+                used_memory = usage.memory[t, n] if rule.masked else 0.0
+                has_room = fits(used_compute, samples, capacity.compute[k]) and fits(
+                    used_memory, memory_gb, capacity.memory[k]
+                )
+                if has_room:
                     # A task without memory pays no phi: all its levels are one.
-                    phi = cells.phi[t, n] if request.memory_gb > 0.0 else 0.0
-                    count = _insert(entries, base, count, cells.lam[t, n], phi)
-            entries.start[(t - first) * num_types + k + 1] = count
+                    level = cells.phi[t, n] if memory_gb > 0.0 else 0.0
+                    count = _insert(lam, phi, base, count, cells.lam[t, n], level)
+            start[(t - first) * num_types + k + 1] = count
 
 
 @kernel
-def _insert(entries: Entries, base: int, count: int, lam: float, phi: float) -> int:
+def _insert(lams: Floats, phis: Floats, base: int, count: int, lam: float, phi: float) -> int:
     """Put (lam, phi) among the undominated ones in [base, count); the new count."""
     place = count
-    while place > base and entries.lam[place - 1] > lam:
+    while place > base and lams[place - 1] > lam:
         place -= 1
-    if place > base and entries.phi[place - 1] <= phi:
+    if place > base and phis[place - 1] <= phi:
         return count
-    if place > base and entries.lam[place - 1] == lam:
+    if place > base and lams[place - 1] == lam:
         place -= 1
     end = place
-    while end < count and entries.phi[end] >= phi:
+    while end < count and phis[end] >= phi:
         end += 1
     if end == place:
         for j in range(count, place, -1):
-            entries.lam[j] = entries.lam[j - 1]
-            entries.phi[j] = entries.phi[j - 1]
+            lams[j] = lams[j - 1]
+            phis[j] = phis[j - 1]
     else:
         for j in range(end, count):
-            entries.lam[place + 1 + j - end] = entries.lam[j]
-            entries.phi[place + 1 + j - end] = entries.phi[j]
-    entries.lam[place] = lam
-    entries.phi[place] = phi
+            lams[place + 1 + j - end] = lams[j]
+            phis[place + 1 + j - end] = phis[j]
+    lams[place] = lam
+    phis[place] = phi
     return count + 1 - (end - place)
 
 
@@ -79,13 +82,11 @@ def could_ever_run(capacity: Capacity, request: Request) -> bool:
     """Whether an empty market could run the task with the quickest vendor."""
     most = np.int64(0)
     for k in range(len(capacity.compute)):
-        fits_empty = (
-            request.throughput[k] > 0.0
-            and capacity.first_of[k + 1] > capacity.first_of[k]
-            and request.throughput[k] <= capacity.compute[k] * (1.0 + FIT)
-            and request.memory_gb <= capacity.memory[k] * (1.0 + FIT)
+        has_nodes = capacity.first_of[k + 1] > capacity.first_of[k]
+        fits_empty = fits(0.0, request.throughput[k], capacity.compute[k]) and fits(
+            0.0, request.memory_gb, capacity.memory[k]
         )
-        if fits_empty:
+        if request.throughput[k] > 0.0 and has_nodes and fits_empty:
             most = max(most, request.units[k])
     slots = request.last + 1 - request.first - np.min(request.quote_delay)
     return bool(most > 0 and slots > 0 and slots * most >= request.units_needed)

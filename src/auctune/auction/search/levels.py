@@ -1,4 +1,4 @@
-"""Weights of cells under thresholds, the levels that thresholds may take, and bounds on them.
+"""Weights of cells, and the levels that thresholds may take.
 
 The least samples S and cells m of any schedule: with one type S = m * s exactly; with several,
 S >= M and m >= M / max s.
@@ -6,19 +6,18 @@ S >= M and m >= M / max s.
 
 import numpy as np
 
-from auctune.auction.search.dual import dual_price
-from auctune.auction.search.one_type import cheapest_slots
-from auctune.auction.search.problem import Request, Search, Window
+from auctune.auction.book import Floats, Ints
+from auctune.auction.search.problem import Request, Search, Thresholds, Window
 from auctune.auction.tolerance import FIT
 from auctune.numerics.jit import kernel
 
 
 @kernel
-def only_type(request: Request) -> int:
+def only_type(units: Ints) -> int:
     """The one type that can run the task; -1 if there are several."""
     found = -1
-    for k in range(len(request.units)):
-        if request.units[k] > 0:
+    for k in range(len(units)):
+        if units[k] > 0:
             if found >= 0:
                 return -1
             found = k
@@ -26,128 +25,114 @@ def only_type(request: Request) -> int:
 
 
 @kernel
-def cells_needed(request: Request, k: int) -> int:
-    """Cells of type k that do all the work."""
-    return int(-(-request.units_needed // request.units[k]))
-
-
-@kernel
 def least_use(request: Request) -> tuple[float, float]:
     """The least samples and the least number of cells of any schedule."""
-    k = only_type(request)
+    k = only_type(request.units)
     if k >= 0:
-        m = float(cells_needed(request, k))
+        m = float(-(-request.units_needed // request.units[k]))
         return m * request.throughput[k], m
     m = float(-(-request.units_needed // np.max(request.units)))
     return request.work * (1.0 - FIT), m
 
 
 @kernel
-def least_weight(search: Search, window: Window) -> float:
-    """A lower bound on the weight of any schedule; infinite if there is none."""
-    k = only_type(search.request)
-    if k >= 0:
-        return cheapest_slots(search, window, k, cells_needed(search.request, k))
-    return dual_price(search.request, search.scratch, window.first, window.last)[1]
-
-
-@kernel
-def weigh_operating(search: Search, window: Window) -> None:
-    """Weight of a cell: its operating cost alone."""
-    entries, num_types = search.entries, len(search.request.units)
-    for j in range(window.first, window.last):
-        for k in range(num_types):
-            at = j * num_types + k
-            if entries.start[at + 1] > entries.start[at]:
-                search.scratch.weight[at] = search.request.operating_cost[k, window.origin + j]
-            else:
-                search.scratch.weight[at] = np.inf
-
-
-@kernel
 def weigh_sum(search: Search, window: Window) -> None:
     """Weight of a cell: e + lam * s + phi * r, of the cheapest one of its type and slot."""
     entries, request, num_types = search.entries, search.request, len(search.request.units)
+    start, weight = entries.start, search.scratch.weight
     for j in range(window.first, window.last):
         for k in range(num_types):
             at = j * num_types + k
             least = np.inf
-            for i in range(entries.start[at], entries.start[at + 1]):
+            for i in range(start[at], start[at + 1]):
                 price = entries.lam[i] * request.throughput[k] + entries.phi[i] * request.memory_gb
                 least = min(least, price)
-            search.scratch.weight[at] = least + request.operating_cost[k, window.origin + j]
+            weight[at] = least + request.operating_cost[k, window.origin + j]
 
 
 @kernel
-def weigh_max(search: Search, window: Window, lam: float, phi: float) -> None:
-    """Weight of a cell within the thresholds: e + lam * s + phi * r at the thresholds' prices."""
+def weigh_max(search: Search, window: Window, reach: Thresholds) -> None:
+    """Weight of a cell within the thresholds: e + lam * s + phi * r, at their prices."""
     request, scratch, num_types = search.request, search.scratch, len(search.request.units)
+    phi_now, weight, operating = scratch.phi_now, scratch.weight, request.operating_cost
     for k in range(num_types):
-        use = lam * request.throughput[k] + phi * request.memory_gb
+        use = reach.lam * request.throughput[k] + reach.phi * request.memory_gb
         for j in range(window.first, window.last):
             at = j * num_types + k
-            if scratch.phi_now[at] <= phi:
-                scratch.weight[at] = use + request.operating_cost[k, window.origin + j]
+            if phi_now[at] <= reach.phi:
+                weight[at] = use + operating[k, window.origin + j]
             else:
-                scratch.weight[at] = np.inf
+                weight[at] = np.inf
 
 
 @kernel
-def price_floors(search: Search, window: Window) -> tuple[float, float]:
+def reach_all(search: Search, window: Window, lam: float) -> None:
+    """Set `phi_now` to the least phi of each type and slot among entries up to `lam`."""
+    entries, phi_now = search.entries, search.scratch.phi_now
+    start, num_types = entries.start, len(search.request.units)
+    for at in range(window.first * num_types, window.last * num_types):
+        phi_now[at] = np.inf
+        for i in range(start[at], start[at + 1]):
+            if entries.lam[i] <= lam:
+                phi_now[at] = entries.phi[i]
+
+
+@kernel
+def price_floors(search: Search, window: Window) -> Thresholds:
     """The least lam and the least phi of any cell."""
-    entries, num_types = search.entries, len(search.request.units)
+    entries, start = search.entries, search.entries.start
+    num_types = len(search.request.units)
     lam, phi = np.inf, np.inf
     for at in range(window.first * num_types, window.last * num_types):
-        if entries.start[at + 1] > entries.start[at]:
-            lam = min(lam, entries.lam[entries.start[at]])
-            phi = min(phi, entries.phi[entries.start[at + 1] - 1])
-    return lam, phi
+        if start[at + 1] > start[at]:
+            lam = min(lam, entries.lam[start[at]])
+            phi = min(phi, entries.phi[start[at + 1] - 1])
+    return Thresholds(lam, phi)
 
 
 @kernel
 def sort_levels(search: Search, window: Window, highest: float) -> int:
     """List the entries with lam <= `highest` in `scratch.entry_order` by rising lam; count them."""
     entries, scratch = search.entries, search.scratch
-    num_types = len(search.request.units)
+    start, num_types = entries.start, len(search.request.units)
+    entry_at, entry_order, levels = scratch.entry_at, scratch.entry_order, scratch.levels
     count = 0
     for at in range(window.first * num_types, window.last * num_types):
-        for i in range(entries.start[at], entries.start[at + 1]):
-            scratch.entry_at[i] = at
+        for i in range(start[at], start[at + 1]):
+            entry_at[i] = at
             if entries.lam[i] <= highest:
-                scratch.entry_order[count] = i
-                scratch.levels[count] = entries.lam[i]
+                entry_order[count] = i
+                levels[count] = entries.lam[i]
                 count += 1
-    order = np.argsort(scratch.levels[:count], kind="mergesort")
+    order = np.argsort(levels[:count], kind="mergesort")
     for i in range(count):
-        order[i] = scratch.entry_order[order[i]]
-    scratch.entry_order[:count] = order
+        order[i] = entry_order[order[i]]
+    entry_order[:count] = order
     return count
 
 
 @kernel
-def sort_phis(search: Search, window: Window, low: float, high: float) -> int:
-    """List the distinct phi of reachable cells in [low, high) in `scratch.levels`; count them."""
-    scratch, num_types = search.scratch, len(search.request.units)
+def sort_phis(phi_now: Floats, first: int, last: int, low: float, high: float, out: Floats) -> int:
+    """List the distinct values of phi_now[first:last] in [low, high) in `out`; count them."""
     count = 0
-    for at in range(window.first * num_types, window.last * num_types):
-        if low <= scratch.phi_now[at] < high:
-            scratch.levels[count] = scratch.phi_now[at]
+    for at in range(first, last):
+        if low <= phi_now[at] < high:
+            out[count] = phi_now[at]
             count += 1
-    scratch.levels[:count] = np.sort(scratch.levels[:count])
+    out[:count] = np.sort(out[:count])
     distinct = 0
     for i in range(count):
-        if i == 0 or scratch.levels[i] != scratch.levels[distinct - 1]:
-            scratch.levels[distinct] = scratch.levels[i]
+        if i == 0 or out[i] != out[distinct - 1]:
+            out[distinct] = out[i]
             distinct += 1
     return distinct
 
 
 @kernel
-def slot_reach(search: Search, j: int) -> int:
+def slot_reach(phi_now: Floats, units: Ints, j: int) -> int:
     """The most units that slot j can do with the cells reached so far."""
-    num_types = len(search.request.units)
     most = np.int64(0)
-    for k in range(num_types):
-        if search.scratch.phi_now[j * num_types + k] < np.inf:
-            most = max(most, search.request.units[k])
+    for k in range(len(units)):
+        if phi_now[j * len(units) + k] < np.inf:
+            most = max(most, units[k])
     return int(most)

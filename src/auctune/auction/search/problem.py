@@ -15,6 +15,8 @@ from auctune.auction.book import Capacity, Floats, Ints, Usage
 WORK_UNITS = 1 << 48
 
 SUM, MAX = 0, 1
+# Bounds cut with more slack than ties have, so that no tie is cut.
+SLACK = 1e-10
 FOUND, NOT_FOUND, NEED_MORE_LABELS = 0, 1, 2
 
 
@@ -45,6 +47,7 @@ class Request(NamedTuple):
     units: Ints  # [K] throughput in WORK_UNITS of the work, at most all of them
     units_needed: int  # units that finish the work, feasibility's slack taken off
     operating_cost: Floats  # [K, T] money per slot
+    slots_by_cost: Ints  # [K, T] slots by rising operating cost, the earlier of equals first
     quote_price: Floats  # [V] money; one of 0 where no vendor is needed
     quote_delay: Ints  # [V] slots
 
@@ -60,7 +63,7 @@ class Entries(NamedTuple):
 class Best(NamedTuple):
     """The best schedule so far, in the total order of the mechanism."""
 
-    cost: Floats  # [1] money, infinite while there is none
+    cost: Floats  # [2] c, infinite while there is none; and its operating cost
     summary: Ints  # [3] finish, number of cells, quote index
     slots: Ints  # [T]
     nodes: Ints  # [T]
@@ -75,6 +78,11 @@ class Scratch(NamedTuple):
     phi_now: Floats  # [W * K] least phi under the current lam threshold
     weight: Floats  # [W * K] cost of a cell under thresholds, infinite where there is none
     rest: Floats  # [W + 1]
+    mu: Floats  # [1] the last dual price, where the next search for one starts
+    by_cost: Ints  # [K, W] slots of the window with cells, by rising operating cost
+    num_by_cost: Ints  # [K]
+    prefix: Floats  # [K, W + 1] sums of the least operating costs
+    counts: Ints  # [2, K] cells of each type: in the best schedule by counts, and in reach
     heap_key: Floats  # [W]
     heap_slot: Ints  # [W]
     chosen_type: Ints  # [W] -1: no cell in this slot
@@ -135,7 +143,7 @@ def make_entries(num_slots: int, num_nodes: int, num_types: int) -> Entries:
 def make_best(num_slots: int) -> Best:
     """No schedule yet."""
     return Best(
-        np.full(1, np.inf),
+        np.full(2, np.inf),
         np.zeros(3, dtype=np.int64),
         np.zeros(num_slots, dtype=np.int64),
         np.zeros(num_slots, dtype=np.int64),
@@ -153,6 +161,11 @@ def make_scratch(num_slots: int, num_nodes: int, num_types: int) -> Scratch:
         phi_now=np.zeros(cells),
         weight=np.zeros(cells),
         rest=np.zeros(num_slots + 1),
+        mu=np.zeros(1),
+        by_cost=np.zeros((num_types, num_slots), dtype=np.int64),
+        num_by_cost=np.zeros(num_types, dtype=np.int64),
+        prefix=np.zeros((num_types, num_slots + 1)),
+        counts=np.zeros((2, num_types), dtype=np.int64),
         heap_key=np.zeros(num_slots),
         heap_slot=np.zeros(num_slots, dtype=np.int64),
         chosen_type=np.zeros(num_slots, dtype=np.int64),

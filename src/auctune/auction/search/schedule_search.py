@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.auction.book import Book, Floats, Ints
-from auctune.auction.search.gather import could_ever_run, gather
+from auctune.auction.search.gather import could_ever_run
 from auctune.auction.search.problem import (
     FOUND,
     MAX,
@@ -21,7 +21,7 @@ from auctune.auction.search.problem import (
     make_labels,
     make_scratch,
 )
-from auctune.auction.search.thresholds import find_best
+from auctune.auction.search.vendors import find_best
 from auctune.auction.tolerance import FIT
 from auctune.domain import Cell, Quote, Schedule, Task
 
@@ -34,11 +34,13 @@ class Found:
 
     Attributes:
         cost: c, money, vendor included.
+        operating_cost: the part of it that running the cells costs.
         slots, nodes: of its cells, in slot order.
         quote: the vendor chosen; none where none is needed.
     """
 
     cost: float
+    operating_cost: float
     slots: Ints
     nodes: Ints
     quote: Quote | None
@@ -60,6 +62,8 @@ class ScheduleSearch:
         self._book = book
         self._cells = Cells(book.capacity, book.usage, lam, phi)
         self._rule = Rule(MAX if aggregate == "max" else SUM, masked)
+        # A task's operating cost is a multiple of its type's energy cost: the order is the same.
+        self._slots_by_energy: Ints = np.argsort(book.capacity.energy_cost, axis=1, kind="stable")
         num_slots, num_nodes, num_types = *lam.shape, len(book.type_names)
         self._entries = make_entries(num_slots, num_nodes, num_types)
         self._scratch = make_scratch(num_slots, num_nodes, num_types)
@@ -72,6 +76,10 @@ class ScheduleSearch:
         prices = [float(quote.price) for quote in task.quotes] or [0.0]
         delays = [quote.delay for quote in task.quotes] or [0]
         units = np.minimum(throughput / task.work, 1.0) * WORK_UNITS
+        cost = self._book.operating_cost(task, throughput)
+        by_cost = self._slots_by_energy
+        if task.operating_cost is not None:
+            by_cost = np.argsort(cost, axis=1, kind="stable")
         return Request(
             first=max(now, task.arrival),
             last=task.deadline if deadline is None else deadline,
@@ -80,17 +88,14 @@ class ScheduleSearch:
             throughput=throughput,
             units=np.rint(units).astype(np.int64),
             units_needed=int(WORK_UNITS * (1 - FIT)),
-            operating_cost=self._book.operating_cost(task, throughput),
+            operating_cost=cost,
+            slots_by_cost=by_cost,
             quote_price=np.array(prices),
             quote_delay=np.array(delays, dtype=np.int64),
         )
 
     def find(self, request: Request, task: Task) -> Found | None:
         """The best schedule, or none where there is none."""
-        origin = request.first + int(request.quote_delay.min())
-        if origin > request.last:
-            return None
-        gather(self._cells, self._rule, request, origin, self._entries)
         status = NEED_MORE_LABELS
         while status == NEED_MORE_LABELS:
             status = find_best(self._search(request))
@@ -101,6 +106,7 @@ class ScheduleSearch:
         count, quote = int(self._best.summary[1]), int(self._best.summary[2])
         return Found(
             cost=float(self._best.cost[0]),
+            operating_cost=float(self._best.cost[1]),
             slots=self._best.slots[:count].copy(),
             nodes=self._best.nodes[:count].copy(),
             quote=task.quotes[quote] if task.quotes else None,

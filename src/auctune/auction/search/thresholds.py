@@ -4,174 +4,149 @@ With the aggregate `max` a schedule costs
  c = q + sum(e) + lam_hat * sum(s) + phi_hat * sum(r)
 with lam_hat, phi_hat the highest prices among its cells. For fixed thresholds the rest is additive
 over the cells within them, so c* is a minimum over pairs of thresholds of a covering problem. Only
-pairs count at which some cell comes within reach, and of these only those whose
- q + E + lam_hat * S + phi_hat * m * r
-(E, S, m: the least operating cost, samples and cells of any schedule) is not past the best.
+pairs count at which some cell comes within reach, and of these only those whose bound is not past
+the best.
 
 Levels of lam rise. The cells at a level open new choices only for phi from their own up to what
 their slot and type offered before: beyond that, the same cells were reached at a lower lam.
-
-With `sum` the cost is additive as it is: one covering problem.
 """
 
 import numpy as np
 
 from auctune.auction.search.choose import consider
+from auctune.auction.search.counts import least_by_counts, sort_slots, write_counts
 from auctune.auction.search.cover import cover
 from auctune.auction.search.levels import (
-    cells_needed,
     least_use,
-    least_weight,
-    only_type,
     price_floors,
+    reach_all,
     slot_reach,
     sort_levels,
     sort_phis,
     weigh_max,
-    weigh_operating,
-    weigh_sum,
 )
-from auctune.auction.search.one_type import cheapest_slots
 from auctune.auction.search.problem import (
     FOUND,
-    MAX,
     NEED_MORE_LABELS,
     NOT_FOUND,
+    SLACK,
     Search,
     Thresholds,
     Window,
 )
 from auctune.numerics.jit import kernel
 
-# Bounds cut with more slack than ties have, so that no tie is cut.
-SLACK = 1e-10
-
 
 @kernel
-def find_best(search: Search) -> int:
-    """Leave the best schedule over all vendors in `search.best`; the entries are gathered.
-
-    Returns:
-        FOUND, NOT_FOUND, or NEED_MORE_LABELS: then nothing was decided; try with a larger pool.
-    """
-    request, best = search.request, search.best
-    best.cost[0] = np.inf
-    origin = int(request.first + np.min(request.quote_delay))
-    last = request.last + 1 - origin
-    if last <= 0:
-        return NOT_FOUND
-    floor = _cost_floor(search, Window(origin, 0, last, 0))
-    if floor == np.inf:
-        return NOT_FOUND
-    searched_price, searched_delay = -1.0, np.int64(0)
-    # By rising price, and in file order among equals: a dearer vendor that is no quicker than one
-    # searched before cannot win.
-    for quote in np.argsort(request.quote_price, kind="mergesort"):
-        price, delay = request.quote_price[quote], request.quote_delay[quote]
-        if price + floor > best.cost[0] * (1.0 + SLACK):
-            break
-        if searched_price >= 0.0 and price > searched_price and delay >= searched_delay:
-            continue
-        if searched_price < 0.0 or delay < searched_delay:
-            searched_price, searched_delay = price, delay
-        window = Window(origin, int(request.first + delay - origin), last, int(quote))
-        if window.first < last and _search_window(search, window) == NEED_MORE_LABELS:
-            return NEED_MORE_LABELS
-    return FOUND if best.cost[0] < np.inf else NOT_FOUND
-
-
-@kernel
-def _cost_floor(search: Search, window: Window) -> float:
+def floor_of_max(search: Search, window: Window) -> float:
     """A lower bound on the cost of any schedule in the window, vendors not counted."""
-    if search.rule.aggregate != MAX:
-        weigh_sum(search, window)
-        return float(least_weight(search, window))
-    weigh_operating(search, window)
-    operating = least_weight(search, window)
-    samples, num_cells = least_use(search.request)
-    lam, phi = price_floors(search, window)
-    return float(operating + lam * samples + phi * num_cells * search.request.memory_gb)
+    sort_slots(search, window)
+    floors = price_floors(search, window)
+    reach_all(search, window, np.inf)
+    return _count_bound(search, window, floors.lam, np.inf, floors.phi)
 
 
 @kernel
-def _search_window(search: Search, window: Window) -> int:
-    if search.rule.aggregate == MAX:
-        return _search_levels(search, window)
-    weigh_sum(search, window)
-    return _evaluate(search, window, Thresholds(np.inf, np.inf))
-
-
-@kernel
-def _search_levels(search: Search, window: Window) -> int:
+def search_max(search: Search, window: Window) -> int:
+    """Find the best schedule with the window's vendor; keep it if it is the best of all."""
     entries, scratch, best = search.entries, search.scratch, search.best
-    num_types = len(search.request.units)
-    weigh_operating(search, window)
-    operating = least_weight(search, window)
-    if operating == np.inf:
+    phi_now, units, lams = scratch.phi_now, search.request.units, search.entries.lam
+    entry_order, entry_at = scratch.entry_order, scratch.entry_at
+    num_types, needed = len(units), search.request.units_needed
+    price = search.request.quote_price[window.quote]
+    sort_slots(search, window)
+    floors = price_floors(search, window)
+    reach_all(search, window, np.inf)
+    floor = _count_bound(search, window, floors.lam, np.inf, floors.phi)
+    if floor == np.inf or price + floor > best.cost[0] * (1.0 + SLACK):
         return NOT_FOUND
     samples, num_cells = least_use(search.request)
-    memory = num_cells * search.request.memory_gb
-    phi_floor = price_floors(search, window)[1]
-    fixed = search.request.quote_price[window.quote] + operating
-    highest = (best.cost[0] * (1.0 + SLACK) - fixed - phi_floor * memory) / samples
+    # Beyond this lam, the use of compute alone costs more than the best schedule.
+    highest = floors.lam + (best.cost[0] * (1.0 + SLACK) - price - floor) / samples
     num_entries = sort_levels(search, window, highest)
-    scratch.phi_now[window.first * num_types : window.last * num_types] = np.inf
-    units = np.int64(0)
+    phi_now[window.first * num_types : window.last * num_types] = np.inf
+    reached = np.int64(0)
     i = 0
     while i < num_entries:
-        lam = entries.lam[scratch.entry_order[i]]
-        if fixed + lam * samples + phi_floor * memory > best.cost[0] * (1.0 + SLACK):
+        lam = lams[entry_order[i]]
+        level_floor = price + floor + (lam - floors.lam) * samples
+        if level_floor > best.cost[0] * (1.0 + SLACK):
             break
         low, high = np.inf, 0.0
-        while i < num_entries and entries.lam[scratch.entry_order[i]] == lam:
-            entry = scratch.entry_order[i]
-            at = scratch.entry_at[entry]
-            low = min(low, entries.phi[entry])
-            high = max(high, scratch.phi_now[at])
-            units -= slot_reach(search, at // num_types)
-            scratch.phi_now[at] = entries.phi[entry]
-            units += slot_reach(search, at // num_types)
+        while i < num_entries and lams[entry_order[i]] == lam:
+            entry = entry_order[i]
+            at = entry_at[entry]
+            low, high = min(low, entries.phi[entry]), max(high, phi_now[at])
+            reached -= slot_reach(phi_now, units, at // num_types)
+            phi_now[at] = entries.phi[entry]
+            reached += slot_reach(phi_now, units, at // num_types)
             i += 1
-        if units < search.request.units_needed:
+        if reached < needed:
             continue
-        if _search_phis(search, window, lam, low, high, fixed + lam * samples) == NEED_MORE_LABELS:
+        per_phi = num_cells * search.request.memory_gb
+        if level_floor + (low - floors.phi) * per_phi > best.cost[0] * (1.0 + SLACK):
+            continue
+        phi_floor = max(low, floors.phi)
+        bound = _count_bound(search, window, lam, np.inf, phi_floor)
+        if price + bound > best.cost[0] * (1.0 + SLACK):
+            continue
+        if _search_phis(search, window, lam, low, high, phi_floor, per_phi, price + bound) == (
+            NEED_MORE_LABELS
+        ):
             return NEED_MORE_LABELS
     return FOUND
 
 
 @kernel
 def _search_phis(
-    search: Search, window: Window, lam: float, low: float, high: float, floor: float
+    search: Search,
+    window: Window,
+    lam: float,
+    low: float,
+    high: float,
+    phi_floor: float,
+    per_phi: float,
+    floor: float,
 ) -> int:
-    """Try the thresholds (lam, phi) for each phi in [low, high) that may still be best."""
-    scratch, best = search.scratch, search.best
-    memory = least_use(search.request)[1] * search.request.memory_gb
-    if floor + low * memory > best.cost[0] * (1.0 + SLACK):
-        return FOUND
-    for p in range(sort_phis(search, window, low, high)):
+    """Try the thresholds (lam, phi) for each phi in [low, high) that may still be best.
+
+    Args:
+        floor: a bound on the cost at `phi_floor`; it grows by `per_phi` for each unit of phi.
+    """
+    scratch, best, num_types = search.scratch, search.best, len(search.request.units)
+    num_phis = sort_phis(
+        scratch.phi_now,
+        window.first * num_types,
+        window.last * num_types,
+        low,
+        high,
+        scratch.levels,
+    )
+    for p in range(num_phis):
         phi = scratch.levels[p]
-        if floor + phi * memory > best.cost[0] * (1.0 + SLACK):
+        if floor + (phi - phi_floor) * per_phi > best.cost[0] * (1.0 + SLACK):
             break
-        weigh_max(search, window, lam, phi)
-        if _evaluate(search, window, Thresholds(lam, phi)) == NEED_MORE_LABELS:
+        status = _try_thresholds(search, window, Thresholds(lam, phi))
+        if status == NEED_MORE_LABELS:
             return NEED_MORE_LABELS
     return FOUND
 
 
 @kernel
-def _evaluate(search: Search, window: Window, reach: Thresholds) -> int:
-    """Find the best schedule for the weights in `scratch`; keep it if it is the best of all."""
-    request, best = search.request, search.best
-    limit = best.cost[0] * (1.0 + SLACK) - request.quote_price[window.quote]
-    k = only_type(request)
-    if k >= 0:
-        m = cells_needed(request, k)
-        weight = cheapest_slots(search, window, k, m)
-        if weight == np.inf or weight > limit:
-            return NOT_FOUND
-        _write_cells(search, window, k, m)
-        consider(search, reach, m, window.quote)
-        return FOUND
+def _try_thresholds(search: Search, window: Window, reach: Thresholds) -> int:
+    """Find the best schedule under the thresholds; keep it if it is the best of all."""
+    best, price = search.best, search.request.quote_price[window.quote]
+    bound = _count_bound(search, window, reach.lam, reach.phi, reach.phi)
+    if bound == np.inf or price + bound > best.cost[0] * (1.0 + SLACK):
+        return NOT_FOUND
+    num_cells = write_counts(search, window, reach.phi)
+    if num_cells > 0:
+        consider(search, reach, num_cells, window.quote)
+        if len(search.request.units) == 1:
+            return FOUND
+    # Another schedule may cost the same and come first, or two types want one slot.
+    weigh_max(search, window, reach)
+    limit = best.cost[0] * (1.0 + SLACK) - price
     status, num_cells = cover(search, window, reach, limit)
     if status == FOUND:
         consider(search, reach, num_cells, window.quote)
@@ -179,9 +154,21 @@ def _evaluate(search: Search, window: Window, reach: Thresholds) -> int:
 
 
 @kernel
-def _write_cells(search: Search, window: Window, k: int, m: int) -> None:
-    scratch = search.scratch
-    slots = np.sort(scratch.heap_slot[:m])
-    for i in range(m):
-        scratch.cell_slots[i] = window.origin + slots[i]
-        scratch.cell_types[i] = k
+def _count_bound(search: Search, window: Window, lam: float, phi: float, phi_paid: float) -> float:
+    request, scratch = search.request, search.scratch
+    return least_by_counts(
+        request.units,
+        request.units_needed,
+        request.throughput,
+        request.memory_gb,
+        request.operating_cost,
+        window.origin,
+        scratch.by_cost,
+        scratch.num_by_cost,
+        scratch.phi_now,
+        lam,
+        phi,
+        phi_paid,
+        scratch.prefix,
+        scratch.counts,
+    )

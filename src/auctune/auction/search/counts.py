@@ -1,0 +1,168 @@
+"""The least cost by numbers of cells, for the aggregate `max`: exact but for shared slots.
+
+Under thresholds (lam, phi) all cells of a type cost the same but for their operating cost. So a
+schedule with n_k cells of type k costs at least
+ sum_k (the n_k least operating costs of type k) + lam * sum_k n_k s_k + phi * r * sum_k n_k,
+and just that if no slot is wanted by two types. With one type that is always so. The least of it
+over all counts that do the work bounds every schedule, and closes the integrality gap that a
+linear bound leaves. Slots are sorted by operating cost once, so each type takes about n_k steps.
+"""
+
+import numpy as np
+
+from auctune.auction.book import Floats, Ints
+from auctune.auction.search.problem import Search, Window
+from auctune.numerics.jit import kernel
+
+
+@kernel
+def sort_slots(search: Search, window: Window) -> None:
+    """List the window's slots of each type by rising operating cost, and by time among equals."""
+    request, scratch = search.request, search.scratch
+    start = search.entries.start
+    num_types = len(request.units)
+    for k in range(num_types):
+        count = 0
+        for t in request.slots_by_cost[k]:
+            j = t - window.origin
+            at = j * num_types + k
+            if window.first <= j < window.last and start[at + 1] > start[at]:
+                scratch.by_cost[k, count] = j
+                count += 1
+        scratch.num_by_cost[k] = count
+
+
+@kernel
+def least_by_counts(
+    units: Ints,
+    needed: int,
+    throughput: Floats,
+    memory_gb: float,
+    operating_cost: Floats,
+    origin: int,
+    by_cost: Ints,
+    num_by_cost: Ints,
+    phi_now: Floats,
+    lam: float,
+    phi: float,
+    phi_paid: float,
+    prefix: Floats,
+    counts: Ints,
+) -> float:
+    """The bound over all counts, with cells of phi_now <= phi in reach.
+
+    Args:
+        phi_paid: the price charged for memory, phi or less.
+        prefix: [K, W + 1] left with the sums of the least operating costs.
+        counts: [2, K] left with the best counts, and how many cells each type has.
+
+    Returns:
+        Money without the vendor's price; infinite if there are too few cells.
+    """
+    num_types = len(units)
+    for k in range(num_types):
+        counts[1, k] = 0
+        if units[k] > 0:
+            counts[1, k] = _fill_prefix(
+                -(-needed // units[k]),
+                num_types,
+                k,
+                operating_cost[k],
+                origin,
+                by_cost[k],
+                num_by_cost[k],
+                phi_now,
+                phi,
+                prefix[k],
+            )
+    least = np.inf
+    if num_types == 1:
+        n = -(-needed // units[0])
+        if n > counts[1, 0]:
+            return np.inf
+        counts[0, 0] = n
+        use = lam * throughput[0] + phi_paid * memory_gb
+        return float(prefix[0, n] + n * use)
+    # Counts of all types but the last run like an odometer; the last one does what is left.
+    last = num_types - 1
+    n = np.zeros(num_types, dtype=np.int64)
+    while True:
+        done = 0
+        cost = 0.0
+        for k in range(last):
+            done += n[k] * units[k]
+            cost += prefix[k, n[k]] + n[k] * (lam * throughput[k] + phi_paid * memory_gb)
+        missing = needed - done
+        n[last] = 0
+        if missing > 0:
+            n[last] = -(-missing // units[last]) if units[last] > 0 else counts[1, last] + 1
+        if n[last] <= counts[1, last]:
+            if n[last] > 0:
+                cost += prefix[last, n[last]]
+                cost += n[last] * (lam * throughput[last] + phi_paid * memory_gb)
+            if cost < least:
+                least = cost
+                counts[0, :] = n
+        k = 0
+        # One more cell of a type than does all the work alone is never better.
+        while k < last and (n[k] >= counts[1, k] or (k == 0 and missing <= 0)):
+            n[k] = 0
+            k += 1
+        if k == last:
+            return least
+        n[k] += 1
+
+
+@kernel
+def _fill_prefix(
+    most: int,
+    num_types: int,
+    k: int,
+    operating_cost: Floats,
+    origin: int,
+    slots: Ints,
+    num_slots: int,
+    phi_now: Floats,
+    phi: float,
+    prefix: Floats,
+) -> int:
+    count = 0
+    prefix[0] = 0.0
+    for i in range(num_slots):
+        j = slots[i]
+        if phi_now[j * num_types + k] <= phi:
+            prefix[count + 1] = prefix[count] + operating_cost[origin + j]
+            count += 1
+            if count == most:
+                break
+    return count
+
+
+@kernel
+def write_counts(search: Search, window: Window, phi: float) -> int:
+    """Write the cells of the best counts to scratch.cell_slots and cell_types, by slot.
+
+    Returns:
+        Their number; 0 if two types want one slot.
+    """
+    scratch, num_types = search.scratch, len(search.request.units)
+    chosen = scratch.chosen_type
+    chosen[window.first : window.last] = -1
+    for k in range(num_types):
+        left = scratch.counts[0, k]
+        for i in range(scratch.num_by_cost[k]):
+            if left == 0:
+                break
+            j = scratch.by_cost[k, i]
+            if scratch.phi_now[j * num_types + k] <= phi:
+                if chosen[j] >= 0:
+                    return 0
+                chosen[j] = k
+                left -= 1
+    num_cells = 0
+    for j in range(window.first, window.last):
+        if chosen[j] >= 0:
+            scratch.cell_slots[num_cells] = window.origin + j
+            scratch.cell_types[num_cells] = chosen[j]
+            num_cells += 1
+    return num_cells

@@ -1,0 +1,99 @@
+"""The best schedule over all vendors: by rising price, those that bounds cannot rule out."""
+
+import numpy as np
+
+from auctune.auction.search.choose import consider
+from auctune.auction.search.cover import cover
+from auctune.auction.search.dual import dual_price
+from auctune.auction.search.gather import gather
+from auctune.auction.search.levels import only_type, weigh_sum
+from auctune.auction.search.one_type import cheapest_slots
+from auctune.auction.search.problem import (
+    FOUND,
+    MAX,
+    NEED_MORE_LABELS,
+    NOT_FOUND,
+    SLACK,
+    Search,
+    Thresholds,
+    Window,
+)
+from auctune.auction.search.thresholds import floor_of_max, search_max
+from auctune.numerics.jit import kernel
+
+
+@kernel
+def find_best(search: Search) -> int:
+    """Leave the best schedule over all vendors in `search.best`.
+
+    Returns:
+        FOUND, NOT_FOUND, or NEED_MORE_LABELS: then nothing was decided; try with a larger pool.
+    """
+    request, best = search.request, search.best
+    best.cost[0] = np.inf
+    origin = int(request.first + np.min(request.quote_delay))
+    last = request.last + 1 - origin
+    if last <= 0:
+        return NOT_FOUND
+    gather(search.cells, search.rule, request, origin, search.entries)
+    whole = Window(origin, 0, last, 0)
+    is_max = search.rule.aggregate == MAX
+    floor = 0.0
+    if len(request.quote_price) > 1:
+        floor = floor_of_max(search, whole) if is_max else _floor_of_sum(search, whole)
+    if floor == np.inf:
+        return NOT_FOUND
+    searched_price, searched_delay = -1.0, np.int64(0)
+    # In file order among equal prices. A dearer vendor that is no quicker than one searched
+    # before cannot win.
+    for quote in np.argsort(request.quote_price, kind="mergesort"):
+        price, delay = request.quote_price[quote], request.quote_delay[quote]
+        if price + floor > best.cost[0] * (1.0 + SLACK):
+            break
+        if searched_price >= 0.0 and price > searched_price and delay >= searched_delay:
+            continue
+        if searched_price < 0.0 or delay < searched_delay:
+            searched_price, searched_delay = price, delay
+        window = Window(origin, int(request.first + delay - origin), last, int(quote))
+        if window.first >= last:
+            continue
+        status = search_max(search, window) if is_max else _search_sum(search, window)
+        if status == NEED_MORE_LABELS:
+            return NEED_MORE_LABELS
+    return FOUND if best.cost[0] < np.inf else NOT_FOUND
+
+
+@kernel
+def _floor_of_sum(search: Search, window: Window) -> float:
+    """A lower bound on the cost of any schedule in the window, vendors not counted."""
+    request, weight = search.request, search.scratch.weight
+    weigh_sum(search, window)
+    k = only_type(request.units)
+    if k >= 0:
+        return cheapest_slots(search, window, k, -(-request.units_needed // request.units[k]))
+    return dual_price(
+        weight, request.units, request.units_needed, window.first, window.last, 0.0, np.inf
+    )[1]
+
+
+@kernel
+def _search_sum(search: Search, window: Window) -> int:
+    """Find the best schedule with the window's vendor; keep it if it is the best of all."""
+    request, scratch, best = search.request, search.scratch, search.best
+    reach = Thresholds(np.inf, np.inf)
+    limit = best.cost[0] * (1.0 + SLACK) - request.quote_price[window.quote]
+    weigh_sum(search, window)
+    k = only_type(request.units)
+    if k < 0:
+        status, num_cells = cover(search, window, reach, limit)
+        if status != FOUND:
+            return status
+    else:
+        num_cells = -(-request.units_needed // request.units[k])
+        cost = cheapest_slots(search, window, k, num_cells)
+        if cost == np.inf or cost > limit:
+            return NOT_FOUND
+        scratch.cell_slots[:num_cells] = window.origin + np.sort(scratch.heap_slot[:num_cells])
+        scratch.cell_types[:num_cells] = k
+    consider(search, reach, num_cells, window.quote)
+    return FOUND
