@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.brute_force import Market, best_choice
-from support.instances import clusters, cost, tasks
 
 from auctune.auction.book import Book
 from auctune.auction.search import ScheduleSearch
-from auctune.domain import Cell, Cluster, Task
+from auctune.domain import Cell, Task
+from support.brute_force import Market, best_choice
+from support.instances import clusters, cost, tasks
+from support.random_states import Floats, random_state
 
 
 @st.composite
-def states(draw: st.DrawFn, num_types: int) -> tuple[Book, Task, np.ndarray, np.ndarray]:
+def states(draw: st.DrawFn, num_types: int) -> tuple[Book, Task, Floats, Floats]:
     """A book with some of it sold, free prices that follow no rule, and a task."""
     cluster = draw(clusters(max_types=num_types, max_slots=5 if num_types == 1 else 4))
     book = Book(cluster, prune=False)
@@ -37,8 +38,8 @@ def sell_at_random(draw: st.DrawFn, book: Book) -> None:
             book.take(np.array([slot]), np.array([node]), throughput, float(memory))
 
 
-def market_of(book: Book, lam: np.ndarray, phi: np.ndarray) -> Market:
-    def by_cell(array: np.ndarray) -> dict[Cell, float]:
+def market_of(book: Book, lam: Floats, phi: Floats) -> Market:
+    def by_cell(array: Floats) -> dict[Cell, float]:
         return {
             Cell(slot, node): float(array[slot, n])
             for slot in range(book.num_slots)
@@ -62,14 +63,34 @@ def test_search_finds_the_first_schedule_of_the_total_order(
     data: st.DataObject, masked: bool, aggregate: str, num_types: int
 ) -> None:
     book, task, lam, phi = data.draw(states(num_types))
+    assert_exact(book, task, lam, phi, aggregate, masked)
+
+
+@pytest.mark.parametrize("num_types", [1, 2, 3])
+@pytest.mark.parametrize("aggregate", ["max", "sum"])
+def test_search_is_exact_on_a_thousand_markets_of_each_kind(aggregate: str, num_types: int) -> None:
+    rng = np.random.default_rng([num_types, len(aggregate), ord(aggregate[0])])
+    found = [
+        assert_exact(*random_state(rng, num_types, slots=4), aggregate, masked=i % 4 > 0)
+        for i in range(1000)
+    ]
+    # A search that finds nothing proves nothing.
+    assert 200 < sum(found) < 1000
+
+
+def assert_exact(
+    book: Book, task: Task, lam: Floats, phi: Floats, aggregate: str, masked: bool
+) -> bool:
+    """Compare with brute force; whether there was a schedule at all."""
     search = ScheduleSearch(book, lam, phi, aggregate=aggregate, masked=masked)
     found = search.find(search.request(task, task.arrival), task)
     expected = best_choice(market_of(book, lam, phi), task, aggregate=aggregate, masked=masked)
     if expected is None:
         assert found is None
-        return
+        return False
     assert found is not None
     assert found.cost == pytest.approx(expected.cost, rel=1e-9, abs=1e-9)
     quote = task.quotes.index(found.quote) if found.quote else 0
     cells = tuple(zip(found.slots.tolist(), found.nodes.tolist(), strict=True))
     assert (cells[-1][0], len(cells), quote, cells) == expected.ties
+    return True

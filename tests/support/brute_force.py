@@ -37,9 +37,7 @@ class Choice:
         return (self.finish, self.num_cells, self.quote, self.cells)
 
 
-def all_choices(
-    market: Market, task: Task, *, aggregate: str, masked: bool
-) -> Iterator[Choice]:
+def all_choices(market: Market, task: Task, *, aggregate: str, masked: bool) -> Iterator[Choice]:
     """Every feasible schedule of `task` with every vendor."""
     nodes = market.cluster.nodes
     quotes: list[Quote | None] = list(task.quotes) or [None]
@@ -65,9 +63,7 @@ def all_choices(
             yield Choice(cost, cells[-1][0], len(cells), index, cells)
 
 
-def best_choice(
-    market: Market, task: Task, *, aggregate: str, masked: bool
-) -> Choice | None:
+def best_choice(market: Market, task: Task, *, aggregate: str, masked: bool) -> Choice | None:
     """The first in the total order; costs equal but for rounding tie."""
     choices = list(all_choices(market, task, aggregate=aggregate, masked=masked))
     if not choices:
@@ -87,15 +83,12 @@ def _fits(market: Market, task: Task, slot: int, n: int, masked: bool) -> bool:
     compute = market.used_compute.get(cell, 0.0) if masked else 0.0
     memory = market.used_memory.get(cell, 0.0) if masked else 0.0
     room = kind.memory_gb - market.cluster.base_memory_gb
-    return (
-        compute + samples <= kind.compute * (1 + 1e-9)
-        and memory + task.memory_gb <= room * (1 + 1e-9)
+    return compute + samples <= kind.compute * (1 + 1e-9) and memory + task.memory_gb <= room * (
+        1 + 1e-9
     )
 
 
-def _cost(
-    market: Market, task: Task, cells: tuple[tuple[int, int], ...], aggregate: str
-) -> float:
+def _cost(market: Market, task: Task, cells: tuple[tuple[int, int], ...], aggregate: str) -> float:
     nodes = market.cluster.nodes
     named = [Cell(slot, nodes[n].id) for slot, n in cells]
     types = [nodes[n].type for _, n in cells]

@@ -13,7 +13,9 @@ cost = st.one_of(st.just(0.0), grid, fine)
 
 
 @st.composite
-def clusters(draw: st.DrawFn, *, max_slots: int = 4, max_nodes: int = 4, max_types: int = 3) -> Cluster:
+def clusters(
+    draw: st.DrawFn, *, max_slots: int = 4, max_nodes: int = 4, max_types: int = 3
+) -> Cluster:
     slots = draw(st.integers(1, max_slots))
     num_types = draw(st.integers(1, max_types))
     types = {}
@@ -67,7 +69,12 @@ quotes = st.builds(
 
 @st.composite
 def instances(
-    draw: st.DrawFn, *, max_slots: int = 4, max_nodes: int = 4, max_types: int = 3, max_tasks: int = 6
+    draw: st.DrawFn,
+    *,
+    max_slots: int = 4,
+    max_nodes: int = 4,
+    max_types: int = 3,
+    max_tasks: int = 6,
 ) -> tuple[Cluster, list[Task]]:
     """A cluster and its bids in order of arrival."""
     cluster = draw(clusters(max_slots=max_slots, max_nodes=max_nodes, max_types=max_types))
