@@ -1,0 +1,8 @@
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    # Threads of tiny products wait for each other far longer than they compute.
+    torch.set_num_threads(1)

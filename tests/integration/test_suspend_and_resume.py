@@ -1,0 +1,295 @@
+"""A job that rests between its slots ends where it would have ended without a rest."""
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from auctune.domain.errors import CheckpointError
+from auctune.train.base import Base
+from auctune.train.checkpoint import Checkpoint, load_latest, save_checkpoint
+from auctune.train.job import LoraJob
+from auctune.train.node import NodeTrainer, Progress
+from support.small_bases import build_base, write_rows
+
+ROWS, EPOCHS = 11, 3
+MIDDLE = 17  # in the second batch of the second epoch
+PARTS = ("adapter", "exp_avg", "exp_avg_sq", "gradient")
+RTOL, ATOL = 2e-4, 2e-5
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return build_base(tmp_path_factory.mktemp("gpt2"), "gpt2")
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> LoraJob:
+    folder = tmp_path_factory.mktemp("data")
+    return LoraJob(
+        id="job",
+        data=write_rows(folder / "data.jsonl", ROWS, seed=1),
+        epochs=EPOCHS,
+        rank=4,
+        dropout=0.2,
+        learning_rate=3e-3,
+        weight_decay=0.1,
+        schedule="cosine",
+        warmup_steps=2,
+        batch_size=4,
+        max_length=24,
+        seed=5,
+        validation=write_rows(folder / "validation.jsonl", 3, seed=2),
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(base: Base, job: LoraJob, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """The state at the end of uninterrupted training in exact mode."""
+    folder = tmp_path_factory.mktemp("whole")
+    trainer = NodeTrainer(base, mode="exact")
+    trainer.load(job, folder)
+    return finish(trainer, job, folder)
+
+
+def ignore(progress: Progress) -> None:
+    """A report that nobody reads."""
+
+
+def finish(trainer: NodeTrainer, job: LoraJob, folder: Path) -> Checkpoint:
+    """Train to the end; returns all that there is to know of the job then."""
+    trainer.train({job.id: 10**6}, ignore)
+    trainer.save(job.id, 99)
+    return read(folder)
+
+
+def read(folder: Path) -> Checkpoint:
+    found = load_latest(folder / "checkpoints")
+    assert found is not None
+    return found[0]
+
+
+def suspend(
+    base: Base, job: LoraJob, folder: Path, rows: int = MIDDLE, **options: Any
+) -> Checkpoint:
+    trainer = NodeTrainer(base, **({"mode": "exact"} | options))
+    trainer.load(job, folder)
+    trainer.train({job.id: rows}, ignore)
+    trainer.save(job.id, 1)
+    return read(folder)
+
+
+def resume(base: Base, job: LoraJob, folder: Path, **options: Any) -> Checkpoint:
+    trainer = NodeTrainer(base, **({"mode": "exact"} | options))
+    trainer.load(job, folder)
+    return finish(trainer, job, folder)
+
+
+def is_same(one: Checkpoint, other: Checkpoint) -> bool:
+    """Whether two states agree bit for bit."""
+    return (
+        one.state == other.state
+        and one.tensors.keys() == other.tensors.keys()
+        and all(torch.equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 4, 10, 11, 15, MIDDLE, 22, 32, 33])
+def test_exact_mode_goes_on_bit_for_bit(
+    base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path, rows: int
+) -> None:
+    suspend(base, job, tmp_path, rows)
+    assert is_same(resume(base, job, tmp_path), whole)
+
+
+def test_exact_mode_goes_on_bit_for_bit_after_many_rests_in_changing_company(
+    base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path
+) -> None:
+    for number, rows in enumerate((3, 9, 16, 27)):
+        trainer = NodeTrainer(base, mode="exact")
+        others = [replace(job, id=f"other-{n}", seed=n, rank=1 + n) for n in range(number)]
+        for one in (*others, job):
+            trainer.load(one, tmp_path / one.id)
+        trainer.train({job.id: rows, **{other.id: 4 + number for other in others}}, ignore)
+        trainer.save(job.id, number)
+    assert is_same(resume(base, job, tmp_path / job.id), whole)
+
+
+def test_a_freshly_loaded_base_goes_on_bit_for_bit(
+    base: Base,
+    job: LoraJob,
+    whole: Checkpoint,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    suspend(base, job, tmp_path)
+    again = build_base(tmp_path_factory.mktemp("again"), "gpt2")
+    assert is_same(resume(again, job, tmp_path), whole)
+
+
+@pytest.mark.parametrize("rows", [4, MIDDLE, 30])
+def test_fused_mode_goes_on_but_for_rounding(
+    base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path, rows: int
+) -> None:
+    suspend(base, job, tmp_path, rows, mode="fused")
+    resumed = resume(base, job, tmp_path, mode="fused")
+    for name, tensor in whole.tensors.items():
+        torch.testing.assert_close(resumed.tensors[name], tensor, rtol=RTOL, atol=ATOL)
+    for entry, expected in zip(resumed.state["curve"], whole.state["curve"], strict=True):
+        assert entry == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_kept_state_is_the_one_that_these_tests_know(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    checkpoint = suspend(base, job, tmp_path)
+    assert {name.split("/")[0] for name in checkpoint.tensors} == set(PARTS)
+    assert set(checkpoint.state) == {*RESET_TO_FRESH, *ENDED_ONLY, *REFUSED_IF_OTHER, *WARNED_OF}
+
+
+# What a resumed job takes from its checkpoint, and would get wrong without it.
+RESET_TO_FRESH = (
+    "cursor", "steps", "tokens", "batch_tokens", "batch_loss", "curve", "validation",
+)  # fmt: skip
+ENDED_ONLY = ("state", "note")
+REFUSED_IF_OTHER = ("base_digest", "data_digest", "job")
+WARNED_OF = ("versions", "mode")
+
+
+@pytest.mark.parametrize("part", [*PARTS, *RESET_TO_FRESH])
+def test_leaving_out_a_part_of_the_state_changes_the_end(
+    base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path, part: str
+) -> None:
+    fresh = suspend(base, job, tmp_path / "fresh", 0)
+    middle = suspend(base, job, tmp_path / "middle")
+    put_back(middle, fresh, part)
+    save_checkpoint(tmp_path / "middle" / "checkpoints", 2, middle)
+    assert not is_same(resume(base, job, tmp_path / "middle"), whole)
+
+
+@pytest.mark.parametrize("part", ENDED_ONLY)
+def test_leaving_out_how_a_job_ended_changes_how_it_stands(
+    base: Base, job: LoraJob, tmp_path: Path, part: str
+) -> None:
+    impatient = replace(job, patience=1, learning_rate=0.5, epochs=9)
+    fresh = suspend(base, impatient, tmp_path / "fresh", 0)
+    ended = suspend(base, impatient, tmp_path / "ended", 10**6)
+    assert ended.state["state"] == "done"
+    assert ended.state["cursor"]["done"] < 9 * ROWS
+    assert is_same(resume(base, impatient, tmp_path / "ended"), ended)
+    lacking = copy.deepcopy(ended)
+    put_back(lacking, fresh, part)
+    save_checkpoint(tmp_path / "ended" / "checkpoints", 100, lacking)
+    trainer = NodeTrainer(base, mode="exact")
+    trainer.load(impatient, tmp_path / "ended")
+    trainer.train({job.id: 10**6}, ignore)
+    trainer.save(job.id, 101)
+    assert not is_same(read(tmp_path / "ended"), ended)
+
+
+def put_back(checkpoint: Checkpoint, fresh: Checkpoint, part: str) -> None:
+    """Give a part the value that it has in a new job."""
+    if part in PARTS:
+        for name in checkpoint.tensors:
+            if name.startswith(f"{part}/"):
+                assert not torch.equal(checkpoint.tensors[name], fresh.tensors[name])
+                checkpoint.tensors[name] = fresh.tensors[name]
+    else:
+        assert checkpoint.state[part] != fresh.state[part]
+        checkpoint.state[part] = fresh.state[part]
+
+
+@pytest.mark.parametrize(
+    "part", [*PARTS, *RESET_TO_FRESH, *ENDED_ONLY, *REFUSED_IF_OTHER, *WARNED_OF]
+)
+def test_a_checkpoint_that_lacks_a_part_is_refused(
+    base: Base, job: LoraJob, tmp_path: Path, part: str
+) -> None:
+    checkpoint = suspend(base, job, tmp_path)
+    for name in list(checkpoint.tensors):
+        if name.startswith(f"{part}/"):
+            del checkpoint.tensors[name]
+    checkpoint.state.pop(part, None)
+    save_checkpoint(tmp_path / "checkpoints", 2, checkpoint)
+    trainer = NodeTrainer(base, mode="exact")
+    with pytest.raises(CheckpointError, match=part):
+        trainer.load(job, tmp_path)
+    assert not trainer.adapted.adapters
+
+
+def other_base(base: Base, job: LoraJob, folder: Path) -> tuple[Base, LoraJob]:
+    return build_base(folder / "other", "gpt2", seed=1), job
+
+
+def other_rank(base: Base, job: LoraJob, folder: Path) -> tuple[Base, LoraJob]:
+    return base, replace(job, rank=5)
+
+
+def other_rate(base: Base, job: LoraJob, folder: Path) -> tuple[Base, LoraJob]:
+    return base, replace(job, learning_rate=1e-4)
+
+
+def other_data(base: Base, job: LoraJob, folder: Path) -> tuple[Base, LoraJob]:
+    return base, replace(job, data=write_rows(folder / "other.jsonl", ROWS, seed=8))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (other_base, "base_digest"),
+        (other_rank, "job.rank"),
+        (other_rate, "job.learning_rate"),
+        (other_data, "data_digest"),
+    ],
+    ids=["base", "rank", "rate", "data"],
+)
+def test_a_checkpoint_of_something_else_is_refused_by_name(
+    base: Base,
+    job: LoraJob,
+    tmp_path: Path,
+    change: Callable[[Base, LoraJob, Path], tuple[Base, LoraJob]],
+    named: str,
+) -> None:
+    suspend(base, job, tmp_path)
+    changed_base, changed_job = change(base, job, tmp_path)
+    with pytest.raises(CheckpointError, match=named):
+        NodeTrainer(changed_base, mode="exact").load(changed_job, tmp_path)
+
+
+def test_data_may_move_and_patience_change(base: Base, job: LoraJob, tmp_path: Path) -> None:
+    suspend(base, job, tmp_path)
+    moved = tmp_path / "moved.jsonl"
+    moved.write_bytes(job.data.read_bytes())
+    loaded = NodeTrainer(base, mode="exact").load(replace(job, data=moved, patience=3), tmp_path)
+    assert (loaded.done_rows, loaded.total_rows, loaded.warnings) == (MIDDLE, 33, ())
+
+
+def test_other_versions_and_modes_are_warned_of(base: Base, job: LoraJob, tmp_path: Path) -> None:
+    checkpoint = suspend(base, job, tmp_path)
+    checkpoint.state["versions"]["torch"] = "1.0"
+    save_checkpoint(tmp_path / "checkpoints", 2, checkpoint)
+    warnings = NodeTrainer(base, mode="fused").load(job, tmp_path).warnings
+    assert len(warnings) == 2
+    assert "torch 1.0" in warnings[0]
+    assert "fused" in warnings[1]
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
+    base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path
+) -> None:
+    suspend(base, job, tmp_path)
+    trainer = NodeTrainer(base, mode="exact")
+    trainer.load(job, tmp_path)
+    trainer.train({job.id: 20}, ignore)
+    state = trainer.save(job.id, 2) / "state.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"steps": 0}))
+    again = NodeTrainer(base, mode="exact")
+    loaded = again.load(job, tmp_path)
+    assert loaded.done_rows == MIDDLE
+    assert "00000002" in loaded.warnings[0]
+    assert is_same(finish(again, job, tmp_path), whole)

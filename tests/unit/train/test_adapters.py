@@ -1,0 +1,142 @@
+"""The contract with PEFT's custom-module hook, which is not a public interface."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from auctune.domain.errors import InputError
+from auctune.train.multilora.adapters import AdaptedModel, check_config
+from auctune.train.multilora.backends import LoopBackend
+from auctune.train.multilora.layer import FusedLora
+from auctune.train.multilora.routing import Routing, Segment
+from support.small_bases import FAMILIES, build_model
+
+
+def adapted_model(family: str) -> AdaptedModel:
+    torch.manual_seed(0)
+    model = build_model(family)
+    model.requires_grad_(False).eval()
+    return AdaptedModel(model, LoopBackend())
+
+
+@pytest.mark.parametrize(("family", "kind"), [("gpt2", Conv1D), ("llama", nn.Linear)])
+def test_the_hook_puts_our_layers_where_peft_would_put_its_own(
+    family: str, kind: type[nn.Module]
+) -> None:
+    adapted = adapted_model(family)
+    weights = adapted.add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
+    layers = {
+        name: layer for name, layer in adapted.model.named_modules() if isinstance(layer, FusedLora)
+    }
+    assert all(isinstance(layer.get_base_layer(), kind) for layer in layers.values())
+    assert set(weights.parameters) == {
+        f"{name}.{part}.weight" for name in layers for part in ("lora_A", "lora_B")
+    }
+    targets = set(adapted.config("one").target_modules or ())
+    assert targets == ({"c_attn"} if family == "gpt2" else {"q_proj", "v_proj"})
+
+
+def test_the_hook_leaves_no_trace_in_what_is_saved(tmp_path: Path) -> None:
+    adapted = adapted_model("llama")
+    adapted.add("one", LoraConfig(task_type="CAUSAL_LM", r=3), seed=0)
+    adapted.config("one").save_pretrained(str(tmp_path))
+    saved = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert saved["r"] == 3
+    assert "Fused" not in json.dumps(saved)
+
+
+def test_all_adapters_train_at_once_and_nothing_else_does() -> None:
+    adapted = adapted_model("llama")
+    for name, targets in (("one", ["q_proj"]), ("two", ["q_proj", "up_proj"]), ("three", None)):
+        adapted.add(name, LoraConfig(task_type="CAUSAL_LM", target_modules=targets), seed=0)
+    adapted.remove("two")
+    trained = {p.data_ptr() for p in adapted.model.parameters() if p.requires_grad}
+    mine = {
+        p.data_ptr() for weights in adapted.adapters.values() for p in weights.parameters.values()
+    }
+    assert set(adapted.adapters) == {"one", "three"}
+    assert trained == mine
+
+
+def test_parameters_and_gradients_are_views_of_the_flat_tensors() -> None:
+    weights = adapted_model("gpt2").add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
+    weights.values.fill_(2.0)
+    weights.gradients.fill_(3.0)
+    for parameter in weights.parameters.values():
+        assert (parameter == 2.0).all()
+        assert parameter.grad is not None
+        assert (parameter.grad == 3.0).all()
+
+
+def test_the_start_depends_on_the_seed_alone_and_moves_no_global_state() -> None:
+    starts = []
+    for global_seed, seed in ((1, 7), (2, 7), (1, 8)):
+        adapted = adapted_model("gpt2")
+        torch.manual_seed(global_seed)
+        state = torch.get_rng_state()
+        starts.append(adapted.add("one", LoraConfig(task_type="CAUSAL_LM"), seed=seed))
+        assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(starts[0].values, starts[1].values)
+    assert not torch.equal(starts[0].values, starts[2].values)
+    for name, parameter in starts[0].parameters.items():
+        if ".lora_A." in name:
+            # PEFT's own: uniform, as kaiming_uniform with a = sqrt 5 gives.
+            assert 0.9 < parameter.abs().max() * parameter.shape[1] ** 0.5 <= 1
+        else:
+            assert not parameter.any()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_a_routing_no_adapter_has_an_effect(family: str) -> None:
+    adapted = adapted_model(family)
+    ids = torch.arange(6).unsqueeze(0)
+    before = adapted.model(input_ids=ids).logits
+    adapted.add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0).values.fill_(0.5)
+    torch.testing.assert_close(adapted.model(input_ids=ids).logits, before)
+
+
+def test_a_batch_of_other_rows_than_the_routing_is_refused() -> None:
+    adapted = adapted_model("gpt2")
+    adapted.add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
+    routing = Routing((Segment("one", 0, 2),), torch.zeros(2, dtype=torch.int64))
+    with (
+        adapted.switchboard.connected(routing),
+        pytest.raises(ValueError, match="whole rows can have adapters"),
+    ):
+        adapted.model(input_ids=torch.zeros(3, 4, dtype=torch.int64))
+    assert adapted.switchboard.routing is None
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"use_dora": True}, "DoRA"),
+        ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
+        ({"use_rslora": True}, "rank-stabilized"),
+        ({"rank_pattern": {"c_attn": 3}}, "ranks by module"),
+        ({"bias": "all"}, "bias"),
+        ({"init_lora_weights": "gaussian"}, "init_lora_weights"),
+        ({"lora_bias": True}, "biases"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_is_not_computed_is_refused_by_name(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        check_config(LoraConfig(task_type="CAUSAL_LM", **options))
+
+
+def test_segments_must_cover_their_rows() -> None:
+    keys = torch.zeros(3, dtype=torch.int64)
+    for segments in (
+        (Segment("a", 0, 2),),
+        (Segment("a", 0, 1), Segment("b", 2, 3)),
+        (Segment("a", 0, 3), Segment("b", 3, 3)),
+    ):
+        with pytest.raises(ValueError, match="do not cover"):
+            Routing(segments, keys)

@@ -1,0 +1,110 @@
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auctune.train.multilora.batches import (
+    ExactPlanner,
+    FusedPlanner,
+    MicroBatch,
+    PlannedRow,
+    SequentialPlanner,
+)
+
+
+def row(length: int, adapter: str = "a") -> PlannedRow:
+    tokens = np.zeros(length, dtype=np.int64)
+    return PlannedRow(adapter, 0, tokens, tokens, 1.0)
+
+
+def rows(lengths: list[int], adapters: int = 1) -> list[PlannedRow]:
+    return sorted(
+        (row(length, f"a{n % adapters}") for n, length in enumerate(lengths)),
+        key=lambda planned: planned.adapter,
+    )
+
+
+def time_of(batches: list[MicroBatch], overhead: int) -> int:
+    return sum(overhead + batch.num_tokens for batch in batches)
+
+
+def least_time(lengths: list[int], budget: int, overhead: int) -> int:
+    """By trying each way to cut the sorted rows."""
+    ordered = sorted(lengths)
+    least = None
+    for count in range(len(ordered)):
+        for cuts in combinations(range(1, len(ordered)), count):
+            ends = [0, *cuts, len(ordered)]
+            parts = [ordered[a:b] for a, b in pairwise(ends)]
+            if all(len(part) == 1 or len(part) * part[-1] <= budget for part in parts):
+                time = sum(overhead + len(part) * part[-1] for part in parts)
+                least = time if least is None else min(least, time)
+    assert least is not None
+    return least
+
+
+@given(
+    lengths=st.lists(st.integers(2, 20), min_size=1, max_size=8),
+    budget=st.integers(1, 60),
+    overhead=st.integers(0, 30),
+)
+def test_rows_are_cut_where_the_time_is_least(
+    lengths: list[int], budget: int, overhead: int
+) -> None:
+    batches = FusedPlanner(budget, overhead).plan(rows(lengths, adapters=3))
+    assert time_of(batches, overhead) == least_time(lengths, budget, overhead)
+
+
+@given(
+    lengths=st.lists(st.integers(2, 20), min_size=1, max_size=30),
+    budget=st.integers(1, 100),
+    planner=st.sampled_from([FusedPlanner, SequentialPlanner]),
+)
+def test_each_row_goes_once_within_the_budget_and_beside_its_own(
+    lengths: list[int], budget: int, planner: type[FusedPlanner]
+) -> None:
+    given_rows = rows(lengths, adapters=3)
+    batches = planner(budget).plan(given_rows)
+    planned = [one for batch in batches for one in batch.rows]
+    assert sorted(map(id, planned)) == sorted(map(id, given_rows))
+    for batch in batches:
+        assert len(batch.rows) == 1 or batch.num_tokens <= budget
+        assert batch.width == max(map(len, batch.rows))
+        names = [one.adapter for one in batch.rows]
+        assert names == sorted(names)
+        assert planner is FusedPlanner or len(set(names)) == 1
+
+
+def test_a_job_that_fills_the_budget_goes_alone() -> None:
+    batches = FusedPlanner(4 * 128).plan(rows([128] * 16, adapters=4))
+    assert [{one.adapter for one in batch.rows} for batch in batches] == [
+        {"a0"}, {"a1"}, {"a2"}, {"a3"},
+    ]  # fmt: skip
+
+
+def test_padding_of_mixed_lengths_is_small() -> None:
+    generator = np.random.default_rng(0)
+    padding = total = 0
+    for _ in range(20):
+        lengths = generator.integers(16, 129, size=64).tolist()
+        for batch in FusedPlanner(512).plan(rows(lengths, adapters=8)):
+            padding += batch.num_tokens - batch.num_real_tokens
+            total += batch.num_tokens
+    assert padding / total <= 0.1
+
+
+def test_exact_rows_go_one_by_one_in_order_and_in_one_shape() -> None:
+    given_rows = [row(5), row(3), row(7, "b")]
+    batches = ExactPlanner({"a": 8, "b": 16}).plan(given_rows)
+    assert [(batch.rows, batch.width) for batch in batches] == [
+        ((one,), width) for one, width in zip(given_rows, (8, 8, 16), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("budget", "failed", "expected"), [(512, 400, 200), (100, 400, 50)])
+def test_a_failed_batch_halves_what_fits(budget: int, failed: int, expected: int) -> None:
+    planner = FusedPlanner(budget)
+    planner.shrink(MicroBatch((row(2),) * 4, failed // 4))
+    assert planner.budget == expected
