@@ -176,12 +176,12 @@ def _find_source(name: str, cache: Path) -> tuple[str, bool]:
     """The folder or hub name behind a base's name, and whether it is a folder."""
     place = f"base {name!r}"
     if name == "tiny":
-        return str(tiny_folder(cache)), True
+        return str(tiny_folder(cache).resolve()), True
     folder = Path(name).expanduser()
     if name and folder.is_dir():
         if not (folder / "config.json").is_file():
             raise InputError(place, "is a folder without a config.json", EXPECTED)
-        return str(folder), True
+        return str(folder.resolve()), True
     if QUANTIZED_NAMES.search(name):
         raise _refused(name, "is quantized, which is not supported")
     if not HUB_NAME.fullmatch(name):

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from auctune.domain.errors import AuctuneError
 from auctune.train.base import Base
-from auctune.train.folders import put_in_place, unfinished_folder
+from auctune.train.folders import drop_unfinished, put_in_place, unfinished_folder
 from auctune.train.rows import TokenizedRow
 
 CHECKED_ROWS = 4
@@ -84,6 +84,7 @@ def export_adapter(
         PREFIX + name: tensor.detach().to("cpu", copy=True).contiguous()
         for name, tensor in weights.items()
     }
+    drop_unfinished(folder.parent, f"{folder.name}-")
     with unfinished_folder(folder) as unfinished:
         plain_config(config, base.source).save_pretrained(str(unfinished))
         save_file(contents, unfinished / "adapter_model.safetensors", {"format": "pt"})
@@ -112,7 +113,8 @@ def plain_config(config: LoraConfig, source: str) -> LoraConfig:
 
 def _load(base: Base, folder: Path) -> PeftModel:
     # PEFT draws a start for the weights before it reads them, from a state that is not ours.
-    with torch.random.fork_rng(), warnings.catch_warnings():
+    devices = [base.device] if base.device.type == "cuda" else []
+    with torch.random.fork_rng(devices), warnings.catch_warnings():
         # PEFT asks by a name that transformers is about to drop.
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         # PEFT would go on with weights of its own making.

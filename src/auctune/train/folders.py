@@ -66,9 +66,12 @@ def drop_folder(folder: Path) -> None:
         shutil.rmtree(doomed)
 
 
-def drop_unfinished(parent: Path) -> None:
-    """Remove what writers that died have left in `parent`; no other may be writing there now."""
-    for folder in parent.glob(f"{UNFINISHED}*"):
+def drop_unfinished(parent: Path, name: str = "") -> None:
+    """Remove what writers that died have left in `parent`, of all places or those called so.
+
+    No other may be writing there now.
+    """
+    for folder in parent.glob(f"{UNFINISHED}{name}*"):
         shutil.rmtree(folder)
 
 

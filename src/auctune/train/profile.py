@@ -43,7 +43,6 @@ from auctune.train.device_profile import (
     read_profile,
     write_profile,
 )
-from auctune.train.multilora.batches import FusedPlanner
 from auctune.train.node import NodeTrainer
 from auctune.train.pass_time import choose_budget, fit_line, margin_of
 from auctune.train.peak_memory import held_bytes, peak_bytes
@@ -196,8 +195,7 @@ class _Measurement:
         self.bench.rounds(trainer, jobs, warm_ups)
         times = self.bench.rounds(trainer, jobs, timed)
         # The trainer answers memory that runs out with smaller passes.
-        assert isinstance(trainer.planner, FusedPlanner)
-        return times if trainer.planner.budget == tokens else None
+        return times if trainer.budget == tokens else None
 
     def largest(self) -> tuple[int, Literal["memory", "cap"]]:
         """The largest micro-batch to be used, and what bounds it."""
