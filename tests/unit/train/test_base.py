@@ -15,6 +15,8 @@ from auctune.domain import InputError
 from auctune.train.base import Base, compute_digest, load_base, num_weight_bytes
 from auctune.train.tiny import tiny_folder
 
+pytest_plugins = ["support.tiny_bases"]
+
 
 @pytest.fixture
 def folder(tiny_cache: Path, tmp_path: Path) -> Path:

@@ -87,6 +87,8 @@ import json, sys
 from peft import AutoPeftModelForCausalLM
 model = AutoPeftModelForCausalLM.from_pretrained(sys.argv[1]).eval()
 import torch
+
+pytest_plugins = ["support.tiny_bases"]
 ids = torch.tensor([json.loads(sys.argv[2])])
 assert not any(name.startswith("auctune") for name in sys.modules)
 print(json.dumps(model(input_ids=ids).logits[0, -1].tolist()))

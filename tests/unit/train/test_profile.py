@@ -26,6 +26,8 @@ from auctune.train.peak_memory import peak_bytes
 from auctune.train.profile import QUICK, Profile, measure_profile
 from auctune.train.rows import tokenize
 
+pytest_plugins = ["support.tiny_bases"]
+
 CPU = torch.device("cpu")
 # The least that still measures everything once.
 SHORT = replace(QUICK, sweep_tokens=128, warm_ups=1, timed=3, mixes=2, cap_tokens=(("cpu", 256),))
@@ -169,3 +171,14 @@ def test_facts_of_the_device_are_there() -> None:
     assert library_versions()["torch"] == torch.__version__
     everything = usable_bytes(CPU, base_bytes=10**15)
     assert 0 < usable_bytes(CPU, base_bytes=0) <= everything
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_is_measured_by_what_its_allocator_counts(tiny_cache: Path) -> None:
+    base = load_base("tiny", cache=tiny_cache, device="cuda")
+    profile = measure_profile(base, effort=replace(SHORT, cap_tokens=(("cuda", 256),)))
+    assert profile.origin.device == "cuda"
+    assert profile.memory_gb > 1
+    assert profile.activations_gb > 0
+    # Parameter, gradient and two moments in float32, rounded up to the allocator's blocks.
+    assert 16 <= profile.bytes_per_parameter < 24

@@ -12,6 +12,8 @@ from auctune.domain.dataset import DataSet, RowKind
 from auctune.train.base import load_base
 from auctune.train.rows import TokenizedDataSet, TokenizedRow, tokenize
 
+pytest_plugins = ["support.tiny_bases"]
+
 LONG = 10_000
 
 

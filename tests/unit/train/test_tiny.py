@@ -14,6 +14,8 @@ from auctune.train.rows import tokenize
 from auctune.train.tiny import TinyRecipe, tiny_folder
 from auctune.train.tiny_text import chats, texts
 
+pytest_plugins = ["support.tiny_bases"]
+
 SMALL = TinyRecipe(layers=1, heads=2, width=16, context=64, vocabulary=300, num_texts=50, steps=4)
 
 

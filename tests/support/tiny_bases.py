@@ -1,3 +1,5 @@
+"""The tiny base for tests, built once and kept; pytest_plugins = ["support.tiny_bases"]."""
+
 from pathlib import Path
 
 import pytest
