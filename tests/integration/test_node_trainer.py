@@ -155,8 +155,8 @@ def test_out_of_memory_shrinks_the_budget_and_changes_no_result(base: Base, tmp_
     jobs = [make_job(tmp_path, name) for name in ("a", "b")]
     roomy = train(base, jobs, tmp_path)
     trainer = NodeTrainer(base)
-    step = CrampedStep(trainer.step, limit=30)
-    trainer.step = step
+    step = CrampedStep(trainer.rounds.step, limit=30)
+    trainer.rounds.step = step
     for job in jobs:
         trainer.load(job, tmp_path / job.id)
     # The second call begins in the middle of a batch.
@@ -175,7 +175,7 @@ def test_a_row_that_never_fits_ends_its_own_job_only(base: Base, tmp_path: Path)
     small = make_job(tmp_path, "small", max_length=8)
     large = make_job(tmp_path, "large")
     trainer = NodeTrainer(base)
-    trainer.step = CrampedStep(trainer.step, limit=8)
+    trainer.rounds.step = CrampedStep(trainer.rounds.step, limit=8)
     for job in (small, large):
         trainer.load(job, tmp_path / job.id)
     progress = trainer.train({"small": 99, "large": 99}, ignore)
@@ -196,7 +196,7 @@ def test_validation_loss_is_that_of_each_epochs_end(base: Base, tmp_path: Path) 
         assert [number for number, _ in losses] == list(range(1, epoch + 1))
         trained, total = 0, 0.0
         for row in rows:
-            logits = trainer.step.logits("job0", row)[:-1]
+            logits = trainer.rounds.step.logits("job0", row)[:-1]
             labels = torch.from_numpy(row.labels[1:])
             total += torch.nn.functional.cross_entropy(logits, labels, reduction="sum").item()
             trained += int((labels != -100).sum())

@@ -1,11 +1,9 @@
 """One node's trainer: the base model held once, all adapters of the slot trained on it together.
 
-In rounds: each job that is short of its target gives rows of its current optimizer batch, so many
-that all jobs would finish together; the rows of all jobs are cut into micro-batches and run; a job
-whose batch is full takes its own optimizer step. In `exact` mode each row is a pass of its own.
+In `fused` mode rows of all jobs go through the model together; in `exact` mode each row is a pass
+of its own, in a fixed shape and with deterministic algorithms.
 """
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,18 +26,17 @@ from auctune.train.multilora.backends import Backend, choose_backend
 from auctune.train.multilora.batches import (
     ExactPlanner,
     FusedPlanner,
-    MicroBatch,
     Planner,
     SequentialPlanner,
 )
-from auctune.train.multilora.step import ModelStep, Step
+from auctune.train.multilora.rounds import Rounds
+from auctune.train.multilora.step import ModelStep
 from auctune.train.multilora.suspend import capture, restore
 from auctune.train.multilora.task import TrainingTask
 from auctune.train.progress import Loaded, Progress
 from auctune.train.rows import TokenizedDataSet, tokenize
 
 CHECKPOINTS = "checkpoints"
-OUT_OF_MEMORY = (torch.OutOfMemoryError, MemoryError)
 
 __all__ = ["Loaded", "NodeTrainer", "Progress"]
 
@@ -75,8 +72,7 @@ class NodeTrainer:
         checkpointing: recompute activations in the backward pass, to save memory.
 
     Attributes:
-        step: runs micro-batches.
-        padding: (padding, all) tokens computed so far.
+        rounds: runs and counts the micro-batches.
 
     Raises:
         InputError: if the backend cannot run on the base's device.
@@ -103,10 +99,11 @@ class NodeTrainer:
             else backend
         )
         self.adapted = AdaptedModel(base.fresh_model(), chosen)
-        self.step: Step = ModelStep(self.adapted, checkpointing=checkpointing)
         self._widths: dict[str, int] = {}
-        self.planner = self._choose_planner(backend, token_budget)
-        self.padding = (0, 0)
+        self.rounds = Rounds(
+            ModelStep(self.adapted, checkpointing=checkpointing),
+            self._choose_planner(backend, token_budget),
+        )
         self._places: dict[str, _Place] = {}
         self._num_loaded = 0
 
@@ -162,9 +159,10 @@ class NodeTrainer:
             tokens = task.tokens + task.batch_tokens
             place.call = _Call(time.monotonic(), tokens, task.steps, task.steps)
         with _deterministic(self.base.device) if self.mode == "exact" else nullcontext():
-            while shares := _shares([(places[job].task, targets[job]) for job in targets]):
-                for job in self._round(shares):
-                    report(self._progress(self._places[job]))
+            tasks = [(places[job].task, rows) for job, rows in targets.items()]
+            while (moved := self.rounds.run(tasks)) is not None:
+                for task in moved:
+                    report(self._progress(places[task.job.id]))
         return {job: self._progress(place, whole_call=True) for job, place in places.items()}
 
     def save(self, job_id: str, number: int) -> Path:
@@ -187,13 +185,14 @@ class NodeTrainer:
             self.weights(job_id),
             folder,
             rows=task.data.rows,
-            trained_logits=lambda row: self.step.logits(name, row),
+            trained_logits=lambda row: self.rounds.step.logits(name, row),
         )
 
     @property
     def budget(self) -> int | None:
         """Tokens of a micro-batch at most, as memory allows by now; none in exact mode."""
-        return self.planner.budget if isinstance(self.planner, FusedPlanner) else None
+        planner = self.rounds.planner
+        return planner.budget if isinstance(planner, FusedPlanner) else None
 
     def weights(self, job_id: str) -> dict[str, Tensor]:
         """A job's live adapter weights, by their names in the base."""
@@ -203,6 +202,10 @@ class NodeTrainer:
     def progress(self, job_id: str) -> Progress:
         """Where a job stands."""
         return self._progress(self._place(job_id))
+
+    def curve(self, job_id: str) -> list[tuple[int, int, int, float]]:
+        """(step, rows, tokens, loss) of each of a job's optimizer steps so far."""
+        return list(self._place(job_id).task.curve)
 
     def unload(self, job_id: str) -> None:
         """Let go of a job; what was not saved is lost."""
@@ -227,79 +230,6 @@ class NodeTrainer:
             return data, []
         return data, [f"{path}: {len(data.dropped)} rows have nothing to learn and are left out"]
 
-    def _round(self, shares: dict[str, tuple[TrainingTask, int]]) -> list[str]:
-        """Train so many rows of each job; returns the jobs that took a step or ended."""
-        starts = {job: task.batch_start for job, (task, _) in shares.items()}
-        rows = {job: task.next_rows(count) for job, (task, count) in shares.items()}
-        tasks = {task.weights.name: task for task, _ in shares.values()}
-        for batch in self.planner.plan([row for part in rows.values() for row in part]):
-            try:
-                sums = self.step.train(batch)
-            except OUT_OF_MEMORY:
-                sums = None
-            if sums is None:
-                # Some gradients of the failed pass have been added, others not.
-                for job, (task, _) in shares.items():
-                    task.restart_batch(starts[job])
-                return self._make_room(batch, tasks)
-            self._count(batch)
-            for name, loss in sums.items():
-                tasks[name].batch_loss += loss
-        targets = {job: task.num_batch_targets for job, (task, _) in shares.items()}
-        full = [job for job, (task, _) in shares.items() if task.advance(rows[job])]
-        self._finish([(shares[job][0], targets[job]) for job in full])
-        return full
-
-    def _finish(self, full: list[tuple[TrainingTask, int]]) -> None:
-        """Let tasks whose batch is full take their step, unless it would not be finite."""
-        if not full:
-            return
-        # One transfer for all: on a GPU each would wait for the device.
-        parts = [(task.batch_loss, task.optimizer.clip()) for task, _ in full]
-        numbers = torch.stack([number for pair in parts for number in pair]).tolist()
-        for (task, targets), loss, norm in zip(full, numbers[::2], numbers[1::2], strict=True):
-            if not (math.isfinite(loss) and math.isfinite(norm)):
-                what = f"loss {loss}" if not math.isfinite(loss) else f"gradient norm {norm}"
-                task.fail(f"{what} in step {task.steps + 1}")
-                continue
-            task.take_step(loss / targets)
-            if task.validation_data is not None and task.cursor.done % len(task.data) == 0:
-                self._validate(task)
-
-    def _validate(self, task: TrainingTask) -> None:
-        assert task.validation_data is not None
-        total, waiting = 0.0, task.validation_rows()
-        while waiting:
-            batch = self.planner.plan(waiting)[0]
-            try:
-                sums = self.step.evaluate(batch)
-            except OUT_OF_MEMORY:
-                sums = None
-            if sums is None:
-                if self._make_room(batch, {task.weights.name: task}):
-                    return
-                continue
-            total += sum(loss.item() for loss in sums.values())
-            done = set(map(id, batch.rows))
-            waiting = [row for row in waiting if id(row) not in done]
-        task.note_validation(total / task.validation_data.num_trained_tokens)
-
-    def _make_room(self, failed: MicroBatch, tasks: Mapping[str, TrainingTask]) -> list[str]:
-        """Answer memory that ran out; returns the job that cannot go on, if there is one."""
-        if self.base.device.type == "cuda":
-            torch.cuda.empty_cache()
-        if len(failed.rows) > 1:
-            self.planner.shrink(failed)
-            return []
-        task = tasks[failed.rows[0].adapter]
-        task.fail(f"out of memory with a single row of {failed.width} tokens")
-        return [task.job.id]
-
-    def _count(self, batch: MicroBatch) -> None:
-        padding, total = self.padding
-        real = sum(map(len, batch.rows))
-        self.padding = (padding + batch.num_tokens - real, total + batch.num_tokens)
-
     def _progress(self, place: _Place, *, whole_call: bool = False) -> Progress:
         task, call = place.task, place.call
         since = call.first_step if whole_call else call.reported_step
@@ -320,24 +250,6 @@ class NodeTrainer:
             state=task.state,
             note=task.note,
         )
-
-
-def _shares(targets: list[tuple[TrainingTask, int]]) -> dict[str, tuple[TrainingTask, int]]:
-    """How many rows each unfinished job gives to the next round.
-
-    The busiest job, with the most optimizer steps to go, gives whole batches; the others spread
-    their rows over as many rounds, so that passes stay full to the end.
-    """
-    left = {task.job.id: task.rows_left(target) for task, target in targets}
-    tasks = {task.job.id: task for task, _ in targets if left[task.job.id]}
-    rounds = max(
-        (-(-left[job] // task.job.batch_size) for job, task in tasks.items()),
-        default=0,
-    )
-    return {
-        job: (task, min(-(-left[job] // rounds), task.batch_left, left[job]))
-        for job, task in tasks.items()
-    }
 
 
 @contextmanager

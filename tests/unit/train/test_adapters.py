@@ -21,7 +21,7 @@ from support.small_bases import FAMILIES, build_model
 def adapted_model(family: str) -> AdaptedModel:
     torch.manual_seed(0)
     model = build_model(family)
-    model.requires_grad_(False).eval()
+    model.requires_grad_(False).train(False)
     return AdaptedModel(model, LoopBackend())
 
 

@@ -18,6 +18,7 @@ so ranks may differ.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -109,7 +110,7 @@ class GroupedBackend:
         stacked = stack_padded(weights, rows, columns)
         first, last = bounds[0][0], bounds[-1][1]
         padded = functional.pad(x[first:last], (0, rows - x.shape[1])).contiguous()
-        ends = self._ends(bounds, first, x.device)
+        ends = _group_ends(bounds, x.device)
         product = functional.grouped_mm(padded, self._with_gaps(stacked, bounds), offs=ends)
         into[first:last] += product[:, : into.shape[1]]
 
@@ -120,22 +121,12 @@ class GroupedBackend:
         first, last = bounds[0][0], bounds[-1][1]
         padded = functional.pad(left[first:last], (0, align(left.shape[1]) - left.shape[1]))
         wide = functional.pad(right[first:last], (0, align(right.shape[1]) - right.shape[1]))
-        ends = self._ends(bounds, first, left.device)
+        ends = _group_ends(bounds, left.device)
         product = functional.grouped_mm(padded.contiguous().t(), wide.contiguous(), offs=ends)
         kept = [index for index, is_gap in enumerate(gaps(bounds)) if not is_gap]
         return [
             product[index, :rank, : right.shape[1]] for index, rank in zip(kept, ranks, strict=True)
         ]
-
-    @staticmethod
-    def _ends(bounds: Bounds, origin: int, device: torch.device) -> Tensor:
-        ends, place = [], bounds[0][0]
-        for first, last in bounds:
-            if first > place:
-                ends.append(first - origin)
-            ends.append(last - origin)
-            place = last
-        return torch.tensor(ends, dtype=torch.int32, device=device)
 
     @staticmethod
     def _with_gaps(stacked: Tensor, bounds: Bounds) -> Tensor:
@@ -145,6 +136,21 @@ class GroupedBackend:
         whole = stacked.new_zeros(len(pattern), *stacked.shape[1:])
         whole[[index for index, is_gap in enumerate(pattern) if not is_gap]] = stacked
         return whole
+
+
+@lru_cache(maxsize=64)
+def _group_ends(bounds: Bounds, device: torch.device) -> Tensor:
+    """int32 [groups]: where each segment, and each gap between two, ends; from the first on.
+
+    Kept, since the layers of a pass ask for the same and each would wait for a transfer.
+    """
+    ends, place = [], bounds[0][0]
+    for first, last in bounds:
+        if first > place:
+            ends.append(first - bounds[0][0])
+        ends.append(last - bounds[0][0])
+        place = last
+    return torch.tensor(ends, dtype=torch.int32, device=device)
 
 
 def gaps(bounds: Bounds) -> list[bool]:

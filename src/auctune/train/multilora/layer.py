@@ -168,7 +168,7 @@ class FusedLora(PeftLinear):
             backend=self.backend,
             bounds=tuple((segment.first * width, segment.last * width) for segment in segments),
             ranks=tuple(self.r[segment.adapter] for segment in segments),
-            scale=routing.column(segments, scales, width, x.dtype),
+            scale=routing.by_token(segments, scales, width, x.dtype),
             mask=self._mask(routing, segments, rates, x),
         )
 
@@ -181,12 +181,9 @@ class FusedLora(PeftLinear):
     ) -> Tensor | None:
         if not any(rates):
             return None
-        dropped = torch.zeros(routing.num_rows, dtype=torch.int64)
-        for segment, rate in zip(segments, rates, strict=True):
-            dropped[segment.first : segment.last] = num_dropped_levels(rate)
-        mask = keep_mask(
-            routing.row_keys, self.layer_key, dropped.to(x.device), x.shape[1], x.shape[2]
-        )
+        levels = tuple(map(num_dropped_levels, rates))
+        dropped = routing.by_row(segments, levels, torch.int64)
+        mask = keep_mask(routing.row_keys, self.layer_key, dropped, x.shape[1], x.shape[2])
         return mask.view(-1, x.shape[2])
 
 

@@ -35,7 +35,7 @@ class Routing:
 
     segments: tuple[Segment, ...]
     row_keys: Tensor
-    _columns: dict[tuple[object, ...], Tensor] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[object, ...], Tensor] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         starts = [segment.first for segment in self.segments]
@@ -50,25 +50,35 @@ class Routing:
         """Rows of the whole batch."""
         return len(self.row_keys)
 
-    def column(
+    def by_row(
+        self, segments: tuple[Segment, ...], values: tuple[float, ...], dtype: torch.dtype
+    ) -> Tensor:
+        """[rows]: the value of each row's segment; 0 outside of `segments`.
+
+        Kept, since the layers of a model ask for few different ones, and on a GPU each would be
+        a transfer of its own.
+        """
+        key = (segments, values, dtype)
+        if key not in self._kept:
+            rows = torch.zeros(self.num_rows, dtype=dtype)
+            for segment, value in zip(segments, values, strict=True):
+                rows[segment.first : segment.last] = value
+            self._kept[key] = rows.to(self.row_keys.device)
+        return self._kept[key]
+
+    def by_token(
         self,
         segments: tuple[Segment, ...],
         values: tuple[float, ...],
         width: int,
         dtype: torch.dtype,
     ) -> Tensor:
-        """[rows * width, 1]: the value of each token's segment; 1 outside of `segments`.
-
-        Kept, since most layers of a model ask for the same one.
-        """
+        """[rows * width, 1]: the same for each token."""
         key = (segments, values, width, dtype)
-        if key not in self._columns:
-            column = torch.ones(self.num_rows, dtype=dtype)
-            for segment, value in zip(segments, values, strict=True):
-                column[segment.first : segment.last] = value
-            tokens = column.repeat_interleave(width).unsqueeze(1)
-            self._columns[key] = tokens.to(self.row_keys.device)
-        return self._columns[key]
+        if key not in self._kept:
+            rows = self.by_row(segments, values, dtype)
+            self._kept[key] = rows.repeat_interleave(width).unsqueeze(1)
+        return self._kept[key]
 
 
 class Switchboard:

@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from auctune.train.multilora.batches import MicroBatch, PlannedRow
+from auctune.train.multilora.rounds import attempt
+
+TOKENS = np.zeros(4, dtype=np.int64)
+BATCH = MicroBatch((PlannedRow("a", 0, TOKENS, TOKENS, 1.0),), 4)
+
+
+def take_all_memory(batch: MicroBatch) -> dict[str, Tensor]:
+    """Asks a CPU for an exabyte, for torch's own words."""
+    return {"a": torch.empty(1 << 60, dtype=torch.uint8)}
+
+
+def run_out_on_a_gpu(batch: MicroBatch) -> dict[str, Tensor]:
+    raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def divide(batch: MicroBatch) -> dict[str, Tensor]:
+    return {"a": torch.zeros(2) @ torch.zeros(3)}
+
+
+@pytest.mark.parametrize("run", [take_all_memory, run_out_on_a_gpu])
+def test_memory_that_runs_out_is_no_error(run: object) -> None:
+    assert attempt(run, BATCH) is None  # type: ignore[arg-type]
+
+
+def test_any_other_error_is_one() -> None:
+    with pytest.raises(RuntimeError, match="size"):
+        attempt(divide, BATCH)
+
+
+def test_what_a_pass_returns_is_passed_on() -> None:
+    sums = {"a": torch.ones(())}
+    assert attempt(lambda batch: sums, BATCH) is sums
