@@ -12,6 +12,11 @@ class Instance:
     Attributes:
         cluster: the supply.
         tasks: by arrival; bids of one slot in the order in which they are decided.
+
+    Raises:
+        InputError: naming the field, if two tasks share an id, or a task does not speak of this
+            cluster: node types that it does not have, a deadline beyond its horizon, operating
+            costs that are not one a slot, or two quotes of one vendor.
     """
 
     cluster: Cluster
@@ -23,7 +28,44 @@ class Instance:
             if task.id in seen:
                 raise InputError(f"tasks[{index}].id", f"{task.id!r} is there twice", "unique ids")
             seen.add(task.id)
+            try:
+                _check_task(task, self.cluster)
+            except InputError as error:
+                place = f"tasks[{index}].{error.place}"
+                raise InputError(place, error.found, error.expected) from None
 
     def in_order(self) -> list[Task]:
         """The tasks by arrival, and in their order within a slot."""
         return sorted(self.tasks, key=lambda task: task.arrival)
+
+
+def _check_task(task: Task, cluster: Cluster) -> None:
+    for field, by_type in (
+        ("throughput", task.throughput),
+        ("operating_cost", task.operating_cost or {}),
+    ):
+        for name in by_type:
+            if name not in cluster.node_types:
+                known = ", ".join(cluster.node_types)
+                raise InputError(f"{field}.{name}", "is no node type", f"one of {known}")
+    if task.deadline >= cluster.slots:
+        raise InputError(
+            "deadline",
+            f"{task.deadline} is beyond the last slot",
+            f"a slot of the horizon, 0 to {cluster.slots - 1}",
+        )
+    for name, costs in (task.operating_cost or {}).items():
+        if len(costs) != cluster.slots:
+            raise InputError(
+                f"operating_cost.{name}",
+                f"has {len(costs)} entries",
+                f"one a slot: {cluster.slots}",
+            )
+    vendors: set[str] = set()
+    for index, quote in enumerate(task.quotes):
+        # A decision names its vendor; two quotes of one name could not be told apart.
+        if quote.vendor in vendors:
+            raise InputError(
+                f"quotes[{index}].vendor", f"{quote.vendor!r} is there twice", "one quote a vendor"
+            )
+        vendors.add(quote.vendor)

@@ -1,0 +1,57 @@
+"""The `auctune` command.
+
+A command is a function in a module of its own, whose imports are light: what is heavy is imported
+inside it, so that `auctune --help` is there at once. Its name on the command line is the key in
+`COMMANDS`, its help the docstring.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+import auctune
+from auctune.cli.errors import exit_code_of
+from auctune.cli.simulate import simulate
+
+COMMANDS: Mapping[str, Callable[..., Any]] = {
+    "simulate": simulate,
+}
+
+app = typer.Typer(
+    name="auctune",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"auctune {auctune.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _auctune(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """A market for fine-tuning: bids in, prices and plans at once, trained LoRA adapters out."""
+
+
+def main() -> None:
+    """Run the command line; exit code 2 for bad input, 1 for what else went wrong."""
+    try:
+        code = app(standalone_mode=False)
+    except Exception as error:
+        code = exit_code_of(error)
+    sys.exit(code or 0)

@@ -1,0 +1,47 @@
+"""What the user sees of an error: one line on stderr, and an exit code.
+
+| code | meaning |
+| --- | --- |
+| 2 | bad input: options, files, settings |
+| 1 | something else that auctune or the system names, such as a damaged checkpoint or a full disk |
+| 130 | interrupted |
+
+Anything else is a defect of auctune: it keeps its traceback.
+"""
+
+import typer
+
+from auctune.domain.errors import AuctuneError, InputError
+
+INTERRUPTED = 130
+
+
+def exit_code_of(error: Exception) -> int:
+    """Tell the user what is wrong; the exit code.
+
+    Raises:
+        Exception: `error` itself, if it is none that the user can mend.
+    """
+    if isinstance(error, typer.Abort):
+        _say("interrupted")
+        return INTERRUPTED
+    if isinstance(error, typer.TyperException):
+        _say(error.format_message())
+        return error.exit_code
+    if isinstance(error, InputError):
+        _say(str(error))
+        return 2
+    if isinstance(error, AuctuneError):
+        _say(str(error))
+        return 1
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        _say(f"{place}{error.strerror}")
+        return 1
+    raise error
+
+
+def _say(message: str) -> None:
+    # Names come from files: no line break or escape code of theirs reaches the terminal.
+    line = "".join(c if c.isprintable() else " " for c in message)
+    typer.echo(f"auctune: {' '.join(line.split())}", err=True)

@@ -1,0 +1,132 @@
+"""`auctune simulate`: an instance file through a mechanism; decisions and figures out."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from auctune.sim.engine import Watch
+    from auctune.sim.instance import Instance
+    from auctune.sim.metrics import SimulationReport
+
+_BOUNDS = ("none",)
+
+
+def simulate(
+    instance: Annotated[Path, typer.Argument(help="The market: an instance file (JSON).")],
+    mechanism: Annotated[str, typer.Option(help="pdftsp, eft or ntm.")],
+    decisions: Annotated[Path, typer.Option(help="Where the decisions go (JSON lines).")],
+    report: Annotated[Path, typer.Option(help="Where the figures go (JSON).")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the mechanism; repeatable."),
+    ] = None,
+    bound: Annotated[str, typer.Option(help="Upper bound on welfare: none.")] = "none",
+) -> None:
+    """Run a market of known bids through a mechanism, bid by bid.
+
+    Writes one decision a line and a report, both whole or not at all.
+    """
+    if bound not in _BOUNDS:
+        raise InputError("--bound", f"{bound!r} is not offered", f"one of {', '.join(_BOUNDS)}")
+    wanted = parse_settings(settings or [])
+
+    from auctune import registry
+    from auctune.sim.atomic_file import AtomicFiles
+    from auctune.sim.engine import simulate as run_market
+    from auctune.sim.instance_file import read_instance
+    from auctune.sim.metrics import measure
+    from auctune.sim.result_file import write_decision, write_report
+    from auctune.sim.warm_up import warm_up
+
+    _refuse_overwriting(instance, (decisions, report))
+    market = read_instance(instance)
+    try:
+        admission = registry.build(mechanism, market.cluster, wanted, market.tasks)
+    except InputError as error:
+        raise _on_command_line(error) from None
+    with AtomicFiles([decisions, report]) as (decisions_file, report_file):
+        warm_up(market, lambda: registry.build(mechanism, market.cluster, wanted, market.tasks))
+        with _progress(market) as watch:
+            result = run_market(market, admission, watch=watch)
+        for decision in result.decisions:
+            write_decision(decision, decisions_file)
+        figures = measure(result)
+        write_report(figures, report_file)
+    _show(mechanism, figures)
+
+
+def parse_settings(given: list[str]) -> dict[str, str]:
+    """KEY=VALUE texts as a mapping.
+
+    Raises:
+        InputError: for one without `=`, without a key, or with a key that came before.
+    """
+    settings: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError("--set", repr(text), "KEY=VALUE")
+        if key in settings:
+            raise InputError("--set", f"{key!r} is given twice", "each key once")
+        settings[key] = value
+    return settings
+
+
+def _on_command_line(error: InputError) -> InputError:
+    place = "--mechanism" if error.place == "mechanism" else f"--set {error.place}"
+    return InputError(place, error.found, error.expected)
+
+
+def _refuse_overwriting(instance: Path, outputs: tuple[Path, ...]) -> None:
+    for output in outputs:
+        if output.resolve() == instance.resolve():
+            raise InputError(str(output), "is the instance itself", "another file to write")
+
+
+@contextlib.contextmanager
+def _progress(market: "Instance") -> Iterator["Watch | None"]:
+    """A bar on stderr, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("deciding", total=len(market.tasks))
+        yield lambda _task, _decision: progress.advance(bar)
+
+
+def _show(mechanism: str, figures: "SimulationReport") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=mechanism, show_header=False, title_justify="left")
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    for what, figure in _rows(figures):
+        table.add_row(what, figure)
+    Console().print(table)
+
+
+def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
+    yield "tasks", f"{figures.num_tasks:,}"
+    yield "admitted", f"{figures.num_admitted:,}"
+    for what in ("welfare", "revenue", "vendor_cost", "operating_cost"):
+        yield what.replace("_", " "), f"{getattr(figures, what):,.4f}"
+    for what, by_slot in (
+        ("compute", figures.utilization.compute),
+        ("memory", figures.utilization.memory),
+    ):
+        yield f"{what} used", f"{sum(by_slot) / len(by_slot):.1%}"
+    seconds = figures.decision_seconds
+    if seconds.p50 is not None and seconds.p99 is not None:
+        yield "time to decide, median", f"{seconds.p50 * 1e6:,.0f} us"
+        yield "time to decide, 99%", f"{seconds.p99 * 1e6:,.0f} us"

@@ -1,0 +1,145 @@
+"""What a simulated market came to: welfare, accounts, use of the nodes, time to decide.
+
+Welfare (Zheng et al., ICPP 2024, eq. 3) is the sum over admitted tasks of
+ b_i - q_in - sum of e_ikt over the cells;
+payments pass from users to the provider and cancel out. Bids stand for values.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from auctune.domain import Cluster, Decision, Task
+from auctune.domain.money import ZERO
+from auctune.sim.accounts import Accounts, vendor_price
+from auctune.sim.engine import SimulationResult
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """Shares of all nodes' compute, and memory beside the base model, sold in each slot."""
+
+    compute: tuple[float, ...]
+    memory: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSeconds:
+    """Time to decide one task: median, 99th percentile, longest; none where there was no task."""
+
+    p50: float | None
+    p99: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An upper bound on welfare, how it was found, and welfare over it."""
+
+    kind: str = "none"
+    value: float | None = None
+    ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationReport:
+    """The figures of one simulated market; money where nothing else is said.
+
+    Attributes:
+        welfare: see the module.
+        revenue: payments.
+        vendor_cost, operating_cost: what admitted tasks cost the provider.
+        num_tasks, num_admitted: how many bid, and how many will run.
+        utilization: by slot.
+        decision_seconds: over all tasks, learning not counted.
+        learning_seconds: time spent learning prices.
+        bound: on welfare.
+    """
+
+    welfare: float
+    revenue: float
+    vendor_cost: float
+    operating_cost: float
+    num_tasks: int
+    num_admitted: int
+    utilization: Utilization
+    decision_seconds: DecisionSeconds
+    learning_seconds: float
+    bound: Bound
+
+    def to_json(self) -> dict[str, Any]:
+        """As in OUT.json, keys in that order."""
+        return {
+            "welfare": self.welfare,
+            "revenue": self.revenue,
+            "vendor_cost": self.vendor_cost,
+            "operating_cost": self.operating_cost,
+            "num_tasks": self.num_tasks,
+            "num_admitted": self.num_admitted,
+            "utilization": {
+                "compute": list(self.utilization.compute),
+                "memory": list(self.utilization.memory),
+            },
+            "decision_seconds": {
+                "p50": self.decision_seconds.p50,
+                "p99": self.decision_seconds.p99,
+                "max": self.decision_seconds.max,
+            },
+            "learning_seconds": self.learning_seconds,
+            "bound": {
+                "kind": self.bound.kind,
+                "value": self.bound.value,
+                "ratio": self.bound.ratio,
+            },
+        }
+
+
+def measure(result: SimulationResult) -> SimulationReport:
+    """The figures of a simulation, from its decisions alone."""
+    cluster = result.instance.cluster
+    accounts = Accounts(cluster)
+    admitted = [
+        (task, decision, decision.schedule)
+        for task, decision in zip(result.tasks, result.decisions, strict=True)
+        if decision.schedule is not None
+    ]
+    # Sums of Decimal are exact, and fsum is rounded once: no figure depends on the order.
+    bids = sum((task.bid for task, _, _ in admitted), ZERO)
+    revenue = sum((decision.payment for _, decision, _ in admitted), ZERO)
+    vendors = sum((vendor_price(task, schedule) for task, _, schedule in admitted), ZERO)
+    operating = math.fsum(accounts.operating_cost(task, schedule) for task, _, schedule in admitted)
+    return SimulationReport(
+        welfare=float(bids - vendors) - operating,
+        revenue=float(revenue),
+        vendor_cost=float(vendors),
+        operating_cost=operating,
+        num_tasks=len(result.tasks),
+        num_admitted=len(admitted),
+        utilization=_utilization(cluster, [(task, decision) for task, decision, _ in admitted]),
+        decision_seconds=_decision_seconds(result.decision_seconds),
+        learning_seconds=0.0,
+        bound=Bound(),
+    )
+
+
+def _utilization(cluster: Cluster, admitted: list[tuple[Task, Decision]]) -> Utilization:
+    type_of = {node.id: node.type for node in cluster.nodes}
+    compute, memory = np.zeros(cluster.slots), np.zeros(cluster.slots)
+    for task, decision in admitted:
+        assert decision.schedule is not None
+        for slot, node in decision.schedule.cells:
+            compute[slot] += task.throughput[type_of[node]]
+            memory[slot] += task.memory_gb
+    kinds = [cluster.node_types[node.type] for node in cluster.nodes]
+    compute /= math.fsum(kind.compute for kind in kinds)
+    memory /= math.fsum(kind.memory_gb - cluster.base_memory_gb for kind in kinds)
+    return Utilization(tuple(compute.tolist()), tuple(memory.tolist()))
+
+
+def _decision_seconds(seconds: tuple[float, ...]) -> DecisionSeconds:
+    if not seconds:
+        return DecisionSeconds(None, None, None)
+    p50, p99 = np.quantile(np.array(seconds), (0.5, 0.99)).tolist()
+    return DecisionSeconds(p50, p99, max(seconds))
