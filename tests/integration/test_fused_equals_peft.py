@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from auctune.train.base import Base
+from auctune.train.base import Base, load_base
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend, BmmBackend, GroupedBackend, LoopBackend
 from auctune.train.node import NodeTrainer
@@ -156,6 +156,23 @@ def test_the_cut_into_micro_batches_does_not_matter(
     train_together(trainer, jobs, folder)
     for number, job in enumerate(jobs):
         assert_close(weights_of(trainer, job), oracle("gpt2", number))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_base_in_bfloat16_learns_what_one_in_float32_does(
+    bases: dict[str, Base], folder: Path, backend: str
+) -> None:
+    jobs = [make_job(folder, "llama", number) for number in range(4)]
+    losses = []
+    for base in (bases["llama"], load_base(bases["llama"].source, cache=folder, dtype="bfloat16")):
+        trainer = NodeTrainer(base, backend=BACKENDS[backend], token_budget=96)
+        train_together(trainer, jobs, folder)
+        losses.append([loss for job in jobs for *_, loss in trainer.curve(job.id)])
+        assert {weights.dtype for weights in trainer.weights(jobs[0].id).values()} == {
+            torch.float32
+        }
+    assert losses[1] != losses[0]
+    assert losses[1] == pytest.approx(losses[0], rel=0.03)
 
 
 def test_two_jobs_that_differ_in_their_seed_alone_come_out_different(

@@ -269,7 +269,13 @@ def test_what_cannot_be_loaded_is_refused_and_leaves_the_others_alone(
 
 @pytest.mark.parametrize(
     "options",
-    [{"backend": "grouped"}, {"backend": "quick"}, {"mode": "sloppy"}, {"token_budget": 0}],
+    [
+        {"backend": "grouped"},
+        {"backend": "quick"},
+        {"mode": "sloppy"},
+        {"token_budget": 0},
+        {"overhead_tokens": -1},
+    ],
     ids=lambda options: next(iter(options)),
 )
 def test_options_that_cannot_be_met_are_refused(base: Base, options: dict[str, object]) -> None:

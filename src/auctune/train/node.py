@@ -24,6 +24,7 @@ from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import Backend, choose_backend
 from auctune.train.multilora.batches import (
+    OVERHEAD_TOKENS,
     ExactPlanner,
     FusedPlanner,
     Planner,
@@ -69,6 +70,8 @@ class NodeTrainer:
             one's own.
         mode: "fused", or "exact": resumed training is bit-identical to uninterrupted training.
         token_budget: tokens of a micro-batch at most, padding included, in fused mode.
+        overhead_tokens: tokens that take as long as a pass itself does, as measured by a profile;
+            what fusing more rows into a pass, padding included, is weighed against.
         checkpointing: recompute activations in the backward pass, to save memory.
 
     Attributes:
@@ -85,10 +88,13 @@ class NodeTrainer:
         backend: str | Backend = "auto",
         mode: Literal["fused", "exact"] = "fused",
         token_budget: int = 512,
+        overhead_tokens: int = OVERHEAD_TOKENS,
         checkpointing: bool = False,
     ) -> None:
         if token_budget < 1:
             raise InputError("token_budget", f"{token_budget}", "a whole number >= 1")
+        if overhead_tokens < 0:
+            raise InputError("overhead_tokens", f"{overhead_tokens}", "a whole number >= 0")
         if mode not in ("fused", "exact"):
             raise InputError("mode", f"{mode!r}", "'fused' or 'exact'")
         self.base = base
@@ -102,7 +108,7 @@ class NodeTrainer:
         self._widths: dict[str, int] = {}
         self.rounds = Rounds(
             ModelStep(self.adapted, checkpointing=checkpointing),
-            self._choose_planner(backend, token_budget),
+            self._choose_planner(backend, token_budget, overhead_tokens),
         )
         self._places: dict[str, _Place] = {}
         self._num_loaded = 0
@@ -214,10 +220,11 @@ class NodeTrainer:
         del self._widths[place.task.weights.name]
         del self._places[job_id]
 
-    def _choose_planner(self, backend: str | Backend, budget: int) -> Planner:
+    def _choose_planner(self, backend: str | Backend, budget: int, overhead: int) -> Planner:
         if self.mode == "exact":
             return ExactPlanner(self._widths)
-        return (SequentialPlanner if backend == "sequential" else FusedPlanner)(budget)
+        kind = SequentialPlanner if backend == "sequential" else FusedPlanner
+        return kind(budget, overhead)
 
     def _place(self, job_id: str) -> _Place:
         if job_id not in self._places:
