@@ -91,6 +91,14 @@ class Book:
         fits_memory = memory <= self.capacity.memory[types] * (1 + FIT)
         return bool(np.all(fits_compute & fits_memory))
 
+    def shares_used(self) -> tuple[Floats, Floats]:
+        """[T, N] shares of compute and of memory that are sold."""
+        types = self.capacity.type_of
+        return (
+            self.usage.compute / self.capacity.compute[types],
+            self.usage.memory / self.capacity.memory[types],
+        )
+
     def take(self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
         """Sell these cells to a task."""
         _book_cells(self.capacity, self.usage, slots, nodes, throughput, memory_gb, 1, self._prune)
@@ -220,11 +228,3 @@ def refresh_candidates(capacity: Capacity, usage: Usage, t: int, k: int) -> None
         count += 1 - (end - place)
         listed[place] = n
     usage.num_candidates[t, k] = count
-
-
-def utilization(book: Book) -> tuple[list[float], list[float]]:
-    """Shares in [0, 1] of compute and of memory that are sold, by slot, over all nodes."""
-    types = book.capacity.type_of
-    compute = book.usage.compute.sum(axis=1) / book.capacity.compute[types].sum()
-    memory = book.usage.memory.sum(axis=1) / book.capacity.memory[types].sum()
-    return compute.tolist(), memory.tolist()

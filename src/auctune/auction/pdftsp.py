@@ -20,6 +20,7 @@ from auctune.domain import (
     Decision,
     Event,
     InputError,
+    MarketState,
     MenuLine,
     Money,
     Offered,
@@ -96,6 +97,11 @@ class Pdftsp:
         slots, nodes = self.book.indices(cells)
         self.book.give_back(slots, nodes, self.book.throughput(task), task.memory_gb)
         self.pricing.booked(slots, nodes)
+
+    def state(self) -> MarketState:
+        """What is sold and at which prices, now."""
+        lam, phi = self.pricing.lam.copy(), self.pricing.phi.copy()
+        return MarketState(lam, phi, *self.book.shares_used())
 
     def apply(self, event: Event) -> None:
         """Take over what happened, on replay, without deciding again."""

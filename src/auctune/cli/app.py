@@ -13,10 +13,14 @@ import typer
 
 import auctune
 from auctune.cli.errors import exit_code_of
+from auctune.cli.profile import profile
+from auctune.cli.run import run
 from auctune.cli.simulate import simulate
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {
+    "run": run,
     "simulate": simulate,
+    "profile": profile,
 }
 
 app = typer.Typer(

@@ -4,6 +4,7 @@ from auctune.domain.cluster import Cluster, Node, NodeType
 from auctune.domain.decision import Decision, Reason
 from auctune.domain.errors import AuctuneError, CheckpointError, InputError
 from auctune.domain.events import Event, Offered, Released
+from auctune.domain.market_state import MarketState
 from auctune.domain.menu import MenuLine, PriceMenu
 from auctune.domain.money import Money, parse_money, round_money
 from auctune.domain.protocols import Admission
@@ -20,6 +21,7 @@ __all__ = [
     "Decision",
     "Event",
     "InputError",
+    "MarketState",
     "MenuLine",
     "Money",
     "Node",

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from auctune.domain.errors import InputError
 
@@ -73,14 +73,21 @@ def read_dataset(path: Path, place: str | None = None) -> DataSet:
     return DataSet(kind, tuple(rows))
 
 
-def iterate_lines(path: Path, place: str) -> Iterator[tuple[int, str]]:
+def iterate_lines(
+    path: Path, place: str, errors: Literal["strict", "replace"] = "strict"
+) -> Iterator[tuple[int, str]]:
     """The lines of a text file that are not blank, with their numbers from 1.
+
+    Args:
+        path: the file.
+        place: how errors call it.
+        errors: what to do with bytes that are not UTF-8: refuse the file, or mark them.
 
     Raises:
         InputError: if the file cannot be read as UTF-8 text.
     """
     try:
-        with path.open(encoding="utf-8-sig") as lines:
+        with path.open(encoding="utf-8-sig", errors=errors) as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield number, line

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from auctune.domain.decision import Decision
 from auctune.domain.events import Event
+from auctune.domain.market_state import MarketState
 from auctune.domain.menu import PriceMenu
 from auctune.domain.task import Task
 
@@ -33,6 +34,10 @@ class Admission(Protocol):
 
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         """Take cells that an admitted task no longer needs back into the market."""
+        ...
+
+    def state(self) -> MarketState:
+        """What is sold and at which prices, now; prices are 0 where a mechanism has none."""
         ...
 
     def apply(self, event: Event) -> None:

@@ -16,10 +16,11 @@ class Receipt:
         vendor_price: the part that goes to the data vendor.
         operating_cost: what running the plan cost the operator, rounded as money is.
         schedule: the plan that was sold.
+        outcome: "done", or "failed" where training could not go on.
         rows: rows of data trained on, epochs counted.
         tokens: tokens trained on.
         steps: optimizer steps made.
-        first_loss: mean loss over the first optimizer step.
+        first_loss: mean loss over the first optimizer step; none before it.
         last_loss: mean loss over the last optimizer step.
     """
 
@@ -28,8 +29,9 @@ class Receipt:
     vendor_price: Money
     operating_cost: Money
     schedule: Schedule
+    outcome: str
     rows: int
     tokens: int
     steps: int
-    first_loss: float
-    last_loss: float
+    first_loss: float | None
+    last_loss: float | None

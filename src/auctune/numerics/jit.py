@@ -59,7 +59,8 @@ def _choose_cache() -> None:
         return
     for stale in by_use[_KEPT_CACHES:]:
         shutil.rmtree(stale, ignore_errors=True)
-    numba.config.CACHE_DIR = str(folder)
+    config: Any = numba.config
+    config.CACHE_DIR = str(folder)
 
 
 _choose_cache()

@@ -97,6 +97,9 @@ class NodeTrainer:
             raise InputError("overhead_tokens", f"{overhead_tokens}", "a whole number >= 0")
         if mode not in ("fused", "exact"):
             raise InputError("mode", f"{mode!r}", "'fused' or 'exact'")
+        if mode == "exact":
+            # cuBLAS reads it once, before its first product.
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self.base = base
         self.mode = mode
         chosen = (
@@ -164,7 +167,7 @@ class NodeTrainer:
             task = place.task
             tokens = task.tokens + task.batch_tokens
             place.call = _Call(time.monotonic(), tokens, task.steps, task.steps)
-        with _deterministic(self.base.device) if self.mode == "exact" else nullcontext():
+        with _deterministic() if self.mode == "exact" else nullcontext():
             tasks = [(places[job].task, rows) for job, rows in targets.items()]
             while (moved := self.rounds.run(tasks)) is not None:
                 for task in moved:
@@ -260,9 +263,7 @@ class NodeTrainer:
 
 
 @contextmanager
-def _deterministic(device: torch.device) -> Iterator[None]:
-    if device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+def _deterministic() -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)
     try:

@@ -17,6 +17,7 @@ from auctune.domain import (
     Cluster,
     Decision,
     Event,
+    MarketState,
     PriceMenu,
     Quote,
     Reason,
@@ -111,6 +112,11 @@ class GreedyAdmission:
         """Take cells that an admitted task no longer needs back into the market."""
         slots, nodes = self.book.indices(cells)
         self.book.give_back(slots, nodes, self.book.throughput(task), task.memory_gb)
+
+    def state(self) -> MarketState:
+        """What is sold; there are no prices."""
+        nothing = np.zeros_like(self.book.usage.compute)
+        return MarketState(nothing, nothing.copy(), *self.book.shares_used())
 
     def apply(self, event: Event) -> None:
         """Take over what happened, on replay, without deciding again."""

@@ -1,0 +1,25 @@
+"""`auctune profile`: measure what a device can do with a base."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def profile(
+    base: Annotated[str, typer.Option(help='"tiny", a folder, or the name of a hub model.')],
+    out: Annotated[Path, typer.Option(help="Where the profile goes (JSON).")],
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    threads: Annotated[int | None, typer.Option(help="Threads on a CPU; all by default.")] = None,
+    quick: Annotated[bool, typer.Option(help="Measure less, in seconds.")] = False,
+) -> None:
+    """Measure speed, memory and switching times of a device: what a node type is made of.
+
+    Nothing else should run on the device meanwhile.
+    """
+    from rich.console import Console
+
+    from auctune.run.measure import measure_to_file
+
+    measure_to_file(base, out, device, dtype, threads, quick=quick, console=Console())

@@ -1,0 +1,61 @@
+"""`auctune run`: bids in, trained adapters out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from auctune.cli.errors import INTERRUPTED
+from auctune.domain.errors import InputError
+
+
+def run(
+    market: Annotated[
+        Path | None, typer.Argument(help="The market: a TOML file.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for what comes out.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with the run in this folder.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option(help="Delete an earlier run in --out.")] = False,
+) -> None:
+    """Decide on the bids of a market, train by the plan, and hand out the adapters.
+
+    Leaves decisions, adapters, receipts, loss curves and a report with charts. Stopped at any
+    moment, it goes on with --resume and ends with the same decisions and payments.
+    """
+    _check(market, out, resume, fresh)
+
+    from rich.console import Console
+
+    from auctune.run.main_job import resume_market, run_market
+    from auctune.run.report_summary import render_summary
+
+    console = Console(highlight=False)
+    folder = resume or out
+    assert folder is not None
+    try:
+        if resume is not None:
+            report = resume_market(resume, console)
+        else:
+            assert market is not None
+            report = run_market(market, folder, console, fresh=fresh)
+    except KeyboardInterrupt:
+        if (folder / "state" / "journal.jsonl").exists():
+            typer.echo(f"stopped; go on with: auctune run --resume {folder}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    console.print()
+    console.print(render_summary(report))
+    console.print(f"adapters and receipts: {folder / 'tasks'}/", soft_wrap=True)
+    console.print(f"report with charts:    {folder / 'report.html'}", soft_wrap=True)
+
+
+def _check(market: Path | None, out: Path | None, resume: Path | None, fresh: bool) -> None:
+    if resume is not None:
+        if market is not None or out is not None or fresh:
+            raise InputError("--resume", "stands with other arguments", "--resume DIR alone")
+        return
+    if market is None:
+        raise InputError("MARKET.toml", "is missing", "a market file, or --resume DIR")
+    if out is None:
+        raise InputError("--out", "is missing", "a folder for what comes out")

@@ -1,0 +1,137 @@
+"""What the market and its node processes say to each other: JSON, one message a line.
+
+| to the node | from the node |
+| --- | --- |
+| measure {effort} | ready {base_digest} |
+| train {slot, tasks} | measuring {what, share}, measured {profile} |
+| stop | progress {task, rows, total_rows, loss, tokens_per_second, tokens} |
+| | trained {slot, seconds, results}, failed {place, found, expected} |
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from auctune.train.job import LoraJob
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What a node process is started with.
+
+    Attributes:
+        base: the base model's name.
+        cache: folder of bases that are built here.
+        device, dtype: where and how it computes.
+        mode: of the trainer, "fused" or "exact".
+        threads: of torch on a CPU.
+        token_budget: tokens of a micro-batch at most.
+    """
+
+    base: str
+    cache: str
+    device: str = "cpu"
+    dtype: str = "float32"
+    mode: str = "fused"
+    threads: int = 1
+    token_budget: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOrder:
+    """A task's work in one slot.
+
+    Attributes:
+        job: with its data as they are to be trained.
+        folder: of its checkpoints.
+        number: of the checkpoint to write at the end.
+        target: rows to have trained by the end of the slot, over all epochs.
+        adapter: where to export the adapter once all rows are trained.
+        known_steps: steps whose losses the market has on record.
+    """
+
+    job: LoraJob
+    folder: Path
+    number: int
+    target: int
+    adapter: Path
+    known_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What a task stands at after a slot.
+
+    Attributes:
+        rows, total_rows: trained, and to train, over all epochs.
+        tokens, steps: so far.
+        state: "training", "done" or "failed".
+        losses: (step, rows, tokens, loss) of the steps that the market did not know.
+        validation: (epoch, rows, loss) so far.
+        notes: damaged checkpoints passed over, why it failed or stopped early.
+        exported: whether the adapter lies in its folder, checked.
+    """
+
+    rows: int
+    total_rows: int
+    tokens: int
+    steps: int
+    state: str
+    losses: tuple[tuple[int, int, int, float], ...]
+    validation: tuple[tuple[int, int, float], ...]
+    notes: tuple[str, ...]
+    exported: bool
+
+
+def encode(message: Message) -> bytes:
+    """A message as a line; losses that are not finite are kept, as both ends are Python."""
+    return json.dumps(message).encode() + b"\n"
+
+
+def order_record(order: TaskOrder) -> Message:
+    """An order as plain values."""
+    job = asdict(order.job)
+    for name in ("data", "validation"):
+        job[name] = None if job[name] is None else str(job[name])
+    return {
+        "job": job,
+        "folder": str(order.folder),
+        "number": order.number,
+        "target": order.target,
+        "adapter": str(order.adapter),
+        "known_steps": order.known_steps,
+    }
+
+
+def read_order(record: Message) -> TaskOrder:
+    """The order that `order_record` wrote."""
+    job = dict(record["job"])
+    job["data"] = Path(job["data"])
+    job["validation"] = None if job["validation"] is None else Path(job["validation"])
+    job["target_modules"] = tuple(job["target_modules"])
+    return TaskOrder(
+        job=LoraJob(**job),
+        folder=Path(record["folder"]),
+        number=record["number"],
+        target=record["target"],
+        adapter=Path(record["adapter"]),
+        known_steps=record["known_steps"],
+    )
+
+
+def read_result(record: Message) -> TaskResult:
+    """A result from the plain values that `asdict` gives."""
+    return TaskResult(
+        rows=record["rows"],
+        total_rows=record["total_rows"],
+        tokens=record["tokens"],
+        steps=record["steps"],
+        state=record["state"],
+        losses=tuple((s, r, t, float(x)) for s, r, t, x in record["losses"]),
+        validation=tuple((e, r, float(x)) for e, r, x in record["validation"]),
+        notes=tuple(record["notes"]),
+        exported=record["exported"],
+    )

@@ -1,0 +1,77 @@
+"""The journal of a run: one event a line, on disk before anybody hears of it.
+
+A line is the event's CRC-32 in hexadecimal, a blank, and the event as JSON. A process killed while
+it wrote leaves a last line that is not whole: it was not acknowledged, and is cut off. A damaged
+line before that is an error, since what follows it cannot be trusted to follow.
+"""
+
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from auctune.domain import InputError
+
+JournalEvent = dict[str, Any]
+
+
+class Journal:
+    """An append-only file of events.
+
+    Args:
+        path: made if it is not there.
+
+    Attributes:
+        events: all events so far, oldest first.
+
+    Raises:
+        InputError: if a line other than the last is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.events, length = _read(path)
+        self._file: BinaryIO = path.open("ab")
+        self._file.truncate(length)
+
+    def append(self, event: JournalEvent) -> None:
+        """Write an event; when this returns, it is on disk."""
+        text = json.dumps(event, allow_nan=False, ensure_ascii=False).encode()
+        self._file.write(f"{zlib.crc32(text):08x} ".encode() + text + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.events.append(event)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+def _read(path: Path) -> tuple[list[JournalEvent], int]:
+    """The whole events of a file, and how many bytes they take."""
+    if not path.exists():
+        return [], 0
+    lines = path.read_bytes().split(b"\n")
+    events: list[JournalEvent] = []
+    length = 0
+    for number, line in enumerate(lines[:-1], start=1):
+        event = _parse(line)
+        if event is None:
+            if number == len(lines) - 1:
+                break
+            raise InputError(f"{path}: line {number}", "is damaged", "an event with its checksum")
+        events.append(event)
+        length += len(line) + 1
+    return events, length
+
+
+def _parse(line: bytes) -> JournalEvent | None:
+    checksum, _, text = line.partition(b" ")
+    try:
+        if int(checksum, 16) != zlib.crc32(text):
+            return None
+        event: JournalEvent = json.loads(text)
+    except ValueError:
+        return None
+    return event

@@ -1,0 +1,194 @@
+"""From bids and their data to the tasks that the auction decides on.
+
+work M = rows * epochs * mean tokens of a row / sample_tokens. Where a vendor must repair the data
+first, its rows and tokens are not known yet: every line of the file counts as a row of its own
+text, which is more than what training will see; cells that turn out not to be needed go back.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from auctune.domain import Cluster, InputError, Quote, Task
+from auctune.domain.dataset import iterate_lines, read_dataset
+from auctune.run.market.market_file import BidEntry, MarketFile, Resolve
+from auctune.run.vendors import Vendor
+from auctune.train.device_profile import Profile
+from auctune.train.job import LoraJob
+from auctune.train.rows import tokenize
+
+
+@dataclass(frozen=True, slots=True)
+class DataSize:
+    """Rows of a data set that can be trained on, and their mean length in tokens."""
+
+    rows: int
+    mean_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A bid whose data have been looked at.
+
+    Attributes:
+        entry: as the market file has it.
+        job: as the trainer sees it; its data are as uploaded.
+        size: of the data as uploaded.
+        quotes: of vendors, if the data must be repaired.
+    """
+
+    entry: BidEntry
+    job: LoraJob
+    size: DataSize
+    quotes: tuple[Quote, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """A bid ready to be offered: the task as the auction sees it."""
+
+    task: Task
+    request: Request
+
+    @property
+    def job(self) -> LoraJob:
+        """As the trainer sees it."""
+        return self.request.job
+
+
+@dataclass(frozen=True, slots=True)
+class Appraiser:
+    """Looks at data sets.
+
+    Attributes:
+        tokenizer: the base's.
+        context_tokens: the longest row that the base can read; none: no limit.
+        vendors: that quote for repairs.
+        resolve: finds the files that the market names.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    context_tokens: int | None
+    vendors: tuple[Vendor, ...]
+    resolve: Resolve
+
+    def requests(self, entries: Iterable[BidEntry]) -> list[Request]:
+        """All bids with their data sizes and quotes, in file order.
+
+        Raises:
+            InputError: for the first bid whose data or hyperparameters cannot be used.
+        """
+        made = []
+        for index, entry in enumerate(entries):
+            try:
+                made.append(self._request(entry))
+            except InputError as error:
+                raise error.within(f"bids[{index}] ({entry.id})") from None
+        return made
+
+    def size(self, path: Path, place: str, max_length: int) -> DataSize:
+        """Rows and mean tokens of a clean data set.
+
+        Raises:
+            InputError: if it is not one.
+        """
+        data = tokenize(read_dataset(path, place), self.tokenizer, self._length(max_length))
+        return DataSize(len(data.rows), data.mean_tokens)
+
+    def _request(self, entry: BidEntry) -> Request:
+        data = self.resolve(entry.data)
+        validation = None if entry.validation is None else self.resolve(entry.validation)
+        job = entry.job(data, validation)
+        place = f"data {entry.data}"
+        if validation is not None:
+            self.size(validation, f"validation {entry.validation}", job.max_length)
+        if entry.repair:
+            size = self._raw_size(data, place, job.max_length)
+            return Request(entry, job, size, self._quotes(data, place))
+        return Request(entry, job, self._checked_size(data, place, job.max_length), ())
+
+    def _checked_size(self, data: Path, place: str, max_length: int) -> DataSize:
+        try:
+            return self.size(data, place, max_length)
+        except InputError as error:
+            hint = f"{error.expected} (or repair = true, and a vendor mends it)"
+            raise InputError(error.place, error.found, hint) from None
+
+    def _raw_size(self, data: Path, place: str, max_length: int) -> DataSize:
+        limit = self._length(max_length)
+        lengths = [
+            min(limit, len(self.tokenizer(line)["input_ids"]))
+            for _, line in iterate_lines(data, place, errors="replace")
+        ]
+        if not lengths:
+            raise InputError(place, "has no rows", "one row a line")
+        return DataSize(len(lengths), max(1.0, sum(lengths) / len(lengths)))
+
+    def _length(self, max_length: int) -> int:
+        return min(max_length, self.context_tokens or max_length)
+
+    def _quotes(self, data: Path, place: str) -> tuple[Quote, ...]:
+        quotes = [vendor.quote(data) for vendor in self.vendors]
+        made = tuple(quote for quote in quotes if quote is not None)
+        if not made:
+            expected = "a row with text in it at least"
+            raise InputError(place, "has nothing that a vendor could repair", expected)
+        return made
+
+
+def samples_of(size: DataSize, epochs: int, sample_tokens: float) -> float:
+    """Work in the market's samples."""
+    return size.rows * epochs * size.mean_tokens / sample_tokens
+
+
+def make_bids(
+    market: MarketFile,
+    cluster: Cluster,
+    profiles: Mapping[str, Profile],
+    requests: Iterable[Request],
+) -> list[Bid]:
+    """The tasks of all requests on this supply, in their order.
+
+    Raises:
+        InputError: for the first one that no node can hold.
+    """
+    made = []
+    for index, request in enumerate(requests):
+        try:
+            made.append(Bid(_task(market, cluster, profiles, request), request))
+        except InputError as error:
+            raise error.within(f"bids[{index}] ({request.entry.id})") from None
+    return made
+
+
+def _task(
+    market: MarketFile, cluster: Cluster, profiles: Mapping[str, Profile], request: Request
+) -> Task:
+    entry, size = request.entry, request.size
+    batch_tokens = max(1, round(entry.batch_size * size.mean_tokens))
+    task = Task(
+        id=entry.id,
+        arrival=entry.arrival,
+        deadline=entry.deadline,
+        work=samples_of(size, entry.epochs, market.sample_tokens),
+        # A task may run on any type, and is sold the same memory on each.
+        memory_gb=max(
+            profile.task_memory_gb(entry.rank, entry.target_modules)
+            for profile in profiles.values()
+        ),
+        bid=entry.bid,
+        throughput={
+            name: profile.throughput(
+                market.slot_seconds, market.sample_tokens, batch_tokens, entry.share
+            )
+            for name, profile in profiles.items()
+        },
+        quotes=request.quotes,
+    )
+    room = max(kind.memory_gb for kind in cluster.node_types.values()) - cluster.base_memory_gb
+    if task.memory_gb > room:
+        found = f"{entry.rank} needs {task.memory_gb:.3g} GB, more than any node has left"
+        raise InputError("rank", found, f"an adapter of at most {room:.3g} GB")
+    return task

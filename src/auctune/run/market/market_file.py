@@ -1,0 +1,241 @@
+"""The market file: one TOML file that says what is offered, by whom, and on which nodes.
+
+docs/reference/market-file.md lists all keys. Here they are read and checked, each by itself and
+against the others; whatever needs the base model or the data comes later (supply, demand).
+"""
+
+import re
+import tomllib
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from auctune.domain import InputError, Money, parse_money
+from auctune.domain.dataset import RowKind
+from auctune.run.vendors import RepairParams
+from auctune.schema import STRICT, check_schema
+from auctune.train.job import LoraJob, RateSchedule
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME_EXPECTED = "1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit"
+
+
+def _name(value: Any) -> Any:
+    # Names become folders.
+    if isinstance(value, str) and not _NAME.fullmatch(value):
+        raise InputError("name", f"{value!r}", _NAME_EXPECTED)
+    return value
+
+
+def _money(value: Any) -> Money:
+    return parse_money(value, "amount")
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _kind(value: Any) -> Any:
+    return RowKind(value) if value in set(RowKind) else value
+
+
+Name = Annotated[str, BeforeValidator(_name)]
+Amount = Annotated[Decimal, BeforeValidator(_money)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+Kind = Annotated[RowKind, BeforeValidator(_kind)]
+Whole = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class NodeTypeEntry(BaseModel):
+    """[node_types.NAME]: exactly one of profile and measure."""
+
+    model_config = STRICT
+
+    profile: str | None = None
+    measure: bool = False
+    device: str = "cpu"
+    energy_cost: NotNegative | list[NotNegative] = 0.0
+
+
+class NodeEntry(BaseModel):
+    """[[nodes]]."""
+
+    model_config = STRICT
+
+    id: Name
+    type: str
+
+
+class VendorEntry(BaseModel):
+    """[[vendors]]: our own vendor, who repairs data."""
+
+    model_config = STRICT
+
+    name: Name = "house"
+    price: Amount = Decimal(0)
+    price_per_row: Amount = Decimal(0)
+    delay: Whole = 1
+    min_characters: Whole = 2
+    max_characters: Whole = 100_000
+    languages: Texts = ()
+    similarity: float = 0.9
+    kind: Kind | None = None
+
+    def params(self) -> RepairParams:
+        """As the vendor takes them."""
+        return RepairParams(**{name: getattr(self, name) for name in type(self).model_fields})
+
+
+class BidEntry(BaseModel):
+    """[[bids]]: a task, its bid, and its training."""
+
+    model_config = STRICT
+
+    id: Name
+    data: str
+    bid: Amount
+    arrival: Whole
+    deadline: Whole
+    repair: bool = False
+    share: Annotated[float, Field(gt=0, le=1)] = 0.25
+    epochs: int = 1
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    target_modules: Texts = ()
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: RateSchedule = "linear"
+    warmup_steps: int = 0
+    batch_size: int = 8
+    max_length: int = 128
+    max_grad_norm: float = 1.0
+    seed: int = 0
+    validation: str | None = None
+    patience: int = 0
+
+    def job(self, data: Path, validation: Path | None) -> LoraJob:
+        """The training job, once its files are where they stay."""
+        names = set(LoraJob.__dataclass_fields__) - {"id", "data", "validation"}
+        settings = {name: getattr(self, name) for name in names}
+        return LoraJob(id=self.id, data=data, validation=validation, **settings)
+
+
+class MarketFile(BaseModel):
+    """The whole file."""
+
+    model_config = STRICT
+
+    title: str = "Market"
+    base: str
+    slots: Annotated[int, Field(ge=1)]
+    slot_seconds: Positive
+    sample_tokens: Positive = 64.0
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    mode: Literal["fused", "exact"] = "fused"
+    threads: Annotated[int, Field(ge=1)] | None = None
+    auction: dict[str, str | int | float] = Field(default_factory=dict)
+    node_types: dict[Name, NodeTypeEntry]
+    nodes: list[NodeEntry]
+    vendors: list[VendorEntry] = Field(default_factory=list)
+    bids: list[BidEntry]
+
+
+Resolve = Callable[[str], Path]
+"""From a path as the market file gives it to where the file lies."""
+
+
+def read_market(path: Path, place: str | None = None) -> MarketFile:
+    """The market in a file, checked.
+
+    Raises:
+        InputError: naming the file and the field, for the first thing that is wrong.
+    """
+    place = place or str(path)
+    try:
+        text = path.read_bytes().decode()
+        table = tomllib.loads(text)
+    except OSError as error:
+        raise InputError(
+            place, f"cannot be read ({error.strerror})", "a market file in TOML"
+        ) from None
+    except ValueError as error:
+        raise InputError(place, f"is not TOML ({error})", "a market file in TOML") from None
+    market = check_schema(MarketFile, table, place)
+    try:
+        _check_market(market)
+    except InputError as error:
+        raise error.within(place) from None
+    return market
+
+
+def _check_market(market: MarketFile) -> None:
+    _check_nodes(market)
+    _check_unique([vendor.name for vendor in market.vendors], "vendors", "name")
+    for index, vendor in enumerate(market.vendors):
+        _within(f"vendors[{index}]", vendor.params)
+    if not market.bids:
+        raise InputError("bids", "is empty", "one bid at least")
+    _check_unique([bid.id for bid in market.bids], "bids", "id")
+    for index, bid in enumerate(market.bids):
+        _check_bid(market, bid, f"bids[{index}]")
+
+
+def _check_nodes(market: MarketFile) -> None:
+    if not market.nodes:
+        raise InputError("nodes", "is empty", "one node at least")
+    _check_unique([node.id for node in market.nodes], "nodes", "id")
+    for name, entry in market.node_types.items():
+        place = f"node_types.{name}"
+        if (entry.profile is None) == (not entry.measure):
+            found = "has both profile and measure" if entry.profile else "has neither"
+            raise InputError(place, found, "either a profile or measure = true")
+        if isinstance(entry.energy_cost, list) and len(entry.energy_cost) != market.slots:
+            raise InputError(
+                f"{place}.energy_cost",
+                f"has {len(entry.energy_cost)} entries",
+                f"a number, or one a slot: {market.slots}",
+            )
+    for index, node in enumerate(market.nodes):
+        if node.type not in market.node_types:
+            known = ", ".join(market.node_types) or "none"
+            raise InputError(f"nodes[{index}].type", f"{node.type!r} is unknown", f"one of {known}")
+
+
+def _check_bid(market: MarketFile, bid: BidEntry, place: str) -> None:
+    if bid.deadline < bid.arrival:
+        raise InputError(
+            f"{place}.deadline",
+            f"{bid.deadline} is before arrival {bid.arrival}",
+            "a slot >= arrival",
+        )
+    if bid.deadline >= market.slots:
+        raise InputError(
+            f"{place}.deadline",
+            f"{bid.deadline} is beyond the last slot {market.slots - 1}",
+            "a slot of the market",
+        )
+    if bid.repair and not market.vendors:
+        raise InputError(f"{place}.repair", "is set, but there is no vendor", "[[vendors]]")
+    validation = None if bid.validation is None else Path(bid.validation)
+    _within(place, lambda: bid.job(Path(bid.data), validation))
+
+
+def _check_unique(names: list[str], place: str, field: str) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InputError(
+                f"{place}[{index}].{field}", f"{name!r} is there twice", "unique names"
+            )
+
+
+def _within(place: str, make: Callable[[], object]) -> None:
+    try:
+        make()
+    except InputError as error:
+        raise InputError(f"{place}.{error.place}", error.found, error.expected) from None

@@ -1,0 +1,285 @@
+"""The main job: decide on bids as they arrive, repair data, train by the plan, hand out adapters.
+
+The clock is logical. Slot by slot:
+ 1. offer the bids that arrive in it, in file order;
+ 2. let the vendors that were chosen do their work;
+ 3. let every node train what the plan puts on it, up to the plan's cumulative quota;
+ 4. hand out what is finished, and give cells that it did not need back to the market.
+A slot lasts as long as its quotas take. Each step is in the journal before it counts, and is done
+again from the checkpoints if the journal does not have it: a run that was killed goes on where it
+was, with the same decisions and payments.
+"""
+
+import queue
+from collections.abc import Mapping
+from dataclasses import replace
+from math import floor
+from pathlib import Path
+from typing import Protocol
+
+from auctune.domain import Decision, InputError, Offered, Released
+from auctune.run.executor import NodeError, NodeProcess, TaskOrder
+from auctune.run.executor.messages import Message
+from auctune.run.folder import RunFolder
+from auctune.run.journal import Journal
+from auctune.run.market.demand import Bid, DataSize
+from auctune.run.outcome import write_decisions, write_outcome, write_task
+from auctune.run.prepared import Prepared, node_settings
+from auctune.run.records import decision_record
+from auctune.run.state import RunState, TaskRecord
+
+_NODE_TRIES = 3
+
+
+class Listener(Protocol):
+    """Who is told of a run while it goes on."""
+
+    def decided(self, slot: int, bid: Bid, decision: Decision) -> None:
+        """A bid was answered."""
+        ...
+
+    def repaired(self, bid: Bid, vendor: str, rows_in: int, rows_out: int) -> None:
+        """A vendor has done its work."""
+        ...
+
+    def training(self, slot: int, task: str, rows: int, total: int, loss: float | None) -> None:
+        """A task has come so far."""
+        ...
+
+    def finished(self, slot: int, bid: Bid, record: TaskRecord) -> None:
+        """A task's training has ended, one way or the other."""
+        ...
+
+    def noted(self, text: str) -> None:
+        """An operator should know this."""
+        ...
+
+
+class MarketRun:
+    """One run, new or resumed.
+
+    Args:
+        prepared: the market.
+        folder: where it lives; its journal is open and begun.
+        journal: what happened so far.
+        cache: folder of bases that are built here.
+        listener: told what happens.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        folder: RunFolder,
+        journal: Journal,
+        cache: Path,
+        listener: Listener,
+    ) -> None:
+        self._prepared = prepared
+        self._folder = folder
+        self._journal = journal
+        self._cache = cache
+        self._listener = listener
+        self._bids = {bid.task.id: bid for bid in prepared.bids}
+        self._inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
+        self._nodes: dict[str, NodeProcess] = {}
+        self.state = RunState.fold(journal.events)
+        self._rebuild_mechanism()
+
+    def run(self) -> RunState:
+        """Run what is left of the market, and write its outcome.
+
+        Raises:
+            NodeError: if a node's process dies again and again.
+            InputError: if a task cannot be trained as it stands.
+        """
+        try:
+            for slot in range(self.state.next_slot, self._prepared.cluster.slots):
+                self._decide(slot)
+                self._repair()
+                self._train(slot)
+                self._note({"type": "slot_done", "slot": slot})
+        finally:
+            for process in self._nodes.values():
+                process.stop()
+        if not self.state.ended:
+            self._note({"type": "ended"})
+        write_outcome(self._folder, self._prepared, self.state)
+        return self.state
+
+    def _rebuild_mechanism(self) -> None:
+        mechanism = self._prepared.mechanism
+        for event in self._journal.events:
+            if event["type"] == "decided":
+                record = self.state.tasks[event["decision"]["task"]]
+                task = self._bids[record.decision.task].task
+                mechanism.apply(Offered(task, record.decision, event["slot"]))
+            elif event["type"] == "released":
+                task = self._bids[event["task"]].task
+                mechanism.apply(Released(task, self.state.tasks[event["task"]].released))
+
+    def _note(self, event: dict[str, object]) -> None:
+        """Put an event on record, then act on it."""
+        self._journal.append(event)
+        self.state.apply(event)
+
+    def _decide(self, slot: int) -> None:
+        arriving = [bid for bid in self._prepared.bids if bid.task.arrival == slot]
+        for bid in arriving:
+            if bid.task.id in self.state.tasks:
+                continue
+            decision = self._prepared.mechanism.offer(bid.task, slot)
+            self._note({"type": "decided", "slot": slot, "decision": decision_record(decision)})
+            self._listener.decided(slot, bid, decision)
+        if arriving:
+            write_decisions(self._folder, self.state)
+
+    def _repair(self) -> None:
+        for name, record in self.state.tasks.items():
+            schedule = record.decision.schedule
+            if schedule is None or schedule.vendor is None or record.repair is not None:
+                continue
+            bid, target = self._bids[name], self._folder.repaired(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            report = self._prepared.vendors[schedule.vendor].repair(bid.job.data, target)
+            size = self._prepared.appraiser.size(
+                target, f"repaired data of {name}", bid.job.max_length
+            )
+            self._note(
+                {
+                    "type": "repaired",
+                    "task": name,
+                    "report": report.to_json(),
+                    "rows": size.rows,
+                    "mean_tokens": size.mean_tokens,
+                }
+            )
+            self._listener.repaired(bid, schedule.vendor, report.rows_in, report.rows_out)
+
+    def _train(self, slot: int) -> None:
+        orders = self._orders(slot)
+        tries = dict.fromkeys(orders, 1)
+        for node, work in orders.items():
+            self._process(node).train(slot, work)
+        waiting = set(orders)
+        while waiting:
+            node, message = self._inbox.get()
+            if message is None:
+                process = self._nodes.pop(node)
+                words = process.last_words()
+                process.stop()
+                if node not in waiting:
+                    continue
+                if tries[node] == _NODE_TRIES:
+                    raise NodeError(
+                        f"node {node} ended {_NODE_TRIES} times in slot {slot}: {words}"
+                    )
+                tries[node] += 1
+                self._tell(f"slot {slot}: the process of node {node} ended; started again")
+                self._process(node).train(slot, orders[node])
+            elif message["kind"] == "progress":
+                self._listener.training(
+                    slot, message["task"], message["rows"], message["total_rows"], message["loss"]
+                )
+            elif message["kind"] == "failed":
+                raise _node_failure(node, message)
+            elif message["kind"] == "trained":
+                waiting.discard(node)
+                self._take(slot, node, message)
+        # In the order of decisions and not of messages: what is released moves prices.
+        for name, record in self.state.tasks.items():
+            if record.finished_slot == slot:
+                self._finish(slot, name, record)
+
+    def _orders(self, slot: int) -> dict[str, list[TaskOrder]]:
+        """What is left to be trained in a slot, by node."""
+        orders: dict[str, list[TaskOrder]] = {}
+        for name, record in self.state.tasks.items():
+            if record.finished_slot is not None:
+                continue
+            for cell in record.cells:
+                if cell.slot == slot and (slot, cell.node) not in self.state.trained:
+                    orders.setdefault(cell.node, []).append(self._order(name, record, slot))
+        return orders
+
+    def _order(self, name: str, record: TaskRecord, slot: int) -> TaskOrder:
+        bid = self._bids[name]
+        job, size = bid.job, bid.request.size
+        if record.repair is not None:
+            job = replace(job, data=self._folder.repaired(name))
+            size = DataSize(record.repaired_rows, record.repaired_tokens)
+        return TaskOrder(
+            job=job,
+            folder=self._folder.work(name),
+            number=slot + 1,
+            target=self._target(bid, record, size, slot),
+            adapter=self._folder.result(name) / "adapter",
+            known_steps=len(record.losses),
+        )
+
+    def _target(self, bid: Bid, record: TaskRecord, size: DataSize, slot: int) -> int:
+        """Rows that the plan has sold up to the end of a slot, over all epochs."""
+        total = size.rows * bid.job.epochs
+        if slot == record.cells[-1].slot:
+            return total
+        kinds = {node.id: node.type for node in self._prepared.cluster.nodes}
+        sold = sum(
+            bid.task.throughput[kinds[cell.node]] for cell in record.cells if cell.slot <= slot
+        )
+        rows = sold * self._prepared.market.sample_tokens / size.mean_tokens
+        return min(total, floor(rows))
+
+    def _process(self, node: str) -> NodeProcess:
+        if node not in self._nodes:
+            kinds = {entry.id: entry.type for entry in self._prepared.cluster.nodes}
+            market, kind = self._prepared.market, kinds[node]
+            settings = node_settings(market, kind, self._cache, self._prepared.profiles[kind])
+            self._nodes[node] = NodeProcess(node, settings, self._inbox)
+        return self._nodes[node]
+
+    def _take(self, slot: int, node: str, message: Message) -> None:
+        results: Mapping[str, Message] = message["results"]
+        seconds: float = message["seconds"]
+        known = {name: len(self.state.tasks[name].notes) for name in results}
+        self._note(
+            {
+                "type": "trained",
+                "slot": slot,
+                "node": node,
+                "seconds": round(seconds, 3),
+                "results": results,
+            }
+        )
+        limit = self._prepared.cluster.slot_seconds
+        if seconds > limit:
+            self._tell(f"slot {slot} took {seconds:.1f} s on {node}, sold as {limit:g} s")
+        for name in results:
+            record = self.state.tasks[name]
+            for text in record.notes[known[name] :]:
+                self._listener.noted(f"{name}: {text}")
+            if record.result is not None:
+                self._listener.training(
+                    slot,
+                    name,
+                    record.result.rows,
+                    record.result.total_rows,
+                    record.losses[-1][3] if record.losses else None,
+                )
+
+    def _finish(self, slot: int, name: str, record: TaskRecord) -> None:
+        left = tuple(cell for cell in record.cells if cell.slot > slot)
+        if left:
+            cells = [cell._asdict() for cell in left]
+            self._prepared.mechanism.release(self._bids[name].task, left)
+            self._note({"type": "released", "task": name, "cells": cells})
+        write_task(self._folder, self._bids[name], record)
+        self._listener.finished(slot, self._bids[name], record)
+
+    def _tell(self, text: str) -> None:
+        self._note({"type": "note", "text": text})
+        self._listener.noted(text)
+
+
+def _node_failure(node: str, message: Message) -> Exception:
+    if not message["place"]:
+        return NodeError(f"node {node}: {message['found']}")
+    return InputError(f"node {node}: {message['place']}", message["found"], message["expected"])

@@ -1,0 +1,168 @@
+"""What a run leaves for people: decisions, adapters' receipts and loss curves, the report."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+from auctune.domain import Decision, Receipt, Task, round_money
+from auctune.domain.money import ZERO
+from auctune.run.folder import RunFolder
+from auctune.run.market.demand import Bid
+from auctune.run.prepared import Prepared
+from auctune.run.records import receipt_record
+from auctune.run.report import write_report
+from auctune.run.report_data import (
+    LossPoint,
+    MarketReport,
+    ReportNode,
+    ReportTask,
+    TaskState,
+    ValidationPoint,
+)
+from auctune.run.state import RunState, TaskRecord
+from auctune.run.vendors import RepairReport
+from auctune.run.vendors.atomic_file import write_atomically
+from auctune.sim.result_file import decision_json
+
+
+def write_decisions(folder: RunFolder, state: RunState) -> None:
+    """decisions.jsonl: a line a task, in the order in which they were decided."""
+    lines = [json.dumps(decision_json(record.decision)) for record in state.tasks.values()]
+    write_atomically(folder.root / "decisions.jsonl", "".join(f"{x}\n" for x in lines).encode())
+
+
+def write_task(folder: RunFolder, bid: Bid, record: TaskRecord) -> None:
+    """A finished task's receipt, loss curve and vendor's report, beside its adapter."""
+    place = folder.result(bid.task.id)
+    folder.write_json(place / "receipt.json", receipt_record(make_receipt(bid, record)))
+    points = [
+        json.dumps({"step": step, "rows": rows, "tokens": tokens, "loss": loss})
+        for step, rows, tokens, loss in record.losses
+    ]
+    write_atomically(place / "losses.jsonl", "".join(f"{x}\n" for x in points).encode())
+    if record.repair is not None:
+        folder.write_json(place / "repair.json", record.repair)
+
+
+def write_outcome(folder: RunFolder, prepared: Prepared, state: RunState) -> MarketReport:
+    """Everything that a run leaves, written again: it may have been killed while it wrote."""
+    write_decisions(folder, state)
+    for bid in prepared.bids:
+        record = state.tasks.get(bid.task.id)
+        if record is not None and record.finished_slot is not None:
+            write_task(folder, bid, record)
+    report = make_report(folder, prepared, state)
+    folder.write_json(folder.root / "report.json", report.to_json())
+    write_report(report, folder.root / "report.html")
+    return report
+
+
+def make_receipt(bid: Bid, record: TaskRecord) -> Receipt:
+    """The account of a task whose training has ended."""
+    schedule, result = record.decision.schedule, record.result
+    assert schedule is not None
+    assert result is not None
+    return Receipt(
+        task=bid.task.id,
+        payment=record.decision.payment,
+        vendor_price=vendor_price(bid.task, record.decision),
+        operating_cost=operating_cost(bid.task, record.decision),
+        schedule=schedule,
+        outcome=result.state,
+        rows=result.rows,
+        tokens=result.tokens,
+        steps=result.steps,
+        first_loss=record.losses[0][3] if record.losses else None,
+        last_loss=record.losses[-1][3] if record.losses else None,
+    )
+
+
+def vendor_price(task: Task, decision: Decision) -> Decimal:
+    """What the vendor of a plan takes."""
+    vendor = None if decision.schedule is None else decision.schedule.vendor
+    return next((quote.price for quote in task.quotes if quote.vendor == vendor), ZERO)
+
+
+def operating_cost(task: Task, decision: Decision) -> Decimal:
+    """What a plan costs the operator to run: what of its bid is neither vendor's nor value."""
+    if decision.value is None:
+        return ZERO
+    return round_money(float(task.bid - vendor_price(task, decision)) - decision.value)
+
+
+def make_report(folder: RunFolder, prepared: Prepared, state: RunState) -> MarketReport:
+    """The run as its report shows it, finished or not."""
+    cluster, market = prepared.cluster, prepared.market
+    cells = prepared.mechanism.state()
+    kinds = cluster.node_types
+    settings = dict(market.auction)
+    name = settings.pop("mechanism", "pdftsp")
+    options = ", ".join(f"{key} {value}" for key, value in settings.items())
+    return MarketReport(
+        title=market.title,
+        base=market.base,
+        mechanism=f"{name}, {options}" if options else str(name),
+        slots=cluster.slots,
+        slot_seconds=cluster.slot_seconds,
+        nodes=tuple(
+            ReportNode(
+                node.id,
+                node.type,
+                kinds[node.type].compute,
+                kinds[node.type].memory_gb - cluster.base_memory_gb,
+            )
+            for node in cluster.nodes
+        ),
+        tasks=tuple(
+            _report_task(folder, bid, state.tasks[bid.task.id])
+            for bid in sorted(prepared.bids, key=lambda bid: bid.task.arrival)
+            if bid.task.id in state.tasks
+        ),
+        compute_prices=cells.compute_price,
+        memory_prices=cells.memory_price,
+        compute_used=cells.compute_used,
+        memory_used=cells.memory_used,
+        notes=(*prepared.notes, *state.notes),
+    )
+
+
+def _report_task(folder: RunFolder, bid: Bid, record: TaskRecord) -> ReportTask:
+    task, decision, result = bid.task, record.decision, record.result
+    price = vendor_price(task, decision)
+    vendor = None if decision.schedule is None else decision.schedule.vendor
+    adapter = folder.result(task.id) / "adapter"
+    return ReportTask(
+        arrival=task.arrival,
+        deadline=task.deadline,
+        bid=task.bid,
+        decision=decision,
+        state=_task_state(record),
+        vendor_price=price,
+        vendor_delay=next((q.delay for q in task.quotes if q.vendor == vendor), 0),
+        operating_cost=operating_cost(task, decision),
+        finished_slot=record.finished_slot,
+        rows=0 if result is None else result.rows,
+        tokens=0 if result is None else result.tokens,
+        steps=0 if result is None else result.steps,
+        losses=tuple(LossPoint(*point) for point in record.losses),
+        validation=(
+            () if result is None else tuple(ValidationPoint(*p) for p in result.validation)
+        ),
+        adapter=_relative(adapter, folder.root) if result and result.exported else None,
+        repair=None if record.repair is None else RepairReport.from_json(record.repair),
+        notes=tuple(record.notes),
+    )
+
+
+def _task_state(record: TaskRecord) -> TaskState:
+    if not record.decision.admitted:
+        return TaskState.REJECTED
+    if record.result is None:
+        return TaskState.PLANNED
+    return {"done": TaskState.DONE, "failed": TaskState.FAILED}.get(
+        record.result.state, TaskState.TRAINING
+    )
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()

@@ -1,0 +1,118 @@
+"""What a run has come to: a fold over its journal.
+
+| event | says |
+| --- | --- |
+| begun {version, market} | that the run exists; market is the market file's digest |
+| decided {slot, decision} | a bid's answer |
+| repaired {task, report, rows, mean_tokens} | a vendor's work |
+| trained {slot, node, seconds, results} | what a node did in a slot, by task |
+| released {task, cells} | cells that a task no longer needs |
+| slot_done {slot} | that nothing is left to do in a slot |
+| note {text} | something that an operator should know |
+| ended | that all is done |
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from auctune.domain import Cell, Decision
+from auctune.run.executor import TaskResult
+from auctune.run.executor.messages import read_result
+from auctune.run.journal import JournalEvent
+from auctune.run.records import read_decision
+
+VERSION = 1
+
+
+@dataclass
+class TaskRecord:
+    """One bid's fate so far.
+
+    Attributes:
+        decision: the market's answer.
+        repair: the vendor's report; none before it has worked, or without one.
+        repaired_rows, repaired_tokens: of its data after the vendor's work: rows, mean tokens.
+        result: of its last slot.
+        losses: (step, rows, tokens, loss) of all steps.
+        notes: what its owner should know.
+        released: cells given back.
+        finished_slot: in which its training ended; none: it goes on.
+    """
+
+    decision: Decision
+    repair: dict[str, Any] | None = None
+    repaired_rows: int = 0
+    repaired_tokens: float = 0.0
+    result: TaskResult | None = None
+    losses: list[tuple[int, int, int, float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    released: tuple[Cell, ...] = ()
+    finished_slot: int | None = None
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Cells of its plan that it has not given back."""
+        if self.decision.schedule is None:
+            return ()
+        return tuple(c for c in self.decision.schedule.cells if c not in self.released)
+
+
+@dataclass
+class RunState:
+    """All of a run that a resumed one must know."""
+
+    tasks: dict[str, TaskRecord] = field(default_factory=dict)
+    market_digest: str = ""
+    next_slot: int = 0
+    trained: set[tuple[int, str]] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    ended: bool = False
+
+    @classmethod
+    def fold(cls, events: Iterable[JournalEvent]) -> "RunState":
+        """The state after these events."""
+        state = cls()
+        for event in events:
+            state.apply(event)
+        return state
+
+    def apply(self, event: JournalEvent) -> None:
+        """Take over one event."""
+        kind = event["type"]
+        if kind == "begun":
+            self.market_digest = event["market"]
+        elif kind == "decided":
+            decision = read_decision(event["decision"])
+            self.tasks[decision.task] = TaskRecord(decision)
+        elif kind == "repaired":
+            record = self.tasks[event["task"]]
+            record.repair = event["report"]
+            record.repaired_rows = event["rows"]
+            record.repaired_tokens = event["mean_tokens"]
+        elif kind == "trained":
+            self.trained.add((event["slot"], event["node"]))
+            for task, result in event["results"].items():
+                _take_result(self.tasks[task], read_result(result), event["slot"])
+        elif kind == "released":
+            cells = tuple(Cell(cell["slot"], cell["node"]) for cell in event["cells"])
+            self.tasks[event["task"]].released = cells
+        elif kind == "slot_done":
+            self.next_slot = event["slot"] + 1
+        elif kind == "note":
+            self.notes.append(event["text"])
+        else:
+            assert kind == "ended", kind
+            self.ended = True
+
+
+def _take_result(record: TaskRecord, result: TaskResult, slot: int) -> None:
+    record.result = result
+    if result.losses:
+        # A task that fell back to an older checkpoint has done some steps again.
+        first = result.losses[0][0]
+        record.losses = [point for point in record.losses if point[0] < first]
+        record.losses.extend(result.losses)
+    record.notes.extend(note for note in result.notes if note not in record.notes)
+    if result.state != "training" and record.finished_slot is None:
+        record.finished_slot = slot

@@ -1,0 +1,63 @@
+"""What comes from outside, checked against a pydantic model, with this project's errors.
+
+One wrong field is one line: where it is, what was found, what was expected.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from auctune.domain import InputError
+
+M = TypeVar("M", bound=BaseModel)
+_SHOWN = 60
+
+# Numbers are numbers and texts are texts: "3" is not 3, and true is not 1.
+STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def check_schema(model: type[M], value: Any, place: str) -> M:
+    """`value`, plain data of a file or request, as an instance of `model`.
+
+    Raises:
+        InputError: for the first field that is wrong: `place: path: found; expected ...`.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise to_input_error(error, place) from None
+
+
+def to_input_error(error: ValidationError, place: str) -> InputError:
+    """The first error that pydantic found, as one of ours."""
+    first = error.errors()[0]
+    path = format_path(first["loc"])
+    where = f"{place}: {path}" if path else place
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, InputError):
+        return own.within(where)
+    if first["type"] == "extra_forbidden":
+        return InputError(where, "is an unknown key", "one of the keys that the docs list")
+    if first["type"] == "missing":
+        return InputError(where, "is missing", "a value")
+    message = first["msg"].removeprefix("Input should be ")
+    return InputError(where, _shorten(first["input"]), message)
+
+
+def format_path(loc: Sequence[str | int]) -> str:
+    """A field's path as a reader writes it: ("bids", 2, "deadline") is bids[2].deadline."""
+    path = ""
+    for part in loc:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            path += f".{part}" if path else part
+    return path
+
+
+def _shorten(value: Any) -> str:
+    if isinstance(value, Mapping | list):
+        return f"a {'table' if isinstance(value, Mapping) else 'list'}"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
