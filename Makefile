@@ -1,8 +1,11 @@
 # `make demo` and `make test` each do all the set-up; nothing else is needed on a fresh machine
 # with Python 3.11 or later.
-PYTHON ?= python3
+SHELL := /bin/bash
+PYTHON ?= $(firstword $(foreach python,python3 python3.13 python3.12 python3.11,$(shell \
+	$(python) -c 'import sys; sys.version_info >= (3, 11) and print("$(python)")' 2>/dev/null)))
 BIN := .venv/bin
 READY := .venv/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO_OUT ?= out/first-market
 
 .PHONY: help setup demo test lint bench clean
@@ -10,6 +13,7 @@ DEMO_OUT ?= out/first-market
 help:
 	@echo "make demo    run the example market and show its report"
 	@echo "make test    linters, types, layer contracts and all tests"
+	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "make setup   only the virtual environment in .venv"
 	@echo "make clean   remove what the other targets made"
@@ -18,10 +22,13 @@ setup: $(READY)
 
 # torch comes first: what depends on it must find it there and not fetch another build.
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit("auctune needs Python 3.11 or later, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train,dev]'
+	@test -n "$(PYTHON)" || { echo "auctune needs Python 3.11 or later; name one with make PYTHON=..." >&2; exit 1; }
+	@echo "setting up .venv with $$($(PYTHON) --version): once, a few minutes, 1 GB or more (torch)"
+	@$(PYTHON) -m venv .venv
+	@SECONDS=0; \
+	echo "1 of 2: torch" && $(PIP) torch==2.13.0 && \
+	echo "2 of 2: auctune and the rest of constraints.txt" && $(PIP) --editable '.[train,dev]' && \
+	echo "set up in $$SECONDS s"
 	@touch $(READY)
 
 lint: $(READY)
