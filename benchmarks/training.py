@@ -31,6 +31,7 @@ from auctune.train.base import Base, load_base
 from auctune.train.job import LoraJob
 from auctune.train.node import NodeTrainer, Progress
 from auctune.train.peak_memory import peak_bytes
+from auctune.train.quiet import quiet_transformers
 
 NUM_ADAPTERS = 8
 BUDGETS = {"cpu": 512, "cuda": 4096}
@@ -81,7 +82,8 @@ def random_gpt2_small(folder: Path, device: torch.device) -> Base:
     """GPT-2 small from its configuration, with the tiny base's tokenizer."""
     torch.manual_seed(0)
     place = folder / "gpt2-small"
-    GPT2LMHeadModel(GPT2Config()).save_pretrained(place)
+    with quiet_transformers():
+        GPT2LMHeadModel(GPT2Config()).save_pretrained(place)
     load_base("tiny", cache=folder).tokenizer.save_pretrained(str(place))
     dtype = "bfloat16" if device.type == "cuda" else "float32"
     return load_base(str(place), cache=folder, device=str(device), dtype=dtype)

@@ -9,11 +9,23 @@ import pytest
 import torch
 from torch import Tensor
 
+from auctune.domain.dataset import read_dataset
 from auctune.train.base import Base, load_base
+from auctune.train.checkpoint import load_latest
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend, BmmBackend, GroupedBackend, LoopBackend
 from auctune.train.node import NodeTrainer
-from support.peft_alone import ATOL, RTOL, assert_close, train_alone
+from auctune.train.rows import tokenize
+from support.peft_alone import (
+    ATOL,
+    RTOL,
+    assert_close,
+    batch_loss,
+    optimizer_batches,
+    plain_peft,
+    train_alone,
+    trained_parameters,
+)
 from support.small_bases import FAMILIES, build_base, write_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
@@ -184,3 +196,32 @@ def test_two_jobs_that_differ_in_their_seed_alone_come_out_different(
     train_together(trainer, [first, second], folder)
     mine, other = weights_of(trainer, first), weights_of(trainer, second)
     assert all(not torch.allclose(mine[name], other[name], rtol=RTOL, atol=ATOL) for name in mine)
+
+
+@pytest.mark.parametrize("budget", [1, 1000])
+def test_the_gradient_of_a_batch_partly_trained_is_its_share_of_the_whole_mean(
+    bases: dict[str, Base], folder: Path, budget: int
+) -> None:
+    # AdamW hides a wrong scale of the gradient; its checkpoint does not.
+    job = replace(make_job(folder, "gpt2", 4), dropout=0.0)
+    trainer = NodeTrainer(bases["gpt2"], token_budget=budget)
+    load(trainer, job, folder)
+    trainer.train({job.id: 3}, lambda progress: None)
+    trainer.save(job.id, 1)
+    found = load_latest(folder / "none" / "checkpoints")
+    assert found is not None
+
+    model = plain_peft(bases["gpt2"], job)
+    parameters = trained_parameters(model)
+    for name, tensor in trainer.weights(job.id).items():
+        parameters[name].data.copy_(tensor)
+    rows = tokenize(read_dataset(job.data), bases["gpt2"].tokenizer, job.max_length).rows
+    _, batch = next(optimizer_batches(rows, job))
+    assert len(batch) == 5
+    share = sum(row.num_trained_tokens for row in batch[:3])
+    whole = sum(row.num_trained_tokens for row in batch)
+    torch.autograd.backward(batch_loss(model, batch[:3]) * (share / whole))
+    for name, parameter in parameters.items():
+        torch.testing.assert_close(
+            found[0].tensors[f"gradient/{name}"], parameter.grad, rtol=1e-4, atol=1e-6
+        )

@@ -57,11 +57,7 @@ def train_alone(
         start: the adapter's first weights, by their names in the base.
     """
     model = plain_peft(base, job)
-    weights = {
-        name.removeprefix("base_model.model.").replace(".default", ""): parameter
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad
-    }
+    weights = trained_parameters(model)
     assert weights.keys() == start.keys()
     for name, parameter in weights.items():
         parameter.data.copy_(start[name])
@@ -89,6 +85,15 @@ def train_alone(
         schedule.step()
         optimizer.zero_grad()
     return {name: parameter.detach() for name, parameter in weights.items()}
+
+
+def trained_parameters(model: PeftModel) -> dict[str, nn.Parameter]:
+    """The adapter's parameters by their names in the base."""
+    return {
+        name.removeprefix("base_model.model.").replace(".default", ""): parameter
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad
+    }
 
 
 def plain_peft(base: Base, job: LoraJob) -> PeftModel:
