@@ -68,11 +68,11 @@ def _floor_of_sum(search: Search, window: Window) -> float:
     """A lower bound on the cost of any schedule in the window, vendors not counted."""
     request, weight = search.request, search.scratch.weight
     weigh_sum(search, window)
-    k = only_type(request.units)
+    k = only_type(search.units)
     if k >= 0:
-        return cheapest_slots(search, window, k, -(-request.units_needed // request.units[k]))
+        return cheapest_slots(search, window, k, -(-UNITS_NEEDED // search.units[k]))
     return dual_price(
-        weight, request.units, request.units_needed, window.first, window.last, 0.0, np.inf
+        weight, search.units, UNITS_NEEDED, window.first, window.last, 0.0, np.inf
     )[1]
 
 
@@ -83,17 +83,17 @@ def _search_sum(search: Search, window: Window) -> int:
     reach = Thresholds(np.inf, np.inf)
     limit = best.cost[0] * (1.0 + SLACK) - request.quote_price[window.quote]
     weigh_sum(search, window)
-    k = only_type(request.units)
+    k = only_type(search.units)
     if k < 0:
         status, num_cells = cover(search, window, reach, limit)
         if status != FOUND:
             return status
     else:
-        num_cells = -(-request.units_needed // request.units[k])
+        num_cells = -(-UNITS_NEEDED // search.units[k])
         cost = cheapest_slots(search, window, k, num_cells)
         if cost == np.inf or cost > limit:
             return NOT_FOUND
-        scratch.cell_slots[:num_cells] = window.origin + np.sort(scratch.heap_slot[:num_cells])
+        scratch.cell_slots[:num_cells] = window.origin + scratch.heap_slot[:num_cells]
         scratch.cell_types[:num_cells] = k
     consider(search, reach, num_cells, window.quote)
     return FOUND
