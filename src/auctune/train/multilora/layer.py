@@ -46,7 +46,6 @@ class LayerCall:
         bounds: tokens of each segment that has an adapter in this layer.
         ranks: of these adapters.
         scale: [N, 1], s_i k_i of each token.
-        mask: bool [N, D], or none where nothing is dropped.
     """
 
     linear: Linear
@@ -54,57 +53,70 @@ class LayerCall:
     bounds: Bounds
     ranks: tuple[int, ...]
     scale: Tensor
-    mask: Tensor | None
 
 
 class _FusedProduct(torch.autograd.Function):
-    """x [N, in], frozen weight [out, in], bias [out] or none, then A_1, B_1, A_2, B_2, ..."""
+    """x [N, in], frozen weight [out, in], bias [out], mask bool [N, in], then A_1, B_1, A_2, ...
+
+    Bias may be missing, and so may the mask, where nothing is dropped. All large tensors are saved
+    through autograd, which lets gradient checkpointing drop and recompute them.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, call: LayerCall, *factors: Tensor
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        mask: Tensor | None,
+        call: LayerCall,
+        *factors: Tensor,
     ) -> Tensor:
         y = call.linear(x, weight, bias)
         factors = tuple(factor.to(x.dtype) for factor in factors)
-        kept = x if call.mask is None else x * call.mask
+        kept = x if mask is None else x * mask
         low = x.new_zeros(len(x), max(call.ranks))
         call.backend.add(low, kept, [a.t() for a in factors[::2]], call.bounds)
         low *= call.scale
         call.backend.add(y, low, [b.t() for b in factors[1::2]], call.bounds)
         ctx.call = call
-        ctx.save_for_backward(x, weight, low, *factors)
+        ctx.save_for_backward(x, weight, mask, low, *factors)
         return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,) = gradients
         call: LayerCall = ctx.call
-        x, weight, low, *factors = ctx.saved_tensors
+        x, weight, mask, low, *factors = ctx.saved_tensors
         gradient = gradient.contiguous()
         low_gradient = torch.zeros_like(low)
         call.backend.add(low_gradient, gradient, factors[1::2], call.bounds)
         low_gradient *= call.scale
-        kept = x if call.mask is None else x * call.mask
+        kept = x if mask is None else x * mask
         of_a = call.backend.outer(low_gradient, kept, call.ranks, call.bounds)
         of_b = call.backend.outer(low, gradient, call.ranks, call.bounds)
-        of_x = _gradient_of_input(ctx, gradient, weight, low_gradient, factors[::2])
+        of_x = None
+        if ctx.needs_input_grad[0]:
+            of_x = _gradient_of_input(call, gradient, weight, mask, low_gradient, factors[::2])
         pairs = [part for a, b in zip(of_a, of_b, strict=True) for part in (a, b.t())]
-        return of_x, None, None, None, *pairs
+        return of_x, None, None, None, None, *pairs
 
 
 def _gradient_of_input(
-    ctx: Any, gradient: Tensor, weight: Tensor, low_gradient: Tensor, down: list[Tensor]
-) -> Tensor | None:
-    if not ctx.needs_input_grad[0]:
-        return None
-    call: LayerCall = ctx.call
+    call: LayerCall,
+    gradient: Tensor,
+    weight: Tensor,
+    mask: Tensor | None,
+    low_gradient: Tensor,
+    down: list[Tensor],
+) -> Tensor:
     of_x = call.linear(gradient, weight.t(), None)
-    if call.mask is None:
+    if mask is None:
         call.backend.add(of_x, low_gradient, down, call.bounds)
         return of_x
     through_adapters = torch.zeros_like(of_x)
     call.backend.add(through_adapters, low_gradient, down, call.bounds)
-    return of_x.addcmul_(through_adapters, call.mask.to(of_x.dtype))
+    return of_x.addcmul_(through_adapters, mask.to(of_x.dtype))
 
 
 class FusedLora(PeftLinear):
@@ -141,7 +153,9 @@ class FusedLora(PeftLinear):
         segments = tuple(part for part in routing.segments if part.adapter in self.lora_A)
         if not segments:
             return _tensor(self.base_layer(x))
-        call = self._call(routing, segments, x)
+        rates = [self._rate(segment.adapter) for segment in segments]
+        call = self._call(routing, segments, rates, x)
+        mask = self._mask(routing, segments, rates, x)
         factors = [
             factor[segment.adapter].weight
             for segment in segments
@@ -149,16 +163,17 @@ class FusedLora(PeftLinear):
         ]
         weight, bias = self._base()
         tokens = x.reshape(-1, x.shape[-1])
-        y = _FusedProduct.apply(tokens, weight, bias, call, *factors)  # type: ignore[no-untyped-call]
+        y = _FusedProduct.apply(tokens, weight, bias, mask, call, *factors)  # type: ignore[no-untyped-call]
         return _tensor(y).view(*x.shape[:-1], -1)
 
     def _base(self) -> tuple[Tensor, Tensor | None]:
         layer = self.get_base_layer()
         return frozen_weight(layer), frozen_bias(layer)
 
-    def _call(self, routing: Routing, segments: tuple[Segment, ...], x: Tensor) -> LayerCall:
+    def _call(
+        self, routing: Routing, segments: tuple[Segment, ...], rates: list[float], x: Tensor
+    ) -> LayerCall:
         width = x.shape[1]
-        rates = [self._rate(segment.adapter) for segment in segments]
         scales = tuple(
             self.scaling[segment.adapter] * keep_scale(rate)
             for segment, rate in zip(segments, rates, strict=True)
@@ -169,7 +184,6 @@ class FusedLora(PeftLinear):
             bounds=tuple((segment.first * width, segment.last * width) for segment in segments),
             ranks=tuple(self.r[segment.adapter] for segment in segments),
             scale=routing.by_token(segments, scales, width, x.dtype),
-            mask=self._mask(routing, segments, rates, x),
         )
 
     def _rate(self, adapter: str) -> float:
