@@ -14,6 +14,7 @@ from auctune.train.job import LoraJob
 from auctune.train.multilora.batches import MicroBatch
 from auctune.train.multilora.step import Step
 from auctune.train.node import NodeTrainer, Progress
+from auctune.train.peak_memory import peak_bytes
 from auctune.train.rows import TokenizedRow, tokenize
 from support.peft_alone import assert_close
 from support.small_bases import build_base, write_rows
@@ -281,3 +282,27 @@ def test_what_cannot_be_loaded_is_refused_and_leaves_the_others_alone(
 def test_options_that_cannot_be_met_are_refused(base: Base, options: dict[str, object]) -> None:
     with pytest.raises(InputError):
         NodeTrainer(base, **options)  # type: ignore[arg-type]
+
+
+def test_memory_of_eight_tasks_is_their_own_and_one_micro_batch(base: Base, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"text": "' + "word1 " * 40 + '"}\n')
+    data.write_text(data.read_text() * 8)
+    peaks, states = [], []
+    for count, batch_size in ((8, 1), (1, 8)):
+        trainer = NodeTrainer(base, token_budget=8 * 24)
+        jobs = [
+            make_job(tmp_path, f"{count}-{n}", data=data, batch_size=batch_size)
+            for n in range(count)
+        ]
+
+        def work(trainer: NodeTrainer = trainer, jobs: list[LoraJob] = jobs) -> None:
+            for job in jobs:
+                trainer.load(job, tmp_path / job.id)
+            trainer.train({job.id: job.batch_size for job in jobs}, ignore)
+
+        peaks.append(peak_bytes(work, base.device))
+        states.append(round(trainer.progress(jobs[0].id).memory_gb * 1e9))
+    micro_batch = peaks[1] - states[1]
+    assert micro_batch > 8 * states[0] / 4
+    assert peaks[0] <= 1.1 * (8 * states[0] + micro_batch)
