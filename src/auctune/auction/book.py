@@ -25,7 +25,6 @@ class Capacity(NamedTuple):
 
     compute: Floats  # [K] samples per slot
     memory: Floats  # [K] GB beside the base model
-    energy_cost: Floats  # [K, T] money for a slot at full load
     type_of: Ints  # [N]
     nodes_of: Ints  # [N] node indices grouped by type, rising within each
     first_of: Ints  # [K + 1] where each type's group starts in nodes_of
@@ -56,6 +55,10 @@ class Book:
         self._index = {node_id: index for index, node_id in enumerate(self.node_ids)}
         self._prune = prune
         self.capacity = _capacity(cluster)
+        # [K, T] money for a slot at full load
+        self.energy_cost: Floats = np.array(
+            [kind.energy_cost for kind in cluster.node_types.values()], dtype=np.float64
+        )
         self.usage = _empty_usage(self.capacity, cluster.slots, prune=prune)
 
     @property
@@ -70,8 +73,7 @@ class Book:
 
     def operating_cost(self, task: Task, throughput: Floats) -> Floats:
         """[K, T] money that a cell costs the operator if `task` runs in it (e_ikt)."""
-        capacity = self.capacity
-        cost: Floats = capacity.energy_cost * (throughput / capacity.compute)[:, None]
+        cost: Floats = self.energy_cost * (throughput / self.capacity.compute)[:, None]
         for name, own in (task.operating_cost or {}).items():
             cost[self.type_names.index(name)] = own
         return cost
@@ -147,7 +149,6 @@ def _capacity(cluster: Cluster) -> Capacity:
     return Capacity(
         compute=np.array([t.compute for t in types]),
         memory=np.array([t.memory_gb - cluster.base_memory_gb for t in types]),
-        energy_cost=np.array([t.energy_cost for t in types], dtype=np.float64),
         type_of=type_of,
         nodes_of=np.argsort(type_of, kind="stable").astype(np.int64),
         first_of=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),

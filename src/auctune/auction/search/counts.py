@@ -20,7 +20,7 @@ def sort_slots(search: Search, window: Window) -> None:
     """List the window's slots of each type by rising operating cost, and by time among equals."""
     request, scratch = search.request, search.scratch
     start = search.entries.start
-    num_types = len(request.units)
+    num_types = len(search.units)
     for k in range(num_types):
         count = 0
         for t in request.slots_by_cost[k]:
@@ -145,7 +145,7 @@ def write_counts(search: Search, window: Window, phi: float) -> int:
     Returns:
         Their number; 0 if two types want one slot.
     """
-    scratch, num_types = search.scratch, len(search.request.units)
+    scratch, num_types = search.scratch, len(search.units)
     chosen = scratch.chosen_type
     chosen[window.first : window.last] = -1
     for k in range(num_types):

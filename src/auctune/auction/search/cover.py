@@ -17,6 +17,7 @@ from auctune.auction.search.problem import (
     FOUND,
     NEED_MORE_LABELS,
     NOT_FOUND,
+    UNITS_NEEDED,
     Search,
     Thresholds,
     Window,
@@ -37,7 +38,7 @@ def cover(search: Search, window: Window, reach: Thresholds, limit: float) -> tu
         Status, and the number of cells left in scratch.cell_slots and scratch.cell_types.
     """
     weight, rest = search.scratch.weight, search.scratch.rest
-    samples, needed = search.request.units, search.request.units_needed
+    samples, needed = search.units, UNITS_NEEDED
     first, last = window.first, window.last
     last_mu = search.scratch.mu
     mu, bound, feasible = dual_price(weight, samples, needed, first, last, last_mu[0], limit)
@@ -155,7 +156,7 @@ def _better_done(search: Search, window: Window, reach: Thresholds, new: int, do
     cost, incumbent = labels.cost[new], labels.cost[done]
     if abs(cost - incumbent) > TIE * max(cost, incumbent):
         return bool(cost < incumbent)
-    num_types = len(search.request.units)
+    num_types = len(search.units)
     finish, best_finish = labels.at[new] // num_types, labels.at[done] // num_types
     if finish != best_finish:
         return bool(finish < best_finish)
@@ -168,7 +169,7 @@ def _better_done(search: Search, window: Window, reach: Thresholds, new: int, do
 def _lists_before(search: Search, window: Window, reach: Thresholds, a: int, b: int) -> bool:
     """Whether the list of (slot, node) of `a` comes before that of `b`, of the same length."""
     at_of, parent = search.labels.at, search.labels.parent
-    num_types = len(search.request.units)
+    num_types = len(search.units)
     at_a, at_b = -1, -1
     # From the last cells to the first: the last difference met is the first of the lists.
     while a != b:
@@ -186,7 +187,7 @@ def _lists_before(search: Search, window: Window, reach: Thresholds, a: int, b: 
 @kernel
 def _write_cells(search: Search, window: Window, label: int) -> int:
     labels, scratch = search.labels, search.scratch
-    num_types = len(search.request.units)
+    num_types = len(search.units)
     num_cells = int(labels.num_cells[label])
     for i in range(num_cells - 1, -1, -1):
         scratch.cell_slots[i] = window.origin + labels.at[label] // num_types

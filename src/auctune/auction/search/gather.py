@@ -80,13 +80,14 @@ def _insert(lams: Floats, phis: Floats, base: int, count: int, lam: float, phi: 
 @kernel
 def could_ever_run(capacity: Capacity, request: Request) -> bool:
     """Whether an empty market could run the task with the quickest vendor."""
-    most = np.int64(0)
+    most = 0.0
     for k in range(len(capacity.compute)):
         has_nodes = capacity.first_of[k + 1] > capacity.first_of[k]
-        fits_empty = fits(0.0, request.throughput[k], capacity.compute[k]) and fits(
-            0.0, request.memory_gb, capacity.memory[k]
-        )
-        if request.throughput[k] > 0.0 and has_nodes and fits_empty:
-            most = max(most, request.units[k])
+        if (
+            has_nodes
+            and fits(0.0, request.throughput[k], capacity.compute[k])
+            and fits(0.0, request.memory_gb, capacity.memory[k])
+        ):
+            most = max(most, request.throughput[k])
     slots = request.last + 1 - request.first - np.min(request.quote_delay)
-    return bool(most > 0 and slots > 0 and slots * most >= request.units_needed)
+    return bool(slots > 0 and slots * most >= request.work * (1.0 - FIT))

@@ -7,7 +7,7 @@ S >= M and m >= M / max s.
 import numpy as np
 
 from auctune.auction.book import Floats, Ints
-from auctune.auction.search.problem import Request, Search, Thresholds, Window
+from auctune.auction.search.problem import UNITS_NEEDED, Search, Thresholds, Window
 from auctune.auction.tolerance import FIT
 from auctune.numerics.jit import kernel
 
@@ -25,20 +25,20 @@ def only_type(units: Ints) -> int:
 
 
 @kernel
-def least_use(request: Request) -> tuple[float, float]:
+def least_use(search: Search) -> tuple[float, float]:
     """The least samples and the least number of cells of any schedule."""
-    k = only_type(request.units)
+    k = only_type(search.units)
     if k >= 0:
-        m = float(-(-request.units_needed // request.units[k]))
-        return m * request.throughput[k], m
-    m = float(-(-request.units_needed // np.max(request.units)))
-    return request.work * (1.0 - FIT), m
+        m = float(-(-UNITS_NEEDED // search.units[k]))
+        return m * search.request.throughput[k], m
+    m = float(-(-UNITS_NEEDED // np.max(search.units)))
+    return search.request.work * (1.0 - FIT), m
 
 
 @kernel
 def weigh_sum(search: Search, window: Window) -> None:
     """Weight of a cell: e + lam * s + phi * r, of the cheapest one of its type and slot."""
-    entries, request, num_types = search.entries, search.request, len(search.request.units)
+    entries, request, num_types = search.entries, search.request, len(search.units)
     start, weight = entries.start, search.scratch.weight
     for j in range(window.first, window.last):
         for k in range(num_types):
@@ -53,7 +53,7 @@ def weigh_sum(search: Search, window: Window) -> None:
 @kernel
 def weigh_max(search: Search, window: Window, reach: Thresholds) -> None:
     """Weight of a cell within the thresholds: e + lam * s + phi * r, at their prices."""
-    request, scratch, num_types = search.request, search.scratch, len(search.request.units)
+    request, scratch, num_types = search.request, search.scratch, len(search.units)
     phi_now, weight, operating = scratch.phi_now, scratch.weight, request.operating_cost
     for k in range(num_types):
         use = reach.lam * request.throughput[k] + reach.phi * request.memory_gb
@@ -69,7 +69,7 @@ def weigh_max(search: Search, window: Window, reach: Thresholds) -> None:
 def reach_all(search: Search, window: Window, lam: float) -> None:
     """Set `phi_now` to the least phi of each type and slot among entries up to `lam`."""
     entries, phi_now = search.entries, search.scratch.phi_now
-    start, num_types = entries.start, len(search.request.units)
+    start, num_types = entries.start, len(search.units)
     for at in range(window.first * num_types, window.last * num_types):
         phi_now[at] = np.inf
         for i in range(start[at], start[at + 1]):
@@ -81,7 +81,7 @@ def reach_all(search: Search, window: Window, lam: float) -> None:
 def price_floors(search: Search, window: Window) -> Thresholds:
     """The least lam and the least phi of any cell."""
     entries, start = search.entries, search.entries.start
-    num_types = len(search.request.units)
+    num_types = len(search.units)
     lam, phi = np.inf, np.inf
     for at in range(window.first * num_types, window.last * num_types):
         if start[at + 1] > start[at]:
@@ -94,7 +94,7 @@ def price_floors(search: Search, window: Window) -> Thresholds:
 def sort_levels(search: Search, window: Window, highest: float) -> int:
     """List the entries with lam <= `highest` in `scratch.entry_order` by rising lam; count them."""
     entries, scratch = search.entries, search.scratch
-    start, num_types = entries.start, len(search.request.units)
+    start, num_types = entries.start, len(search.units)
     entry_at, entry_order, levels = scratch.entry_at, scratch.entry_order, scratch.levels
     count = 0
     for at in range(window.first * num_types, window.last * num_types):

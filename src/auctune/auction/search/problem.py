@@ -9,10 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from auctune.auction.book import Capacity, Floats, Ints, Usage
+from auctune.auction.tolerance import FIT
+from auctune.numerics.jit import kernel
 
 # Work in whole units: the task's work is this many. Sums of throughputs are then exact, whatever
 # their order, and 2^-48 of the work is far below the slack that feasibility allows.
 WORK_UNITS = 1 << 48
+# Units that finish the work, the slack of feasibility taken off.
+UNITS_NEEDED = int(WORK_UNITS * (1 - FIT))
 
 SUM, MAX = 0, 1
 # Bounds cut with more slack than ties have, so that no tie is cut.
@@ -44,8 +48,6 @@ class Request(NamedTuple):
     work: float  # samples
     memory_gb: float
     throughput: Floats  # [K] samples per slot, 0 where it cannot run
-    units: Ints  # [K] throughput in WORK_UNITS of the work, at most all of them
-    units_needed: int  # units that finish the work, feasibility's slack taken off
     operating_cost: Floats  # [K, T] money per slot
     slots_by_cost: Ints  # [K, T] slots by rising operating cost, the earlier of equals first
     quote_price: Floats  # [V] money; one of 0 where no vendor is needed
@@ -110,6 +112,7 @@ class Search(NamedTuple):
     cells: Cells
     rule: Rule
     request: Request
+    units: Ints  # [K] throughput in WORK_UNITS of the work, at most all of them
     entries: Entries
     scratch: Scratch
     labels: Labels
@@ -132,50 +135,88 @@ class Thresholds(NamedTuple):
     phi: float
 
 
-def make_entries(num_slots: int, num_nodes: int, num_types: int) -> Entries:
-    """Room for all entries of a horizon."""
-    size = num_slots * num_nodes
-    return Entries(
-        np.zeros(num_slots * num_types + 1, dtype=np.int64), np.zeros(size), np.zeros(size)
+class Memory(NamedTuple):
+    """All that a search writes to, in few arrays: each array passed to a kernel costs time."""
+
+    floats: Floats  # [*]
+    ints: Ints  # [*]
+    label_cost: Floats  # [L]
+    label_ints: Ints  # [7, L]
+    best_cells: Ints  # [2, T] slots and nodes of the best schedule
+
+
+def make_memory(num_slots: int, num_nodes: int, num_types: int, num_labels: int) -> Memory:
+    """Room for the searches of a horizon of T slots, N nodes and K types."""
+    t, size, cells = num_slots, num_slots * num_nodes, num_slots * num_types
+    num_floats = 3 * size + 2 * cells + (t + 1) + t + 1 + num_types * (t + 1) + 2
+    num_ints = (cells + 1) + 2 * size + 5 * t + num_types * (t + 4) + 3
+    return Memory(
+        np.zeros(num_floats),
+        np.zeros(num_ints, dtype=np.int64),
+        np.zeros(num_labels),
+        np.zeros((7, num_labels), dtype=np.int64),
+        np.zeros((2, num_slots), dtype=np.int64),
     )
 
 
-def make_best(num_slots: int) -> Best:
-    """No schedule yet."""
-    return Best(
-        np.full(2, np.inf),
-        np.zeros(3, dtype=np.int64),
-        np.zeros(num_slots, dtype=np.int64),
-        np.zeros(num_slots, dtype=np.int64),
+@kernel
+def lay_out(cells: Cells, rule: Rule, request: Request, memory: Memory, num_slots: int) -> Search:
+    """Give every buffer its part of the memory."""
+    t, num_types = num_slots, len(request.throughput)
+    size, per_type = t * cells.lam.shape[1], t * num_types
+    f, i = memory.floats, memory.ints
+    lam, f = f[:size], f[size:]
+    phi, f = f[:size], f[size:]
+    levels, f = f[:size], f[size:]
+    phi_now, f = f[:per_type], f[per_type:]
+    weight, f = f[:per_type], f[per_type:]
+    rest, f = f[: t + 1], f[t + 1 :]
+    heap_key, f = f[:t], f[t:]
+    prefix, f = f[: per_type + num_types].reshape(num_types, t + 1), f[per_type + num_types :]
+    mu, cost = f[:1], f[1:]
+    # Where the search for a dual price starts must not depend on the task before.
+    mu[0] = 0.0
+    start, i = i[: per_type + 1], i[per_type + 1 :]
+    entry_order, i = i[:size], i[size:]
+    entry_at, i = i[:size], i[size:]
+    heap_slot, i = i[:t], i[t:]
+    chosen_type, i = i[:t], i[t:]
+    cell_slots, i = i[:t], i[t:]
+    cell_types, i = i[:t], i[t:]
+    cell_nodes, i = i[:t], i[t:]
+    by_cost, i = i[:per_type].reshape(num_types, t), i[per_type:]
+    num_by_cost, i = i[:num_types], i[num_types:]
+    counts, i = i[: 2 * num_types].reshape(2, num_types), i[2 * num_types :]
+    units, summary = i[:num_types], i[num_types:]
+    for k in range(num_types):
+        share = min(request.throughput[k] / request.work, 1.0)
+        units[k] = np.int64(np.rint(share * WORK_UNITS))
+    ints = memory.label_ints
+    return Search(
+        cells,
+        rule,
+        request,
+        units,
+        Entries(start, lam, phi),
+        Scratch(
+            entry_order,
+            entry_at,
+            levels,
+            phi_now,
+            weight,
+            rest,
+            mu,
+            by_cost,
+            num_by_cost,
+            prefix,
+            counts,
+            heap_key,
+            heap_slot,
+            chosen_type,
+            cell_slots,
+            cell_types,
+            cell_nodes,
+        ),
+        Labels(ints[0], memory.label_cost, ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]),
+        Best(cost, summary, memory.best_cells[0], memory.best_cells[1]),
     )
-
-
-def make_scratch(num_slots: int, num_nodes: int, num_types: int) -> Scratch:
-    """Buffers for a horizon."""
-    size = num_slots * num_nodes
-    cells = num_slots * num_types
-    return Scratch(
-        entry_order=np.zeros(size, dtype=np.int64),
-        entry_at=np.zeros(size, dtype=np.int64),
-        levels=np.zeros(size),
-        phi_now=np.zeros(cells),
-        weight=np.zeros(cells),
-        rest=np.zeros(num_slots + 1),
-        mu=np.zeros(1),
-        by_cost=np.zeros((num_types, num_slots), dtype=np.int64),
-        num_by_cost=np.zeros(num_types, dtype=np.int64),
-        prefix=np.zeros((num_types, num_slots + 1)),
-        counts=np.zeros((2, num_types), dtype=np.int64),
-        heap_key=np.zeros(num_slots),
-        heap_slot=np.zeros(num_slots, dtype=np.int64),
-        chosen_type=np.zeros(num_slots, dtype=np.int64),
-        cell_slots=np.zeros(num_slots, dtype=np.int64),
-        cell_types=np.zeros(num_slots, dtype=np.int64),
-        cell_nodes=np.zeros(num_slots, dtype=np.int64),
-    )
-
-
-def make_labels(size: int) -> Labels:
-    """A pool of `size` labels."""
-    ints = [np.zeros(size, dtype=np.int64) for _ in range(7)]
-    return Labels(ints[0], np.zeros(size), *ints[1:])

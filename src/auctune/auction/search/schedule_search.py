@@ -11,18 +11,12 @@ from auctune.auction.search.problem import (
     MAX,
     NEED_MORE_LABELS,
     SUM,
-    WORK_UNITS,
     Cells,
     Request,
     Rule,
-    Search,
-    make_best,
-    make_entries,
-    make_labels,
-    make_scratch,
+    make_memory,
 )
 from auctune.auction.search.vendors import find_best
-from auctune.auction.tolerance import FIT
 from auctune.domain import Cell, Quote, Schedule, Task
 
 _FIRST_LABELS = 4096
@@ -63,19 +57,17 @@ class ScheduleSearch:
         self._cells = Cells(book.capacity, book.usage, lam, phi)
         self._rule = Rule(MAX if aggregate == "max" else SUM, masked)
         # A task's operating cost is a multiple of its type's energy cost: the order is the same.
-        self._slots_by_energy: Ints = np.argsort(book.capacity.energy_cost, axis=1, kind="stable")
+        self._slots_by_energy: Ints = np.argsort(book.energy_cost, axis=1, kind="stable")
         num_slots, num_nodes, num_types = *lam.shape, len(book.type_names)
-        self._entries = make_entries(num_slots, num_nodes, num_types)
-        self._scratch = make_scratch(num_slots, num_nodes, num_types)
-        self._labels = make_labels(_FIRST_LABELS)
-        self._best = make_best(num_slots)
+        self._shape = (num_slots, num_nodes, num_types)
+        self._num_labels = _FIRST_LABELS
+        self._memory = make_memory(*self._shape, self._num_labels)
 
     def request(self, task: Task, now: int, deadline: int | None = None) -> Request:
         """`task` as the kernels read it, to run in slots max(now, arrival)..deadline."""
         throughput = self._book.throughput(task)
         prices = [float(quote.price) for quote in task.quotes] or [0.0]
         delays = [quote.delay for quote in task.quotes] or [0]
-        units = np.minimum(throughput / task.work, 1.0) * WORK_UNITS
         cost = self._book.operating_cost(task, throughput)
         by_cost = self._slots_by_energy
         if task.operating_cost is not None:
@@ -86,8 +78,6 @@ class ScheduleSearch:
             work=task.work,
             memory_gb=task.memory_gb,
             throughput=throughput,
-            units=np.rint(units).astype(np.int64),
-            units_needed=int(WORK_UNITS * (1 - FIT)),
             operating_cost=cost,
             slots_by_cost=by_cost,
             quote_price=np.array(prices),
@@ -96,21 +86,18 @@ class ScheduleSearch:
 
     def find(self, request: Request, task: Task) -> Found | None:
         """The best schedule, or none where there is none."""
-        status = NEED_MORE_LABELS
-        while status == NEED_MORE_LABELS:
-            status = find_best(self._search(request))
-            if status == NEED_MORE_LABELS:
-                self._labels = make_labels(2 * len(self._labels.cost))
+        while True:
+            status, cost, operating, num_cells, quote = find_best(
+                self._cells, self._rule, request, self._memory
+            )
+            if status != NEED_MORE_LABELS:
+                break
+            self._num_labels *= 2
+            self._memory = make_memory(*self._shape, self._num_labels)
         if status != FOUND:
             return None
-        count, quote = int(self._best.summary[1]), int(self._best.summary[2])
-        return Found(
-            cost=float(self._best.cost[0]),
-            operating_cost=float(self._best.cost[1]),
-            slots=self._best.slots[:count].copy(),
-            nodes=self._best.nodes[:count].copy(),
-            quote=task.quotes[quote] if task.quotes else None,
-        )
+        slots, nodes = self._memory.best_cells[:, :num_cells].copy()
+        return Found(cost, operating, slots, nodes, task.quotes[quote] if task.quotes else None)
 
     def could_ever_run(self, request: Request) -> bool:
         """Whether there is a schedule in an empty market."""
@@ -122,14 +109,3 @@ class ScheduleSearch:
         pairs = zip(found.slots.tolist(), found.nodes.tolist(), strict=True)
         cells = tuple(Cell(slot, names[node]) for slot, node in pairs)
         return Schedule(cells, None if found.quote is None else found.quote.vendor)
-
-    def _search(self, request: Request) -> Search:
-        return Search(
-            self._cells,
-            self._rule,
-            request,
-            self._entries,
-            self._scratch,
-            self._labels,
-            self._best,
-        )

@@ -30,6 +30,7 @@ from auctune.auction.search.problem import (
     NEED_MORE_LABELS,
     NOT_FOUND,
     SLACK,
+    UNITS_NEEDED,
     Search,
     Thresholds,
     Window,
@@ -50,9 +51,9 @@ def floor_of_max(search: Search, window: Window) -> float:
 def search_max(search: Search, window: Window) -> int:
     """Find the best schedule with the window's vendor; keep it if it is the best of all."""
     entries, scratch, best = search.entries, search.scratch, search.best
-    phi_now, units, lams = scratch.phi_now, search.request.units, search.entries.lam
+    phi_now, units, lams = scratch.phi_now, search.units, search.entries.lam
     entry_order, entry_at = scratch.entry_order, scratch.entry_at
-    num_types, needed = len(units), search.request.units_needed
+    num_types, needed = len(units), UNITS_NEEDED
     price = search.request.quote_price[window.quote]
     sort_slots(search, window)
     floors = price_floors(search, window)
@@ -60,7 +61,7 @@ def search_max(search: Search, window: Window) -> int:
     floor = _count_bound(search, window, floors.lam, np.inf, floors.phi)
     if floor == np.inf or price + floor > best.cost[0] * (1.0 + SLACK):
         return NOT_FOUND
-    samples, num_cells = least_use(search.request)
+    samples, num_cells = least_use(search)
     # Beyond this lam, the use of compute alone costs more than the best schedule.
     highest = floors.lam + (best.cost[0] * (1.0 + SLACK) - price - floor) / samples
     num_entries = sort_levels(search, window, highest)
@@ -113,7 +114,7 @@ def _search_phis(
     Args:
         floor: a bound on the cost at `phi_floor`; it grows by `per_phi` for each unit of phi.
     """
-    scratch, best, num_types = search.scratch, search.best, len(search.request.units)
+    scratch, best, num_types = search.scratch, search.best, len(search.units)
     num_phis = sort_phis(
         scratch.phi_now,
         window.first * num_types,
@@ -142,7 +143,7 @@ def _try_thresholds(search: Search, window: Window, reach: Thresholds) -> int:
     num_cells = write_counts(search, window, reach.phi)
     if num_cells > 0:
         consider(search, reach, num_cells, window.quote)
-        if len(search.request.units) == 1:
+        if len(search.units) == 1:
             return FOUND
     # Another schedule may cost the same and come first, or two types want one slot.
     weigh_max(search, window, reach)
@@ -157,8 +158,8 @@ def _try_thresholds(search: Search, window: Window, reach: Thresholds) -> int:
 def _count_bound(search: Search, window: Window, lam: float, phi: float, phi_paid: float) -> float:
     request, scratch = search.request, search.scratch
     return least_by_counts(
-        request.units,
-        request.units_needed,
+        search.units,
+        UNITS_NEEDED,
         request.throughput,
         request.memory_gb,
         request.operating_cost,

@@ -14,21 +14,38 @@ from auctune.auction.search.problem import (
     NEED_MORE_LABELS,
     NOT_FOUND,
     SLACK,
+    UNITS_NEEDED,
+    Cells,
+    Memory,
+    Request,
+    Rule,
     Search,
     Thresholds,
     Window,
+    lay_out,
 )
 from auctune.auction.search.thresholds import floor_of_max, search_max
 from auctune.numerics.jit import kernel
 
 
 @kernel
-def find_best(search: Search) -> int:
-    """Leave the best schedule over all vendors in `search.best`.
+def find_best(
+    cells: Cells, rule: Rule, request: Request, memory: Memory
+) -> tuple[int, float, float, int, int]:
+    """Leave the best schedule over all vendors in `memory.best_cells`.
 
     Returns:
-        FOUND, NOT_FOUND, or NEED_MORE_LABELS: then nothing was decided; try with a larger pool.
+        FOUND, NOT_FOUND, or NEED_MORE_LABELS: then nothing was decided, try with a larger pool;
+        its cost, its operating cost, its number of cells, and the index of its quote.
     """
+    search = lay_out(cells, rule, request, memory, cells.lam.shape[0])
+    status = _search_vendors(search)
+    best = search.best
+    return status, best.cost[0], best.cost[1], int(best.summary[1]), int(best.summary[2])
+
+
+@kernel
+def _search_vendors(search: Search) -> int:
     request, best = search.request, search.best
     best.cost[0] = np.inf
     origin = int(request.first + np.min(request.quote_delay))
@@ -66,14 +83,12 @@ def find_best(search: Search) -> int:
 @kernel
 def _floor_of_sum(search: Search, window: Window) -> float:
     """A lower bound on the cost of any schedule in the window, vendors not counted."""
-    request, weight = search.request, search.scratch.weight
+    weight = search.scratch.weight
     weigh_sum(search, window)
     k = only_type(search.units)
     if k >= 0:
         return cheapest_slots(search, window, k, -(-UNITS_NEEDED // search.units[k]))
-    return dual_price(
-        weight, search.units, UNITS_NEEDED, window.first, window.last, 0.0, np.inf
-    )[1]
+    return dual_price(weight, search.units, UNITS_NEEDED, window.first, window.last, 0.0, np.inf)[1]
 
 
 @kernel
