@@ -164,9 +164,8 @@ def speed(workshop: Workshop, rows: int, tokens: int, goal: float, repeats: int)
         PeftLoop(workshop, jobs, tokens),
         FusedLoop(workshop, jobs, backend="sequential"),
     )
-    for _ in range(2):
-        for loop in loops:
-            loop.step()
+    for loop in loops:
+        loop.step()
     times = [[seconds(loop.step, workshop.device) for loop in loops] for _ in range(repeats)]
     count = NUM_ADAPTERS * rows * tokens
     fused, peft, alone = (count / statistics.median(column) for column in zip(*times, strict=True))
@@ -278,7 +277,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The trainer's figures on this machine.")
     default = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", choices=("cpu", "cuda"), default=default)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
