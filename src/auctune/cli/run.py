@@ -28,6 +28,7 @@ def run(
 
     from rich.console import Console
 
+    from auctune.run.executor import NodeError
     from auctune.run.main_job import resume_market, run_market
     from auctune.run.report_summary import render_summary
 
@@ -40,14 +41,16 @@ def run(
         else:
             assert market is not None
             report = run_market(market, folder, console, fresh=fresh)
+    except NodeError as error:
+        raise NodeError(f"{error}; go on with: auctune run --resume {folder}") from None
     except KeyboardInterrupt:
         if (folder / "state" / "journal.jsonl").exists():
             typer.echo(f"stopped; go on with: auctune run --resume {folder}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     console.print()
     console.print(render_summary(report))
-    console.print(f"adapters and receipts: {folder / 'tasks'}/", soft_wrap=True)
-    console.print(f"report with charts:    {folder / 'report.html'}", soft_wrap=True)
+    typer.echo(f"adapters and receipts: {folder / 'tasks'}/")
+    typer.echo(f"report with charts:    {folder / 'report.html'}")
 
 
 def _check(market: Path | None, out: Path | None, resume: Path | None, fresh: bool) -> None:

@@ -20,10 +20,9 @@ class RunConsole:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} rows"),
-            TextColumn("{task.fields[loss]}"),
+            TextColumn("{task.fields[facts]}", markup=False),
             console=console,
             disable=not console.is_terminal,
         )
@@ -41,14 +40,14 @@ class RunConsole:
         """Preparation has come so far."""
         if not self.console.is_terminal:
             if what != self._preparing:
-                self.console.print(f"{what} ...")
+                self.console.print(Text(f"{what} ..."), soft_wrap=True)
             self._preparing = what
             return
         if what not in self._tasks:
             for bar in self._tasks.values():
                 self._bars.update(bar, visible=False)
-            self._tasks[what] = self._bars.add_task(what, total=100, loss="")
-        self._bars.update(self._tasks[what], completed=100 * share)
+            self._tasks[what] = self._bars.add_task(what, total=100, facts="")
+        self._bars.update(self._tasks[what], completed=100 * share, facts=f"{share:.0%}")
 
     def prepared(self) -> None:
         """Preparation is over: its bars go."""
@@ -63,15 +62,18 @@ class RunConsole:
     def repaired(self, bid: Bid, vendor: str, rows_in: int, rows_out: int) -> None:
         """A line for a vendor's work."""
         self.console.print(
-            f"         {vendor} repaired {bid.task.id}: {rows_in} rows in, {rows_out} out"
+            Text(f"          {vendor} repaired {bid.task.id}: {rows_in} rows in, {rows_out} out"),
+            soft_wrap=True,
         )
 
     def training(self, slot: int, task: str, rows: int, total: int, loss: float | None) -> None:
         """Move a task's bar."""
         if task not in self._tasks:
-            self._tasks[task] = self._bars.add_task(task, total=total, loss="")
-        shown = "" if loss is None else f"loss {loss:.3f}  slot {slot}"
-        self._bars.update(self._tasks[task], completed=rows, total=total, loss=shown)
+            self._tasks[task] = self._bars.add_task(task, total=total, facts="")
+        facts = f"slot {slot}  {rows}/{total} rows"
+        if loss is not None:
+            facts += f"  loss {loss:.3f}"
+        self._bars.update(self._tasks[task], completed=rows, total=total, facts=facts)
 
     def finished(self, slot: int, bid: Bid, record: TaskRecord) -> None:
         """A line for a task whose training has ended."""

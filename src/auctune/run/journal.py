@@ -2,7 +2,8 @@
 
 A line is the event's CRC-32 in hexadecimal, a blank, and the event as JSON. A process killed while
 it wrote leaves a last line that is not whole: it was not acknowledged, and is cut off. A damaged
-line before that is an error, since what follows it cannot be trusted to follow.
+line before that is an error, since what follows it cannot be trusted to follow. Numbers that are
+not finite, such as the loss of a task that went astray, are kept in Python's own spelling.
 """
 
 import json
@@ -37,7 +38,7 @@ class Journal:
 
     def append(self, event: JournalEvent) -> None:
         """Write an event; when this returns, it is on disk."""
-        text = json.dumps(event, allow_nan=False, ensure_ascii=False).encode()
+        text = json.dumps(event).encode()
         self._file.write(f"{zlib.crc32(text):08x} ".encode() + text + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())

@@ -1,6 +1,5 @@
 """`auctune run`: a market file to the end, or an earlier run from where it was."""
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -8,14 +7,13 @@ from rich.console import Console
 
 from auctune.domain import InputError
 from auctune.run.console import RunConsole
-from auctune.run.folder import RunFolder, check_new, clear
-from auctune.run.journal import Journal
+from auctune.run.folder import RunFolder, check_new
+from auctune.run.journal import Journal, JournalEvent
 from auctune.run.market_run import MarketRun
-from auctune.run.outcome import make_report
-from auctune.run.prepared import Prepared, named_files, prepare, relocate
+from auctune.run.prepared import Prepared, beside, named_files, prepare, relocate
 from auctune.run.report_data import MarketReport
 from auctune.run.state import VERSION
-from auctune.train.device_profile import Profile, read_profile, write_profile
+from auctune.train.device_profile import Profile, read_profile
 
 
 def base_cache() -> Path:
@@ -39,24 +37,16 @@ def run_market(market: Path, out: Path, console: Console, *, fresh: bool = False
     """
     folder = RunFolder(out)
     check_new(folder, fresh=fresh)
-
-    def resolve(given: str) -> Path:
-        return market.parent / Path(given).expanduser()
-
     with RunConsole(console) as shown:
-        prepared = prepare(market, resolve, base_cache(), {}, shown.preparing)
+        prepared = prepare(market, beside(market), base_cache(), {}, shown.preparing)
         shown.prepared()
         out.mkdir(parents=True, exist_ok=True)
-        with folder.locked():
-            clear(folder)
-        files = [given for _, given in named_files(prepared.market)]
-        folder.create(market, [(given, resolve(given)) for given in files])
-        with folder.locked():
-            _keep_profiles(folder, prepared)
-            journal = Journal(folder.journal)
-            journal.append({"type": "begun", "version": VERSION, "market": _digest(folder.market)})
+        with folder.locked() as lock:
+            # Measuring takes a while: somebody else may have begun a run here.
+            check_new(folder, fresh=fresh)
+            _begin(folder, market, prepared)
             # From here on only the copies count: a resumed run reads what this one read.
-            return _run(relocate(prepared, folder.resolve), folder, journal, shown)
+            return _run(relocate(prepared, folder.resolve), folder, lock, shown)
 
 
 def resume_market(out: Path, console: Console) -> MarketReport:
@@ -69,12 +59,9 @@ def resume_market(out: Path, console: Console) -> MarketReport:
     folder = RunFolder(out)
     if not folder.exists():
         raise InputError(f"--resume {out}", "holds no run", "the --out folder of an earlier run")
-    with folder.locked(), RunConsole(console) as shown:
-        journal = Journal(folder.journal)
-        if not journal.events or journal.events[0]["market"] != _digest(folder.market):
-            raise InputError(
-                str(folder.market), "is not the file of this run", "the copy made when it began"
-            )
+    with folder.locked() as lock, RunConsole(console) as shown:
+        begun = _read_begun(folder)
+        folder.drop_drafts()
         prepared = prepare(
             folder.market,
             folder.resolve,
@@ -82,34 +69,63 @@ def resume_market(out: Path, console: Console) -> MarketReport:
             _kept_profiles(folder),
             shown.preparing,
             place=f"{out}: market",
+            base=begun["base"],
         )
+        if prepared.base_digest != begun["base_digest"]:
+            raise InputError(
+                f"base {begun['base']!r}", "has changed since the run began", "the same weights"
+            )
         shown.prepared()
-        return _run(prepared, folder, journal, shown)
+        return _run(prepared, folder, lock, shown)
 
 
-def _run(
-    prepared: Prepared, folder: RunFolder, journal: Journal, shown: RunConsole
-) -> MarketReport:
+def _begin(folder: RunFolder, market: Path, prepared: Prepared) -> None:
+    files = [(given, beside(market)(given)) for _, given in named_files(prepared.market)]
+    measured = {
+        name: prepared.profiles[name].to_json()
+        for name, entry in prepared.market.node_types.items()
+        if entry.measure
+    }
+    begun = {
+        "type": "begun",
+        "version": VERSION,
+        "base": prepared.base,
+        "base_digest": prepared.base_digest,
+    }
+    folder.begin(market, files, measured, begun)
+
+
+def _read_begun(folder: RunFolder) -> JournalEvent:
+    """The journal's first event, once all that the run began with is as it was.
+
+    Raises:
+        InputError: if it is not.
+    """
+    journal = Journal(folder.journal)
+    journal.close()
+    if not journal.events:
+        raise InputError(str(folder.journal), "is empty", "what happened in the run")
+    begun = journal.events[0]
+    if begun["version"] != VERSION:
+        raise InputError(
+            str(folder.journal),
+            f"is of version {begun['version']}",
+            f"version {VERSION}, that of this release",
+        )
+    folder.check_inputs(begun)
+    return begun
+
+
+def _run(prepared: Prepared, folder: RunFolder, lock: int, shown: RunConsole) -> MarketReport:
+    journal = Journal(folder.journal)
     try:
-        run = MarketRun(prepared, folder, journal, base_cache(), shown)
         for text in prepared.notes:
             shown.noted(text)
-        state = run.run()
-        return make_report(folder, prepared, state)
+        return MarketRun(prepared, folder, journal, base_cache(), shown, lock).run()
     finally:
         journal.close()
-
-
-def _keep_profiles(folder: RunFolder, prepared: Prepared) -> None:
-    for name, entry in prepared.market.node_types.items():
-        if entry.measure:
-            write_profile(prepared.profiles[name], folder.profile(name))
 
 
 def _kept_profiles(folder: RunFolder) -> dict[str, Profile]:
     paths = (folder.state / "profiles").glob("*.json")
     return {path.stem: read_profile(path) for path in sorted(paths)}
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -26,6 +26,7 @@ from auctune.run.market.demand import Bid, DataSize
 from auctune.run.outcome import write_decisions, write_outcome, write_task
 from auctune.run.prepared import Prepared, node_settings
 from auctune.run.records import decision_record
+from auctune.run.report_data import MarketReport
 from auctune.run.state import RunState, TaskRecord
 
 _NODE_TRIES = 3
@@ -64,6 +65,7 @@ class MarketRun:
         journal: what happened so far.
         cache: folder of bases that are built here.
         listener: told what happens.
+        lock: descriptor of the folder's lock; node processes hold it too.
     """
 
     def __init__(
@@ -73,19 +75,22 @@ class MarketRun:
         journal: Journal,
         cache: Path,
         listener: Listener,
+        lock: int,
     ) -> None:
         self._prepared = prepared
         self._folder = folder
         self._journal = journal
         self._cache = cache
         self._listener = listener
+        self._lock = lock
+        self._slow: set[str] = set()
         self._bids = {bid.task.id: bid for bid in prepared.bids}
         self._inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
         self._nodes: dict[str, NodeProcess] = {}
         self.state = RunState.fold(journal.events)
         self._rebuild_mechanism()
 
-    def run(self) -> RunState:
+    def run(self) -> MarketReport:
         """Run what is left of the market, and write its outcome.
 
         Raises:
@@ -93,6 +98,10 @@ class MarketRun:
             InputError: if a task cannot be trained as it stands.
         """
         try:
+            if self._is_work_left():
+                # They take seconds to load the base, while bids are decided.
+                for node in self._prepared.cluster.nodes:
+                    self._process(node.id)
             for slot in range(self.state.next_slot, self._prepared.cluster.slots):
                 self._decide(slot)
                 self._repair()
@@ -100,11 +109,18 @@ class MarketRun:
                 self._note({"type": "slot_done", "slot": slot})
         finally:
             for process in self._nodes.values():
+                process.ask_to_stop()
+            for process in self._nodes.values():
                 process.stop()
         if not self.state.ended:
             self._note({"type": "ended"})
-        write_outcome(self._folder, self._prepared, self.state)
-        return self.state
+        return write_outcome(self._folder, self._prepared, self.state)
+
+    def _is_work_left(self) -> bool:
+        tasks = self.state.tasks
+        return len(tasks) < len(self._bids) or any(
+            record.decision.admitted and record.finished_slot is None for record in tasks.values()
+        )
 
     def _rebuild_mechanism(self) -> None:
         mechanism = self._prepared.mechanism
@@ -164,22 +180,20 @@ class MarketRun:
         while waiting:
             node, message = self._inbox.get()
             if message is None:
-                process = self._nodes.pop(node)
-                words = process.last_words()
-                process.stop()
+                how = self._bury(node)
                 if node not in waiting:
                     continue
                 if tries[node] == _NODE_TRIES:
-                    raise NodeError(
-                        f"node {node} ended {_NODE_TRIES} times in slot {slot}: {words}"
-                    )
+                    raise NodeError(f"node {node} ended {_NODE_TRIES} times in slot {slot}: {how}")
                 tries[node] += 1
-                self._tell(f"slot {slot}: the process of node {node} ended; started again")
+                self._tell(f"slot {slot}: node {node} ended ({how}) and was started again")
                 self._process(node).train(slot, orders[node])
             elif message["kind"] == "progress":
                 self._listener.training(
                     slot, message["task"], message["rows"], message["total_rows"], message["loss"]
                 )
+            elif message["kind"] == "noted":
+                self._tell_of(message["task"], message["text"])
             elif message["kind"] == "failed":
                 raise _node_failure(node, message)
             elif message["kind"] == "trained":
@@ -232,14 +246,22 @@ class MarketRun:
         if node not in self._nodes:
             kinds = {entry.id: entry.type for entry in self._prepared.cluster.nodes}
             market, kind = self._prepared.market, kinds[node]
-            settings = node_settings(market, kind, self._cache, self._prepared.profiles[kind])
-            self._nodes[node] = NodeProcess(node, settings, self._inbox)
+            settings = node_settings(
+                market, kind, self._prepared.base, self._cache, self._prepared.profiles[kind]
+            )
+            self._nodes[node] = NodeProcess(node, settings, self._inbox, self._lock)
         return self._nodes[node]
+
+    def _bury(self, node: str) -> str:
+        """Let go of a process that has ended; says how it did."""
+        process = self._nodes.pop(node)
+        how = process.ending()
+        process.stop()
+        return how
 
     def _take(self, slot: int, node: str, message: Message) -> None:
         results: Mapping[str, Message] = message["results"]
         seconds: float = message["seconds"]
-        known = {name: len(self.state.tasks[name].notes) for name in results}
         self._note(
             {
                 "type": "trained",
@@ -250,13 +272,18 @@ class MarketRun:
             }
         )
         limit = self._prepared.cluster.slot_seconds
-        if seconds > limit:
-            self._tell(f"slot {slot} took {seconds:.1f} s on {node}, sold as {limit:g} s")
+        if seconds > limit and node not in self._slow:
+            # Once is enough on the way; the report counts them.
+            self._slow.add(node)
+            self._listener.noted(
+                f"slot {slot} took {seconds:.1f} s on {node}, sold as {limit:g} s; work goes on "
+                "as planned, in longer slots"
+            )
         for name in results:
             record = self.state.tasks[name]
-            for text in record.notes[known[name] :]:
-                self._listener.noted(f"{name}: {text}")
             if record.result is not None:
+                if record.result.note:
+                    self._listener.noted(f"{name}: {record.result.note}")
                 self._listener.training(
                     slot,
                     name,
@@ -273,6 +300,11 @@ class MarketRun:
             self._note({"type": "released", "task": name, "cells": cells})
         write_task(self._folder, self._bids[name], record)
         self._listener.finished(slot, self._bids[name], record)
+
+    def _tell_of(self, task: str, text: str) -> None:
+        if text not in self.state.tasks[task].notes:
+            self._note({"type": "task_note", "task": task, "text": text})
+            self._listener.noted(f"{task}: {text}")
 
     def _tell(self, text: str) -> None:
         self._note({"type": "note", "text": text})

@@ -1,6 +1,7 @@
 """What a run leaves for people: decisions, adapters' receipts and loss curves, the report."""
 
 import json
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def write_task(folder: RunFolder, bid: Bid, record: TaskRecord) -> None:
     place = folder.result(bid.task.id)
     folder.write_json(place / "receipt.json", receipt_record(make_receipt(bid, record)))
     points = [
-        json.dumps({"step": step, "rows": rows, "tokens": tokens, "loss": loss})
+        json.dumps({"step": step, "rows": rows, "tokens": tokens, "loss": loss}, allow_nan=False)
         for step, rows, tokens, loss in record.losses
     ]
     write_atomically(place / "losses.jsonl", "".join(f"{x}\n" for x in points).encode())
@@ -122,8 +123,21 @@ def make_report(folder: RunFolder, prepared: Prepared, state: RunState) -> Marke
         memory_prices=cells.memory_price,
         compute_used=cells.compute_used,
         memory_used=cells.memory_used,
-        notes=(*prepared.notes, *state.notes),
+        notes=(*prepared.notes, *state.notes, *_slow_nodes(prepared, state)),
     )
+
+
+def _slow_nodes(prepared: Prepared, state: RunState) -> Iterator[str]:
+    """A line for each node whose slots lasted longer than they were sold as."""
+    limit = prepared.cluster.slot_seconds
+    for node in prepared.cluster.nodes:
+        seconds = [taken for (_, name), taken in state.trained.items() if name == node.id]
+        slow = sum(taken > limit for taken in seconds)
+        if slow:
+            yield (
+                f"{slow} of {len(seconds)} slots on {node.id} lasted longer than the {limit:g} s "
+                f"that they were sold as, up to {max(seconds):.1f} s"
+            )
 
 
 def _report_task(folder: RunFolder, bid: Bid, record: TaskRecord) -> ReportTask:

@@ -5,6 +5,7 @@ Nothing is written here: a market that is wrong anywhere leaves nothing behind.
 
 import queue
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from auctune.run.market.demand import Appraiser, Bid, make_bids
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
 from auctune.run.market.supply import make_cluster, threads_per_node
 from auctune.run.vendors import RepairVendor, Vendor
-from auctune.train.base import Base, load_base
+from auctune.train.base import Base, check_device, load_base
 from auctune.train.device_profile import Profile, read_profile
 from auctune.train.tiny import tiny_folder
 
@@ -34,6 +35,8 @@ class Prepared:
         profiles: by node type.
         bids: in file order.
         vendors: by name.
+        base: its name for the nodes: what the market file says, a folder as an absolute path.
+        base_digest: SHA-256 over its configuration and weights.
         appraiser: sizes data by the base's tokenizer.
         mechanism: a new one, over the empty cluster.
         notes: what an operator should know.
@@ -44,6 +47,8 @@ class Prepared:
     profiles: dict[str, Profile]
     bids: tuple[Bid, ...]
     vendors: dict[str, Vendor]
+    base: str
+    base_digest: str
     appraiser: Appraiser
     mechanism: Admission
     notes: tuple[str, ...]
@@ -56,6 +61,7 @@ def prepare(
     known_profiles: dict[str, Profile],
     report: Report,
     place: str | None = None,
+    base: str | None = None,
 ) -> Prepared:
     """Read a market file and all that it names, and measure the nodes that ask for it.
 
@@ -66,6 +72,7 @@ def prepare(
         known_profiles: measured earlier in this run, by node type.
         report: told how far it is.
         place: how errors call the market file; none: by its path.
+        base: where the base is; none: as the market file says.
 
     Raises:
         InputError: for the first thing that is wrong.
@@ -76,14 +83,18 @@ def prepare(
     try:
         _check_files(market, resolve)
         given = _read_profiles(market, resolve)
-        base = _load_base(market, cache, report)
+        _check_devices(market)
+        name = base or _find_base(market, resolve)
+        loaded = _load_base(name, market.dtype, cache, report)
         report("reading the data sets", 0.0)
-        appraiser = Appraiser(base.tokenizer, base.context_tokens, tuple(vendors.values()), resolve)
+        appraiser = Appraiser(
+            loaded.tokenizer, loaded.context_tokens, tuple(vendors.values()), resolve
+        )
         requests = appraiser.requests(market.bids)
         profiles = given | known_profiles
-        for name in market.node_types:
-            if name not in profiles:
-                profiles[name] = _measure(market, name, cache, report)
+        for kind in market.node_types:
+            if kind not in profiles:
+                profiles[kind] = _measure(market, kind, name, cache, report)
         cluster = make_cluster(market, profiles)
         bids = tuple(make_bids(market, cluster, profiles, requests))
         mechanism = _build_mechanism(market, cluster, bids)
@@ -95,10 +106,26 @@ def prepare(
         profiles=profiles,
         bids=bids,
         vendors=vendors,
+        base=name,
+        base_digest=loaded.digest,
         appraiser=appraiser,
         mechanism=mechanism,
-        notes=_profile_notes(given, base),
+        notes=_profile_notes(given, loaded),
     )
+
+
+def beside(market: Path) -> Resolve:
+    """Finds files as a market file names them: by paths from its own folder."""
+
+    def resolve(given: str) -> Path:
+        path = Path(given)
+        try:
+            return market.parent / path.expanduser()
+        except RuntimeError:
+            # There is no user of that name, so "~name" is a file's.
+            return market.parent / path
+
+    return resolve
 
 
 def relocate(prepared: Prepared, resolve: Resolve) -> Prepared:
@@ -128,11 +155,11 @@ def named_files(market: MarketFile) -> list[tuple[str, str]]:
 
 
 def node_settings(
-    market: MarketFile, node_type: str, cache: Path, profile: Profile | None = None
+    market: MarketFile, node_type: str, base: str, cache: Path, profile: Profile | None = None
 ) -> NodeSettings:
-    """How a node's process is started; the profile has the token budget that suits the device."""
+    """How a node's process is started; the profile says which passes suit the device."""
     settings = NodeSettings(
-        base=market.base,
+        base=base,
         cache=str(cache),
         device=market.node_types[node_type].device,
         dtype=market.dtype,
@@ -141,13 +168,42 @@ def node_settings(
     )
     if profile is None:
         return settings
-    return replace(settings, token_budget=profile.micro_batch_tokens)
+    return replace(
+        settings,
+        token_budget=profile.micro_batch_tokens,
+        overhead_tokens=round(profile.step_seconds / profile.token_seconds),
+    )
 
 
 def _check_files(market: MarketFile, resolve: Resolve) -> None:
     for field, given in named_files(market):
-        if not resolve(given).is_file():
+        if not _is_file(resolve(given)):
             raise InputError(field, f"there is no file {given!r}", "the path of a file")
+
+
+def _is_file(path: Path) -> bool:
+    # Where a name is too long, or a folder may not be read, there is no file for us.
+    with suppress(OSError):
+        return path.is_file()
+    return False
+
+
+def _check_devices(market: MarketFile) -> None:
+    for name, entry in market.node_types.items():
+        try:
+            check_device(entry.device, market.dtype)
+        except InputError as error:
+            raise error.within(f"node_types.{name}") from None
+
+
+def _find_base(market: MarketFile, resolve: Resolve) -> str:
+    """The base's name; a folder beside the market file by its absolute path."""
+    if market.base not in ("", "tiny"):
+        with suppress(OSError):
+            folder = resolve(market.base)
+            if folder.is_dir():
+                return str(folder.resolve())
+    return market.base
 
 
 def _read_profiles(market: MarketFile, resolve: Resolve) -> dict[str, Profile]:
@@ -161,25 +217,25 @@ def _read_profiles(market: MarketFile, resolve: Resolve) -> dict[str, Profile]:
     return profiles
 
 
-def _load_base(market: MarketFile, cache: Path, report: Report) -> Base:
-    if market.base == "tiny":
+def _load_base(name: str, dtype: str, cache: Path, report: Report) -> Base:
+    if name == "tiny":
         what = "building the tiny base (once on this machine)"
         tiny_folder(cache, progress=lambda share: report(what, share))
-    report(f"loading the base {market.base}", 0.0)
-    base = load_base(market.base, cache=cache, dtype=market.dtype)
-    report(f"loading the base {market.base}", 1.0)
+    report(f"loading the base {name}", 0.0)
+    base = load_base(name, cache=cache, dtype=dtype)
+    report(f"loading the base {name}", 1.0)
     return base
 
 
-def _measure(market: MarketFile, name: str, cache: Path, report: Report) -> Profile:
+def _measure(market: MarketFile, name: str, base: str, cache: Path, report: Report) -> Profile:
     """Measure a node type in a process like the one that will train."""
     inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
-    process = NodeProcess(name, node_settings(market, name, cache), inbox)
+    process = NodeProcess(name, node_settings(market, name, base, cache), inbox)
     try:
         while True:
             _, message = inbox.get()
             if message is None:
-                raise NodeError(f"measuring {name} failed: {process.last_words()}")
+                raise NodeError(f"measuring {name} failed: {process.ending()}")
             if message["kind"] == "ready":
                 process.measure("quick")
             elif message["kind"] == "measuring":
@@ -204,9 +260,8 @@ def _build_mechanism(market: MarketFile, cluster: Cluster, bids: tuple[Bid, ...]
 
 def _profile_notes(given: dict[str, Profile], base: Base) -> tuple[str, ...]:
     return tuple(
-        f"profile {name} was measured with another base or on another machine "
-        f"({profile.origin.base_name}, {profile.origin.device_name}): slots may last longer or "
-        "shorter than they are sold as"
+        f"profile {name} was measured with another base ({profile.origin.base_name}): slots may "
+        "last longer or shorter than they are sold as"
         for name, profile in given.items()
         if profile.origin.base_digest != base.digest
     )

@@ -2,13 +2,14 @@
 
 | event | says |
 | --- | --- |
-| begun {version, market} | that the run exists; market is the market file's digest |
+| begun {version, base, base_digest, inputs} | that the run exists; inputs are digests by path |
 | decided {slot, decision} | a bid's answer |
 | repaired {task, report, rows, mean_tokens} | a vendor's work |
 | trained {slot, node, seconds, results} | what a node did in a slot, by task |
 | released {task, cells} | cells that a task no longer needs |
 | slot_done {slot} | that nothing is left to do in a slot |
 | note {text} | something that an operator should know |
+| task_note {task, text} | something that a task's owner should know too |
 | ended | that all is done |
 """
 
@@ -50,6 +51,11 @@ class TaskRecord:
     released: tuple[Cell, ...] = ()
     finished_slot: int | None = None
 
+    def note(self, text: str) -> None:
+        """Keep a note, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     @property
     def cells(self) -> tuple[Cell, ...]:
         """Cells of its plan that it has not given back."""
@@ -60,12 +66,19 @@ class TaskRecord:
 
 @dataclass
 class RunState:
-    """All of a run that a resumed one must know."""
+    """All of a run that a resumed one must know.
+
+    Attributes:
+        tasks: in the order in which they were decided.
+        next_slot: the first one that is not over.
+        trained: seconds that a node took for its work, by slot and node.
+        notes: what an operator should know.
+        ended: all is done.
+    """
 
     tasks: dict[str, TaskRecord] = field(default_factory=dict)
-    market_digest: str = ""
     next_slot: int = 0
-    trained: set[tuple[int, str]] = field(default_factory=set)
+    trained: dict[tuple[int, str], float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     ended: bool = False
 
@@ -80,9 +93,7 @@ class RunState:
     def apply(self, event: JournalEvent) -> None:
         """Take over one event."""
         kind = event["type"]
-        if kind == "begun":
-            self.market_digest = event["market"]
-        elif kind == "decided":
+        if kind == "decided":
             decision = read_decision(event["decision"])
             self.tasks[decision.task] = TaskRecord(decision)
         elif kind == "repaired":
@@ -91,7 +102,7 @@ class RunState:
             record.repaired_rows = event["rows"]
             record.repaired_tokens = event["mean_tokens"]
         elif kind == "trained":
-            self.trained.add((event["slot"], event["node"]))
+            self.trained[event["slot"], event["node"]] = event["seconds"]
             for task, result in event["results"].items():
                 _take_result(self.tasks[task], read_result(result), event["slot"])
         elif kind == "released":
@@ -101,9 +112,11 @@ class RunState:
             self.next_slot = event["slot"] + 1
         elif kind == "note":
             self.notes.append(event["text"])
+        elif kind == "task_note":
+            self.tasks[event["task"]].note(event["text"])
         else:
-            assert kind == "ended", kind
-            self.ended = True
+            assert kind in ("begun", "ended"), kind
+            self.ended = kind == "ended"
 
 
 def _take_result(record: TaskRecord, result: TaskResult, slot: int) -> None:
@@ -113,6 +126,7 @@ def _take_result(record: TaskRecord, result: TaskResult, slot: int) -> None:
         first = result.losses[0][0]
         record.losses = [point for point in record.losses if point[0] < first]
         record.losses.extend(result.losses)
-    record.notes.extend(note for note in result.notes if note not in record.notes)
+    if result.note:
+        record.note(result.note)
     if result.state != "training" and record.finished_slot is None:
         record.finished_slot = slot

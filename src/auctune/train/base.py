@@ -106,7 +106,7 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         InputError: if there is no such base, or it is one that cannot be trained on here.
     """
     place = f"base {name!r}"
-    target, number_type = _check_device(device), _check_dtype(dtype, device)
+    target, number_type = check_device(device, dtype)
     source, local = _find_source(name, cache)
     started = time.perf_counter()
     try:
@@ -135,6 +135,15 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         load_seconds=time.perf_counter() - started,
         _untouched=_share_weights(model),
     )
+
+
+def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
+    """The device and number type of these names.
+
+    Raises:
+        InputError: if they are unknown, or this machine does not have them.
+    """
+    return _find_device(device), _find_dtype(dtype, device)
 
 
 def compute_digest(model: PreTrainedModel) -> str:
@@ -177,8 +186,8 @@ def _find_source(name: str, cache: Path) -> tuple[str, bool]:
     place = f"base {name!r}"
     if name == "tiny":
         return str(tiny_folder(cache).resolve()), True
-    folder = Path(name).expanduser()
-    if name and folder.is_dir():
+    folder = _as_folder(name)
+    if name and folder is not None:
         if not (folder / "config.json").is_file():
             raise InputError(place, "is a folder without a config.json", EXPECTED)
         return str(folder.resolve()), True
@@ -187,6 +196,15 @@ def _find_source(name: str, cache: Path) -> tuple[str, bool]:
     if not HUB_NAME.fullmatch(name):
         raise InputError(place, "is unknown: there is no such folder", EXPECTED)
     return name, False
+
+
+def _as_folder(name: str) -> Path | None:
+    try:
+        folder = Path(name).expanduser()
+        return folder if folder.is_dir() else None
+    except (OSError, RuntimeError):
+        # A name that is too long, or begins with a "~user" that there is not.
+        return None
 
 
 def _check_config(name: str, config: PretrainedConfig) -> None:
@@ -200,7 +218,7 @@ def _refused(name: str, found: str) -> InputError:
     return InputError(f"base {name!r}", found, "a decoder in float32 or bfloat16 weights")
 
 
-def _check_device(device: str) -> torch.device:
+def _find_device(device: str) -> torch.device:
     """The one device that is named; a base spread over several is refused by name."""
     if device == "cpu":
         return torch.device("cpu")
@@ -213,7 +231,7 @@ def _check_device(device: str) -> torch.device:
     return target
 
 
-def _check_dtype(dtype: str, device: str) -> torch.dtype:
+def _find_dtype(dtype: str, device: str) -> torch.dtype:
     if dtype not in DTYPES:
         raise InputError("dtype", f"{dtype!r}", f"one of {', '.join(map(repr, DTYPES))}")
     # Asked of CUDA alone: a CPU computes bfloat16 in any case, if slowly.

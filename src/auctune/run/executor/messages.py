@@ -5,6 +5,7 @@
 | measure {effort} | ready {base_digest} |
 | train {slot, tasks} | measuring {what, share}, measured {profile} |
 | stop | progress {task, rows, total_rows, loss, tokens_per_second, tokens} |
+| | noted {task, text} |
 | | trained {slot, seconds, results}, failed {place, found, expected} |
 """
 
@@ -29,6 +30,7 @@ class NodeSettings:
         mode: of the trainer, "fused" or "exact".
         threads: of torch on a CPU.
         token_budget: tokens of a micro-batch at most.
+        overhead_tokens: tokens that take as long as a pass itself does; none: as the trainer says.
     """
 
     base: str
@@ -38,6 +40,7 @@ class NodeSettings:
     mode: str = "fused"
     threads: int = 1
     token_budget: int = 512
+    overhead_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class TaskResult:
         state: "training", "done" or "failed".
         losses: (step, rows, tokens, loss) of the steps that the market did not know.
         validation: (epoch, rows, loss) so far.
-        notes: damaged checkpoints passed over, why it failed or stopped early.
+        note: why it failed or stopped early.
         exported: whether the adapter lies in its folder, checked.
     """
 
@@ -82,7 +85,7 @@ class TaskResult:
     state: str
     losses: tuple[tuple[int, int, int, float], ...]
     validation: tuple[tuple[int, int, float], ...]
-    notes: tuple[str, ...]
+    note: str
     exported: bool
 
 
@@ -132,6 +135,6 @@ def read_result(record: Message) -> TaskResult:
         state=record["state"],
         losses=tuple((s, r, t, float(x)) for s, r, t, x in record["losses"]),
         validation=tuple((e, r, float(x)) for e, r, x in record["validation"]),
-        notes=tuple(record["notes"]),
+        note=record["note"],
         exported=record["exported"],
     )

@@ -2,6 +2,7 @@
 
 import json
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,8 +14,9 @@ from typing import IO
 from auctune.domain import AuctuneError
 from auctune.run.executor.messages import Message, NodeSettings, TaskOrder, encode, order_record
 
+_WORKER = "auctune.run.executor.worker"
 _STOP_SECONDS = 30.0
-_LAST_WORDS = 2000
+_LAST_WORDS = 300
 
 
 class NodeError(AuctuneError):
@@ -27,7 +29,8 @@ class NodeProcess:
     Args:
         node: the node's id.
         settings: what it loads and how it computes.
-        inbox: where its messages go as (node, message); (node, None) when it has ended.
+        inbox: where its messages go as (node, message); (node, None) once it has ended, last.
+        lock: descriptor of the market's lock, to be held by the child too; none: there is no lock.
     """
 
     def __init__(
@@ -35,16 +38,19 @@ class NodeProcess:
         node: str,
         settings: NodeSettings,
         inbox: "queue.Queue[tuple[str, Message | None]]",
+        lock: int | None = None,
     ) -> None:
         self.node = node
         self._inbox = inbox
         # Held as long as the process, and closed with it.
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "auctune.run.executor.worker", json.dumps(asdict(settings))],
+            # -P: a file of the user's in the current folder is no module of ours.
+            [sys.executable, "-P", "-m", _WORKER, json.dumps(asdict(settings))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
+            pass_fds=() if lock is None else (lock,),
         )
         self._reader = threading.Thread(target=self._listen, daemon=True)
         self._reader.start()
@@ -62,20 +68,27 @@ class NodeProcess:
         """Ask for a slot's work."""
         self._tell({"do": "train", "slot": slot, "tasks": [order_record(o) for o in orders]})
 
-    def last_words(self) -> str:
-        """The end of what it wrote on standard error."""
+    def ending(self) -> str:
+        """How a process that has ended did so: its signal, or its last line on standard error."""
+        code = self._process.wait()
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
         self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")[-_LAST_WORDS:].strip()
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1][:_LAST_WORDS] if lines else f"exit code {code}"
+
+    def ask_to_stop(self) -> None:
+        """Let it put its tasks away and end; does not wait for it."""
+        self._tell({"do": "stop"})
 
     def stop(self) -> None:
-        """Let it put its tasks away, then end; kill it if it takes too long."""
-        if self._process.poll() is None:
-            try:
-                self._tell({"do": "stop"})
-                self._process.wait(_STOP_SECONDS)
-            except (NodeError, subprocess.TimeoutExpired):
-                self._process.kill()
-        self._process.wait()
+        """See that it ends: it puts its tasks away first, but is killed if that takes too long."""
+        self.ask_to_stop()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -90,8 +103,9 @@ class NodeProcess:
         try:
             self._process.stdin.write(encode(message))
             self._process.stdin.flush()
-        except (BrokenPipeError, ValueError):
-            raise NodeError(f"node {self.node} has ended: {self.last_words()}") from None
+        except BrokenPipeError:
+            # It has ended, which the inbox says too.
+            return
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.errors import CheckpointError
 from auctune.run.executor.messages import (
     Message,
     NodeSettings,
@@ -48,6 +49,7 @@ class Worker:
         import torch
 
         from auctune.train.base import load_base
+        from auctune.train.multilora.batches import OVERHEAD_TOKENS
         from auctune.train.node import NodeTrainer
 
         torch.set_num_threads(settings.threads)
@@ -65,6 +67,9 @@ class Worker:
             self.base,
             mode="exact" if settings.mode == "exact" else "fused",
             token_budget=settings.token_budget,
+            overhead_tokens=(
+                OVERHEAD_TOKENS if settings.overhead_tokens is None else settings.overhead_tokens
+            ),
         )
 
     def run(self) -> None:
@@ -106,11 +111,11 @@ class Worker:
     def _train(self, order: Message) -> None:
         started = time.monotonic()
         orders = [read_order(record) for record in order["tasks"]]
-        notes: dict[str, tuple[str, ...]] = {}
-        loaded_steps = {}
+        loaded_steps: dict[str, int] = {}
         try:
             for task in orders:
-                notes[task.job.id] = self._trainer.load(task.job, task.folder).warnings
+                for text in self._load(task):
+                    self._say("noted", task=task.job.id, text=text)
                 loaded_steps[task.job.id] = self._trainer.progress(task.job.id).steps
             try:
                 self._trainer.train({task.job.id: task.target for task in orders}, self._report)
@@ -119,43 +124,73 @@ class Worker:
                 raise
             self._save(orders)
             results = {
-                task.job.id: asdict(
-                    self._result(task, loaded_steps[task.job.id], notes[task.job.id])
-                )
+                task.job.id: asdict(self._result(task, loaded_steps[task.job.id]))
                 for task in orders
             }
         finally:
-            for name in notes:
+            for name in loaded_steps:
                 self._trainer.unload(name)
         seconds = time.monotonic() - started
         self._say("trained", slot=order["slot"], seconds=seconds, results=results)
+
+    def _load(self, task: TaskOrder) -> tuple[str, ...]:
+        """Take up a task; from its first row, if all that it has is damaged."""
+        from auctune.train.checkpoint import load_latest
+        from auctune.train.folders import drop_folder
+        from auctune.train.node import CHECKPOINTS
+
+        try:
+            return self._trainer.load(task.job, task.folder).warnings
+        except CheckpointError:
+            checkpoints = task.folder / CHECKPOINTS
+            try:
+                load_latest(checkpoints)
+            except CheckpointError as damaged:
+                drop_folder(checkpoints)
+                again = self._trainer.load(task.job, task.folder).warnings
+                return (f"{damaged}; trained again from its first row", *again)
+            # What is whole, but of another base or data set, is not ours to throw away.
+            raise
 
     def _save(self, orders: list[TaskOrder]) -> None:
         for task in orders:
             self._trainer.save(task.job.id, task.number)
 
-    def _result(self, order: TaskOrder, loaded: int, notes: tuple[str, ...]) -> TaskResult:
+    def _result(self, order: TaskOrder, loaded: int) -> TaskResult:
         name = order.job.id
         progress = self._trainer.progress(name)
         known = min(order.known_steps, loaded)
-        done = progress.state == "done"
-        if done:
-            order.adapter.parent.mkdir(parents=True, exist_ok=True)
-            self._trainer.export(name, order.adapter)
+        state, note = progress.state, progress.note
+        if state == "done" and (trouble := self._export(order)):
+            state, note = "failed", trouble
         rows_of_epoch = progress.total_rows // order.job.epochs
         return TaskResult(
             rows=progress.rows,
             total_rows=progress.total_rows,
             tokens=progress.tokens,
             steps=progress.steps,
-            state=progress.state,
+            state=state,
             losses=tuple(point for point in self._trainer.curve(name) if point[0] > known),
             validation=tuple(
                 (epoch, epoch * rows_of_epoch, loss) for epoch, loss in progress.validation
             ),
-            notes=(*notes, progress.note) if progress.note else notes,
-            exported=done,
+            note=note,
+            exported=state == "done",
         )
+
+    def _export(self, order: TaskOrder) -> str:
+        """Write the adapter and check it; says what is wrong with it, if something is.
+
+        Weights that went astray may overflow where the loss did not yet: that ends their task only.
+        """
+        from auctune.train.export import ExportError
+
+        order.adapter.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._trainer.export(order.job.id, order.adapter)
+        except ExportError as error:
+            return f"not handed out: {error}"
+        return ""
 
     def _report(self, progress: object) -> None:
         from auctune.train.progress import Progress

@@ -8,6 +8,7 @@ text, which is more than what training will see; cells that turn out not to be n
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from transformers import PreTrainedTokenizerBase
 
@@ -106,7 +107,7 @@ class Appraiser:
             self.size(validation, f"validation {entry.validation}", job.max_length)
         if entry.repair:
             size = self._raw_size(data, place, job.max_length)
-            return Request(entry, job, size, self._quotes(data, place))
+            return Request(entry, job, size, self._quotes(data, place, job.max_length))
         return Request(entry, job, self._checked_size(data, place, job.max_length), ())
 
     def _checked_size(self, data: Path, place: str, max_length: int) -> DataSize:
@@ -129,13 +130,31 @@ class Appraiser:
     def _length(self, max_length: int) -> int:
         return min(max_length, self.context_tokens or max_length)
 
-    def _quotes(self, data: Path, place: str) -> tuple[Quote, ...]:
-        quotes = [vendor.quote(data) for vendor in self.vendors]
-        made = tuple(quote for quote in quotes if quote is not None)
+    def _quotes(self, data: Path, place: str, max_length: int) -> tuple[Quote, ...]:
+        """Offers of all vendors that can make something of the data.
+
+        Their work is done once on trial: what is sold must be possible.
+        """
+        made = []
+        trouble = InputError(
+            place, "has nothing that a vendor could repair", "a row with text in it at least"
+        )
+        with TemporaryDirectory() as folder:
+            for vendor in self.vendors:
+                trial = Path(folder) / "data.jsonl"
+                quote = vendor.quote(data)
+                if quote is None:
+                    continue
+                try:
+                    vendor.repair(data, trial)
+                    self.size(trial, f"{place} after {vendor.name} repaired it", max_length)
+                except InputError as error:
+                    trouble = error
+                else:
+                    made.append(quote)
         if not made:
-            expected = "a row with text in it at least"
-            raise InputError(place, "has nothing that a vendor could repair", expected)
-        return made
+            raise trouble
+        return tuple(made)
 
 
 def samples_of(size: DataSize, epochs: int, sample_tokens: float) -> float:
@@ -187,7 +206,8 @@ def _task(
         },
         quotes=request.quotes,
     )
-    room = max(kind.memory_gb for kind in cluster.node_types.values()) - cluster.base_memory_gb
+    kinds = [cluster.node_types[node.type] for node in cluster.nodes]
+    room = max(kind.memory_gb for kind in kinds) - cluster.base_memory_gb
     if task.memory_gb > room:
         found = f"{entry.rank} needs {task.memory_gb:.3g} GB, more than any node has left"
         raise InputError("rank", found, f"an adapter of at most {room:.3g} GB")

@@ -46,9 +46,12 @@ Name = Annotated[str, BeforeValidator(_name)]
 Amount = Annotated[Decimal, BeforeValidator(_money)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
 Kind = Annotated[RowKind, BeforeValidator(_kind)]
-Whole = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+# Far above any real market, and small enough that sums of products stay numbers.
+_MOST = 10**9
+Whole = Annotated[int, Field(ge=0, le=_MOST)]
+Count = Annotated[int, Field(ge=1, le=_MOST)]
+Positive = Annotated[float, Field(gt=0, le=_MOST)]
+Rate = Annotated[float, Field(ge=0, le=_MOST)]
 
 
 class NodeTypeEntry(BaseModel):
@@ -59,7 +62,7 @@ class NodeTypeEntry(BaseModel):
     profile: str | None = None
     measure: bool = False
     device: str = "cpu"
-    energy_cost: NotNegative | list[NotNegative] = 0.0
+    energy_cost: Rate | list[Rate] = 0.0
 
 
 class NodeEntry(BaseModel):
@@ -103,21 +106,21 @@ class BidEntry(BaseModel):
     deadline: Whole
     repair: bool = False
     share: Annotated[float, Field(gt=0, le=1)] = 0.25
-    epochs: int = 1
-    rank: int = 8
-    alpha: float = 16.0
+    epochs: Count = 1
+    rank: Count = 8
+    alpha: Positive = 16.0
     dropout: float = 0.0
     target_modules: Texts = ()
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
+    learning_rate: Positive = 1e-3
+    weight_decay: Rate = 0.0
     schedule: RateSchedule = "linear"
-    warmup_steps: int = 0
-    batch_size: int = 8
-    max_length: int = 128
-    max_grad_norm: float = 1.0
-    seed: int = 0
+    warmup_steps: Whole = 0
+    batch_size: Count = 8
+    max_length: Count = 128
+    max_grad_norm: Rate = 1.0
+    seed: Whole = 0
     validation: str | None = None
-    patience: int = 0
+    patience: Whole = 0
 
     def job(self, data: Path, validation: Path | None) -> LoraJob:
         """The training job, once its files are where they stay."""
@@ -133,12 +136,12 @@ class MarketFile(BaseModel):
 
     title: str = "Market"
     base: str
-    slots: Annotated[int, Field(ge=1)]
+    slots: Annotated[int, Field(ge=1, le=100_000)]
     slot_seconds: Positive
     sample_tokens: Positive = 64.0
     dtype: Literal["float32", "bfloat16"] = "float32"
     mode: Literal["fused", "exact"] = "fused"
-    threads: Annotated[int, Field(ge=1)] | None = None
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     auction: dict[str, str | int | float] = Field(default_factory=dict)
     node_types: dict[Name, NodeTypeEntry]
     nodes: list[NodeEntry]
