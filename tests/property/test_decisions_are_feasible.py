@@ -1,0 +1,38 @@
+"""No mechanism, whatever its options, decides what cannot be carried out (4a to 4h)."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from auctune.domain import Cluster, Task
+from auctune.sim.engine import simulate
+from auctune.sim.feasibility import violations
+from support.instances import instances
+from support.markets import random_market
+from support.mechanisms import MECHANISMS, Make
+from support.playing import offer_all
+
+
+@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@settings(max_examples=40, deadline=None)
+@given(instance=instances())
+def test_every_decision_is_feasible_on_degenerate_markets(
+    make: Make, instance: tuple[Cluster, list[Task]]
+) -> None:
+    cluster, tasks = instance
+    assert violations(cluster, tasks, offer_all(make(cluster), tasks)) == []
+
+
+@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+def test_every_decision_is_feasible_on_crowded_markets(make: Make) -> None:
+    rng = np.random.default_rng(1)
+    admitted = rejected = 0
+    for _ in range(15):
+        market = random_market(rng)
+        result = simulate(market, make(market.cluster))
+        assert violations(market.cluster, result.tasks, result.decisions) == []
+        admitted += sum(decision.admitted for decision in result.decisions)
+        rejected += sum(not decision.admitted for decision in result.decisions)
+    # A mechanism that admits nothing is feasible and proves nothing.
+    assert admitted > 30
+    assert rejected > 30

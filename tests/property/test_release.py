@@ -1,0 +1,51 @@
+"""Cells that are given back can be sold again, exactly as before."""
+
+import numpy as np
+import pytest
+
+from auctune.auction import GreedyAdmission, Pdftsp
+from support.markets import random_market
+from support.mechanisms import MECHANISMS, Make
+
+
+@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+def test_all_cells_given_back_leave_an_empty_market(make: Make) -> None:
+    rng = np.random.default_rng(15)
+    for _ in range(10):
+        market = random_market(rng)
+        mechanism = make(market.cluster)
+        assert isinstance(mechanism, Pdftsp | GreedyAdmission)
+        admitted = []
+        for task in market.tasks:
+            decision = mechanism.offer(task, task.arrival)
+            if decision.schedule is not None:
+                admitted.append((task, decision.schedule.cells))
+        assert mechanism.book.usage.tasks.sum() == sum(len(cells) for _, cells in admitted) > 0
+        for index in rng.permutation(len(admitted)):
+            mechanism.release(*admitted[index])
+        usage, untouched = mechanism.book.usage, make(market.cluster)
+        assert isinstance(untouched, Pdftsp | GreedyAdmission)
+        for now, before in zip(usage, untouched.book.usage, strict=True):
+            if now is not usage.candidates:
+                np.testing.assert_array_equal(now, before)
+
+
+@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+def test_cells_given_back_leave_what_others_hold(make: Make) -> None:
+    rng = np.random.default_rng(16)
+    market = random_market(rng, num_tasks=40)
+    mechanism = make(market.cluster)
+    assert isinstance(mechanism, Pdftsp | GreedyAdmission)
+    expected = np.zeros_like(mechanism.book.usage.compute)
+    types = [node.type for node in market.cluster.nodes]
+    for index, task in enumerate(market.tasks):
+        decision = mechanism.offer(task, task.arrival)
+        if decision.schedule is None:
+            continue
+        if index % 2:
+            mechanism.release(task, decision.schedule.cells)
+            continue
+        for slot, node in zip(*mechanism.book.indices(decision.schedule.cells), strict=True):
+            expected[slot, node] += task.throughput[types[node]]
+    np.testing.assert_allclose(mechanism.book.usage.compute, expected, atol=1e-12)
+    np.testing.assert_array_equal(mechanism.book.usage.compute == 0, expected == 0)

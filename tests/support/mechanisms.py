@@ -1,0 +1,54 @@
+"""Every mechanism with every option, by a name that says which."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import get_args
+
+from auctune.auction import Pdftsp, PdftspParams, make_eft, make_ntm
+from auctune.auction.params import Aggregate, CapacityCheck, Payment
+from auctune.domain import Admission, Cluster
+
+Make = Callable[[Cluster], Admission]
+
+PRICINGS: Mapping[str, dict[str, float | str]] = {
+    "learned-range": {"pricing": "exponential"},
+    "set-range": {
+        "pricing": "exponential",
+        "compute_low": 0.05,
+        "compute_high": 2.0,
+        "memory_low": 0.02,
+        "memory_high": 1.0,
+    },
+    "paper": {"pricing": "paper", "alpha": 0.7, "beta": 0.4},
+}
+
+
+def params_by_name(payments: tuple[Payment, ...] = get_args(Payment)) -> dict[str, PdftspParams]:
+    """All combinations of the auction's options."""
+    return {
+        "-".join((payment, capacity, aggregate, name)): PdftspParams(
+            payment=payment,
+            capacity=capacity,
+            aggregate=aggregate,
+            **pricing,  # type: ignore[arg-type]  # a mapping of settings of several types
+        )
+        for payment, capacity, aggregate, (name, pricing) in itertools.product(
+            payments, get_args(CapacityCheck), get_args(Aggregate), PRICINGS.items()
+        )
+    }
+
+
+def maker(params: PdftspParams) -> Make:
+    """Builds the auction with these options."""
+    return lambda cluster: Pdftsp(cluster, params)
+
+
+AUCTIONS: Mapping[str, Make] = {name: maker(params) for name, params in params_by_name().items()}
+TRUTHFUL: Mapping[str, Make] = {
+    name: maker(params) for name, params in params_by_name(("critical",)).items()
+}
+MECHANISMS: Mapping[str, Make] = {
+    **AUCTIONS,
+    "eft": make_eft,
+    "ntm": lambda cluster: make_ntm(cluster, seed=3),
+}
