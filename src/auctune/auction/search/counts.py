@@ -6,6 +6,10 @@ schedule with n_k cells of type k costs at least
 and just that if no slot is wanted by two types. With one type that is always so. The least of it
 over all counts that do the work bounds every schedule, and closes the integrality gap that a
 linear bound leaves. Slots are sorted by operating cost once, so each type takes about n_k steps.
+
+Among equal operating costs each type takes its earliest slots. So where no slot is wanted twice
+and no other counts cost as little, what is found also comes first in the tie order: any other
+choice of the same counts has no slot earlier.
 """
 
 import numpy as np
@@ -48,7 +52,7 @@ def least_by_counts(
     phi_paid: float,
     prefix: Floats,
     counts: Ints,
-) -> float:
+) -> tuple[float, float]:
     """The bound over all counts, with cells of phi_now <= phi in reach.
 
     Args:
@@ -57,7 +61,8 @@ def least_by_counts(
         counts: [2, K] left with the best counts, and how many cells each type has.
 
     Returns:
-        Money without the vendor's price; infinite if there are too few cells.
+        The least cost, and the least one with other counts; money without the vendor's price,
+        infinite if there are too few cells.
     """
     num_types = len(units)
     for k in range(num_types):
@@ -75,14 +80,14 @@ def least_by_counts(
                 phi,
                 prefix[k],
             )
-    least = np.inf
+    least, second = np.inf, np.inf
     if num_types == 1:
         n = -(-needed // units[0])
         if n > counts[1, 0]:
-            return np.inf
+            return np.inf, np.inf
         counts[0, 0] = n
         use = lam * throughput[0] + phi_paid * memory_gb
-        return float(prefix[0, n] + n * use)
+        return prefix[0, n] + n * use, np.inf
     # Counts of all types but the last run like an odometer; the last one does what is left.
     last = num_types - 1
     n = np.zeros(num_types, dtype=np.int64)
@@ -101,15 +106,17 @@ def least_by_counts(
                 cost += prefix[last, n[last]]
                 cost += n[last] * (lam * throughput[last] + phi_paid * memory_gb)
             if cost < least:
-                least = cost
+                least, second = cost, least
                 counts[0, :] = n
+            elif cost < second:
+                second = cost
         k = 0
         # One more cell of a type than does all the work alone is never better.
         while k < last and (n[k] >= counts[1, k] or (k == 0 and missing <= 0)):
             n[k] = 0
             k += 1
         if k == last:
-            return least
+            return least, second
         n[k] += 1
 
 

@@ -66,15 +66,14 @@ def weigh_max(search: Search, window: Window, reach: Thresholds) -> None:
 
 
 @kernel
-def reach_all(search: Search, window: Window, lam: float) -> None:
-    """Set `phi_now` to the least phi of each type and slot among entries up to `lam`."""
+def reach_all(search: Search, window: Window) -> None:
+    """Set `phi_now` to the least phi of each type and slot, infinite before the window."""
     entries, phi_now = search.entries, search.scratch.phi_now
     start, num_types = entries.start, len(search.units)
+    phi_now[: window.first * num_types] = np.inf
     for at in range(window.first * num_types, window.last * num_types):
-        phi_now[at] = np.inf
-        for i in range(start[at], start[at + 1]):
-            if entries.lam[i] <= lam:
-                phi_now[at] = entries.phi[i]
+        has_cell = start[at + 1] > start[at]
+        phi_now[at] = entries.phi[start[at + 1] - 1] if has_cell else np.inf
 
 
 @kernel

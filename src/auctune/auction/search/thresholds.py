@@ -14,7 +14,7 @@ their slot and type offered before: beyond that, the same cells were reached at 
 import numpy as np
 
 from auctune.auction.search.choose import consider
-from auctune.auction.search.counts import least_by_counts, sort_slots, write_counts
+from auctune.auction.search.counts import least_by_counts, write_counts
 from auctune.auction.search.cover import cover
 from auctune.auction.search.levels import (
     least_use,
@@ -40,32 +40,30 @@ from auctune.numerics.jit import kernel
 
 @kernel
 def floor_of_max(search: Search, window: Window) -> float:
-    """A lower bound on the cost of any schedule in the window, vendors not counted."""
-    sort_slots(search, window)
+    """A lower bound on the cost of any schedule in the window, its vendor not counted."""
     floors = price_floors(search, window)
-    reach_all(search, window, np.inf)
-    return _count_bound(search, window, floors.lam, np.inf, floors.phi)
+    reach_all(search, window)
+    return _count_bound(search, window, floors.lam, np.inf, floors.phi)[0]
 
 
 @kernel
-def search_max(search: Search, window: Window) -> int:
-    """Find the best schedule with the window's vendor; keep it if it is the best of all."""
+def search_max(search: Search, window: Window, floor: float) -> int:
+    """Find the best schedule with the window's vendor; keep it if it is the best of all.
+
+    Args:
+        floor: of the window.
+    """
     entries, scratch, best = search.entries, search.scratch, search.best
     phi_now, units, lams = scratch.phi_now, search.units, search.entries.lam
     entry_order, entry_at = scratch.entry_order, scratch.entry_at
     num_types, needed = len(units), UNITS_NEEDED
     price = search.request.quote_price[window.quote]
-    sort_slots(search, window)
     floors = price_floors(search, window)
-    reach_all(search, window, np.inf)
-    floor = _count_bound(search, window, floors.lam, np.inf, floors.phi)
-    if floor == np.inf or price + floor > best.cost[0] * (1.0 + SLACK):
-        return NOT_FOUND
     samples, num_cells = least_use(search)
     # Beyond this lam, the use of compute alone costs more than the best schedule.
     highest = floors.lam + (best.cost[0] * (1.0 + SLACK) - price - floor) / samples
     num_entries = sort_levels(search, window, highest)
-    phi_now[window.first * num_types : window.last * num_types] = np.inf
+    phi_now[: window.last * num_types] = np.inf
     reached = np.int64(0)
     i = 0
     while i < num_entries:
@@ -88,7 +86,7 @@ def search_max(search: Search, window: Window) -> int:
         if level_floor + (low - floors.phi) * per_phi > best.cost[0] * (1.0 + SLACK):
             continue
         phi_floor = max(low, floors.phi)
-        bound = _count_bound(search, window, lam, np.inf, phi_floor)
+        bound = _count_bound(search, window, lam, np.inf, phi_floor)[0]
         if price + bound > best.cost[0] * (1.0 + SLACK):
             continue
         if _search_phis(search, window, lam, low, high, phi_floor, per_phi, price + bound) == (
@@ -137,15 +135,15 @@ def _search_phis(
 def _try_thresholds(search: Search, window: Window, reach: Thresholds) -> int:
     """Find the best schedule under the thresholds; keep it if it is the best of all."""
     best, price = search.best, search.request.quote_price[window.quote]
-    bound = _count_bound(search, window, reach.lam, reach.phi, reach.phi)
+    bound, second = _count_bound(search, window, reach.lam, reach.phi, reach.phi)
     if bound == np.inf or price + bound > best.cost[0] * (1.0 + SLACK):
         return NOT_FOUND
     num_cells = write_counts(search, window, reach.phi)
     if num_cells > 0:
         consider(search, reach, num_cells, window.quote)
-        if len(search.units) == 1:
+        if second > bound * (1.0 + SLACK):
             return FOUND
-    # Another schedule may cost the same and come first, or two types want one slot.
+    # Two types want one slot, or other counts cost the same and may come first.
     weigh_max(search, window, reach)
     limit = best.cost[0] * (1.0 + SLACK) - price
     status, num_cells = cover(search, window, reach, limit)
@@ -155,7 +153,9 @@ def _try_thresholds(search: Search, window: Window, reach: Thresholds) -> int:
 
 
 @kernel
-def _count_bound(search: Search, window: Window, lam: float, phi: float, phi_paid: float) -> float:
+def _count_bound(
+    search: Search, window: Window, lam: float, phi: float, phi_paid: float
+) -> tuple[float, float]:
     request, scratch = search.request, search.scratch
     return least_by_counts(
         search.units,

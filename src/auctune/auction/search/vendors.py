@@ -3,6 +3,7 @@
 import numpy as np
 
 from auctune.auction.search.choose import consider
+from auctune.auction.search.counts import sort_slots
 from auctune.auction.search.cover import cover
 from auctune.auction.search.dual import dual_price
 from auctune.auction.search.gather import gather
@@ -55,9 +56,9 @@ def _search_vendors(search: Search) -> int:
     gather(search.cells, search.rule, request, origin, search.entries)
     whole = Window(origin, 0, last, 0)
     is_max = search.rule.aggregate == MAX
-    floor = 0.0
-    if len(request.quote_price) > 1:
-        floor = floor_of_max(search, whole) if is_max else _floor_of_sum(search, whole)
+    if is_max:
+        sort_slots(search, whole)
+    floor = floor_of_max(search, whole) if is_max else _floor_of_sum(search, whole)
     if floor == np.inf:
         return NOT_FOUND
     searched_price, searched_delay = -1.0, np.int64(0)
@@ -74,7 +75,13 @@ def _search_vendors(search: Search) -> int:
         window = Window(origin, int(request.first + delay - origin), last, int(quote))
         if window.first >= last:
             continue
-        status = search_max(search, window) if is_max else _search_sum(search, window)
+        if is_max:
+            own_floor = floor if window.first == 0 else floor_of_max(search, window)
+            if own_floor == np.inf or price + own_floor > best.cost[0] * (1.0 + SLACK):
+                continue
+            status = search_max(search, window, own_floor)
+        else:
+            status = _search_sum(search, window)
         if status == NEED_MORE_LABELS:
             return NEED_MORE_LABELS
     return FOUND if best.cost[0] < np.inf else NOT_FOUND
