@@ -1,0 +1,25 @@
+from pathlib import Path
+
+import numba
+import numpy as np
+
+from auctune.numerics.jit import kernel
+
+
+def halves(x: float) -> float:
+    return 1.0 / x
+
+
+def test_division_by_zero_in_a_kernel_follows_numpy() -> None:
+    compiled = numba.njit(error_model="numpy")(halves)
+    assert compiled(0.0) == kernel(halves)(0.0) == np.inf
+
+
+def test_a_kernel_keeps_its_plain_python() -> None:
+    assert kernel(halves).py_func is halves  # type: ignore[attr-defined]
+
+
+def test_kernels_are_cached_in_a_folder_named_after_the_sources() -> None:
+    folder = Path(numba.config.CACHE_DIR)
+    assert len(folder.name) == 24
+    assert int(folder.name, 16) >= 0
