@@ -67,7 +67,7 @@ def payment_chart(
     )
     x = alt.X(
         "begin:Q",
-        axis=alt.Axis(title="money", tickCount=5, format="~g"),
+        axis=alt.Axis(title="money", tickCount=5, format=",.4~f"),
         scale=alt.Scale(domain=[0, 1.04 * largest], nice=False),
     )
     chart = alt.layer(

@@ -50,7 +50,7 @@ table{width:100%;border-collapse:collapse;font-size:13px;line-height:1.4;margin-
 th,td{padding:8px 10px 8px 0;text-align:left;vertical-align:top;border-top:1px solid var(--line);
   overflow-wrap:anywhere}
 thead th{border-top:0;color:var(--muted);font-size:12px;font-weight:500;white-space:nowrap}
-tbody th{font-weight:600;max-width:190px}
+tbody th{font-weight:600;min-width:96px;max-width:190px}
 .number{text-align:right;white-space:nowrap;padding-right:18px}
 tr.rejected td,tr.rejected th{color:var(--muted)}
 .badge{display:inline-block;padding:0 7px;border:1px solid currentColor;border-radius:9px;

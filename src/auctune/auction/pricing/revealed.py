@@ -14,7 +14,7 @@ from auctune.domain import Task
 
 # Long enough for quantiles to be steady, short enough to follow a changing demand.
 _MEMORY = 2000
-_LOW, _HIGH = 0.05, 0.95
+_LOW, _HIGH = 0.01, 0.95
 # Both resources are priced, and a task needs both: each carries half of its value.
 _SHARE = 0.5
 
