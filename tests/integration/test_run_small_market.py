@@ -1,0 +1,162 @@
+"""A small market from its bids to its report, and again after Ctrl-C, in fused mode."""
+
+import json
+import signal
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import torch
+
+from auctune.domain import InputError
+from auctune.run.main_job import resume_market, run_market
+from auctune.run.report_data import TaskState
+from auctune.train.checkpoint import load_latest
+from support.market_runs import (
+    Commands,
+    count_events,
+    living,
+    poll,
+    quiet,
+    read_decisions,
+    read_events,
+    report_of,
+    weights,
+    write_market,
+)
+
+pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
+pytestmark = pytest.mark.slow
+
+DONE = ("sums", "mood", "codes")
+
+
+@pytest.fixture(scope="module")
+def finished(cache_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache_home))
+        run_market(write_market(folder / "market"), folder / "out", quiet())
+    return folder / "out"
+
+
+def test_every_bid_is_answered_and_what_was_admitted_is_trained(finished: Path) -> None:
+    decisions = {line["task"]: line for line in read_decisions(finished)}
+
+    assert list(decisions) == ["sums", "mood", "poor", "codes"]
+    assert list(decisions["sums"]) == [
+        "task", "admitted", "vendor", "payment", "value", "surplus", "schedule", "reason",
+    ]  # fmt: skip
+    assert [task for task, line in decisions.items() if line["admitted"]] == list(DONE)
+    assert decisions["poor"]["reason"] == "unprofitable"
+    assert decisions["codes"]["vendor"] == "house"
+    for task in DONE:
+        adapter = finished / "tasks" / task / "adapter"
+        assert {"adapter_config.json", "adapter_model.safetensors"} <= {
+            path.name for path in adapter.iterdir()
+        }
+    assert not (finished / "tasks" / "poor").exists()
+
+
+def test_decisions_receipts_and_report_agree_to_the_last_digit(finished: Path) -> None:
+    decisions = {line["task"]: line for line in read_decisions(finished)}
+    report = report_of(finished)
+
+    assert json.loads(json.dumps(report.to_json())) == json.loads(
+        (finished / "report.json").read_bytes()
+    )
+    revenue = Decimal(0)
+    for task in report.tasks:
+        line = decisions[task.id]
+        assert line["payment"] == float(task.decision.payment)
+        if not task.admitted:
+            continue
+        receipt = json.loads((finished / "tasks" / task.id / "receipt.json").read_bytes())
+        assert Decimal(receipt["payment"]) == task.decision.payment
+        assert Decimal(receipt["vendor_price"]) == task.vendor_price
+        assert Decimal(receipt["operating_cost"]) == task.operating_cost
+        assert receipt["schedule"]["cells"] == line["schedule"]
+        assert (receipt["outcome"], receipt["rows"]) == ("done", task.rows)
+        revenue += Decimal(receipt["payment"])
+    assert report.totals.revenue == revenue
+    assert report.totals.done == 3
+
+
+def test_loss_curves_are_whole_and_fall(finished: Path) -> None:
+    for task in report_of(finished).tasks:
+        if not task.admitted:
+            continue
+        lines = (finished / "tasks" / task.id / "losses.jsonl").read_text().splitlines()
+        points = [json.loads(line) for line in lines]
+        assert [point["step"] for point in points] == list(range(1, task.steps + 1))
+        assert points[-1]["rows"] == task.rows
+        assert points[-1]["loss"] < 0.8 * points[0]["loss"]
+
+
+def test_validation_repair_and_released_cells_are_on_record(finished: Path) -> None:
+    tasks = {task.id: task for task in report_of(finished).tasks}
+    released = [event for event in read_events(finished) if event["type"] == "released"]
+
+    assert [point.epoch for point in tasks["sums"].validation] == [1, 2, 3]
+    assert tasks["codes"].repair is not None
+    assert tasks["codes"].repair.rows_out < tasks["codes"].repair.rows_in == 24
+    assert (finished / "tasks" / "codes" / "repair.json").is_file()
+    # Its rows were fewer after the repair than before.
+    assert [event["task"] for event in released] == ["codes"]
+    assert (finished / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_resuming_a_finished_run_only_writes_its_report_again(
+    finished: Path, in_cache: Path
+) -> None:
+    journal = (finished / "state" / "journal.jsonl").read_bytes()
+    report = (finished / "report.json").read_bytes()
+    adapter = (finished / "tasks" / "sums" / "adapter").stat()
+    (finished / "report.html").unlink()
+    (finished / "tasks" / "sums" / ".receipt.json.draft").touch()
+
+    resume_market(finished, quiet())
+
+    assert (finished / "state" / "journal.jsonl").read_bytes() == journal
+    assert (finished / "report.json").read_bytes() == report
+    assert (finished / "tasks" / "sums" / "adapter").stat() == adapter
+    assert (finished / "report.html").is_file()
+    assert not (finished / "tasks" / "sums" / ".receipt.json.draft").exists()
+
+
+def test_ctrl_c_stops_at_once_and_the_run_goes_on_without_its_inputs(
+    finished: Path, auctune: Commands, tmp_path: Path, in_cache: Path
+) -> None:
+    market, out = write_market(tmp_path / "market"), tmp_path / "out"
+    child = auctune.start("run", market, "--out", out)
+    assert poll(lambda: count_events(out, "trained") > 0, child), child.text
+    nodes = child.nodes()
+
+    with pytest.raises(InputError, match="in use by another process"):
+        resume_market(out, quiet())
+    child.kill_group(signal.SIGINT)
+
+    assert child.wait() == 130
+    assert child.text.splitlines()[-1] == f"stopped; go on with: auctune run --resume {out}"
+    assert "Traceback" not in child.text
+    assert len(nodes) == 2
+    assert not living(nodes)
+
+    for path in (tmp_path / "market").iterdir():
+        path.unlink()
+    console = quiet()
+    resume_market(out, console)
+
+    assert read_decisions(out) == read_decisions(finished)
+    for task in DONE:
+        for name, expected in weights(finished, task).items():
+            torch.testing.assert_close(weights(out, task)[name], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_last_checkpoint_of_each_task_holds_all_its_rows(finished: Path) -> None:
+    for task in report_of(finished).tasks:
+        if task.state is TaskState.DONE:
+            found = load_latest(finished / "state" / "work" / task.id / "checkpoints")
+            assert found is not None
+            assert found[0].state["cursor"]["done"] == task.rows

@@ -1,0 +1,32 @@
+"""What tests of market runs share; pytest_plugins = ["support.market_fixtures", ...]."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.market_runs import Commands
+
+
+@pytest.fixture(scope="session")
+def cache_home(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's cache folder in which the tiny base is built already."""
+    home = tmp_path_factory.mktemp("cache-home")
+    (home / "auctune").mkdir()
+    (home / "auctune" / "bases").symlink_to(tiny_cache)
+    return home
+
+
+@pytest.fixture
+def in_cache(cache_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same for what runs in the process of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_home))
+    return cache_home
+
+
+@pytest.fixture
+def auctune(cache_home: Path) -> Iterator[Commands]:
+    """Starts `auctune`; whatever of it is still there at the end is killed."""
+    commands = Commands(cache_home)
+    yield commands
+    commands.clear()

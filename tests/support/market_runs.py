@@ -1,0 +1,273 @@
+"""Small real markets, and `auctune` as a child process that can be watched, stopped and killed."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from safetensors.torch import load_file
+from torch import Tensor
+
+from auctune.run.journal import Journal
+from auctune.run.report_data import MarketReport
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "first-market"
+WAIT_SECONDS = 240.0
+
+Table = dict[str, Any]
+
+
+def small_market() -> Table:
+    """Two nodes, ten slots, four bids: two that train at once, one to be repaired, one too low."""
+    return {
+        "title": "Small market",
+        "base": "tiny",
+        "slots": 10,
+        "slot_seconds": 1.0,
+        "sample_tokens": 32.0,
+        "threads": 1,
+        "auction": {
+            "compute_low": 0.0005,
+            "compute_high": 0.004,
+            "memory_low": 0.01,
+            "memory_high": 1.0,
+        },
+        "node_types": {"slow": {"profile": "slow.json", "energy_cost": 0.02}},
+        "nodes": [{"id": "alpha", "type": "slow"}, {"id": "beta", "type": "slow"}],
+        "vendors": [{"name": "house", "price": 0.05, "delay": 1}],
+        "bids": [
+            {"id": "sums", "data": "sums.jsonl", "bid": 4.0, "arrival": 0, "deadline": 7,
+             "epochs": 3, "rank": 4, "learning_rate": 0.01, "validation": "check.jsonl",
+             "share": 0.12},
+            {"id": "mood", "data": "mood.jsonl", "bid": 3.0, "arrival": 0, "deadline": 9,
+             "epochs": 3, "rank": 8, "learning_rate": 0.01, "dropout": 0.1, "share": 0.15},
+            {"id": "poor", "data": "mood.jsonl", "bid": 0.0001, "arrival": 1, "deadline": 9},
+            {"id": "codes", "data": "codes.jsonl", "bid": 2.0, "arrival": 1, "deadline": 9,
+             "epochs": 2, "repair": True, "learning_rate": 0.01},
+        ],
+    }  # fmt: skip
+
+
+def write_market(folder: Path, table: Table | None = None) -> Path:
+    """A market file in `folder`, with the files that the small market names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, source, first, last in (
+        ("sums", "sums", 0, 40),
+        ("mood", "mood", 0, 48),
+        ("codes", "messy", 0, 24),
+        ("check", "sums", 40, 48),
+    ):
+        lines = (EXAMPLE / "data" / f"{source}.jsonl").read_text().splitlines()[first:last]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    profile = json.loads((EXAMPLE / "cpu-core.json").read_bytes())
+    # So slow that a few rows take several slots, which really last far less than they are sold as.
+    profile |= {
+        "step_seconds": 0.01,
+        "token_seconds": 2e-4,
+        "task_load_seconds": 0.01,
+        "suspend_seconds": 0.01,
+    }
+    (folder / "slow.json").write_text(json.dumps(profile))
+    market = folder / "market.toml"
+    market.write_text(to_toml(small_market() if table is None else table))
+    return market
+
+
+def to_toml(table: Mapping[str, Any]) -> str:
+    """A TOML document of plain values, one top-level key a line."""
+    return "".join(f"{json.dumps(key)} = {_value(value)}\n" for key, value in table.items())
+
+
+def with_change(path: tuple[str | int, ...], value: Any, table: Table | None = None) -> Table:
+    """The small market with one value set, added, or (None) left out."""
+    changed: Table = deepcopy(small_market() if table is None else table)
+    place: Any = changed
+    for step in path[:-1]:
+        place = place[step]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return changed
+
+
+@dataclass
+class Child:
+    """One `auctune` in a process group of its own."""
+
+    process: "subprocess.Popen[bytes]"
+    output: list[str] = field(default_factory=list)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _ended: bool = False
+
+    def __post_init__(self) -> None:
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Of the market's process, and its group's."""
+        return self.process.pid
+
+    @property
+    def text(self) -> str:
+        """All that it has printed so far, both streams."""
+        return "".join(self.output)
+
+    def wait_for(self, seen: Callable[[str], bool]) -> bool:
+        """Wait until its output is so; false if it ended before."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: seen(self.text) or self._ended, WAIT_SECONDS), (
+                self.text
+            )
+            return seen(self.text)
+
+    def wait(self) -> int:
+        """Wait for its end; its exit code."""
+        code = self.process.wait(WAIT_SECONDS)
+        self._reader.join()
+        return code
+
+    def kill_group(self, number: signal.Signals) -> None:
+        """Send a signal to the market and all its nodes."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def kill_one(self, pid: int) -> None:
+        """Send SIGKILL to the market alone, or to a node of it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    def nodes(self) -> list[int]:
+        """Ids of its node processes."""
+        return [pid for pid, parent in _parents().items() if parent == self.pid]
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._changed:
+                self.output.append(line.decode())
+                self._changed.notify_all()
+        self.process.stdout.close()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
+class Commands:
+    """Starts children, and clears up after them."""
+
+    def __init__(self, cache_home: Path) -> None:
+        self._cache_home = cache_home
+        self._children: list[Child] = []
+
+    def start(self, *arguments: str | Path, cwd: Path | None = None) -> Child:
+        """`auctune ARGUMENTS` in the background."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "auctune", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env=os.environ | {"XDG_CACHE_HOME": str(self._cache_home), "COLUMNS": "100"},
+            start_new_session=True,
+        )
+        self._children.append(Child(process))
+        return self._children[-1]
+
+    def run(self, *arguments: str | Path, cwd: Path | None = None) -> tuple[int, str]:
+        """`auctune ARGUMENTS` to its end: exit code and output."""
+        child = self.start(*arguments, cwd=cwd)
+        return child.wait(), child.text
+
+    def clear(self) -> None:
+        """Kill what is left."""
+        for child in self._children:
+            child.kill_group(signal.SIGKILL)
+            child.wait()
+
+
+def read_events(out: Path) -> list[Table]:
+    """The journal of a run, of which a last line may be on its way."""
+    journal = out / "state" / "journal.jsonl"
+    if not journal.exists():
+        return []
+    copy = out.parent / f"{out.name}-journal"
+    copy.write_bytes(journal.read_bytes())
+    reader = Journal(copy)
+    reader.close()
+    return reader.events
+
+
+def read_decisions(out: Path) -> list[Table]:
+    """What was decided, as decisions.jsonl has it."""
+    return [json.loads(line) for line in (out / "decisions.jsonl").read_text().splitlines()]
+
+
+def living(pids: list[int]) -> list[int]:
+    """Those that are still there, and not only waiting for their parent to notice."""
+    parents = _parents()
+    return [pid for pid in pids if pid in parents]
+
+
+def _parents() -> dict[int, int]:
+    """Parents by process, of all that are not zombies."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent, *_ = stat.read_text().rpartition(")")[2].split()
+            if state != "Z":
+                found[int(stat.parent.name)] = int(parent)
+    return found
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{json.dumps(key)} = {_value(item)}" for key, item in value.items())
+        return f"{{ {pairs} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def poll(reached: Callable[[], bool], child: Child | None = None) -> bool:
+    """Look again and again until it is so; false if the child ended before."""
+    tick, deadline = threading.Event(), time.monotonic() + WAIT_SECONDS
+    while not reached():
+        if child is not None and child.process.poll() is not None:
+            return reached()
+        assert time.monotonic() < deadline, child.text if child else "waited in vain"
+        tick.wait(0.01)
+    return True
+
+
+def count_events(out: Path, kind: str) -> int:
+    """Events of one kind in the journal by now."""
+    return sum(event["type"] == kind for event in read_events(out))
+
+
+def quiet() -> Console:
+    """A console that nobody reads, with what was printed in its `file`."""
+    return Console(file=io.StringIO(), width=100, highlight=False)
+
+
+def weights(out: Path, task: str) -> dict[str, Tensor]:
+    """The adapter that a task's owner gets."""
+    return load_file(out / "tasks" / task / "adapter" / "adapter_model.safetensors")
+
+
+def report_of(out: Path) -> MarketReport:
+    """report.json, read back."""
+    return MarketReport.from_json(json.loads((out / "report.json").read_bytes()))
