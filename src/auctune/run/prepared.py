@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from auctune.domain import Admission, Cluster, InputError
+from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.registry import build
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
 from auctune.run.executor.messages import Message
@@ -17,6 +17,8 @@ from auctune.run.market.demand import Appraiser, Bid, make_bids
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
 from auctune.run.market.supply import make_cluster, threads_per_node
 from auctune.run.vendors import RepairVendor, Vendor
+from auctune.sim.instance import Instance
+from auctune.sim.warm_up import warm_up
 from auctune.train.base import Base, check_device, load_base
 from auctune.train.device_profile import Profile, read_profile
 from auctune.train.tiny import tiny_folder
@@ -97,7 +99,8 @@ def prepare(
                 profiles[kind] = _measure(market, kind, name, cache, report)
         cluster = make_cluster(market, profiles)
         bids = tuple(make_bids(market, cluster, profiles, requests))
-        mechanism = _build_mechanism(market, cluster, bids)
+        report("readying the auction (compiled once on this machine)", 0.0)
+        mechanism = _ready_mechanism(market, cluster, bids)
     except InputError as error:
         raise error.within(place) from None
     return Prepared(
@@ -249,11 +252,18 @@ def _measure(market: MarketFile, name: str, base: str, cache: Path, report: Repo
         process.stop()
 
 
-def _build_mechanism(market: MarketFile, cluster: Cluster, bids: tuple[Bid, ...]) -> Admission:
+def _ready_mechanism(market: MarketFile, cluster: Cluster, bids: tuple[Bid, ...]) -> Admission:
+    """The market's mechanism, compiled: its first decision shall not take half a minute."""
+    tasks = tuple(bid.task for bid in bids)
+    warm_up(Instance(cluster, tasks), lambda: _build_mechanism(market, cluster, tasks))
+    return _build_mechanism(market, cluster, tasks)
+
+
+def _build_mechanism(market: MarketFile, cluster: Cluster, tasks: tuple[Task, ...]) -> Admission:
     settings = {key: str(value) for key, value in market.auction.items()}
     name = settings.pop("mechanism", "pdftsp")
     try:
-        return build(name, cluster, settings, [bid.task for bid in bids])
+        return build(name, cluster, settings, tasks)
     except InputError as error:
         raise error.within("auction") from None
 

@@ -95,7 +95,11 @@ class Appraiser:
         Raises:
             InputError: if it is not one.
         """
-        data = tokenize(read_dataset(path, place), self.tokenizer, self._length(max_length))
+        rows = read_dataset(path, place)
+        try:
+            data = tokenize(rows, self.tokenizer, self._length(max_length))
+        except InputError as error:
+            raise error.within(place) from None
         return DataSize(len(data.rows), data.mean_tokens)
 
     def _request(self, entry: BidEntry) -> Request:
