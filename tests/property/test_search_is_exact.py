@@ -1,5 +1,7 @@
 """The schedule search equals brute force over all schedules, in cost and in the tie order."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -76,6 +78,21 @@ def test_search_is_exact_on_a_thousand_markets_of_each_kind(aggregate: str, num_
     ]
     # A search that finds nothing proves nothing.
     assert 200 < sum(found) < 1000
+
+
+@pytest.mark.parametrize("aggregate", ["max", "sum"])
+def test_search_is_exact_with_six_types_whose_counts_are_too_many_to_go_over(
+    aggregate: str,
+) -> None:
+    rng = np.random.default_rng(6)
+    found = []
+    for _ in range(25):
+        book, task, lam, phi = random_state(rng, 6, nodes=6)
+        # Many cells of every type, so that there are more than 4096 counts.
+        slow = {name: float(rng.uniform(1.0, 1.6)) for name in task.throughput}
+        task = replace(task, work=5.5, arrival=0, deadline=4, throughput=slow)
+        found.append(assert_exact(book, task, lam, phi, aggregate, masked=False))
+    assert sum(found) > 10
 
 
 def assert_exact(

@@ -18,6 +18,9 @@ from auctune.auction.book import Floats, Ints
 from auctune.auction.search.problem import Search, Window
 from auctune.numerics.jit import kernel
 
+# Two types have about as many counts as a schedule has cells; with many types they multiply.
+MAX_CHOICES = 4096
+
 
 @kernel
 def sort_slots(search: Search, window: Window) -> None:
@@ -80,17 +83,36 @@ def least_by_counts(
                 phi,
                 prefix[k],
             )
-    least, second = np.inf, np.inf
     if num_types == 1:
         n = -(-needed // units[0])
+        counts[0, 0] = n
         if n > counts[1, 0]:
             return np.inf, np.inf
-        counts[0, 0] = n
-        use = lam * throughput[0] + phi_paid * memory_gb
-        return prefix[0, n] + n * use, np.inf
-    # Counts of all types but the last run like an odometer; the last one does what is left.
-    last = num_types - 1
-    n = np.zeros(num_types, dtype=np.int64)
+        return prefix[0, n] + n * (lam * throughput[0] + phi_paid * memory_gb), np.inf
+    num_choices = 1
+    for k in range(num_types - 1):
+        num_choices *= counts[1, k] + 1
+    if num_choices > MAX_CHOICES:
+        return _least_per_unit(units, needed, throughput, memory_gb, lam, phi_paid, prefix, counts)
+    return _least_of_all(units, needed, throughput, memory_gb, lam, phi_paid, prefix, counts)
+
+
+@kernel
+def _least_of_all(
+    units: Ints,
+    needed: int,
+    throughput: Floats,
+    memory_gb: float,
+    lam: float,
+    phi_paid: float,
+    prefix: Floats,
+    counts: Ints,
+) -> tuple[float, float]:
+    """Go over all counts: those of all types but the last run like an odometer, and the last
+    type does what is left."""
+    least, second = np.inf, np.inf
+    last = len(units) - 1
+    n = np.zeros(len(units), dtype=np.int64)
     while True:
         done = 0
         cost = 0.0
@@ -118,6 +140,31 @@ def least_by_counts(
         if k == last:
             return least, second
         n[k] += 1
+
+
+@kernel
+def _least_per_unit(
+    units: Ints,
+    needed: int,
+    throughput: Floats,
+    memory_gb: float,
+    lam: float,
+    phi_paid: float,
+    prefix: Floats,
+    counts: Ints,
+) -> tuple[float, float]:
+    """A weaker bound, for many types: all the work at the least cost of a unit of work."""
+    least, reach = np.inf, 0
+    counts[0, :] = 0
+    for k in range(len(units)):
+        if counts[1, k] > 0:
+            cost = prefix[k, 1] + lam * throughput[k] + phi_paid * memory_gb
+            least = min(least, cost / float(units[k]))
+            reach += counts[1, k] * units[k]
+    if reach < needed:
+        return np.inf, np.inf
+    # No counts come with it, so nothing says that no others cost the same.
+    return least * float(needed), least * float(needed)
 
 
 @kernel

@@ -11,6 +11,7 @@ cost, and only labels within that gap live.
 
 import numpy as np
 
+from auctune.auction.book import Floats, Ints
 from auctune.auction.search.choose import lowest_node
 from auctune.auction.search.dual import dual_price, fill_rest
 from auctune.auction.search.problem import (
@@ -65,11 +66,7 @@ def cover(search: Search, window: Window, reach: Thresholds, limit: float) -> tu
         # A label that has done u units may still become best if its cost is at most
         # limit - mu * (needed - u) + rest.
         allowance = limit - mu * float(needed) + rest[j + 1]
-        old_size, size = size, 0
-        for i in range(old_size):
-            if cost[current[i]] - mu * float(units[current[i]]) <= allowance:
-                merged[size] = current[i]
-                size += 1
+        old_size, size = size, _keep_hopeful(units, cost, current, size, mu, allowance, merged)
         for k in range(num_types):
             at = j * num_types + k
             w = weight[at]
@@ -105,6 +102,26 @@ def cover(search: Search, window: Window, reach: Thresholds, limit: float) -> tu
     if done < 0:
         return NOT_FOUND, 0
     return FOUND, _write_cells(search, window, done)
+
+
+@kernel
+def _keep_hopeful(
+    units: Ints,
+    cost: Floats,
+    current: Ints,
+    size: int,
+    mu: float,
+    allowance: float,
+    merged: Ints,
+) -> int:
+    """Copy the labels whose cost less mu * units is within the allowance: they may still win."""
+    kept = 0
+    for i in range(size):
+        label = current[i]
+        if cost[label] - mu * float(units[label]) <= allowance:
+            merged[kept] = label
+            kept += 1
+    return kept
 
 
 @kernel
