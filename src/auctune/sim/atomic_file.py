@@ -27,16 +27,19 @@ class AtomicFiles:
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = [_checked(path) for path in paths]
-        for path, given in zip(self._paths, paths, strict=True):
-            if self._paths.count(path) > 1:
-                raise InputError(str(given), "is given twice", "a file for each output")
+        self._given = tuple(paths)
+        self._paths: list[Path] = []
+        for path in paths:
+            resolved = _checked(path)
+            if resolved in self._paths:
+                raise InputError(str(path), "is given twice", "a file for each output")
+            self._paths.append(resolved)
         self._drafts: list[tuple[Path, TextIO]] = []
 
     def __enter__(self) -> list[TextIO]:
         try:
-            for path in self._paths:
-                self._drafts.append(_open_draft(path))
+            for path, given in zip(self._paths, self._given, strict=True):
+                self._drafts.append(_open_draft(path, given))
         except BaseException:
             self._drop()
             raise
@@ -78,11 +81,11 @@ def _checked(path: Path) -> Path:
     return resolved
 
 
-def _open_draft(path: Path) -> tuple[Path, TextIO]:
+def _open_draft(path: Path, given: Path) -> tuple[Path, TextIO]:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         return draft, draft.open("x", encoding="utf-8", newline="\n")
     except OSError as error:
         raise InputError(
-            str(path), f"cannot be written ({error.strerror})", "a file in a folder that is there"
+            str(given), f"cannot be written ({error.strerror})", "a file in a folder that is there"
         ) from None

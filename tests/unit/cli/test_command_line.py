@@ -1,0 +1,174 @@
+"""The command line as a user meets it: exit codes, one line of error, nothing half done."""
+
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import typer
+
+from auctune.cli import app as app_module
+from auctune.cli.errors import exit_code_of
+from auctune.cli.simulate import parse_settings
+from auctune.domain import CheckpointError, Cluster, InputError, Node, NodeType, Task
+from auctune.sim.instance import Instance
+from auctune.sim.instance_file import write_instance
+
+
+@pytest.fixture
+def market(tmp_path: Path) -> Path:
+    cluster = Cluster(2, 60.0, 1.0, {"gpu": NodeType(10.0, 8.0, (0.1, 0.2))}, (Node("n", "gpu"),))
+    task = Task("t", 0, 1, 5.0, 1.0, Decimal("3.5000"), {"gpu": 5.0})
+    path = tmp_path / "market.json"
+    write_instance(Instance(cluster, (task,)), path)
+    return path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """The exit code of `auctune` with these arguments."""
+    monkeypatch.setattr(sys, "argv", ["auctune", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        app_module.main()
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+def simulate(monkeypatch: pytest.MonkeyPatch, market: Path, *more: object) -> int:
+    out = (market.with_name("d.jsonl"), market.with_name("r.json"))
+    given = ("--decisions", out[0], "--report", out[1])
+    return run(monkeypatch, "simulate", market, *given, *more)
+
+
+def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
+    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simulate(monkeypatch, market, "--mechanism", "eft") == 0
+    assert "3.4500" in capsys.readouterr().out
+    line = json.loads(market.with_name("d.jsonl").read_text())
+    assert line == {
+        "task": "t",
+        "admitted": True,
+        "vendor": None,
+        "payment": 3.5,
+        "value": 3.45,
+        "surplus": 3.45,
+        "schedule": [{"slot": 0, "node": "n"}],
+        "reason": None,
+    }
+    assert json.loads(market.with_name("r.json").read_text())["welfare"] == 3.45
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--mechanism", "titan"), "--mechanism: 'titan' is not offered; expected one of pdftsp"),
+        (("--mechanism", "eft", "--bound", "lp"), "--bound: 'lp' is not offered; expected one of"),
+        (("--mechanism", "eft", "--history", "x"), "No such option: --history"),
+        ((), "Missing option '--mechanism'"),
+        (("--mechanism", "eft", "--set", "seed=1"), "--set seed: is no setting of this mechanism"),
+        (("--mechanism", "ntm", "--set", "seed=x"), "--set seed: 'x'; expected a whole number"),
+        (("--mechanism", "ntm", "--set", "seed"), "--set: 'seed'; expected KEY=VALUE"),
+        (("--mechanism", "ntm", *("--set", "seed=1") * 2), "--set: 'seed' is given twice"),
+        (("--mechanism", "eft", "--report", "."), ".: is no regular file; expected a file to"),
+        (("--mechanism", "eft", "--report", "no/r.json"), "no/r.json: cannot be written (No such"),
+        (("--mechanism", "eft", "--report", "d.jsonl"), "d.jsonl: is given twice; expected a file"),
+        (("--mechanism", "eft", "--report", "market.json"), "market.json: is the instance itself"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    market: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(market.parent)
+    before = market.read_bytes()
+    assert simulate(monkeypatch, market, *arguments) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(f"auctune: {message}")
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+    assert list(market.parent.iterdir()) == [market]
+    assert market.read_bytes() == before
+
+
+def test_a_malformed_instance_is_named_by_file_and_field(
+    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads(market.read_text())
+    data["tasks"][0]["arrival"] = 5
+    market.write_text(json.dumps(data))
+    assert simulate(monkeypatch, market, "--mechanism", "eft") == 2
+    assert capsys.readouterr().err == (
+        f"auctune: {market}: tasks[0].deadline: 1 is before arrival 5; expected a slot >= arrival\n"
+    )
+
+
+def test_a_failed_run_leaves_earlier_results_alone(
+    monkeypatch: pytest.MonkeyPatch, market: Path
+) -> None:
+    assert simulate(monkeypatch, market, "--mechanism", "eft") == 0
+    files = [market.with_name(name) for name in ("d.jsonl", "r.json")]
+    before = [file.read_bytes() for file in files]
+    market.write_text("{}")
+    assert simulate(monkeypatch, market, "--mechanism", "eft") == 2
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_the_version_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out.startswith("auctune 0.")
+
+
+def test_every_command_is_listed_with_what_it_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--help") == 0
+    shown = capsys.readouterr().out
+    for name, command in app_module.COMMANDS.items():
+        assert name in shown
+        assert command.__doc__
+        assert command.__doc__.split(".")[0].split("\n")[0][:30] in shown
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = "{'numba', 'pydantic', 'torch', 'rich', 'altair'}"
+    code = f"import sys, auctune.cli.app; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_settings_are_keys_and_values() -> None:
+    assert parse_settings(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+    with pytest.raises(InputError, match="--set: '=1'; expected KEY=VALUE"):
+        parse_settings(["=1"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (InputError("a", "b", "c"), 2, "auctune: a: b; expected c\n"),
+        (InputError("a\nb", "\x1b[31mred", "c"), 2, "auctune: a b: [31mred; expected c\n"),
+        (CheckpointError("damaged"), 1, "auctune: damaged\n"),
+        (OSError(28, "No space left on device", "out.json"), 1, "auctune: out.json: No space"),
+        (typer.Abort(), 130, "auctune: interrupted\n"),
+    ],
+)
+def test_errors_become_one_line_and_an_exit_code(
+    error: Exception, code: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code_of(error) == code
+    said = capsys.readouterr().err
+    assert said.startswith(line)
+    assert said.count("\n") == 1
+
+
+def test_a_defect_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        exit_code_of(ZeroDivisionError())

@@ -1,0 +1,97 @@
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from auctune.auction import GreedyAdmission, Pdftsp, PdftspParams
+from auctune.domain import Cluster, InputError, Node, NodeType, Task
+from auctune.registry import (
+    build,
+    clairvoyant_params,
+    mechanism_names,
+    parse_params,
+    setting_names,
+)
+
+CLUSTER = Cluster(2, 60.0, 1.0, {"gpu": NodeType(10.0, 8.0, (0.1, 0.2))}, (Node("n", "gpu"),))
+TASK = Task("t", 0, 1, 5.0, 2.0, Decimal("3.0000"), {"gpu": 5.0})
+TASKS = (TASK, replace(TASK, id="u", work=2.0, memory_gb=0.0, bid=Decimal("2.0000")))
+
+
+def test_every_mechanism_is_built_by_its_name() -> None:
+    kinds = {"pdftsp": Pdftsp, "eft": GreedyAdmission, "ntm": GreedyAdmission}
+    assert {name: type(build(name, CLUSTER)) for name in mechanism_names()} == kinds
+
+
+def test_settings_are_the_parameters_of_the_mechanism() -> None:
+    assert "payment" in setting_names("pdftsp")
+    assert setting_names("eft") == ()
+    assert setting_names("ntm") == ("seed",)
+
+
+def test_settings_reach_the_mechanism() -> None:
+    made = build(
+        "pdftsp", CLUSTER, {"payment": "paper", "compute_low": "1e-3", "compute_high": "2"}
+    )
+    assert isinstance(made, Pdftsp)
+    assert made.params == PdftspParams(payment="paper", compute_low=1e-3, compute_high=2.0)
+
+
+def test_the_papers_alpha_and_beta_are_scaled_maxima_over_all_bids() -> None:
+    settings = {"pricing": "paper", "scale": "0.5"}
+    made = build("pdftsp", CLUSTER, settings, TASKS)
+    assert isinstance(made, Pdftsp)
+    # The greatest bid per sample is the second task's, which says nothing of memory.
+    assert (made.params.alpha, made.params.beta) == (0.5 * 1.0, 0.5 * 1.5)
+
+
+def test_alpha_or_beta_that_is_given_stands() -> None:
+    params = clairvoyant_params(PdftspParams(pricing="paper", beta=7.0), TASKS)
+    assert (params.alpha, params.beta) == (1.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("titan", {}, "mechanism: 'titan' is not offered; expected one of pdftsp, eft, ntm"),
+        ("eft", {"seed": "1"}, "seed: is no setting of this mechanism; expected one of none"),
+        ("ntm", {"seed": "1.5"}, "seed: '1.5'; expected a whole number"),
+        ("ntm", {"seed": "-1"}, "seed: -1; expected a whole number >= 0"),
+        ("ntm", {"seed": "9" * 19}, "seed: .*; expected a whole number"),
+        (
+            "pdftsp",
+            {"payement": "paper"},
+            "payement: is no setting of this mechanism; expected one",
+        ),
+        ("pdftsp", {"payment": "Paper"}, "payment: 'Paper'; expected one of critical, paper"),
+        ("pdftsp", {"pricing": ""}, "pricing: ''; expected one of exponential, paper"),
+        ("pdftsp", {"alpha": "1"}, "alpha: says nothing to pricing=exponential; expected pricing="),
+        (
+            "pdftsp",
+            {"pricing": "paper", "memory_low": "1", "memory_high": "2"},
+            "memory_low: says nothing to pricing=paper; expected pricing=exponential",
+        ),
+        ("pdftsp", {"pricing": "paper", "alpha": "x"}, "alpha: 'x'; expected a number"),
+        ("pdftsp", {"pricing": "paper", "alpha": "nan"}, "alpha: 'nan'; expected a number"),
+        ("pdftsp", {"pricing": "paper", "alpha": "1_0"}, "alpha: '1_0'; expected a number"),
+        ("pdftsp", {"pricing": "paper", "alpha": " 1"}, "alpha: ' 1'; expected a number"),
+        ("pdftsp", {"pricing": "paper", "alpha": "-1"}, "alpha: -1.0; expected a number >= 0"),
+        ("pdftsp", {"pricing": "paper"}, "alpha: is not set; expected alpha and beta, where bids"),
+        ("pdftsp", {"compute_low": "1"}, "compute_low: is set without compute_high; expected both"),
+        (
+            "pdftsp",
+            {"compute_low": "2", "compute_high": "1"},
+            "compute_low: 2.0; expected 0 < compute_low <= compute_high = 1.0",
+        ),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(
+    name: str, settings: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{message}"):
+        build(name, CLUSTER, settings)
+
+
+def test_whole_numbers_and_choices_are_parsed() -> None:
+    params = parse_params(PdftspParams, {"seed": "12", "aggregate": "sum", "scale": "2"})
+    assert params == PdftspParams(seed=12, aggregate="sum", scale=2.0)
