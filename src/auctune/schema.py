@@ -26,17 +26,23 @@ def check_schema(model: type[M], value: Any, place: str) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise to_input_error(error, place) from None
+        raise to_input_error(error, place, value) from None
 
 
-def to_input_error(error: ValidationError, place: str) -> InputError:
-    """The first error that pydantic found, as one of ours."""
-    first = error.errors()[0]
-    path = format_path(first["loc"])
-    where = f"{place}: {path}" if path else place
+def to_input_error(error: ValidationError, place: str, value: Any) -> InputError:
+    """The first error that pydantic found in `value`, as one of ours."""
+    paths = [(_path_in(value, found["loc"]), found) for found in error.errors()]
+    start = paths[0][0]
+    # Of a field that may be of several types, the one that got furthest is what was meant.
+    path, first = max(
+        ((path, found) for path, found in paths if path[: len(start)] == start),
+        key=lambda pair: len(pair[0]),
+    )
+    where = f"{place}: {format_path(path)}" if path else place
     own = first.get("ctx", {}).get("error")
     if isinstance(own, InputError):
-        return own.within(where)
+        # A validator of a single value does not know what it is called.
+        return own.within(where) if own.place else InputError(where, own.found, own.expected)
     if first["type"] == "extra_forbidden":
         return InputError(where, "is an unknown key", "one of the keys that the docs list")
     if first["type"] == "missing":
@@ -54,6 +60,19 @@ def format_path(loc: Sequence[str | int]) -> str:
         else:
             path += f".{part}" if path else part
     return path
+
+
+def _path_in(value: Any, loc: Sequence[str | int]) -> tuple[str | int, ...]:
+    """The keys and indices of a pydantic location, without its names of types."""
+    path: list[str | int] = []
+    for part in loc:
+        if isinstance(value, Mapping) and part != "[key]":
+            path.append(part)
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int):
+            path.append(part)
+            value = value[part]
+    return tuple(path)
 
 
 def _shorten(value: Any) -> str:

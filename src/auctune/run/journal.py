@@ -39,7 +39,7 @@ class Journal:
     def append(self, event: JournalEvent) -> None:
         """Write an event; when this returns, it is on disk."""
         text = json.dumps(event).encode()
-        self._file.write(f"{zlib.crc32(text):08x} ".encode() + text + b"\n")
+        self._file.write(_checksum(text) + b" " + text + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
         self.events.append(event)
@@ -69,10 +69,11 @@ def _read(path: Path) -> tuple[list[JournalEvent], int]:
 
 def _parse(line: bytes) -> JournalEvent | None:
     checksum, _, text = line.partition(b" ")
-    try:
-        if int(checksum, 16) != zlib.crc32(text):
-            return None
-        event: JournalEvent = json.loads(text)
-    except ValueError:
+    if checksum != _checksum(text):
         return None
+    event: JournalEvent = json.loads(text)
     return event
+
+
+def _checksum(text: bytes) -> bytes:
+    return f"{zlib.crc32(text):08x}".encode()

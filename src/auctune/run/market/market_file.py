@@ -26,12 +26,12 @@ _NAME_EXPECTED = "1 to 64 letters, digits, '.', '_' or '-', the first a letter o
 def _name(value: Any) -> Any:
     # Names become folders.
     if isinstance(value, str) and not _NAME.fullmatch(value):
-        raise InputError("name", f"{value!r}", _NAME_EXPECTED)
+        raise InputError("", f"{value!r}", _NAME_EXPECTED)
     return value
 
 
 def _money(value: Any) -> Money:
-    return parse_money(value, "amount")
+    return parse_money(value, "")
 
 
 def _tuple(value: Any) -> Any:
