@@ -28,11 +28,13 @@ def run(
 
     from rich.console import Console
 
-    from auctune.run.executor import NodeError
-    from auctune.run.main_job import resume_market, run_market
-    from auctune.run.report_summary import render_summary
-
     console = Console(highlight=False)
+    # torch takes seconds to import.
+    with console.status("starting"):
+        from auctune.run.executor import NodeError
+        from auctune.run.main_job import resume_market, run_market
+        from auctune.run.report_summary import render_summary
+
     folder = resume or out
     assert folder is not None
     try:

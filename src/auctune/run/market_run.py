@@ -11,18 +11,18 @@ was, with the same decisions and payments.
 """
 
 import queue
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import floor
 from pathlib import Path
-from typing import Protocol
 
-from auctune.domain import Decision, InputError, Offered, Released
+from auctune.domain import InputError, Offered, Released
 from auctune.run.executor import NodeError, NodeProcess, TaskOrder
 from auctune.run.executor.messages import Message
 from auctune.run.folder import RunFolder
 from auctune.run.journal import Journal
-from auctune.run.market.demand import Bid, DataSize
+from auctune.run.listener import Listener
+from auctune.run.market.demand import DataSize
 from auctune.run.outcome import write_decisions, write_outcome, write_task
 from auctune.run.prepared import Prepared, node_settings
 from auctune.run.records import decision_record
@@ -30,30 +30,6 @@ from auctune.run.report_data import MarketReport
 from auctune.run.state import RunState, TaskRecord
 
 _NODE_TRIES = 3
-
-
-class Listener(Protocol):
-    """Who is told of a run while it goes on."""
-
-    def decided(self, slot: int, bid: Bid, decision: Decision) -> None:
-        """A bid was answered."""
-        ...
-
-    def repaired(self, bid: Bid, vendor: str, rows_in: int, rows_out: int) -> None:
-        """A vendor has done its work."""
-        ...
-
-    def training(self, slot: int, task: str, rows: int, total: int, loss: float | None) -> None:
-        """A task has come so far."""
-        ...
-
-    def finished(self, slot: int, bid: Bid, record: TaskRecord) -> None:
-        """A task's training has ended, one way or the other."""
-        ...
-
-    def noted(self, text: str) -> None:
-        """An operator should know this."""
-        ...
 
 
 class MarketRun:
@@ -176,6 +152,7 @@ class MarketRun:
         tries = dict.fromkeys(orders, 1)
         for node, work in orders.items():
             self._process(node).train(slot, work)
+            self._show(slot, [order.job.id for order in work])
         waiting = set(orders)
         while waiting:
             node, message = self._inbox.get()
@@ -216,22 +193,28 @@ class MarketRun:
         return orders
 
     def _order(self, name: str, record: TaskRecord, slot: int) -> TaskOrder:
-        bid = self._bids[name]
-        job, size = bid.job, bid.request.size
+        job = self._bids[name].job
         if record.repair is not None:
             job = replace(job, data=self._folder.repaired(name))
-            size = DataSize(record.repaired_rows, record.repaired_tokens)
         return TaskOrder(
             job=job,
             folder=self._folder.work(name),
             number=slot + 1,
-            target=self._target(bid, record, size, slot),
+            target=self._target(name, record, slot),
             adapter=self._folder.result(name) / "adapter",
             known_steps=len(record.losses),
         )
 
-    def _target(self, bid: Bid, record: TaskRecord, size: DataSize, slot: int) -> int:
+    def _size(self, name: str) -> DataSize:
+        """Of the data that a task is trained on."""
+        record = self.state.tasks[name]
+        if record.repair is None:
+            return self._bids[name].request.size
+        return DataSize(record.repaired_rows, record.repaired_tokens)
+
+    def _target(self, name: str, record: TaskRecord, slot: int) -> int:
         """Rows that the plan has sold up to the end of a slot, over all epochs."""
+        bid, size = self._bids[name], self._size(name)
         total = size.rows * bid.job.epochs
         if slot == record.cells[-1].slot:
             return total
@@ -280,17 +263,19 @@ class MarketRun:
                 "as planned, in longer slots"
             )
         for name in results:
+            result = self.state.tasks[name].result
+            if result is not None and result.note:
+                self._listener.noted(f"{name}: {result.note}")
+        self._show(slot, results)
+
+    def _show(self, slot: int, names: Iterable[str]) -> None:
+        """Tell how far tasks are."""
+        for name in names:
             record = self.state.tasks[name]
-            if record.result is not None:
-                if record.result.note:
-                    self._listener.noted(f"{name}: {record.result.note}")
-                self._listener.training(
-                    slot,
-                    name,
-                    record.result.rows,
-                    record.result.total_rows,
-                    record.losses[-1][3] if record.losses else None,
-                )
+            rows = 0 if record.result is None else record.result.rows
+            total = self._size(name).rows * self._bids[name].job.epochs
+            loss = record.losses[-1][3] if record.losses else None
+            self._listener.training(slot, name, rows, total, loss)
 
     def _finish(self, slot: int, name: str, record: TaskRecord) -> None:
         left = tuple(cell for cell in record.cells if cell.slot > slot)
