@@ -12,10 +12,12 @@ and no other counts cost as little, what is found also comes first in the tie or
 choice of the same counts has no slot earlier.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from auctune.auction.book import Floats, Ints
-from auctune.auction.search.problem import Search, Window
+from auctune.auction.search.problem import UNITS_NEEDED, Search, Window
 from auctune.numerics.jit import kernel
 
 # Two types have about as many counts as a schedule has cells; with many types they multiply.
@@ -39,77 +41,77 @@ def sort_slots(search: Search, window: Window) -> None:
         scratch.num_by_cost[k] = count
 
 
+class Counting(NamedTuple):
+    """What the bound reads and writes; few arrays, as it is asked for many times a task."""
+
+    units: Ints  # [K]
+    throughput: Floats  # [K]
+    memory_gb: float
+    operating_cost: Floats  # [K, T]
+    origin: int  # slot of j = 0
+    by_cost: Ints  # [K, W]
+    num_by_cost: Ints  # [K]
+    phi_now: Floats  # [W * K]
+    prefix: Floats  # [K, W + 1] left with the sums of the least operating costs
+    counts: Ints  # [2, K] left with the best counts, and how many cells each type has
+
+
+@kernel
+def counting_of(search: Search, window: Window) -> Counting:
+    """The parts of a search that the bound needs."""
+    request, scratch = search.request, search.scratch
+    return Counting(
+        search.units,
+        request.throughput,
+        request.memory_gb,
+        request.operating_cost,
+        window.origin,
+        scratch.by_cost,
+        scratch.num_by_cost,
+        scratch.phi_now,
+        scratch.prefix,
+        scratch.counts,
+    )
+
+
 @kernel
 def least_by_counts(
-    units: Ints,
-    needed: int,
-    throughput: Floats,
-    memory_gb: float,
-    operating_cost: Floats,
-    origin: int,
-    by_cost: Ints,
-    num_by_cost: Ints,
-    phi_now: Floats,
-    lam: float,
-    phi: float,
-    phi_paid: float,
-    prefix: Floats,
-    counts: Ints,
+    counting: Counting, lam: float, phi: float, phi_paid: float
 ) -> tuple[float, float]:
     """The bound over all counts, with cells of phi_now <= phi in reach.
 
     Args:
         phi_paid: the price charged for memory, phi or less.
-        prefix: [K, W + 1] left with the sums of the least operating costs.
-        counts: [2, K] left with the best counts, and how many cells each type has.
 
     Returns:
         The least cost, and the least one with other counts; money without the vendor's price,
         infinite if there are too few cells.
     """
+    units, counts, prefix = counting.units, counting.counts, counting.prefix
     num_types = len(units)
     for k in range(num_types):
-        counts[1, k] = 0
-        if units[k] > 0:
-            counts[1, k] = _fill_prefix(
-                -(-needed // units[k]),
-                num_types,
-                k,
-                operating_cost[k],
-                origin,
-                by_cost[k],
-                num_by_cost[k],
-                phi_now,
-                phi,
-                prefix[k],
-            )
+        counts[1, k] = _fill_prefix(counting, k, phi) if units[k] > 0 else 0
     if num_types == 1:
-        n = -(-needed // units[0])
+        n = -(-UNITS_NEEDED // units[0])
         counts[0, 0] = n
         if n > counts[1, 0]:
             return np.inf, np.inf
-        return prefix[0, n] + n * (lam * throughput[0] + phi_paid * memory_gb), np.inf
+        use = lam * counting.throughput[0] + phi_paid * counting.memory_gb
+        return prefix[0, n] + n * use, np.inf
     num_choices = 1
     for k in range(num_types - 1):
         num_choices *= counts[1, k] + 1
     if num_choices > MAX_CHOICES:
-        return _least_per_unit(units, needed, throughput, memory_gb, lam, phi_paid, prefix, counts)
-    return _least_of_all(units, needed, throughput, memory_gb, lam, phi_paid, prefix, counts)
+        return _least_per_unit(counting, lam, phi_paid)
+    return _least_of_all(counting, lam, phi_paid)
 
 
 @kernel
-def _least_of_all(
-    units: Ints,
-    needed: int,
-    throughput: Floats,
-    memory_gb: float,
-    lam: float,
-    phi_paid: float,
-    prefix: Floats,
-    counts: Ints,
-) -> tuple[float, float]:
+def _least_of_all(counting: Counting, lam: float, phi_paid: float) -> tuple[float, float]:
     """Go over all counts: those of all types but the last run like an odometer, and the last
     type does what is left."""
+    units, counts, prefix = counting.units, counting.counts, counting.prefix
+    throughput, memory_gb = counting.throughput, counting.memory_gb
     least, second = np.inf, np.inf
     last = len(units) - 1
     n = np.zeros(len(units), dtype=np.int64)
@@ -119,7 +121,7 @@ def _least_of_all(
         for k in range(last):
             done += n[k] * units[k]
             cost += prefix[k, n[k]] + n[k] * (lam * throughput[k] + phi_paid * memory_gb)
-        missing = needed - done
+        missing = UNITS_NEEDED - done
         n[last] = 0
         if missing > 0:
             n[last] = -(-missing // units[last]) if units[last] > 0 else counts[1, last] + 1
@@ -143,49 +145,36 @@ def _least_of_all(
 
 
 @kernel
-def _least_per_unit(
-    units: Ints,
-    needed: int,
-    throughput: Floats,
-    memory_gb: float,
-    lam: float,
-    phi_paid: float,
-    prefix: Floats,
-    counts: Ints,
-) -> tuple[float, float]:
+def _least_per_unit(counting: Counting, lam: float, phi_paid: float) -> tuple[float, float]:
     """A weaker bound, for many types: all the work at the least cost of a unit of work."""
+    units, counts = counting.units, counting.counts
     least, reach = np.inf, 0
     counts[0, :] = 0
     for k in range(len(units)):
         if counts[1, k] > 0:
-            cost = prefix[k, 1] + lam * throughput[k] + phi_paid * memory_gb
+            use = lam * counting.throughput[k] + phi_paid * counting.memory_gb
+            cost = counting.prefix[k, 1] + use
             least = min(least, cost / float(units[k]))
             reach += counts[1, k] * units[k]
-    if reach < needed:
+    if reach < UNITS_NEEDED:
         return np.inf, np.inf
     # No counts come with it, so nothing says that no others cost the same.
-    return least * float(needed), least * float(needed)
+    return least * float(UNITS_NEEDED), least * float(UNITS_NEEDED)
 
 
 @kernel
-def _fill_prefix(
-    most: int,
-    num_types: int,
-    k: int,
-    operating_cost: Floats,
-    origin: int,
-    slots: Ints,
-    num_slots: int,
-    phi_now: Floats,
-    phi: float,
-    prefix: Floats,
-) -> int:
+def _fill_prefix(counting: Counting, k: int, phi: float) -> int:
+    """Sum up the least operating costs of type k in reach, as many as do all the work alone."""
+    num_types = len(counting.units)
+    slots, phi_now, prefix = counting.by_cost[k], counting.phi_now, counting.prefix[k]
+    cost, origin = counting.operating_cost[k], counting.origin
+    most = -(-UNITS_NEEDED // counting.units[k])
     count = 0
     prefix[0] = 0.0
-    for i in range(num_slots):
+    for i in range(counting.num_by_cost[k]):
         j = slots[i]
         if phi_now[j * num_types + k] <= phi:
-            prefix[count + 1] = prefix[count] + operating_cost[origin + j]
+            prefix[count + 1] = prefix[count] + cost[origin + j]
             count += 1
             if count == most:
                 break

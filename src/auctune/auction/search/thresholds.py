@@ -14,7 +14,7 @@ their slot and type offered before: beyond that, the same cells were reached at 
 import numpy as np
 
 from auctune.auction.search.choose import consider
-from auctune.auction.search.counts import least_by_counts, write_counts
+from auctune.auction.search.counts import counting_of, least_by_counts, write_counts
 from auctune.auction.search.cover import cover
 from auctune.auction.search.levels import (
     least_use,
@@ -28,7 +28,6 @@ from auctune.auction.search.levels import (
 from auctune.auction.search.problem import (
     FOUND,
     NEED_MORE_LABELS,
-    NOT_FOUND,
     SLACK,
     UNITS_NEEDED,
     Search,
@@ -43,7 +42,7 @@ def floor_of_max(search: Search, window: Window) -> float:
     """A lower bound on the cost of any schedule in the window, its vendor not counted."""
     floors = price_floors(search, window)
     reach_all(search, window)
-    return _count_bound(search, window, floors.lam, np.inf, floors.phi)[0]
+    return least_by_counts(counting_of(search, window), floors.lam, np.inf, floors.phi)[0]
 
 
 @kernel
@@ -55,11 +54,13 @@ def search_max(search: Search, window: Window, floor: float) -> int:
     """
     entries, scratch, best = search.entries, search.scratch, search.best
     phi_now, units, lams = scratch.phi_now, search.units, search.entries.lam
-    entry_order, entry_at = scratch.entry_order, scratch.entry_at
+    entry_order, entry_at, phis = scratch.entry_order, scratch.entry_at, scratch.levels
     num_types, needed = len(units), UNITS_NEEDED
     price = search.request.quote_price[window.quote]
     floors = price_floors(search, window)
+    counting = counting_of(search, window)
     samples, num_cells = least_use(search)
+    per_phi = num_cells * search.request.memory_gb
     # Beyond this lam, the use of compute alone costs more than the best schedule.
     highest = floors.lam + (best.cost[0] * (1.0 + SLACK) - price - floor) / samples
     num_entries = sort_levels(search, window, highest)
@@ -82,94 +83,44 @@ def search_max(search: Search, window: Window, floor: float) -> int:
             i += 1
         if reached < needed:
             continue
-        per_phi = num_cells * search.request.memory_gb
         if level_floor + (low - floors.phi) * per_phi > best.cost[0] * (1.0 + SLACK):
             continue
         phi_floor = max(low, floors.phi)
-        bound = _count_bound(search, window, lam, np.inf, phi_floor)[0]
-        if price + bound > best.cost[0] * (1.0 + SLACK):
+        bound = price + least_by_counts(counting, lam, np.inf, phi_floor)[0]
+        if bound > best.cost[0] * (1.0 + SLACK):
             continue
-        if _search_phis(search, window, lam, low, high, phi_floor, per_phi, price + bound) == (
-            NEED_MORE_LABELS
-        ):
-            return NEED_MORE_LABELS
+        num_phis = sort_phis(
+            phi_now, window.first * num_types, window.last * num_types, low, high, phis
+        )
+        for phi in phis[:num_phis]:
+            if bound + (phi - phi_floor) * per_phi > best.cost[0] * (1.0 + SLACK):
+                break
+            least, second = least_by_counts(counting, lam, phi, phi)
+            if least == np.inf or price + least > best.cost[0] * (1.0 + SLACK):
+                continue
+            only = second > least * (1.0 + SLACK)
+            if _search_cells(search, window, Thresholds(lam, phi), only) == NEED_MORE_LABELS:
+                return NEED_MORE_LABELS
     return FOUND
 
 
 @kernel
-def _search_phis(
-    search: Search,
-    window: Window,
-    lam: float,
-    low: float,
-    high: float,
-    phi_floor: float,
-    per_phi: float,
-    floor: float,
-) -> int:
-    """Try the thresholds (lam, phi) for each phi in [low, high) that may still be best.
+def _search_cells(search: Search, window: Window, reach: Thresholds, only: bool) -> int:
+    """Find the best schedule under the thresholds; keep it if it is the best of all.
 
     Args:
-        floor: a bound on the cost at `phi_floor`; it grows by `per_phi` for each unit of phi.
+        only: no counts but the best ones cost as little.
     """
-    scratch, best, num_types = search.scratch, search.best, len(search.units)
-    num_phis = sort_phis(
-        scratch.phi_now,
-        window.first * num_types,
-        window.last * num_types,
-        low,
-        high,
-        scratch.levels,
-    )
-    for p in range(num_phis):
-        phi = scratch.levels[p]
-        if floor + (phi - phi_floor) * per_phi > best.cost[0] * (1.0 + SLACK):
-            break
-        status = _try_thresholds(search, window, Thresholds(lam, phi))
-        if status == NEED_MORE_LABELS:
-            return NEED_MORE_LABELS
-    return FOUND
-
-
-@kernel
-def _try_thresholds(search: Search, window: Window, reach: Thresholds) -> int:
-    """Find the best schedule under the thresholds; keep it if it is the best of all."""
-    best, price = search.best, search.request.quote_price[window.quote]
-    bound, second = _count_bound(search, window, reach.lam, reach.phi, reach.phi)
-    if bound == np.inf or price + bound > best.cost[0] * (1.0 + SLACK):
-        return NOT_FOUND
     num_cells = write_counts(search, window, reach.phi)
     if num_cells > 0:
         consider(search, reach, num_cells, window.quote)
-        if second > bound * (1.0 + SLACK):
+        if only:
             return FOUND
     # Two types want one slot, or other counts cost the same and may come first.
     weigh_max(search, window, reach)
-    limit = best.cost[0] * (1.0 + SLACK) - price
+    price = search.request.quote_price[window.quote]
+    limit = search.best.cost[0] * (1.0 + SLACK) - price
     status, num_cells = cover(search, window, reach, limit)
     if status == FOUND:
         consider(search, reach, num_cells, window.quote)
     return status
-
-
-@kernel
-def _count_bound(
-    search: Search, window: Window, lam: float, phi: float, phi_paid: float
-) -> tuple[float, float]:
-    request, scratch = search.request, search.scratch
-    return least_by_counts(
-        search.units,
-        UNITS_NEEDED,
-        request.throughput,
-        request.memory_gb,
-        request.operating_cost,
-        window.origin,
-        scratch.by_cost,
-        scratch.num_by_cost,
-        scratch.phi_now,
-        lam,
-        phi,
-        phi_paid,
-        scratch.prefix,
-        scratch.counts,
-    )
