@@ -1,0 +1,158 @@
+"""What pages say can be done, done: links followed, commands read, Python run."""
+
+import io
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+
+from auctune.cli.app import app
+from auctune.run.console import RunConsole
+from auctune.run.main_job import run_market
+from auctune.run.market.market_file import BidEntry, MarketFile, NodeTypeEntry
+from auctune.run.prepared import prepare
+from support.pages import ROOT, anchors, blocks, commands, links, pages
+
+pytest_plugins = ["support.tiny_bases"]
+
+EXAMPLE = ROOT / "examples" / "first-market"
+DECISION = re.compile(r"^slot +\d+ +\S+ (?:admitted|rejected): .*$", re.MULTILINE)
+WITH_PYTHON = [page for page in pages() if blocks(page, "python")]
+WITH_COMMANDS = [page for page in pages() if commands(page)]
+COMMANDS: Any = typer.main.get_command(app)
+
+
+@pytest.mark.parametrize("page", pages(), ids=str)
+def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
+    for link in links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page.parent / path).resolve() if path else ROOT / page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target.relative_to(ROOT)), link
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=str)
+def test_every_command_shown_is_one_that_auctune_takes(page: Path) -> None:
+    for line in commands(page):
+        _, name, *arguments = shlex.split(line, comments=True)
+        if name.startswith("-"):
+            assert name in ("--help", "--version"), line
+        else:
+            COMMANDS.commands[name].make_context(name, arguments)
+
+
+def test_make_targets_shown_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for page in pages():
+        for block in blocks(page, "sh"):
+            for target in re.findall(r"^make (\w+)", block.text, re.MULTILINE):
+                assert f"\n{target}:" in makefile, f"{page}: make {target}"
+
+
+@pytest.fixture(scope="session")
+def small_run(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder `out` with a run of the example's bid `weather` alone, on few rows."""
+    folder = tmp_path_factory.mktemp("pages")
+    market = (EXAMPLE / "market.toml").read_text()
+    first = market[: market.index("[[bids]]", market.index('id = "weather"'))]
+    (folder / "market.toml").write_text(first.replace("epochs = 6", "epochs = 1"))
+    (folder / "data").mkdir()
+    (folder / "cpu-core.json").write_bytes((EXAMPLE / "cpu-core.json").read_bytes())
+    for name in ("weather", "weather-validation"):
+        lines = (EXAMPLE / "data" / f"{name}.jsonl").read_text().splitlines()[:16]
+        (folder / "data" / f"{name}.jsonl").write_text("\n".join(lines))
+    cache = folder / "cache"
+    (cache / "auctune").mkdir(parents=True)
+    (cache / "auctune" / "bases").symlink_to(tiny_cache)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        run_market(folder / "market.toml", folder / "out" / "first-market", Console(quiet=True))
+    return folder / "out"
+
+
+# Of peft and transformers, about each other.
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=str)
+def test_python_blocks_of_a_page_run_one_after_the_other(
+    page: Path,
+    small_run: Path,
+    tiny_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "out").symlink_to(small_run)
+    (tmp_path / "cache").symlink_to(tiny_cache)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page, "python"):
+        # So that a traceback points at the page.
+        source = "\n" * (block.line - 1) + block.text
+        exec(compile(source, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if blocks(page, "toml")], ids=str)
+def test_toml_blocks_have_keys_of_a_market_file_only(page: Path) -> None:
+    for block in blocks(page, "toml"):
+        table = tomllib.loads(block.text)
+        assert table.keys() <= MarketFile.model_fields.keys()
+        for entry in table.get("node_types", {}).values():
+            assert entry.keys() <= NodeTypeEntry.model_fields.keys()
+        for entry in table.get("bids", []):
+            assert entry.keys() <= BidEntry.model_fields.keys()
+        if {"base", "bids"} <= table.keys():
+            MarketFile.model_validate(table)
+
+
+@pytest.fixture(scope="session")
+def example_lines(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    """Decision lines of the example as it is, and with weather's bid at 40 and at 0.70.
+
+    They are those of a run, as each bid of the example is decided before any cell is given back.
+    """
+    market = (EXAMPLE / "market.toml").read_text()
+    found = []
+    for bid in ("4.00", "40.00", "0.70"):
+        path = tmp_path_factory.mktemp("example") / "market.toml"
+        path.write_text(market.replace("\nbid = 4.00\n", f"\nbid = {bid}\n"))
+        found.append(_decisions(path, tiny_cache))
+    return found
+
+
+def _decisions(market: Path, cache: Path) -> list[str]:
+    prepared = prepare(market, lambda given: EXAMPLE / given, cache, {}, lambda *_: None)
+    console = Console(record=True, width=200, file=io.StringIO())
+    shown = RunConsole(console)
+    for bid in sorted(prepared.bids, key=lambda bid: bid.task.arrival):
+        slot = bid.task.arrival
+        shown.decided(slot, bid, prepared.mechanism.offer(bid.task, slot))
+    return console.export_text().splitlines()
+
+
+def test_decisions_shown_are_those_of_the_example(example_lines: list[list[str]]) -> None:
+    known = {line.rstrip() for lines in example_lines for line in lines}
+    for page in pages():
+        for block in blocks(page, "console"):
+            for line in DECISION.findall(block.text):
+                assert line in known, page
+
+
+def test_the_readme_shows_all_decisions_of_the_example(example_lines: list[list[str]]) -> None:
+    (tour,) = [
+        block.text for block in blocks(Path("README.md"), "console") if "First market" in block.text
+    ]
+    assert DECISION.findall(tour) == [line.rstrip() for line in example_lines[0]]
+
+
+def test_constraints_name_one_release_of_each_package() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", pin) for pin in pins)
+    assert "torch==2.13.0" in pins

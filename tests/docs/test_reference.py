@@ -1,0 +1,117 @@
+"""The reference's tables against the code that they speak of."""
+
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+from auctune.auction import PdftspParams
+from auctune.cli.app import app
+from auctune.domain import Decision, Reason, Receipt
+from auctune.run.market.market_file import (
+    BidEntry,
+    MarketFile,
+    NodeEntry,
+    NodeTypeEntry,
+    VendorEntry,
+)
+from auctune.sim.result_file import decision_json
+from support.pages import Row, rows
+from support.sample_report import make_report
+
+MARKET_FILE = Path("docs/reference/market-file.md")
+RUN_FOLDER = Path("docs/reference/run-folder.md")
+COMMAND_LINE = Path("docs/reference/command-line.md")
+COMMANDS: Any = typer.main.get_command(app)
+
+
+def table(page: Path, heading: str) -> list[Row]:
+    found = [row for row in rows(page) if row.heading == heading]
+    assert found, f"{page} has no table under {heading!r}"
+    return found
+
+
+def documented(page: Path, heading: str) -> list[str]:
+    return [key for row in table(page, heading) for key in row.codes()]
+
+
+@pytest.mark.parametrize(
+    ("heading", "model"),
+    [
+        ("Top level", MarketFile),
+        ("[node_types.NAME]", NodeTypeEntry),
+        ("[[nodes]]", NodeEntry),
+        ("[[vendors]]", VendorEntry),
+        ("[[bids]]", BidEntry),
+    ],
+)
+def test_market_file_lists_each_key_with_its_default(heading: str, model: type[BaseModel]) -> None:
+    shown = {key: row.cells[2] for row in table(MARKET_FILE, heading) for key in row.codes()}
+    assert list(shown) == list(model.model_fields)
+    for key, field in model.model_fields.items():
+        if field.is_required():
+            assert shown[key] == "required", key
+        else:
+            assert read_default(shown[key]) == plain(field.get_default(call_default_factory=True))
+
+
+def test_market_file_lists_each_setting_of_the_auction_with_its_default() -> None:
+    shown = {key: row.cells[2] for row in table(MARKET_FILE, "[auction]") for key in row.codes()}
+    defaults = {field.name: field.default for field in fields(PdftspParams)}
+    assert {key: read_default(text) for key, text in shown.items()} == defaults
+
+
+def read_default(cell: str) -> object:
+    if cell == "none":
+        return None
+    return tomllib.loads(f"value = {cell.strip('`')}")["value"]
+
+
+def plain(default: object) -> object:
+    return list(default) if isinstance(default, tuple) else default
+
+
+@pytest.mark.parametrize("name", list(COMMANDS.commands))
+def test_command_line_lists_each_option_with_its_default(name: str) -> None:
+    shown = {
+        key: row.cells[1] for row in table(COMMAND_LINE, f"auctune {name}") for key in row.codes()
+    }
+    options = {option_name(parameter): parameter for parameter in COMMANDS.commands[name].params}
+    assert shown.keys() == options.keys()
+    for key, parameter in options.items():
+        if shown[key] == "required":
+            assert parameter.default is None, key
+        elif shown[key] == "off":
+            assert parameter.default is False, key
+        elif shown[key] == "none":
+            assert parameter.default is None, key
+        else:
+            assert shown[key].strip("`") == parameter.default, key
+
+
+def option_name(parameter: Any) -> str:
+    if parameter.opts[0].startswith("-"):
+        return str(parameter.opts[0])
+    return str(parameter.name).upper()
+
+
+def test_run_folder_lists_the_keys_of_a_decision() -> None:
+    decision = Decision("job", admitted=False, reason=Reason.NO_CAPACITY)
+    assert documented(RUN_FOLDER, "decisions.jsonl") == list(decision_json(decision))
+    (reasons,) = [row for row in table(RUN_FOLDER, "decisions.jsonl") if row.codes() == ("reason",)]
+    assert set(reasons.codes(1)) == set(Reason)
+
+
+def test_run_folder_lists_the_keys_of_a_receipt() -> None:
+    assert documented(RUN_FOLDER, "receipt.json") == [field.name for field in fields(Receipt)]
+
+
+def test_run_folder_lists_the_keys_of_a_report() -> None:
+    report = make_report().to_json()
+    assert documented(RUN_FOLDER, "report.json") == list(report)
+    (totals,) = [row for row in table(RUN_FOLDER, "report.json") if row.codes() == ("totals",)]
+    assert list(totals.codes(1)) == list(report["totals"])
