@@ -11,28 +11,24 @@ DIR/
     work/ID/checkpoints/  and data.jsonl, where a vendor did work
   .lock                   held by the process that runs the market, and by its nodes
 
-The state folder appears whole, with a journal that says that the run has begun: there is no moment
-at which a run is half there.
+A run is there if its journal is (auctune.run.beginning).
 """
 
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.domain import InputError
-from auctune.run.journal import Journal, JournalEvent
+from auctune.run.journal import JournalEvent
 from auctune.run.lock import hold
 from auctune.run.vendors.atomic_file import write_atomically
 
-MARKET = "market.toml"
-_DRAFT = ".state.new"
-_LOCK = ".lock"
-_REPORTS = ("decisions.jsonl", "report.json", "report.html")
+DRAFT = ".state.new"
+LOCK = ".lock"
+REPORTS = ("decisions.jsonl", "report.json", "report.html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ class RunFolder:
     @property
     def market(self) -> Path:
         """The copy of the market file."""
-        return self.inputs / MARKET
+        return self.resolve("")
 
     @property
     def journal(self) -> Path:
@@ -78,52 +74,13 @@ class RunFolder:
         return self.root / "tasks" / task
 
     def resolve(self, given: str) -> Path:
-        """Where the copy of a file lies that the market file names."""
+        """Where the copy of a file lies that the market file names; the market file is ""."""
         names: dict[str, str] = json.loads((self.inputs / "names.json").read_bytes())
         return self.inputs / names[given]
 
     def exists(self) -> bool:
         """Whether a run was begun here."""
         return self.journal.exists()
-
-    def begin(
-        self,
-        market: Path,
-        files: Sequence[tuple[str, Path]],
-        profiles: Mapping[str, str],
-        begun: JournalEvent,
-    ) -> None:
-        """Begin a run, in place of an earlier one: what comes later needs nothing from outside.
-
-        The earlier run stays until all inputs are copied, as they may lie in it.
-
-        Args:
-            market: the market file.
-            files: as the market file names each, and where it lies.
-            profiles: measured ones, as JSON, by node type.
-            begun: the journal's first event; the digests of all inputs are added to it.
-        """
-        draft = RunFolder(self.root / _DRAFT)
-        shutil.rmtree(draft.root, ignore_errors=True)
-        draft.inputs.mkdir(parents=True)
-        names = {}
-        for index, (given, path) in enumerate(dict(files).items()):
-            names[given] = f"{index:03d}-{Path(given).name}"
-            shutil.copyfile(path, draft.inputs / names[given])
-        (draft.inputs / "names.json").write_text(json.dumps(names, indent=1))
-        shutil.copyfile(market, draft.market)
-        for name, text in profiles.items():
-            draft.profile(name).parent.mkdir(exist_ok=True)
-            draft.profile(name).write_text(text)
-        journal = Journal(draft.journal)
-        journal.append(begun | {"inputs": draft.digests()})
-        journal.close()
-        for path in (draft.state, *draft.state.rglob("*")):
-            _sync(path)
-        _clear(self)
-        draft.state.replace(self.state)
-        _sync(self.root)
-        draft.root.rmdir()
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each file that the run began with, by its path in the state folder."""
@@ -147,7 +104,7 @@ class RunFolder:
 
     def drop_drafts(self) -> None:
         """Remove what writers that were killed have left of files that people see."""
-        for pattern in (*(f".{name}.*" for name in _REPORTS), "tasks/*/.*.json*"):
+        for pattern in (*(f".{name}.*" for name in REPORTS), "tasks/*/.*.json*"):
             for path in self.root.glob(pattern):
                 path.unlink()
 
@@ -157,7 +114,7 @@ class RunFolder:
         Raises:
             InputError: if another process holds it.
         """
-        return hold(self.root / _LOCK, str(self.root))
+        return hold(self.root / LOCK, str(self.root))
 
     def write_json(self, path: Path, value: object) -> None:
         """Write a JSON file that appears whole or not at all."""
@@ -166,47 +123,13 @@ class RunFolder:
         write_atomically(path, text.encode() + b"\n")
 
 
-def check_new(folder: RunFolder, *, fresh: bool) -> None:
-    """Make sure that a new run may use this folder.
-
-    Args:
-        fresh: an earlier run in it may be deleted.
-
-    Raises:
-        InputError: if it holds an earlier run (and not `fresh`), or anything else.
-    """
-    root = folder.root
-    if root.exists() and not root.is_dir():
-        raise InputError(f"--out {root}", "is a file", "a folder that is new or empty")
-    if folder.exists() and not fresh:
-        raise InputError(
-            f"--out {root}",
-            "holds a run already",
-            f"--resume {root} to go on with it, --fresh to delete it, or another folder",
-        )
-    # A run that was killed before it began has left its draft and its lock, and no more.
-    others = {path.name for path in root.iterdir()} - {_DRAFT, _LOCK} if root.exists() else set()
-    if others and not folder.exists():
-        raise InputError(f"--out {root}", "holds other files", "a folder that is new or empty")
-
-
-def _clear(folder: RunFolder) -> None:
-    """Delete an earlier run, its journal first: half of a run is none."""
-    folder.journal.unlink(missing_ok=True)
-    folder.drop_drafts()
-    for name in _REPORTS:
-        (folder.root / name).unlink(missing_ok=True)
-    for path in (folder.root / "tasks", folder.state):
-        if path.exists():
-            shutil.rmtree(path)
-
-
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _sync(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Force a file, or a folder's list of names, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -6,11 +6,12 @@ from pathlib import Path
 from rich.console import Console
 
 from auctune.domain import InputError
+from auctune.run.beginning import begin, check_new
 from auctune.run.console import RunConsole
-from auctune.run.folder import RunFolder, check_new
+from auctune.run.folder import RunFolder
 from auctune.run.journal import Journal, JournalEvent
 from auctune.run.market_run import MarketRun
-from auctune.run.prepared import Prepared, beside, named_files, prepare, relocate
+from auctune.run.prepared import Prepared, beside, prepare, relocate
 from auctune.run.report_data import MarketReport
 from auctune.run.state import VERSION
 from auctune.train.device_profile import Profile, read_profile
@@ -44,7 +45,7 @@ def run_market(market: Path, out: Path, console: Console, *, fresh: bool = False
         with folder.locked() as lock:
             # Measuring takes a while: somebody else may have begun a run here.
             check_new(folder, fresh=fresh)
-            _begin(folder, market, prepared)
+            _begin(folder, prepared)
             # From here on only the copies count: a resumed run reads what this one read.
             return _run(relocate(prepared, folder.resolve), folder, lock, shown)
 
@@ -79,8 +80,7 @@ def resume_market(out: Path, console: Console) -> MarketReport:
         return _run(prepared, folder, lock, shown)
 
 
-def _begin(folder: RunFolder, market: Path, prepared: Prepared) -> None:
-    files = [(given, beside(market)(given)) for _, given in named_files(prepared.market)]
+def _begin(folder: RunFolder, prepared: Prepared) -> None:
     measured = {
         name: prepared.profiles[name].to_json()
         for name, entry in prepared.market.node_types.items()
@@ -92,7 +92,7 @@ def _begin(folder: RunFolder, market: Path, prepared: Prepared) -> None:
         "base": prepared.base,
         "base_digest": prepared.base_digest,
     }
-    folder.begin(market, files, measured, begun)
+    begin(folder, prepared.files, measured, begun)
 
 
 def _read_begun(folder: RunFolder) -> JournalEvent:

@@ -4,7 +4,7 @@ Nothing is written here: a market that is wrong anywhere leaves nothing behind.
 """
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.registry import build
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
 from auctune.run.executor.messages import Message
+from auctune.run.input_file import InputFile
 from auctune.run.market.demand import Appraiser, Bid, make_bids
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
 from auctune.run.market.supply import make_cluster, threads_per_node
@@ -33,6 +34,7 @@ class Prepared:
 
     Attributes:
         market: the file.
+        files: it and those that it names, as they were before they were read.
         cluster: the supply.
         profiles: by node type.
         bids: in file order.
@@ -45,6 +47,7 @@ class Prepared:
     """
 
     market: MarketFile
+    files: tuple[InputFile, ...]
     cluster: Cluster
     profiles: dict[str, Profile]
     bids: tuple[Bid, ...]
@@ -80,10 +83,12 @@ def prepare(
         InputError: for the first thing that is wrong.
     """
     place = place or str(path)
+    # A file that is not there is read_market's to name.
+    own = [InputFile.note("", path)] if _is_file(path) else []
     market = read_market(path, place)
     vendors: dict[str, Vendor] = {v.name: RepairVendor(v.params()) for v in market.vendors}
     try:
-        _check_files(market, resolve)
+        files = (*own, *_note_files(market, resolve))
         given = _read_profiles(market, resolve)
         _check_devices(market)
         name = base or _find_base(market, resolve)
@@ -105,6 +110,7 @@ def prepare(
         raise error.within(place) from None
     return Prepared(
         market=market,
+        files=files,
         cluster=cluster,
         profiles=profiles,
         bids=bids,
@@ -143,7 +149,7 @@ def relocate(prepared: Prepared, resolve: Resolve) -> Prepared:
     return replace(prepared, bids=tuple(map(moved, prepared.bids)))
 
 
-def named_files(market: MarketFile) -> list[tuple[str, str]]:
+def _named_files(market: MarketFile) -> list[tuple[str, str]]:
     """Every file that a market names: its field, and the path as given."""
     files = [
         (f"node_types.{name}.profile", entry.profile)
@@ -178,10 +184,11 @@ def node_settings(
     )
 
 
-def _check_files(market: MarketFile, resolve: Resolve) -> None:
-    for field, given in named_files(market):
+def _note_files(market: MarketFile, resolve: Resolve) -> Iterator[InputFile]:
+    for field, given in _named_files(market):
         if not _is_file(resolve(given)):
             raise InputError(field, f"there is no file {given!r}", "the path of a file")
+        yield InputFile.note(given, resolve(given))
 
 
 def _is_file(path: Path) -> bool:

@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 from auctune.domain import InputError
 from auctune.run.journal import Journal
 
-EVENTS = [{"type": "begun"}, {"type": "note", "text": "a\nb ü"}, {"type": "ended"}]
+EVENTS: list[dict[str, object]] = [
+    {"type": "begun"},
+    {"type": "note", "text": "a\nb ü"},
+    {"type": "ended"},
+]
 
 
 @pytest.fixture

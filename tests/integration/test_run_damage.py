@@ -1,0 +1,160 @@
+"""What a disk may do to a run: damaged checkpoints, a torn journal, inputs that were changed."""
+
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from auctune.cli.errors import exit_code_of
+from auctune.domain import InputError
+from auctune.run.main_job import resume_market
+from auctune.run.report_data import MarketReport
+from auctune.train.checkpoint import load_latest
+from support.market_runs import (
+    Commands,
+    count_events,
+    poll,
+    quiet,
+    read_decisions,
+    read_events,
+    report_of,
+    small_market,
+    write_market,
+)
+
+pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def stopped(cache_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was killed with two checkpoints of two tasks, and no task done."""
+    folder = tmp_path_factory.mktemp("stopped")
+    commands = Commands(cache_home)
+    table = small_market() | {"nodes": small_market()["nodes"][:1]}
+    market = write_market(folder / "market", table)
+    child = commands.start("run", market, "--out", folder / "out")
+    poll(lambda: count_events(folder / "out", "slot_done") == 2, child)
+    child.kill_group(signal.SIGKILL)
+    commands.clear()
+    shutil.rmtree(folder / "market")
+    return folder / "out"
+
+
+@pytest.fixture
+def out(stopped: Path, tmp_path: Path, in_cache: Path) -> Path:
+    """A copy of it that a test may damage."""
+    shutil.copytree(stopped, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_a_damaged_checkpoint_and_half_an_event_are_passed_over_and_said(out: Path) -> None:
+    before = read_events(out)
+    sums, mood = _checkpoints(out, "sums"), _checkpoints(out, "mood")
+    assert len(sums) == len(mood) == 2
+    _flip(sums[-1] / "tensors.safetensors")
+    state = mood[-1] / "state.json"
+    state.write_bytes(state.read_bytes()[:-7])
+    with (out / "state" / "journal.jsonl").open("ab") as journal:
+        journal.write(b'1234abcd {"type": "tra')
+
+    report, text = _resume(out)
+
+    for task, damaged, words in (("sums", sums, "checksum"), ("mood", mood, "bytes")):
+        note = f"{damaged[-1]}: "
+        assert f"note: {task}: {note}" in text
+        (line,) = (note for entry in report.tasks if entry.id == task for note in entry.notes)
+        assert line.startswith(note)
+        assert words in line
+        assert line in (out / "report.html").read_text()
+    _assert_all_trained(out, before)
+
+
+def test_a_task_whose_checkpoints_are_all_damaged_is_trained_from_its_first_row(out: Path) -> None:
+    for folder in _checkpoints(out, "sums"):
+        (folder / "manifest.json").unlink()
+    # The last event was not yet whole on disk either.
+    journal = out / "state" / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-9])
+    before = read_events(out)
+
+    report, text = _resume(out)
+
+    assert "note: sums: no checkpoint is whole: " in text
+    (line,) = (note for task in report.tasks if task.id == "sums" for note in task.notes)
+    assert line.endswith("; trained again from its first row")
+    _assert_all_trained(out, before)
+
+
+def test_damage_that_cannot_be_mended_is_one_line_and_changes_nothing(out: Path) -> None:
+    def edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+        def apply(state: Path) -> None:
+            (state / name).write_bytes(change((state / name).read_bytes()))
+
+        return apply
+
+    for number, (damage, expected) in enumerate(
+        (
+            (
+                edit("journal.jsonl", lambda b: b.replace(b"decided", b"dezided", 1)),
+                "line 2: is",
+            ),
+            (edit("journal.jsonl", lambda b: b""), "is empty; expected"),
+            (edit("inputs/000-market.toml", lambda b: b + b"\n"), "market.toml: is not as it was"),
+            (edit("inputs/names.json", lambda b: b"{}"), "names.json: is not as it was when"),
+            (
+                lambda state: next(state.glob("inputs/*-sums.jsonl")).unlink(),
+                "sums.jsonl: is gone",
+            ),
+        )
+    ):
+        copy = out.parent / f"damaged-{number}"
+        shutil.copytree(out, copy)
+        damage(copy / "state")
+        before = _contents(copy)
+
+        with pytest.raises(InputError, match=expected) as caught:
+            resume_market(copy, quiet())
+
+        assert exit_code_of(caught.value) == 2
+        assert _contents(copy) == before
+
+
+def _resume(out: Path) -> tuple[MarketReport, str]:
+    console = quiet()
+    resume_market(out, console)
+    return report_of(out), console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def _checkpoints(out: Path, task: str) -> list[Path]:
+    return sorted((out / "state" / "work" / task / "checkpoints").glob("0*"))
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _contents(out: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(out).as_posix(): path.read_bytes()
+        for path in out.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def _assert_all_trained(out: Path, before: list[dict[str, object]]) -> None:
+    """The run has gone on from these events to its end, with all rows and steps on record."""
+    assert read_events(out)[: len(before)] == before
+    admitted = [line["task"] for line in read_decisions(out) if line["admitted"]]
+    assert admitted == ["sums", "mood", "codes"]
+    for task in report_of(out).tasks:
+        if task.admitted:
+            found = load_latest(out / "state" / "work" / task.id / "checkpoints")
+            assert found is not None
+            total = found[0].state["cursor"]["num_rows"] * found[0].state["cursor"]["epochs"]
+            assert (task.rows, str(task.state)) == (total, "done")
+            assert [point.step for point in task.losses] == list(range(1, task.steps + 1))
