@@ -16,15 +16,20 @@ from auctune.run.console import RunConsole
 from auctune.run.main_job import run_market
 from auctune.run.market.market_file import BidEntry, MarketFile, NodeTypeEntry
 from auctune.run.prepared import prepare
-from support.pages import ROOT, anchors, blocks, commands, links, pages
+from support.pages import ROOT, Block, anchors, blocks, commands, links, pages
 
 pytest_plugins = ["support.tiny_bases"]
 
 EXAMPLE = ROOT / "examples" / "first-market"
 DECISION = re.compile(r"^slot +\d+ +\S+ (?:admitted|rejected): .*$", re.MULTILINE)
-WITH_PYTHON = [page for page in pages() if blocks(page, "python")]
+SESSION = ">>> "
 WITH_COMMANDS = [page for page in pages() if commands(page)]
 COMMANDS: Any = typer.main.get_command(app)
+
+
+def programs(page: Path) -> list[Block]:
+    """Python to be run as it stands; sessions with their answers are run as doctests."""
+    return [block for block in blocks(page, "python") if not block.text.startswith(SESSION)]
 
 
 @pytest.mark.parametrize("page", pages(), ids=str)
@@ -80,7 +85,7 @@ def small_run(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 # Of peft and transformers, about each other.
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=str)
+@pytest.mark.parametrize("page", [page for page in pages() if programs(page)], ids=str)
 def test_python_blocks_of_a_page_run_one_after_the_other(
     page: Path,
     small_run: Path,
@@ -92,10 +97,17 @@ def test_python_blocks_of_a_page_run_one_after_the_other(
     (tmp_path / "cache").symlink_to(tiny_cache)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
-    for block in blocks(page, "python"):
+    for block in programs(page):
         # So that a traceback points at the page.
         source = "\n" * (block.line - 1) + block.text
         exec(compile(source, str(page), "exec"), names)
+
+
+def test_sessions_are_on_pages_that_are_run_as_doctests() -> None:
+    tested = (ROOT / "tests" / "acceptance" / "test_docs_of_the_simulator.py").read_text()
+    for page in pages():
+        if len(programs(page)) < len(blocks(page, "python")):
+            assert str(page) in tested
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if blocks(page, "toml")], ids=str)
