@@ -1,0 +1,106 @@
+"""The demo: its adapters load with plain PEFT and do better on their own data than the base."""
+
+import json
+import warnings
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from auctune.domain.dataset import read_dataset
+from auctune.run.main_job import run_market
+from auctune.train.rows import TokenizedRow, tokenize
+from auctune.train.tiny import tiny_folder
+from support.market_runs import EXAMPLE, quiet, read_decisions, read_events, report_of
+
+pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
+pytestmark = pytest.mark.slow
+
+ADMITTED = ("weather", "support", "recipes", "sums", "partcodes", "travel", "garden")
+# Share of the base's loss on a task's own data that its adapter must save, at least.
+MARGIN = 0.5
+
+
+@pytest.fixture(scope="session")
+def first_market(cache_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one run of the demo's market."""
+    out = tmp_path_factory.mktemp("first-market") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache_home))
+        run_market(EXAMPLE / "market.toml", out, quiet())
+    return out
+
+
+def test_the_demo_admits_most_bids_rejects_two_and_has_one_data_set_repaired(
+    first_market: Path,
+) -> None:
+    decisions = {line["task"]: line for line in read_decisions(first_market)}
+    reasons = {task: line["reason"] for task, line in decisions.items() if not line["admitted"]}
+
+    assert tuple(task for task, line in decisions.items() if line["admitted"]) == ADMITTED
+    assert reasons == {"bargain": "unprofitable", "tomorrow": "no_feasible_schedule"}
+    assert [line["vendor"] for line in decisions.values() if line["vendor"]] == ["house"]
+    assert {task.id for task in report_of(first_market).tasks if task.validation} == {"weather"}
+    nodes = {cell["node"] for line in decisions.values() for cell in line["schedule"]}
+    assert nodes == {"alpha", "beta"}
+
+
+def test_every_payment_is_at_most_the_bid_and_the_same_everywhere(first_market: Path) -> None:
+    for task in report_of(first_market).tasks:
+        if task.admitted:
+            path = first_market / "tasks" / task.id / "receipt.json"
+            receipt = json.loads(path.read_bytes())
+            assert Decimal(receipt["payment"]) == task.decision.payment <= task.bid
+            assert receipt["outcome"] == "done"
+
+
+def test_every_task_is_done_within_its_plan(first_market: Path) -> None:
+    for event in read_events(first_market):
+        if event["type"] == "trained":
+            assert all(result["rows"] > 0 for result in event["results"].values())
+    for task in report_of(first_market).tasks:
+        if task.admitted:
+            assert task.finished_slot is not None
+            assert task.finished_slot <= task.deadline
+
+
+@pytest.mark.parametrize("task", ADMITTED)
+def test_every_adapter_loads_with_plain_peft_and_lowers_the_loss_on_its_own_data(
+    task: str, first_market: Path, tiny_cache: Path
+) -> None:
+    folder = tiny_folder(tiny_cache)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    rows = tokenize(read_dataset(_data(first_market, task)), tokenizer, 128).rows
+    base: PreTrainedModel = AutoModelForCausalLM.from_pretrained(folder)
+    before = _loss(base, rows)
+    with warnings.catch_warnings():
+        # PEFT asks by a name that transformers is about to drop.
+        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        adapted = PeftModel.from_pretrained(base, str(first_market / "tasks" / task / "adapter"))
+
+    after = _loss(adapted, rows)
+
+    assert after < (1 - MARGIN) * before
+
+
+def _data(out: Path, task: str) -> Path:
+    repaired = out / "state" / "work" / task / "data.jsonl"
+    return repaired if repaired.exists() else EXAMPLE / "data" / f"{task}.jsonl"
+
+
+@torch.no_grad()
+def _loss(model: torch.nn.Module, rows: tuple[TokenizedRow, ...]) -> float:
+    """Mean loss of the trained tokens of all rows, one row a pass."""
+    total, count = 0.0, 0
+    for row in rows:
+        ids = torch.from_numpy(row.input_ids).unsqueeze(0)
+        labels = torch.from_numpy(row.labels)[1:]
+        logits = model(input_ids=ids).logits[0, :-1]
+        total += torch.nn.functional.cross_entropy(
+            logits, labels, ignore_index=-100, reduction="sum"
+        ).item()
+        count += int((labels != -100).sum())
+    return total / count
