@@ -2,18 +2,24 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numba
 import pytest
 
+from auctune.numerics.jit import kernel
 from support.market_runs import Commands
 
 
 @pytest.fixture(scope="session")
 def cache_home(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's cache folder in which the tiny base is built already."""
+    """A user's cache folder in which the tiny base is built and the kernels are compiled."""
     home = tmp_path_factory.mktemp("cache-home")
     (home / "auctune").mkdir()
     (home / "auctune" / "bases").symlink_to(tiny_cache)
+    assert kernel, "its module has told numba where to keep them"
+    config: Any = numba.config
+    (home / "auctune" / "kernels").symlink_to(Path(config.CACHE_DIR).parent)
     return home
 
 

@@ -110,11 +110,12 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
     source, local = _find_source(name, cache)
     started = time.perf_counter()
     try:
-        config = AutoConfig.from_pretrained(source, local_files_only=local)
-        _check_config(name, config)
-        _switch_off_dropouts(config)
-        model = _load_model(place, source, config, dtype=number_type, local_files_only=local)
-        tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
+        with quiet_transformers():
+            config = AutoConfig.from_pretrained(source, local_files_only=local)
+            _check_config(name, config)
+            _switch_off_dropouts(config)
+            model = _load_model(place, source, config, dtype=number_type, local_files_only=local)
+            tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
     except InputError:
         raise
     except (OSError, ValueError, ImportError, SafetensorError) as error:
@@ -168,10 +169,9 @@ def num_weight_bytes(model: nn.Module) -> int:
 def _load_model(
     place: str, source: str, config: PretrainedConfig, **options: Any
 ) -> PreTrainedModel:
-    with quiet_transformers():
-        loading: Any = AutoModelForCausalLM.from_pretrained(
-            source, config=config, output_loading_info=True, **options
-        )
+    loading: Any = AutoModelForCausalLM.from_pretrained(
+        source, config=config, output_loading_info=True, **options
+    )
     model: PreTrainedModel = loading[0]
     missing = sorted(loading[1]["missing_keys"])
     # Transformers would go on with weights of its own making.
