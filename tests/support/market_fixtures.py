@@ -1,13 +1,13 @@
 """What tests of market runs share; pytest_plugins = ["support.market_fixtures", ...]."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numba
 import pytest
 
-from auctune.numerics.jit import kernel
 from support.market_runs import Commands
 
 
@@ -17,7 +17,8 @@ def cache_home(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     home = tmp_path_factory.mktemp("cache-home")
     (home / "auctune").mkdir()
     (home / "auctune" / "bases").symlink_to(tiny_cache)
-    assert kernel, "its module has told numba where to keep them"
+    # On its import it tells numba where to keep them.
+    import_module("auctune.numerics.jit")
     config: Any = numba.config
     (home / "auctune" / "kernels").symlink_to(Path(config.CACHE_DIR).parent)
     return home

@@ -1,0 +1,67 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.run.main_job import base_cache
+from auctune.run.prepared import Prepared, beside, prepare
+from auctune.train.tiny import tiny_folder
+from support.market_runs import with_change, write_market
+
+pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
+
+
+def _prepare(market: Path) -> Prepared:
+    return prepare(market, beside(market), base_cache(), {}, lambda what, share: None)
+
+
+def test_a_base_is_looked_for_beside_the_market_file_and_known_by_its_absolute_path(
+    in_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    market = write_market(tmp_path / "market", with_change(("base",), "models/mine"))
+    shutil.copytree(tiny_folder(base_cache()), tmp_path / "market" / "models" / "mine")
+    monkeypatch.chdir(tmp_path)
+
+    prepared = _prepare(Path("market") / market.name)
+
+    assert prepared.base == str(tmp_path / "market" / "models" / "mine")
+    named = _prepare(write_market(tmp_path / "other"))
+    assert (named.base, named.base_digest) == ("tiny", prepared.base_digest)
+    assert prepared.notes == ()
+
+
+def test_work_is_counted_in_samples_of_tokens_over_all_epochs(
+    in_cache: Path, tmp_path: Path
+) -> None:
+    (bid, *_, repaired) = _prepare(write_market(tmp_path / "market")).bids
+    size = bid.request.size
+
+    assert size.rows == 40
+    assert bid.task.work == pytest.approx(3 * 40 * size.mean_tokens / 32)
+    assert [quote.vendor for quote in repaired.task.quotes] == ["house"]
+    # Not yet repaired: every line counts.
+    assert repaired.request.size.rows == 24
+
+
+def test_files_are_noted_before_they_are_read(in_cache: Path, tmp_path: Path) -> None:
+    market = write_market(tmp_path / "market")
+    prepared = _prepare(market)
+
+    assert {file.given for file in prepared.files} == {
+        "", "sums.jsonl", "mood.jsonl", "codes.jsonl", "check.jsonl", "slow.json",
+    }  # fmt: skip
+    market.write_text(market.read_text() + "\n")
+    with pytest.raises(InputError, match=r"market.toml: was changed while the market was prep"):
+        prepared.files[0].check_unchanged()
+
+
+def test_a_profile_of_another_base_is_noted(in_cache: Path, tmp_path: Path) -> None:
+    market = write_market(tmp_path / "market")
+    profile = tmp_path / "market" / "slow.json"
+    text = profile.read_text()
+    digest = _prepare(market).base_digest
+    profile.write_text(text.replace(digest, "0" * 64))
+
+    (note,) = _prepare(market).notes
+    assert "profile slow was measured with another base" in note
