@@ -37,6 +37,7 @@ def simulate(
     wanted = parse_settings(settings or [])
 
     from auctune import registry
+    from auctune.numerics.jit import COMPILING, kernels_are_compiled
     from auctune.sim.atomic_file import AtomicFiles
     from auctune.sim.engine import simulate as run_market
     from auctune.sim.instance_file import read_instance
@@ -51,6 +52,8 @@ def simulate(
     except InputError as error:
         raise _on_command_line(error) from None
     with AtomicFiles([decisions, report]) as (decisions_file, report_file):
+        if not kernels_are_compiled():
+            typer.echo(COMPILING, err=True)
         warm_up(market, lambda: registry.build(mechanism, market.cluster, wanted, market.tasks))
         with _progress(market) as watch:
             result = run_market(market, admission, watch=watch)

@@ -20,6 +20,8 @@ import numba
 P = ParamSpec("P")
 R = TypeVar("R")
 
+COMPILING = "compiling the auction's kernels: once on this machine, half a minute or so"
+
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KEPT_CACHES = 8
 
@@ -28,6 +30,15 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function of arrays and scalars; `kernel(f).py_func` is the plain Python."""
     compiled: Any = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
     return cast(Callable[P, R], compiled)
+
+
+def kernels_are_compiled() -> bool:
+    """Whether a process on this machine has compiled kernels of these sources before.
+
+    If not, the first decision waits for the compiler, which users should be told.
+    """
+    folder = _cache_root() / _source_digest()
+    return any(folder.rglob("*.nbi"))
 
 
 def _cache_root() -> Path:
