@@ -1,5 +1,6 @@
 """`auctune run`: bids in, trained adapters out."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -44,15 +45,26 @@ def run(
             assert market is not None
             report = run_market(market, folder, console, fresh=fresh)
     except NodeError as error:
-        raise NodeError(f"{error}; go on with: auctune run --resume {folder}") from None
+        hint = f"; {_how_to_resume(folder)}" if _has_begun(folder) else ""
+        raise NodeError(f"{error}{hint}") from None
     except KeyboardInterrupt:
-        if (folder / "state" / "journal.jsonl").exists():
-            typer.echo(f"stopped; go on with: auctune run --resume {folder}", err=True)
+        if _has_begun(folder):
+            typer.echo(f"stopped; {_how_to_resume(folder)}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     console.print()
     console.print(render_summary(report))
     typer.echo(f"adapters and receipts: {folder / 'tasks'}/")
     typer.echo(f"report with charts:    {folder / 'report.html'}")
+
+
+def _has_begun(folder: Path) -> bool:
+    from auctune.run.folder import RunFolder
+
+    return RunFolder(folder).exists()
+
+
+def _how_to_resume(folder: Path) -> str:
+    return f"go on with: auctune run --resume {shlex.quote(str(folder))}"
 
 
 def _check(market: Path | None, out: Path | None, resume: Path | None, fresh: bool) -> None:

@@ -79,10 +79,12 @@ class MarketRun:
                 for node in self._prepared.cluster.nodes:
                     self._process(node.id)
             for slot in range(self.state.next_slot, self._prepared.cluster.slots):
+                events = len(self._journal.events)
                 self._decide(slot)
                 self._repair()
                 self._train(slot)
-                self._note({"type": "slot_done", "slot": slot})
+                if len(self._journal.events) > events:
+                    self._note({"type": "slot_done", "slot": slot})
         finally:
             for process in self._nodes.values():
                 process.ask_to_stop()

@@ -7,7 +7,7 @@
 | repaired {task, report, rows, mean_tokens} | a vendor's work |
 | trained {slot, node, seconds, results} | what a node did in a slot, by task |
 | released {task, cells} | cells that a task no longer needs |
-| slot_done {slot} | that nothing is left to do in a slot |
+| slot_done {slot} | that nothing is left to do in a slot in which something happened |
 | note {text} | something that an operator should know |
 | task_note {task, text} | something that a task's owner should know too |
 | ended | that all is done |
