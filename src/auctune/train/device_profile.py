@@ -19,12 +19,13 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from auctune.domain.checks import check_finite, check_positive
 from auctune.domain.errors import InputError
+from auctune.schema import to_input_error
 
 # Float32 words that are kept for each parameter of an adapter.
 OPTIMIZER_WORDS = {"adamw": 4, "sgd": 2}  # parameter, gradient and, of AdamW, two moments
@@ -254,7 +255,7 @@ class Profile:
         try:
             return _ADAPTER.validate_json(text)
         except ValidationError as error:
-            raise _input_error(error, place) from None
+            raise to_input_error(error, place, _plain(text)) from None
 
     def _usable_seconds(self, slot_seconds: float, num_tasks: int) -> float:
         overhead = num_tasks * self.task_overhead_seconds
@@ -291,11 +292,9 @@ def write_profile(profile: Profile, path: Path) -> None:
 _ADAPTER = TypeAdapter(Profile)
 
 
-def _input_error(error: ValidationError, place: str) -> InputError:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    own = first.get("ctx", {}).get("error")
-    if isinstance(own, InputError):
-        return own.within(f"{place}: {where}" if where else place)
-    found = "is missing" if first["type"] == "missing" else f"{first['input']!r}"[:60]
-    return InputError(f"{place}: {where}" if where else place, found, first["msg"])
+def _plain(text: str | bytes) -> Any:
+    """What a JSON text says; nothing where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
