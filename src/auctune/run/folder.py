@@ -9,6 +9,7 @@ DIR/
     profiles/             measured node types
     journal.jsonl         what happened, in order
     work/ID/checkpoints/  and data.jsonl, where a vendor did work
+    nodes/ID.log          what a node's process wrote on standard error
   .lock                   held by the process that runs the market, and by its nodes
 
 A run is there if its journal is (auctune.run.beginning).
@@ -60,6 +61,10 @@ class RunFolder:
     def profile(self, node_type: str) -> Path:
         """The profile measured for a node type."""
         return self.state / "profiles" / f"{node_type}.json"
+
+    def log(self, node: str) -> Path:
+        """What a node's process wrote on standard error."""
+        return self.state / "nodes" / f"{node}.log"
 
     def work(self, task: str) -> Path:
         """A task's checkpoints and repaired data."""

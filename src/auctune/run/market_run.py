@@ -234,7 +234,9 @@ class MarketRun:
             settings = node_settings(
                 market, kind, self._prepared.base, self._cache, self._prepared.profiles[kind]
             )
-            self._nodes[node] = NodeProcess(node, settings, self._inbox, self._lock)
+            log = self._folder.log(node)
+            log.parent.mkdir(exist_ok=True)
+            self._nodes[node] = NodeProcess(node, settings, self._inbox, self._lock, log)
         return self._nodes[node]
 
     def _bury(self, node: str) -> str:

@@ -1,6 +1,7 @@
 """A node process as the market holds it: started, told, listened to, and stopped."""
 
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import IO
 
 from auctune.domain import AuctuneError
@@ -31,6 +33,7 @@ class NodeProcess:
         settings: what it loads and how it computes.
         inbox: where its messages go as (node, message); (node, None) once it has ended, last.
         lock: descriptor of the market's lock, to be held by the child too; none: there is no lock.
+        log: file to which its standard error is added; none: it is kept only while it runs.
     """
 
     def __init__(
@@ -39,11 +42,13 @@ class NodeProcess:
         settings: NodeSettings,
         inbox: "queue.Queue[tuple[str, Message | None]]",
         lock: int | None = None,
+        log: Path | None = None,
     ) -> None:
         self.node = node
         self._inbox = inbox
         # Held as long as the process, and closed with it.
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._errors: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("a+b")  # noqa: SIM115
+        self._begin = self._errors.seek(0, os.SEEK_END)
         self._process = subprocess.Popen(
             # -P: a file of the user's in the current folder is no module of ours.
             [sys.executable, "-P", "-m", _WORKER, json.dumps(asdict(settings))],
@@ -73,7 +78,7 @@ class NodeProcess:
         code = self._process.wait()
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
-        self._errors.seek(0)
+        self._errors.seek(self._begin)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1][:_LAST_WORDS] if lines else f"exit code {code}"
 
