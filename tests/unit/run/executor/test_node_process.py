@@ -1,0 +1,55 @@
+import queue
+from pathlib import Path
+
+import pytest
+
+from auctune.run.executor import NodeProcess, NodeSettings
+from auctune.run.executor.messages import Message
+
+pytest_plugins = ["support.tiny_bases"]
+
+Inbox = queue.Queue[tuple[str, Message | None]]
+
+
+def test_a_node_that_cannot_load_its_base_says_so_and_ends(tmp_path: Path) -> None:
+    inbox: Inbox = queue.Queue()
+    process = NodeProcess("alpha", NodeSettings("./none", str(tmp_path)), inbox)
+
+    node, message = inbox.get()
+    assert node == "alpha"
+    assert message is not None
+    assert (message["kind"], message["place"]) == ("failed", "base './none'")
+    assert inbox.get() == ("alpha", None)
+    # Orders to one that is gone are lost, as the inbox has said.
+    process.train(0, [])
+    process.stop()
+
+
+def test_a_node_that_crashes_leaves_its_last_line_and_its_log(tmp_path: Path) -> None:
+    inbox: Inbox = queue.Queue()
+    log = tmp_path / "alpha.log"
+    log.write_text("of an earlier process\n")
+
+    process = NodeProcess("alpha", NodeSettings("tiny", str(tmp_path), threads=-1), inbox, log=log)
+
+    assert inbox.get() == ("alpha", None)
+    assert process.ending() == "RuntimeError: set_num_threads expects a positive integer"
+    process.stop()
+    assert log.read_text().startswith("of an earlier process\nTraceback")
+
+
+@pytest.mark.slow
+def test_a_node_ignores_files_of_the_current_folder_and_stops_when_asked(
+    tiny_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('the wrong module')")
+    monkeypatch.chdir(tmp_path)
+    inbox: Inbox = queue.Queue()
+    process = NodeProcess("alpha", NodeSettings("tiny", str(tiny_cache)), inbox)
+
+    _, message = inbox.get()
+
+    assert message is not None
+    assert message["kind"] == "ready"
+    process.stop()
+    assert inbox.get() == ("alpha", None)
