@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
@@ -215,6 +215,8 @@ VALUES = st.one_of(
 )
 
 
+@example(changes=[(("auction", "compute_high"), 1e300)])
+@example(changes=[(("vendors", 0, "price"), 1e11), (("node_types", "slow", "energy_cost"), 1e9)])
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -30,6 +30,7 @@ from auctune.domain import (
     Task,
     round_money,
 )
+from auctune.domain.money import LARGEST
 
 
 class Pdftsp:
@@ -87,7 +88,7 @@ class Pdftsp:
             if found is None or not self._has_room(found, request):
                 continue
             schedule = self._search.schedule(found)
-            price = self._payment(found, round_money(found.cost))
+            price = self._payment(found, _to_price(found.cost))
             if not lines or price < lines[-1].price:
                 lines.append(MenuLine(schedule.finish, price, schedule))
         return PriceMenu(task.id, tuple(lines))
@@ -130,7 +131,7 @@ class Pdftsp:
             feasible = self._search.could_ever_run(request)
             reason = Reason.NO_CAPACITY if feasible else Reason.NO_FEASIBLE_SCHEDULE
             return Decision(task.id, admitted=False, reason=reason)
-        price = round_money(found.cost)
+        price = _to_price(found.cost)
         if not self._profitable(task, found, price):
             return Decision(task.id, admitted=False, price=price, reason=Reason.UNPROFITABLE)
         value = _value(task, found)
@@ -156,7 +157,7 @@ class Pdftsp:
     def _payment(self, found: Found, price: Money) -> Money:
         if self.params.payment == "critical":
             return price
-        return round_money(found.cost - found.operating_cost)
+        return _to_price(found.cost - found.operating_cost)
 
     def _has_room(self, found: Found, request: Request) -> bool:
         if self.params.capacity == "masked":
@@ -167,6 +168,11 @@ class Pdftsp:
         self.pricing.chose(slots, nodes, request, value)
         self.book.take(slots, nodes, request.throughput, request.memory_gb)
         self.pricing.booked(slots, nodes)
+
+
+def _to_price(cost: float) -> Money:
+    """A cost as a price; what is beyond the largest amount is above all bids in any case."""
+    return round_money(min(cost, float(LARGEST)))
 
 
 def _value(task: Task, found: Found) -> float:
