@@ -11,6 +11,9 @@ from auctune.auction.search.problem import UNITS_NEEDED, Search, Thresholds, Win
 from auctune.auction.tolerance import FIT
 from auctune.numerics.jit import kernel
 
+# Up to so many values, insertion is quicker than a sort that allocates.
+FEW = 64
+
 
 @kernel
 def only_type(units: Ints) -> int:
@@ -103,10 +106,19 @@ def sort_levels(search: Search, window: Window, highest: float) -> int:
                 entry_order[count] = i
                 levels[count] = entries.lam[i]
                 count += 1
-    order = np.argsort(levels[:count], kind="mergesort")
-    for i in range(count):
-        order[i] = entry_order[order[i]]
-    entry_order[:count] = order
+    if count > FEW:
+        order = np.argsort(levels[:count], kind="mergesort")
+        for i in range(count):
+            order[i] = entry_order[order[i]]
+        entry_order[:count] = order
+        return count
+    for i in range(1, count):
+        level, entry = levels[i], entry_order[i]
+        place = i
+        while place > 0 and levels[place - 1] > level:
+            levels[place], entry_order[place] = levels[place - 1], entry_order[place - 1]
+            place -= 1
+        levels[place], entry_order[place] = level, entry
     return count
 
 
@@ -115,16 +127,19 @@ def sort_phis(phi_now: Floats, first: int, last: int, low: float, high: float, o
     """List the distinct values of phi_now[first:last] in [low, high) in `out`; count them."""
     count = 0
     for at in range(first, last):
-        if low <= phi_now[at] < high:
-            out[count] = phi_now[at]
-            count += 1
-    out[:count] = np.sort(out[:count])
-    distinct = 0
-    for i in range(count):
-        if i == 0 or out[i] != out[distinct - 1]:
-            out[distinct] = out[i]
-            distinct += 1
-    return distinct
+        phi = phi_now[at]
+        if not low <= phi < high:
+            continue
+        place = count
+        while place > 0 and out[place - 1] > phi:
+            place -= 1
+        if place > 0 and out[place - 1] == phi:
+            continue
+        for i in range(count, place, -1):
+            out[i] = out[i - 1]
+        out[place] = phi
+        count += 1
+    return count
 
 
 @kernel
