@@ -26,8 +26,11 @@ class Schedule:
     def __post_init__(self) -> None:
         if not self.cells:
             raise ValueError("a schedule without cells; expected one at least")
-        if any(a.slot >= b.slot for a, b in zip(self.cells, self.cells[1:], strict=False)):
-            raise ValueError("cells are not in slot order with at most one a slot")
+        before = -1
+        for slot, _ in self.cells:
+            if slot <= before:
+                raise ValueError("cells are not in slot order with at most one a slot")
+            before = slot
 
     @property
     def start(self) -> int:

@@ -10,34 +10,44 @@ The cost of a schedule, the same sum for every caller, in slot order:
 
 import numpy as np
 
+from auctune.auction.book import Ints
 from auctune.auction.search.gather import fits
-from auctune.auction.search.problem import MAX, Best, Scratch, Search, Thresholds
+from auctune.auction.search.problem import (
+    MAX,
+    Best,
+    Cells,
+    Request,
+    Rule,
+    Search,
+    Thresholds,
+)
 from auctune.auction.tolerance import TIE
 from auctune.numerics.jit import kernel
 
 
 @kernel
-def lowest_node(search: Search, reach: Thresholds, t: int, k: int) -> int:
+def lowest_node(
+    cells: Cells, rule: Rule, request: Request, reach: Thresholds, t: int, k: int
+) -> int:
     """The first node of type k that costs least in slot t, under the thresholds.
 
     With `max`, all nodes within the thresholds cost the same, dominated ones too.
     """
-    cells, request = search.cells, search.request
     capacity, usage = cells.capacity, cells.usage
     samples, memory_gb = request.throughput[k], request.memory_gb
-    masked, additive = search.rule.masked, search.rule.aggregate != MAX
-    lam_row, phi_row = cells.lam[t], cells.phi[t]
+    additive = rule.aggregate != MAX
     least, which = np.inf, -1
     for i in range(capacity.first_of[k], capacity.first_of[k + 1]):
         n = capacity.nodes_of[i]
-        phi = phi_row[n] if memory_gb > 0.0 else 0.0
-        if lam_row[n] > reach.lam or phi > reach.phi:
+        lam = cells.lam[t, n]
+        phi = cells.phi[t, n] if memory_gb > 0.0 else 0.0
+        if lam > reach.lam or phi > reach.phi:
             continue
-        price = lam_row[n] * samples + phi * memory_gb
+        price = lam * samples + phi * memory_gb
         if price * (1.0 + TIE) >= least:
             continue
-        used_compute = usage.compute[t, n] if masked else 0.0
-        used_memory = usage.memory[t, n] if masked else 0.0
+        used_compute = usage.compute[t, n] if rule.masked else 0.0
+        used_memory = usage.memory[t, n] if rule.masked else 0.0
         if fits(used_compute, samples, capacity.compute[k]) and fits(
             used_memory, memory_gb, capacity.memory[k]
         ):
@@ -45,6 +55,21 @@ def lowest_node(search: Search, reach: Thresholds, t: int, k: int) -> int:
             if not additive:
                 break
     return int(which)
+
+
+@kernel
+def _fill_nodes(
+    cells: Cells,
+    rule: Rule,
+    request: Request,
+    reach: Thresholds,
+    num_cells: int,
+    slots: Ints,
+    types: Ints,
+    nodes: Ints,
+) -> None:
+    for i in range(num_cells):
+        nodes[i] = lowest_node(cells, rule, request, reach, slots[i], types[i])
 
 
 @kernel
@@ -79,25 +104,32 @@ def schedule_cost(search: Search, num_cells: int, quote: int) -> tuple[float, fl
 def consider(search: Search, reach: Thresholds, num_cells: int, quote: int) -> None:
     """Give the cells of `scratch` (slots and types) their nodes, and keep them if they are best."""
     scratch, best = search.scratch, search.best
-    for i in range(num_cells):
-        scratch.cell_nodes[i] = lowest_node(
-            search, reach, scratch.cell_slots[i], scratch.cell_types[i]
-        )
+    slots, nodes = scratch.cell_slots, scratch.cell_nodes
+    _fill_nodes(
+        search.cells,
+        search.rule,
+        search.request,
+        reach,
+        num_cells,
+        slots,
+        scratch.cell_types,
+        nodes,
+    )
     cost, operating = schedule_cost(search, num_cells, quote)
-    finish = scratch.cell_slots[num_cells - 1]
-    if not _precedes(scratch, best, cost, finish, num_cells, quote):
+    finish = slots[num_cells - 1]
+    if not _precedes(slots, nodes, best, cost, finish, num_cells, quote):
         return
     best.cost[0], best.cost[1] = cost, operating
     best.summary[0] = finish
     best.summary[1] = num_cells
     best.summary[2] = quote
-    best.slots[:num_cells] = scratch.cell_slots[:num_cells]
-    best.nodes[:num_cells] = scratch.cell_nodes[:num_cells]
+    best.slots[:num_cells] = slots[:num_cells]
+    best.nodes[:num_cells] = nodes[:num_cells]
 
 
 @kernel
 def _precedes(
-    scratch: Scratch, best: Best, cost: float, finish: int, num_cells: int, quote: int
+    slots: Ints, nodes: Ints, best: Best, cost: float, finish: int, num_cells: int, quote: int
 ) -> bool:
     incumbent = best.cost[0]
     if incumbent == np.inf:
@@ -111,8 +143,8 @@ def _precedes(
     if quote != best.summary[2]:
         return bool(quote < best.summary[2])
     for i in range(num_cells):
-        if scratch.cell_slots[i] != best.slots[i]:
-            return bool(scratch.cell_slots[i] < best.slots[i])
-        if scratch.cell_nodes[i] != best.nodes[i]:
-            return bool(scratch.cell_nodes[i] < best.nodes[i])
+        if slots[i] != best.slots[i]:
+            return bool(slots[i] < best.slots[i])
+        if nodes[i] != best.nodes[i]:
+            return bool(nodes[i] < best.nodes[i])
     return False

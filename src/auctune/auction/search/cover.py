@@ -197,8 +197,10 @@ def _lists_before(search: Search, window: Window, reach: Thresholds, a: int, b: 
     if slot_a != slot_b:
         return bool(slot_a < slot_b)
     t = window.origin + slot_a
-    node_a = lowest_node(search, reach, t, at_a % num_types)
-    return node_a < lowest_node(search, reach, t, at_b % num_types)
+    node_a = lowest_node(search.cells, search.rule, search.request, reach, t, at_a % num_types)
+    return node_a < lowest_node(
+        search.cells, search.rule, search.request, reach, t, at_b % num_types
+    )
 
 
 @kernel

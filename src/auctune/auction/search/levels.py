@@ -69,17 +69,6 @@ def weigh_max(search: Search, window: Window, reach: Thresholds) -> None:
 
 
 @kernel
-def reach_all(search: Search, window: Window) -> None:
-    """Set `phi_now` to the least phi of each type and slot, infinite before the window."""
-    entries, phi_now = search.entries, search.scratch.phi_now
-    start, num_types = entries.start, len(search.units)
-    phi_now[: window.first * num_types] = np.inf
-    for at in range(window.first * num_types, window.last * num_types):
-        has_cell = start[at + 1] > start[at]
-        phi_now[at] = entries.phi[start[at + 1] - 1] if has_cell else np.inf
-
-
-@kernel
 def price_floors(search: Search, window: Window) -> Thresholds:
     """The least lam and the least phi of any cell."""
     entries, start = search.entries, search.entries.start

@@ -106,6 +106,6 @@ class ScheduleSearch:
     def schedule(self, found: Found) -> Schedule:
         """`found` in the terms of the domain."""
         names = self._book.node_ids
-        pairs = zip(found.slots.tolist(), found.nodes.tolist(), strict=True)
-        cells = tuple(Cell(slot, names[node]) for slot, node in pairs)
+        nodes = [names[node] for node in found.nodes.tolist()]
+        cells = tuple(map(Cell, found.slots.tolist(), nodes))
         return Schedule(cells, None if found.quote is None else found.quote.vendor)

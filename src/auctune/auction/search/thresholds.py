@@ -19,7 +19,6 @@ from auctune.auction.search.cover import cover
 from auctune.auction.search.levels import (
     least_use,
     price_floors,
-    reach_all,
     slot_reach,
     sort_levels,
     sort_phis,
@@ -34,6 +33,7 @@ from auctune.auction.search.problem import (
     Thresholds,
     Window,
 )
+from auctune.auction.search.start import cheap_thresholds, reach_up_to
 from auctune.numerics.jit import kernel
 
 
@@ -41,7 +41,7 @@ from auctune.numerics.jit import kernel
 def floor_of_max(search: Search, window: Window) -> float:
     """A lower bound on the cost of any schedule in the window, its vendor not counted."""
     floors = price_floors(search, window)
-    reach_all(search, window)
+    reach_up_to(search, window, np.inf)
     return least_by_counts(counting_of(search, window), floors.lam, np.inf, floors.phi)[0]
 
 
@@ -61,6 +61,13 @@ def search_max(search: Search, window: Window, floor: float) -> int:
     counting = counting_of(search, window)
     samples, num_cells = least_use(search)
     per_phi = num_cells * search.request.memory_gb
+    if best.cost[0] == np.inf:
+        start = cheap_thresholds(search, window)
+        reach_up_to(search, window, start.lam)
+        least, second = least_by_counts(counting, start.lam, start.phi, start.phi)
+        only = second > least * (1.0 + SLACK)
+        if least < np.inf and _search_cells(search, window, start, only) == NEED_MORE_LABELS:
+            return NEED_MORE_LABELS
     # Beyond this lam, the use of compute alone costs more than the best schedule.
     highest = floors.lam + (best.cost[0] * (1.0 + SLACK) - price - floor) / samples
     num_entries = sort_levels(search, window, highest)
@@ -85,15 +92,15 @@ def search_max(search: Search, window: Window, floor: float) -> int:
             continue
         if level_floor + (low - floors.phi) * per_phi > best.cost[0] * (1.0 + SLACK):
             continue
-        phi_floor = max(low, floors.phi)
-        bound = price + least_by_counts(counting, lam, np.inf, phi_floor)[0]
-        if bound > best.cost[0] * (1.0 + SLACK):
-            continue
         num_phis = sort_phis(
             phi_now, window.first * num_types, window.last * num_types, low, high, phis
         )
+        bound = level_floor + (low - floors.phi) * per_phi
+        if num_phis > 2:
+            # One more bound, for all of them, may save the rest.
+            bound = price + least_by_counts(counting, lam, np.inf, low)[0]
         for phi in phis[:num_phis]:
-            if bound + (phi - phi_floor) * per_phi > best.cost[0] * (1.0 + SLACK):
+            if bound + (phi - low) * per_phi > best.cost[0] * (1.0 + SLACK):
                 break
             least, second = least_by_counts(counting, lam, phi, phi)
             if least == np.inf or price + least > best.cost[0] * (1.0 + SLACK):
