@@ -41,7 +41,21 @@ class ExponentialPricing:
 
     def booked(self, slots: Ints, nodes: Ints) -> None:
         """Price these cells by their new use."""
-        _price_cells(self._capacity, self._usage, slots, nodes, *self._ranges(), self.lam, self.phi)
+        capacity, usage = self._capacity, self._usage
+        compute, memory = self._ranges()
+        _price_cells(
+            capacity.compute,
+            capacity.memory,
+            capacity.type_of,
+            usage.compute,
+            usage.memory,
+            slots,
+            nodes,
+            *compute,
+            *memory,
+            self.lam,
+            self.phi,
+        )
 
     def saw(self, task: Task) -> None:
         """Remember the bid for later slots."""
@@ -59,20 +73,26 @@ class ExponentialPricing:
 
 @kernel
 def _price_cells(
-    capacity: Capacity,
-    usage: Usage,
+    compute: Floats,
+    memory: Floats,
+    type_of: Ints,
+    used_compute: Floats,
+    used_memory: Floats,
     slots: Ints,
     nodes: Ints,
-    compute: Range,
-    memory: Range,
+    compute_low: float,
+    compute_high: float,
+    memory_low: float,
+    memory_high: float,
     lam: Floats,
     phi: Floats,
 ) -> None:
+    # Called once an admission: plain arrays pass far quicker than tuples of them.
     for i in range(len(slots)):
         t, n = slots[i], nodes[i]
-        k = capacity.type_of[n]
-        lam[t, n] = _price(compute[0], compute[1], usage.compute[t, n] / capacity.compute[k])
-        phi[t, n] = _price(memory[0], memory[1], usage.memory[t, n] / capacity.memory[k])
+        k = type_of[n]
+        lam[t, n] = _price(compute_low, compute_high, used_compute[t, n] / compute[k])
+        phi[t, n] = _price(memory_low, memory_high, used_memory[t, n] / memory[k])
 
 
 @kernel

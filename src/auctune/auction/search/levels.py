@@ -82,18 +82,37 @@ def price_floors(search: Search, window: Window) -> Thresholds:
 
 
 @kernel
-def sort_levels(search: Search, window: Window, highest: float) -> int:
-    """List the entries with lam <= `highest` in `scratch.entry_order` by rising lam; count them."""
+def sort_levels(
+    search: Search,
+    window: Window,
+    floors: Thresholds,
+    spare: float,
+    samples: float,
+    memory: float,
+) -> int:
+    """List in `scratch.entry_order`, by rising lam, the entries that the best schedule may use.
+
+    Args:
+        floors: the least prices, at which the bound on the cost was made.
+        spare: what a schedule may cost beyond that bound.
+        samples, memory: the least that any schedule uses, in samples and GB-slots: it costs so
+            much more for each unit by which its highest prices are above the least ones.
+
+    Returns:
+        Their number.
+    """
     entries, scratch = search.entries, search.scratch
     start, num_types = entries.start, len(search.units)
+    lams, phis = entries.lam, entries.phi
     entry_at, entry_order, levels = scratch.entry_at, scratch.entry_order, scratch.levels
     count = 0
     for at in range(window.first * num_types, window.last * num_types):
         for i in range(start[at], start[at + 1]):
-            entry_at[i] = at
-            if entries.lam[i] <= highest:
+            lam = lams[i]
+            if (lam - floors.lam) * samples + (phis[i] - floors.phi) * memory <= spare:
+                entry_at[i] = at
                 entry_order[count] = i
-                levels[count] = entries.lam[i]
+                levels[count] = lam
                 count += 1
     if count > FEW:
         order = np.argsort(levels[:count], kind="mergesort")

@@ -1,6 +1,7 @@
 """The public face of the schedule search: a task in, its best schedule out."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from auctune.auction.search.problem import (
     MAX,
     NEED_MORE_LABELS,
     SUM,
-    Cells,
     Request,
     Rule,
     make_memory,
@@ -54,7 +54,7 @@ class ScheduleSearch:
         self, book: Book, lam: Floats, phi: Floats, *, aggregate: str, masked: bool
     ) -> None:
         self._book = book
-        self._cells = Cells(book.capacity, book.usage, lam, phi)
+        self._cells = (*book.capacity, *book.usage, lam, phi)
         self._rule = Rule(MAX if aggregate == "max" else SUM, masked)
         # A task's operating cost is a multiple of its type's energy cost: the order is the same.
         self._slots_by_energy: Ints = np.argsort(book.energy_cost, axis=1, kind="stable")
@@ -87,9 +87,8 @@ class ScheduleSearch:
     def find(self, request: Request, task: Task) -> Found | None:
         """The best schedule, or none where there is none."""
         while True:
-            status, cost, operating, num_cells, quote = find_best(
-                self._cells, self._rule, request, self._memory
-            )
+            arguments: tuple[Any, ...] = (*self._cells, *self._rule, *request, *self._memory)
+            status, cost, operating, num_cells, quote = find_best(*arguments)
             if status != NEED_MORE_LABELS:
                 break
             self._num_labels *= 2

@@ -18,6 +18,7 @@ from auctune.auction.search.counts import counting_of, least_by_counts, write_co
 from auctune.auction.search.cover import cover
 from auctune.auction.search.levels import (
     least_use,
+    only_type,
     price_floors,
     slot_reach,
     sort_levels,
@@ -61,16 +62,16 @@ def search_max(search: Search, window: Window, floor: float) -> int:
     counting = counting_of(search, window)
     samples, num_cells = least_use(search)
     per_phi = num_cells * search.request.memory_gb
-    if best.cost[0] == np.inf:
+    # With one type, bounds are too cheap for a start to pay.
+    if best.cost[0] == np.inf and only_type(units) < 0:
         start = cheap_thresholds(search, window)
         reach_up_to(search, window, start.lam)
         least, second = least_by_counts(counting, start.lam, start.phi, start.phi)
         only = second > least * (1.0 + SLACK)
         if least < np.inf and _search_cells(search, window, start, only) == NEED_MORE_LABELS:
             return NEED_MORE_LABELS
-    # Beyond this lam, the use of compute alone costs more than the best schedule.
-    highest = floors.lam + (best.cost[0] * (1.0 + SLACK) - price - floor) / samples
-    num_entries = sort_levels(search, window, highest)
+    spare = best.cost[0] * (1.0 + SLACK) - price - floor
+    num_entries = sort_levels(search, window, floors, spare, samples, per_phi)
     phi_now[: window.last * num_types] = np.inf
     reached = np.int64(0)
     i = 0

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from auctune.auction.book import Capacity, Floats, Ints, Usage
 from auctune.auction.search.choose import consider
 from auctune.auction.search.counts import sort_slots
 from auctune.auction.search.cover import cover
@@ -31,15 +32,64 @@ from auctune.numerics.jit import kernel
 
 @kernel
 def find_best(
-    cells: Cells, rule: Rule, request: Request, memory: Memory
+    compute: Floats,
+    memory: Floats,
+    type_of: Ints,
+    nodes_of: Ints,
+    first_of: Ints,
+    used_compute: Floats,
+    used_memory: Floats,
+    num_tasks: Ints,
+    candidates: Ints,
+    num_candidates: Ints,
+    lam: Floats,
+    phi: Floats,
+    aggregate: int,
+    masked: bool,
+    first: int,
+    last: int,
+    work: float,
+    memory_gb: float,
+    throughput: Floats,
+    operating_cost: Floats,
+    slots_by_cost: Ints,
+    quote_price: Floats,
+    quote_delay: Ints,
+    floats: Floats,
+    ints: Ints,
+    label_cost: Floats,
+    label_ints: Ints,
+    best_cells: Ints,
 ) -> tuple[int, float, float, int, int]:
-    """Leave the best schedule over all vendors in `memory.best_cells`.
+    """Leave the best schedule over all vendors in `best_cells`.
+
+    The arguments are the fields of Capacity, Usage, lam and phi, Rule, Request and Memory, in
+    their order: from Python, plain arrays are passed to a kernel far quicker than tuples of them.
 
     Returns:
         FOUND, NOT_FOUND, or NEED_MORE_LABELS: then nothing was decided, try with a larger pool;
         its cost, its operating cost, its number of cells, and the index of its quote.
     """
-    search = lay_out(cells, rule, request, memory, cells.lam.shape[0])
+    capacity = Capacity(compute, memory, type_of, nodes_of, first_of)
+    usage = Usage(used_compute, used_memory, num_tasks, candidates, num_candidates)
+    request = Request(
+        first,
+        last,
+        work,
+        memory_gb,
+        throughput,
+        operating_cost,
+        slots_by_cost,
+        quote_price,
+        quote_delay,
+    )
+    search = lay_out(
+        Cells(capacity, usage, lam, phi),
+        Rule(aggregate, masked),
+        request,
+        Memory(floats, ints, label_cost, label_ints, best_cells),
+        lam.shape[0],
+    )
     status = _search_vendors(search)
     best = search.best
     return status, best.cost[0], best.cost[1], int(best.summary[1]), int(best.summary[2])
