@@ -103,11 +103,32 @@ class Book:
 
     def take(self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
         """Sell these cells to a task."""
-        _book_cells(self.capacity, self.usage, slots, nodes, throughput, memory_gb, 1, self._prune)
+        self._change(slots, nodes, throughput, memory_gb, 1)
 
     def give_back(self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
         """Undo `take`."""
-        _book_cells(self.capacity, self.usage, slots, nodes, throughput, memory_gb, -1, self._prune)
+        self._change(slots, nodes, throughput, memory_gb, -1)
+
+    def _change(
+        self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float, sign: int
+    ) -> None:
+        capacity, usage = self.capacity, self.usage
+        _book_cells(
+            capacity.type_of,
+            capacity.nodes_of,
+            capacity.first_of,
+            usage.compute,
+            usage.memory,
+            usage.tasks,
+            usage.candidates,
+            usage.num_candidates,
+            slots,
+            nodes,
+            throughput,
+            memory_gb,
+            sign,
+            self._prune,
+        )
 
 
 def check_task(task: Task, cluster: Cluster) -> None:
@@ -171,8 +192,14 @@ def _empty_usage(capacity: Capacity, num_slots: int, *, prune: bool) -> Usage:
 
 @kernel
 def _book_cells(
-    capacity: Capacity,
-    usage: Usage,
+    type_of: Ints,
+    nodes_of: Ints,
+    first_of: Ints,
+    used_compute: Floats,
+    used_memory: Floats,
+    num_tasks: Ints,
+    candidates: Ints,
+    num_candidates: Ints,
     slots: Ints,
     nodes: Ints,
     throughput: Floats,
@@ -180,45 +207,55 @@ def _book_cells(
     sign: int,
     prune: bool,
 ) -> None:
+    # Called once an admission: plain arrays pass far quicker than tuples of them.
     for i in range(len(slots)):
         t, n = slots[i], nodes[i]
-        k = capacity.type_of[n]
-        usage.tasks[t, n] += sign
-        if usage.tasks[t, n] == 0:
+        k = type_of[n]
+        num_tasks[t, n] += sign
+        if num_tasks[t, n] == 0:
             # Subtracting leaves rounding behind; an empty cell is exactly empty.
-            usage.compute[t, n] = 0.0
-            usage.memory[t, n] = 0.0
+            used_compute[t, n] = 0.0
+            used_memory[t, n] = 0.0
         else:
-            usage.compute[t, n] += sign * throughput[k]
-            usage.memory[t, n] += sign * memory_gb
+            used_compute[t, n] += sign * throughput[k]
+            used_memory[t, n] += sign * memory_gb
         if prune:
-            refresh_candidates(capacity, usage, t, k)
+            group = slice(first_of[k], first_of[k + 1])
+            num_candidates[t, k] = list_candidates(
+                used_compute[t], used_memory[t], nodes_of[group], candidates[t, group]
+            )
 
 
 @kernel
-def refresh_candidates(capacity: Capacity, usage: Usage, t: int, k: int) -> None:
-    """List the nodes of type k that are undominated by use in slot t, by rising compute use."""
-    first = capacity.first_of[k]
+def list_candidates(used_compute: Floats, used_memory: Floats, nodes: Ints, listed: Ints) -> int:
+    """List the nodes of one type and slot that are undominated by use, by rising compute use.
+
+    Args:
+        used_compute, used_memory: [N] of the slot.
+        nodes: of the type, by rising index.
+        listed: as long as nodes; filled from the front.
+
+    Returns:
+        How many are listed.
+    """
     count = 0
-    listed = usage.candidates[t, first : capacity.first_of[k + 1]]
-    for i in range(first, capacity.first_of[k + 1]):
-        n = capacity.nodes_of[i]
-        compute, memory = usage.compute[t, n], usage.memory[t, n]
+    for n in nodes:
+        compute, memory = used_compute[n], used_memory[n]
         place = 0
-        while place < count and usage.compute[t, listed[place]] < compute:
+        while place < count and used_compute[listed[place]] < compute:
             place += 1
         # Those before `place` use less compute, and the last of them least memory; an equal
         # one stands at `place`, and a lower index (seen earlier) stays.
-        if place > 0 and usage.memory[t, listed[place - 1]] <= memory:
+        if place > 0 and used_memory[listed[place - 1]] <= memory:
             continue
         if (
             place < count
-            and usage.compute[t, listed[place]] == compute
-            and usage.memory[t, listed[place]] <= memory
+            and used_compute[listed[place]] == compute
+            and used_memory[listed[place]] <= memory
         ):
             continue
         end = place
-        while end < count and usage.memory[t, listed[end]] >= memory:
+        while end < count and used_memory[listed[end]] >= memory:
             end += 1
         if end == place:
             for j in range(count, place, -1):
@@ -228,4 +265,4 @@ def refresh_candidates(capacity: Capacity, usage: Usage, t: int, k: int) -> None
                 listed[place + 1 + j - end] = listed[j]
         count += 1 - (end - place)
         listed[place] = n
-    usage.num_candidates[t, k] = count
+    return count

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from auctune.auction.baselines.earliest import earliest_cells
-from auctune.auction.book import Book, refresh_candidates
+from auctune.auction.book import Book, list_candidates
 from auctune.auction.pricing.exponential import _price
 from auctune.auction.search.dual import dual_price, fill_rest
 from auctune.auction.search.gather import _insert, could_ever_run, fits
@@ -80,10 +80,11 @@ def test_candidates_are_the_nodes_undominated_by_use(rng: np.random.Generator) -
                 for m in range(6)
             )
         ]
-        for function in (refresh_candidates, plain(refresh_candidates)):
-            function(book.capacity, book.usage, 0, 0)
-            count = book.usage.num_candidates[0, 0]
-            assert sorted(book.usage.candidates[0, :count].tolist()) == expected
+        for function in (list_candidates, plain(list_candidates)):
+            listed = np.zeros(6, dtype=np.int64)
+            usage = book.usage
+            count = function(usage.compute[0], usage.memory[0], book.capacity.nodes_of, listed)
+            assert sorted(listed[:count].tolist()) == expected
 
 
 def test_entries_are_the_undominated_prices(rng: np.random.Generator) -> None:

@@ -53,7 +53,7 @@ class Counting(NamedTuple):
     num_by_cost: Ints  # [K]
     phi_now: Floats  # [W * K]
     prefix: Floats  # [K, W + 1] left with the sums of the least operating costs
-    counts: Ints  # [2, K] left with the best counts, and how many cells each type has
+    counts: Ints  # [3, K] left with the best counts, and how many cells each type has
 
 
 @kernel
@@ -114,7 +114,8 @@ def _least_of_all(counting: Counting, lam: float, phi_paid: float) -> tuple[floa
     throughput, memory_gb = counting.throughput, counting.memory_gb
     least, second = np.inf, np.inf
     last = len(units) - 1
-    n = np.zeros(len(units), dtype=np.int64)
+    n = counts[2]
+    n[:] = 0
     while True:
         done = 0
         cost = 0.0

@@ -84,7 +84,7 @@ class Scratch(NamedTuple):
     by_cost: Ints  # [K, W] slots of the window with cells, by rising operating cost
     num_by_cost: Ints  # [K]
     prefix: Floats  # [K, W + 1] sums of the least operating costs
-    counts: Ints  # [2, K] cells of each type: in the best schedule by counts, and in reach
+    counts: Ints  # [3, K] cells of each type: best by counts, in reach, and being tried
     heap_key: Floats  # [W]
     heap_slot: Ints  # [W]
     chosen_type: Ints  # [W] -1: no cell in this slot
@@ -149,7 +149,7 @@ def make_memory(num_slots: int, num_nodes: int, num_types: int, num_labels: int)
     """Room for the searches of a horizon of T slots, N nodes and K types."""
     t, size, cells = num_slots, num_slots * num_nodes, num_slots * num_types
     num_floats = 3 * size + 2 * cells + (t + 1) + t + 1 + num_types * (t + 1) + 2
-    num_ints = (cells + 1) + 2 * size + 5 * t + num_types * (t + 4) + 3
+    num_ints = (cells + 1) + 2 * size + 5 * t + num_types * (t + 5) + 3
     return Memory(
         np.zeros(num_floats),
         np.zeros(num_ints, dtype=np.int64),
@@ -186,7 +186,7 @@ def lay_out(cells: Cells, rule: Rule, request: Request, memory: Memory, num_slot
     cell_nodes, i = i[:t], i[t:]
     by_cost, i = i[:per_type].reshape(num_types, t), i[per_type:]
     num_by_cost, i = i[:num_types], i[num_types:]
-    counts, i = i[: 2 * num_types].reshape(2, num_types), i[2 * num_types :]
+    counts, i = i[: 3 * num_types].reshape(3, num_types), i[3 * num_types :]
     units, summary = i[:num_types], i[num_types:]
     for k in range(num_types):
         share = min(request.throughput[k] / request.work, 1.0)

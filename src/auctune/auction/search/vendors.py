@@ -114,7 +114,9 @@ def _search_vendors(search: Search) -> int:
     searched_price, searched_delay = -1.0, np.int64(0)
     # In file order among equal prices. A dearer vendor that is no quicker than one searched
     # before cannot win.
-    for quote in np.argsort(request.quote_price, kind="mergesort"):
+    quote = -1
+    for _ in range(len(request.quote_price)):
+        quote = _next_quote(request.quote_price, quote)
         price, delay = request.quote_price[quote], request.quote_delay[quote]
         if price + floor > best.cost[0] * (1.0 + SLACK):
             break
@@ -122,7 +124,7 @@ def _search_vendors(search: Search) -> int:
             continue
         if searched_price < 0.0 or delay < searched_delay:
             searched_price, searched_delay = price, delay
-        window = Window(origin, int(request.first + delay - origin), last, int(quote))
+        window = Window(origin, int(request.first + delay - origin), last, quote)
         if window.first >= last:
             continue
         if is_max:
@@ -135,6 +137,20 @@ def _search_vendors(search: Search) -> int:
         if status == NEED_MORE_LABELS:
             return NEED_MORE_LABELS
     return FOUND if best.cost[0] < np.inf else NOT_FOUND
+
+
+@kernel
+def _next_quote(prices: Floats, before: int) -> int:
+    """The quote after `before` by rising price, in file order among equals; -1 starts."""
+    following = -1
+    for i in range(len(prices)):
+        if before >= 0 and (
+            prices[i] < prices[before] or (prices[i] == prices[before] and i <= before)
+        ):
+            continue
+        if following < 0 or prices[i] < prices[following]:
+            following = i
+    return following
 
 
 @kernel
