@@ -117,6 +117,9 @@ def _load(base: Base, folder: Path) -> PeftModel:
     with torch.random.fork_rng(devices), warnings.catch_warnings():
         # PEFT asks by a name that transformers is about to drop.
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        # Both are harmless, as where the adapter was made.
+        warnings.filterwarnings("ignore", "Model has `tie_word_embeddings", UserWarning)
+        warnings.filterwarnings("ignore", "fan_in_fan_out is set to", UserWarning)
         # PEFT would go on with weights of its own making.
         warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)
         try:
@@ -129,7 +132,8 @@ def _load(base: Base, folder: Path) -> PeftModel:
 
 
 def _check_weights(loaded: PeftModel, contents: Mapping[str, Tensor]) -> None:
-    found = get_peft_model_state_dict(loaded)
+    # Left to itself PEFT adds the base's own output layer where an adapter is on it.
+    found = get_peft_model_state_dict(loaded, save_embedding_layers=False)
     if found.keys() != contents.keys():
         names = ", ".join(sorted(found.keys() ^ contents.keys())[:4])
         raise ExportError(f"the adapter's weights do not fit its configuration: {names}")

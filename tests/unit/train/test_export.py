@@ -19,14 +19,17 @@ from auctune.train.rows import TokenizedRow, tokenize
 class Trained:
     """A PEFT adapter with weights that are not those of its start."""
 
-    def __init__(self, base: Base, **fields: Any) -> None:
+    def __init__(
+        self, base: Base, modules: tuple[str, ...] = ("c_proj", "c_attn"), **fields: Any
+    ) -> None:
         self.base = base
         self.config = LoraConfig(
             task_type="CAUSAL_LM",
             r=3,
             lora_alpha=5,
-            target_modules=["c_proj", "c_attn"],
-            fan_in_fan_out=True,
+            target_modules=list(modules),
+            # The orientation of GPT-2's own kind of layer.
+            fan_in_fan_out=modules != ("lm_head",),
             **fields,
         )
         torch.manual_seed(0)
@@ -34,6 +37,8 @@ class Trained:
         with warnings.catch_warnings():
             # PEFT asks by a name that transformers is about to drop.
             warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+            # The tiny base's output layer has its embedding's weights, which stay as they are.
+            warnings.filterwarnings("ignore", "Model has `tie_word_embeddings", UserWarning)
             self.model = get_peft_model(fresh, self.config, adapter_name="job").eval()
         self.weights = {}
         for name, parameter in fresh.named_parameters():
@@ -61,6 +66,12 @@ class Trained:
 @pytest.fixture
 def trained(tiny_base: Base) -> Trained:
     return Trained(tiny_base)
+
+
+def test_an_adapter_on_the_output_layer_is_handed_out(tiny_base: Base, tmp_path: Path) -> None:
+    trained = Trained(tiny_base, ("lm_head",))
+    exported = trained.export(tmp_path / "adapter")
+    assert exported.difference <= exported.allowed
 
 
 def test_an_exported_adapter_loads_with_plain_peft(trained: Trained, tmp_path: Path) -> None:

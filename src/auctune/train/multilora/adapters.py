@@ -133,6 +133,10 @@ class AdaptedModel:
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # PEFT asks by a name that transformers is about to drop.
             warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+            # An adapter on an output layer with the embedding's weights leaves those as they are.
+            warnings.filterwarnings("ignore", "Model has `tie_word_embeddings", UserWarning)
+            # One adapter may be on layers of both orientations; PEFT looks at each.
+            warnings.filterwarnings("ignore", "fan_in_fan_out is set to", UserWarning)
             if self.peft is None:
                 self.peft = get_peft_model(self.model, config, adapter_name=name)
             else:
