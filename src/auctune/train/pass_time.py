@@ -1,6 +1,8 @@
 """The time of a pass over n tokens, t = a + b n, and what follows from it."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,6 +10,7 @@ from auctune.train.device_profile import Mix, SweepPoint
 
 GOOD_SPEED = 0.9
 LARGEST_MARGIN = 0.9
+DISTURBED = 2.0
 
 
 def fit_line(sweep: Sequence[SweepPoint]) -> tuple[float, float]:
@@ -35,3 +38,29 @@ def margin_of(mixes: Sequence[Mix]) -> float:
     """The share by which the slowest mix, against its prediction, falls short in speed."""
     shares = [1 - mix.predicted_seconds / mix.measured_seconds for mix in mixes]
     return min(LARGEST_MARGIN, max([0.0, *shares]))
+
+
+def predict(tokens: int, budget: int, a: float, b: float) -> float:
+    """Seconds of a round of `tokens` tokens, in passes of `budget` tokens at most."""
+    return a * math.ceil(tokens / budget) + b * tokens
+
+
+def is_disturbed(mixes: Sequence[Mix]) -> bool:
+    """Whether all mixes ran in less than half of their time: the sweep shared its device.
+
+    A margin answers the opposite error only; this one would leave most of a node unsold.
+    """
+    return bool(mixes) and all(
+        mix.predicted_seconds > DISTURBED * mix.measured_seconds for mix in mixes
+    )
+
+
+def quickest(first: Sequence[SweepPoint], again: Sequence[SweepPoint]) -> list[SweepPoint]:
+    """Of two sweeps, each pass as it was least disturbed."""
+    pairs = zip(first, again, strict=False)
+    return [min(pair, key=lambda point: point.seconds) for pair in pairs]
+
+
+def predict_again(mixes: Sequence[Mix], budget: int, a: float, b: float) -> list[Mix]:
+    """The same mixes, as another line predicts them."""
+    return [replace(mix, predicted_seconds=predict(mix.tokens, budget, a, b)) for mix in mixes]

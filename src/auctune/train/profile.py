@@ -12,7 +12,6 @@ In this order, all on the trainer that will do the work:
 """
 
 import gc
-import math
 import random
 import statistics
 import tempfile
@@ -44,7 +43,15 @@ from auctune.train.device_profile import (
     write_profile,
 )
 from auctune.train.node import NodeTrainer
-from auctune.train.pass_time import choose_budget, fit_line, margin_of
+from auctune.train.pass_time import (
+    choose_budget,
+    fit_line,
+    is_disturbed,
+    margin_of,
+    predict,
+    predict_again,
+    quickest,
+)
 from auctune.train.peak_memory import held_bytes, peak_bytes
 
 __all__ = ["FULL", "QUICK", "Effort", "Profile", "measure_profile", "read_profile", "write_profile"]
@@ -52,6 +59,7 @@ __all__ = ["FULL", "QUICK", "Effort", "Profile", "measure_profile", "read_profil
 TASKS_PER_SLOT = 4
 KEPT = 0.9
 BISECTIONS = 4
+MORE_SWEEPS = 3
 
 Report = Callable[[str, float], None]
 """Told what is being measured, and the share done of all, from 0 to 1."""
@@ -147,6 +155,13 @@ class _Measurement:
         load, checkpoint, suspend = self.suspending()
         self.report("mixes of tasks", 0.7)
         mixes = self.mixes(budget, a, b)
+        for _ in range(MORE_SWEEPS):
+            if not is_disturbed(mixes):
+                break
+            self.report("speed of passes once more, as something else was at work", 0.9)
+            sweep = quickest(sweep, self.sweep())
+            a, b = fit_line(sweep)
+            mixes = predict_again(mixes, budget, a, b)
         self.report("done", 1.0)
         weights = num_weight_bytes(self.base.model)
         return Profile(
@@ -279,7 +294,7 @@ class _Measurement:
             self.bench.rounds(trainer, jobs, self.effort.warm_ups)
             measured = statistics.median(self.bench.rounds(trainer, jobs, self.effort.timed))
             tokens = round_tokens(jobs)
-            predicted = a * math.ceil(tokens / budget) + b * tokens
+            predicted = predict(tokens, budget, a, b)
             mixes.append(Mix(len(jobs), tokens, predicted, measured))
         return mixes
 
