@@ -11,6 +11,7 @@ import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from auctune.auction import Pdftsp, PdftspParams, make_eft, make_ntm
@@ -63,7 +64,17 @@ def build(
     Raises:
         InputError: for an unknown name or setting, or a value that is not one.
     """
-    return _entry(name).build(cluster, settings or {}, tasks)
+    entry = _entry(name)
+    return entry.build(cluster, entry.parse(settings or {}), tasks)
+
+
+def check_settings(name: str, settings: Mapping[str, str]) -> None:
+    """Refuse what `build` would refuse, before there is a cluster.
+
+    Raises:
+        InputError: for an unknown name or setting, or a value that is not one.
+    """
+    _entry(name).parse(settings)
 
 
 def mechanism_names() -> tuple[str, ...]:
@@ -90,7 +101,9 @@ def parse_params(kind: type[P], settings: Mapping[str, str]) -> P:
     for key in settings:
         if key not in hints:
             raise InputError(
-                key, "is no setting of this mechanism", f"one of {', '.join(hints) or 'none'}"
+                key,
+                "is no setting of this mechanism",
+                f"one of {', '.join(hints)}" if hints else "no setting",
             )
     return kind(**{key: _parse(key, text, hints[key]) for key, text in settings.items()})
 
@@ -119,7 +132,8 @@ def clairvoyant_params(params: PdftspParams, tasks: Sequence[Task]) -> PdftspPar
 @dataclass(frozen=True, slots=True)
 class _Entry:
     params: type[Any]
-    build: Callable[[Cluster, Mapping[str, str], Sequence[Task]], Admission]
+    parse: Callable[[Mapping[str, str]], Any]
+    build: Callable[[Cluster, Any, Sequence[Task]], Admission]
 
 
 def _entry(name: str) -> _Entry:
@@ -130,32 +144,33 @@ def _entry(name: str) -> _Entry:
     return _ENTRIES[name]
 
 
-def _build_pdftsp(
-    cluster: Cluster, settings: Mapping[str, str], tasks: Sequence[Task]
-) -> Admission:
+def _parse_pdftsp(settings: Mapping[str, str]) -> PdftspParams:
     params = parse_params(PdftspParams, settings)
     for key in settings:
         needed = _ONLY_WITH.get(key, params.pricing)
         if needed != params.pricing:
             raise InputError(key, f"says nothing to pricing={params.pricing}", f"pricing={needed}")
+    return params
+
+
+def _build_pdftsp(cluster: Cluster, params: PdftspParams, tasks: Sequence[Task]) -> Admission:
     if params.pricing == "paper" and (params.alpha is None or params.beta is None):
         params = clairvoyant_params(params, tasks)
     return Pdftsp(cluster, params)
 
 
-def _build_eft(cluster: Cluster, settings: Mapping[str, str], _tasks: Sequence[Task]) -> Admission:
-    parse_params(EftParams, settings)
+def _build_eft(cluster: Cluster, _params: EftParams, _tasks: Sequence[Task]) -> Admission:
     return make_eft(cluster)
 
 
-def _build_ntm(cluster: Cluster, settings: Mapping[str, str], _tasks: Sequence[Task]) -> Admission:
-    return make_ntm(cluster, parse_params(NtmParams, settings).seed)
+def _build_ntm(cluster: Cluster, params: NtmParams, _tasks: Sequence[Task]) -> Admission:
+    return make_ntm(cluster, params.seed)
 
 
 _ENTRIES: Mapping[str, _Entry] = {
-    "pdftsp": _Entry(PdftspParams, _build_pdftsp),
-    "eft": _Entry(EftParams, _build_eft),
-    "ntm": _Entry(NtmParams, _build_ntm),
+    "pdftsp": _Entry(PdftspParams, _parse_pdftsp, _build_pdftsp),
+    "eft": _Entry(EftParams, partial(parse_params, EftParams), _build_eft),
+    "ntm": _Entry(NtmParams, partial(parse_params, NtmParams), _build_ntm),
 }
 
 

@@ -247,3 +247,13 @@ def test_whatever_is_changed_in_a_market_it_works_or_is_refused_by_name(
         refusal = str(error)
     assert refusal.startswith(f"{market}: ")
     assert {path.name for path in tmp_path.iterdir()} == {"market.toml", *KEPT}
+
+
+def test_a_wrong_setting_of_the_auction_shows_before_anything_is_loaded(tmp_path: Path) -> None:
+    market = write_market(tmp_path, with_change(("auction", "colour"), "red"))
+    said: list[str] = []
+
+    with pytest.raises(InputError, match=r"auction: colour: is no setting of this mechanism"):
+        prepare(market, beside(market), base_cache(), {}, lambda what, _: said.append(what))
+
+    assert said == []

@@ -7,6 +7,7 @@ from auctune.auction import GreedyAdmission, Pdftsp, PdftspParams
 from auctune.domain import Cluster, InputError, Node, NodeType, Task
 from auctune.registry import (
     build,
+    check_settings,
     clairvoyant_params,
     mechanism_names,
     parse_params,
@@ -54,7 +55,11 @@ def test_alpha_or_beta_that_is_given_stands() -> None:
     ("name", "settings", "message"),
     [
         ("titan", {}, "mechanism: 'titan' is not offered; expected one of pdftsp, eft, ntm"),
-        ("eft", {"seed": "1"}, "seed: is no setting of this mechanism; expected one of none"),
+        (
+            "eft",
+            {"seed": "1"},
+            "seed: is no setting of this mechanism; expected no setting",
+        ),
         ("ntm", {"seed": "1.5"}, "seed: '1.5'; expected a whole number"),
         ("ntm", {"seed": "-1"}, "seed: -1; expected a whole number >= 0"),
         ("ntm", {"seed": "9" * 19}, "seed: .*; expected a whole number"),
@@ -95,3 +100,19 @@ def test_a_bad_setting_is_refused_by_name(
 def test_whole_numbers_and_choices_are_parsed() -> None:
     params = parse_params(PdftspParams, {"seed": "12", "aggregate": "sum", "scale": "2"})
     assert params == PdftspParams(seed=12, aggregate="sum", scale=2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "what"),
+    [
+        ("lots", {}, "mechanism: 'lots' is not offered"),
+        ("eft", {"seed": "1"}, "seed: is no setting of this mechanism; expected no setting"),
+        ("pdftsp", {"alpha": "1"}, "alpha: says nothing to pricing=exponential"),
+    ],
+)
+def test_wrong_settings_show_without_a_cluster(
+    name: str, settings: dict[str, str], what: str
+) -> None:
+    with pytest.raises(InputError, match=what):
+        check_settings(name, settings)
+    check_settings("pdftsp", {"pricing": "paper"})

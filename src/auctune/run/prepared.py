@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from auctune.domain import Admission, Cluster, InputError, Task
-from auctune.registry import build
+from auctune.registry import build, check_settings
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
 from auctune.run.executor.messages import Message
 from auctune.run.input_file import InputFile
@@ -88,6 +88,7 @@ def prepare(
     market = read_market(path, place)
     vendors: dict[str, Vendor] = {v.name: RepairVendor(v.params()) for v in market.vendors}
     try:
+        _check_auction(market)
         files = (*own, *_note_files(market, resolve))
         given = _read_profiles(market, resolve)
         _check_devices(market)
@@ -198,6 +199,19 @@ def _is_file(path: Path) -> bool:
     return False
 
 
+def _auction_settings(market: MarketFile) -> tuple[str, dict[str, str]]:
+    settings = {key: str(value) for key, value in market.auction.items()}
+    return settings.pop("mechanism", "pdftsp"), settings
+
+
+def _check_auction(market: MarketFile) -> None:
+    """Find a mistyped setting now, and not after minutes of measuring."""
+    try:
+        check_settings(*_auction_settings(market))
+    except InputError as error:
+        raise error.within("auction") from None
+
+
 def _check_devices(market: MarketFile) -> None:
     for name, entry in market.node_types.items():
         try:
@@ -267,8 +281,7 @@ def _ready_mechanism(market: MarketFile, cluster: Cluster, bids: tuple[Bid, ...]
 
 
 def _build_mechanism(market: MarketFile, cluster: Cluster, tasks: tuple[Task, ...]) -> Admission:
-    settings = {key: str(value) for key, value in market.auction.items()}
-    name = settings.pop("mechanism", "pdftsp")
+    name, settings = _auction_settings(market)
     try:
         return build(name, cluster, settings, tasks)
     except InputError as error:
