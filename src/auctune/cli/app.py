@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
 
 app = typer.Typer(
     name="auctune",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -42,7 +42,8 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _auctune(
-    version: Annotated[
+    context: typer.Context,
+    _version: Annotated[
         bool,
         typer.Option(
             "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
@@ -50,6 +51,9 @@ def _auctune(
     ] = False,
 ) -> None:
     """A market for fine-tuning: bids in, prices and plans at once, trained LoRA adapters out."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
 
 
 def main() -> None:

@@ -172,3 +172,12 @@ def test_errors_become_one_line_and_an_exit_code(
 def test_a_defect_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         exit_code_of(ZeroDivisionError())
+
+
+def test_without_a_command_the_help_is_shown_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("Usage: auctune")
+    assert any(line.strip().startswith("simulate") for line in lines)
