@@ -1,7 +1,6 @@
 """The public face of the schedule search: a task in, its best schedule out."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,7 @@ from auctune.domain import Cell, Quote, Schedule, Task
 _FIRST_LABELS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """The best schedule of a task, as arrays.
 
     Attributes:
@@ -73,15 +71,15 @@ class ScheduleSearch:
         if task.operating_cost is not None:
             by_cost = np.argsort(cost, axis=1, kind="stable")
         return Request(
-            first=max(now, task.arrival),
-            last=task.deadline if deadline is None else deadline,
-            work=task.work,
-            memory_gb=task.memory_gb,
-            throughput=throughput,
-            operating_cost=cost,
-            slots_by_cost=by_cost,
-            quote_price=np.array(prices),
-            quote_delay=np.array(delays, dtype=np.int64),
+            max(now, task.arrival),
+            task.deadline if deadline is None else deadline,
+            task.work,
+            task.memory_gb,
+            throughput,
+            cost,
+            by_cost,
+            np.array(prices),
+            np.array(delays, dtype=np.int64),
         )
 
     def find(self, request: Request, task: Task) -> Found | None:
