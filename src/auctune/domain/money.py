@@ -14,6 +14,7 @@ STEP: Money = Decimal("0.0001")
 ZERO: Money = Decimal("0.0000")
 # Far above any real sum, and small enough that float64 still resolves STEP.
 LARGEST: Money = Decimal(10) ** 11
+_LARGEST = float(LARGEST)
 
 
 def round_money(amount: float) -> Money:
@@ -22,7 +23,7 @@ def round_money(amount: float) -> Money:
     Raises:
         ValueError: if `amount` is not finite.
     """
-    if not -float(LARGEST) <= amount <= float(LARGEST):
+    if not -_LARGEST <= amount <= _LARGEST:
         raise ValueError(f"amount of money out of range: {amount!r}; expected within ±{LARGEST:g}")
     return Decimal(amount).quantize(STEP, rounding=ROUND_HALF_EVEN)
 
