@@ -4,7 +4,7 @@ One wrong field is one line: where it is, what was found, what was expected.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -26,11 +26,13 @@ def check_schema(model: type[M], value: Any, place: str) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise to_input_error(error, place, value) from None
+        raise to_input_error(error, place, value, model) from None
 
 
-def to_input_error(error: ValidationError, place: str, value: Any) -> InputError:
-    """The first error that pydantic found in `value`, as one of ours."""
+def to_input_error(
+    error: ValidationError, place: str, value: Any, model: type[BaseModel] | None = None
+) -> InputError:
+    """The first error that pydantic found in `value`, as one of ours; `model` names the keys."""
     paths = [(_path_in(value, found["loc"]), found) for found in error.errors()]
     start = paths[0][0]
     # Of a field that may be of several types, the one that got furthest is what was meant.
@@ -44,11 +46,23 @@ def to_input_error(error: ValidationError, place: str, value: Any) -> InputError
         # A validator of a single value does not know what it is called.
         return own.within(where) if own.place else InputError(where, own.found, own.expected)
     if first["type"] == "extra_forbidden":
-        return InputError(where, "is an unknown key", "one of the keys that the docs list")
+        return InputError(where, "is an unknown key", _expected_keys(model, path))
     if first["type"] == "missing":
         return InputError(where, "is missing", "a value")
     message = first["msg"].removeprefix("Input should be ")
     return InputError(where, _shorten(first["input"]), message)
+
+
+def _expected_keys(model: Any, path: Sequence[str | int]) -> str:
+    """The keys beside an unknown one."""
+    for part in path[:-1]:
+        fields = getattr(model, "model_fields", None)
+        model = fields[part].annotation if fields and part in fields else model
+        # Of a list or a table of models, the model.
+        inner = [kind for kind in get_args(model) if hasattr(kind, "model_fields")]
+        model = inner[0] if inner else model
+    fields = getattr(model, "model_fields", None)
+    return f"one of {', '.join(fields)}" if fields else "one of the keys that the docs list"
 
 
 def format_path(loc: Sequence[str | int]) -> str:

@@ -29,6 +29,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], in_
 WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "unknown key": (("colour",), 1, "colour: is an unknown key; expected one of"),
     "unknown key of a bid": (("bids", 1, "epoch"), 1, "bids[1].epoch: is an unknown key"),
+    "DoRA": (("bids", 1, "use_dora"), True, "use_dora: DoRA is not supported; expected a plain"),
+    "whole modules": (("bids", 1, "modules_to_save"), ["lm_head"], "training of whole modules"),
     "unknown key of a node type": (("node_types", "slow", "gpu"), 1, "node_types.slow.gpu: is an"),
     "missing number": (("slots",), None, "slots: is missing; expected a value"),
     "missing bid": (("bids", 0, "bid"), None, "bids[0].bid: is missing"),

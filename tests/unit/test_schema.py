@@ -36,7 +36,14 @@ def test_what_is_right_is_returned() -> None:
         ({"count": 0}, "file: count: 0; expected greater than or equal to 1"),
         ({"count": "2"}, "file: count: '2'; expected a valid integer"),
         ({"count": True}, "file: count: True; expected a valid integer"),
-        ({"count": 1, "no": 1}, "file: no: is an unknown key; expected one of"),
+        (
+            {"count": 1, "no": 1},
+            "file: no: is an unknown key; expected one of count, name, cost, parts",
+        ),
+        (
+            {"count": 1, "parts": [{"amount": 1, "no": 1}]},
+            "file: parts[0].no: is an unknown key; expected one of amount",
+        ),
         ({"count": 1, "name": {}}, "file: name: a table; expected a valid string"),
         ({"count": 1, "cost": "x"}, "file: cost: 'x'; expected a valid number"),
         ({"count": 1, "cost": [1.0, "x"]}, "file: cost[1]: 'x'; expected a valid number"),

@@ -26,6 +26,11 @@ def run(
     moment, it goes on with --resume and ends with the same decisions and payments.
     """
     _check(market, out, resume, fresh)
+    if market is not None:
+        # What is wrong in the file shows at once, before torch is imported.
+        from auctune.run.market.market_file import read_market
+
+        read_market(market)
 
     from rich.console import Console
 

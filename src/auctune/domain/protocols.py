@@ -28,7 +28,8 @@ class Admission(Protocol):
     def quote(self, task: Task, now: int) -> PriceMenu:
         """Prices by finish time for this task, whatever it bids; changes nothing.
 
-        A mechanism that charges the bid has no prices to show: its menu is empty.
+        A mechanism that charges the bid has no prices to show: its menu is empty. `now` is the
+        current slot, as in `offer`: a look ahead would take over prices before their time.
         """
         ...
 

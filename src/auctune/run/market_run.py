@@ -22,7 +22,7 @@ from auctune.run.executor.messages import Message
 from auctune.run.folder import RunFolder
 from auctune.run.journal import Journal
 from auctune.run.listener import Listener
-from auctune.run.market.demand import DataSize
+from auctune.run.market.demand import DataSize, samples_of
 from auctune.run.outcome import write_decisions, write_outcome, write_task
 from auctune.run.prepared import Prepared, node_settings
 from auctune.run.records import decision_record
@@ -148,6 +148,9 @@ class MarketRun:
                 }
             )
             self._listener.repaired(bid, schedule.vendor, report.rows_in, report.rows_out)
+            work = samples_of(size, bid.job.epochs, self._prepared.market.sample_tokens)
+            if work > bid.task.work:
+                self._tell(f"{name}: repaired, it is more work than was sold; its last slot grows")
 
     def _train(self, slot: int) -> None:
         orders = self._orders(slot)

@@ -24,6 +24,9 @@ from auctune.train.base import Base, check_device, load_base
 from auctune.train.device_profile import Profile, read_profile
 from auctune.train.tiny import tiny_folder
 
+# A quiet machine measures 0.1 to 0.3.
+_LARGE_MARGIN = 0.4
+
 Report = Callable[[str, float], None]
 """Told what is being done, and the share of it done, from 0 to 1."""
 
@@ -120,7 +123,7 @@ def prepare(
         base_digest=loaded.digest,
         appraiser=appraiser,
         mechanism=mechanism,
-        notes=_profile_notes(given, loaded),
+        notes=(*_profile_notes(given, loaded), *_margin_notes(profiles)),
     )
 
 
@@ -294,4 +297,13 @@ def _profile_notes(given: dict[str, Profile], base: Base) -> tuple[str, ...]:
         "last longer or shorter than they are sold as"
         for name, profile in given.items()
         if profile.origin.base_digest != base.digest
+    )
+
+
+def _margin_notes(profiles: dict[str, Profile]) -> tuple[str, ...]:
+    return tuple(
+        f"node type {name} was measured with a margin of {profile.margin:.0%}: the machine was "
+        "busy, or is uneven, and so much of its speed is not sold"
+        for name, profile in profiles.items()
+        if profile.margin > _LARGE_MARGIN
     )

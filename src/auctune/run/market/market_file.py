@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from auctune.domain import InputError, Money, parse_money
 from auctune.domain.dataset import RowKind
@@ -41,6 +41,15 @@ def _tuple(value: Any) -> Any:
 def _kind(value: Any) -> Any:
     return RowKind(value) if value in set(RowKind) else value
 
+
+# What users of PEFT may look for here, by the names that it has there.
+_NOT_SUPPORTED = {
+    "use_dora": "DoRA",
+    "use_rslora": "rank-stabilized scaling",
+    "modules_to_save": "training of whole modules",
+    "load_in_8bit": "a quantized base",
+    "load_in_4bit": "a quantized base",
+}
 
 Name = Annotated[str, BeforeValidator(_name)]
 Amount = Annotated[Decimal, BeforeValidator(_money)]
@@ -98,6 +107,14 @@ class BidEntry(BaseModel):
     """[[bids]]: a task, its bid, and its training."""
 
     model_config = STRICT
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_by_name(cls, value: Any) -> Any:
+        for key, what in _NOT_SUPPORTED.items():
+            if isinstance(value, dict) and key in value:
+                raise InputError(key, f"{what} is not supported", "a plain LoRA adapter")
+        return value
 
     id: Name
     data: str
