@@ -59,7 +59,8 @@ def _auctune(
 def main() -> None:
     """Run the command line; exit code 2 for bad input, 1 for what else went wrong."""
     try:
-        code = app(standalone_mode=False)
+        # However it was started, it is called by the name that works everywhere.
+        code = app(prog_name="auctune", standalone_mode=False)
     except Exception as error:
         code = exit_code_of(error)
     sys.exit(code or 0)
