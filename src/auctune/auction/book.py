@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auctune.auction.tolerance import FIT
-from auctune.domain import Cluster, InputError, Task
+from auctune.domain import Cluster, Task
 from auctune.numerics.jit import kernel
 
 Floats = NDArray[np.float64]
@@ -129,37 +129,6 @@ class Book:
             sign,
             self._prune,
         )
-
-
-def check_task(task: Task, cluster: Cluster) -> None:
-    """Refuse a task that does not speak of this cluster.
-
-    Raises:
-        InputError: for an unknown node type, a deadline outside the horizon, or operating costs
-            that are not one a slot.
-    """
-
-    for field, by_type in (
-        ("throughput", task.throughput),
-        ("operating_cost", task.operating_cost),
-    ):
-        for name in by_type or {}:
-            if name not in cluster.node_types:
-                known = ", ".join(cluster.node_types)
-                raise InputError(f"{field}.{name}", "is no node type", f"one of {known}")
-    if task.deadline >= cluster.slots:
-        raise InputError(
-            "deadline",
-            f"{task.deadline} is beyond the last slot {cluster.slots - 1}",
-            "a slot of the horizon",
-        )
-    for name, costs in (task.operating_cost or {}).items():
-        if len(costs) != cluster.slots:
-            raise InputError(
-                f"operating_cost.{name}",
-                f"has {len(costs)} entries",
-                f"one a slot: {cluster.slots}",
-            )
 
 
 def _capacity(cluster: Cluster) -> Capacity:

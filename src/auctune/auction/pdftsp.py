@@ -10,7 +10,7 @@ tells; each mend is an option.
 
 from collections.abc import Sequence
 
-from auctune.auction.book import Book, Ints, check_task
+from auctune.auction.book import Book, Ints
 from auctune.auction.params import PdftspParams
 from auctune.auction.pricing import ExponentialPricing, PaperPricing, Pricing
 from auctune.auction.search import Found, ScheduleSearch
@@ -28,6 +28,7 @@ from auctune.domain import (
     Reason,
     Released,
     Task,
+    check_task,
     round_money,
 )
 from auctune.domain.money import LARGEST

@@ -1,6 +1,6 @@
 """What all parts of auctune speak of: tasks, clusters, schedules, decisions, money, data sets."""
 
-from auctune.domain.cluster import Cluster, Node, NodeType
+from auctune.domain.cluster import Cluster, Node, NodeType, check_task
 from auctune.domain.decision import Decision, Reason
 from auctune.domain.errors import AuctuneError, CheckpointError, InputError
 from auctune.domain.events import Event, Offered, Released
@@ -34,6 +34,7 @@ __all__ = [
     "Released",
     "Schedule",
     "Task",
+    "check_task",
     "parse_money",
     "round_money",
 ]

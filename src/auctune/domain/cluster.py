@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from auctune.domain.checks import check_finite, check_positive
 from auctune.domain.errors import InputError
+from auctune.domain.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +89,33 @@ class Cluster:
                     f"nodes[{index}].type", f"{node.type!r} is unknown", f"one of {known}"
                 )
             seen.add(node.id)
+
+
+def check_task(task: Task, cluster: Cluster) -> None:
+    """Refuse a task that does not speak of this cluster.
+
+    Raises:
+        InputError: for an unknown node type, a deadline outside the horizon, or operating costs
+            that are not one a slot.
+    """
+    for field, by_type in (
+        ("throughput", task.throughput),
+        ("operating_cost", task.operating_cost),
+    ):
+        for name in by_type or {}:
+            if name not in cluster.node_types:
+                known = ", ".join(cluster.node_types)
+                raise InputError(f"{field}.{name}", "is no node type", f"one of {known}")
+    if task.deadline >= cluster.slots:
+        raise InputError(
+            "deadline",
+            f"{task.deadline} is beyond the last slot",
+            f"a slot of the horizon, 0 to {cluster.slots - 1}",
+        )
+    for name, costs in (task.operating_cost or {}).items():
+        if len(costs) != cluster.slots:
+            raise InputError(
+                f"operating_cost.{name}",
+                f"has {len(costs)} entries",
+                f"one a slot: {cluster.slots}",
+            )

@@ -17,7 +17,6 @@ A run is there if its journal is (auctune.run.beginning).
 
 import hashlib
 import json
-import os
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,12 +130,3 @@ class RunFolder:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sync_path(path: Path) -> None:
-    """Force a file, or a folder's list of names, to disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from auctune.domain import Cluster, InputError, Task
+from auctune.domain import Cluster, InputError, Task, check_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class Instance:
                 raise InputError(f"tasks[{index}].id", f"{task.id!r} is there twice", "unique ids")
             seen.add(task.id)
             try:
-                _check_task(task, self.cluster)
+                check_task(task, self.cluster)
+                _check_vendors(task)
             except InputError as error:
                 place = f"tasks[{index}].{error.place}"
                 raise InputError(place, error.found, error.expected) from None
@@ -39,28 +40,7 @@ class Instance:
         return sorted(self.tasks, key=lambda task: task.arrival)
 
 
-def _check_task(task: Task, cluster: Cluster) -> None:
-    for field, by_type in (
-        ("throughput", task.throughput),
-        ("operating_cost", task.operating_cost or {}),
-    ):
-        for name in by_type:
-            if name not in cluster.node_types:
-                known = ", ".join(cluster.node_types)
-                raise InputError(f"{field}.{name}", "is no node type", f"one of {known}")
-    if task.deadline >= cluster.slots:
-        raise InputError(
-            "deadline",
-            f"{task.deadline} is beyond the last slot",
-            f"a slot of the horizon, 0 to {cluster.slots - 1}",
-        )
-    for name, costs in (task.operating_cost or {}).items():
-        if len(costs) != cluster.slots:
-            raise InputError(
-                f"operating_cost.{name}",
-                f"has {len(costs)} entries",
-                f"one a slot: {cluster.slots}",
-            )
+def _check_vendors(task: Task) -> None:
     vendors: set[str] = set()
     for index, quote in enumerate(task.quotes):
         # A decision names its vendor; two quotes of one name could not be told apart.

@@ -81,13 +81,18 @@ def sync_tree(folder: Path) -> None:
         if path.is_dir():
             sync_folder(path)
         else:
-            _sync(path, os.O_RDONLY)
+            sync_path(path)
     sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
     """Force a folder's list of names to disk, so that a rename in it survives a power cut."""
     _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_path(path: Path) -> None:
+    """Force a file, or a folder's list of names, to disk."""
+    _sync(path, os.O_RDONLY)
 
 
 def _sync(path: Path, flags: int) -> None:

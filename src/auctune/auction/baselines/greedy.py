@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from auctune.auction.baselines.earliest import earliest_cells
-from auctune.auction.book import Book, Floats, Ints, check_task
+from auctune.auction.book import Book, Floats, Ints
 from auctune.domain import (
     Cell,
     Cluster,
@@ -24,6 +24,7 @@ from auctune.domain import (
     Released,
     Schedule,
     Task,
+    check_task,
 )
 from auctune.numerics.rng import stream
 

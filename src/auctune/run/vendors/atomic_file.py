@@ -4,6 +4,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from auctune.train.folders import sync_folder
+
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` beside `path`, flush it to disk, then rename it to `path`."""
@@ -20,8 +22,4 @@ def write_atomically(path: Path, data: bytes) -> None:
         except BaseException:
             Path(draft.name).unlink(missing_ok=True)
             raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
