@@ -54,6 +54,10 @@ class Pdftsp:
             masked=self.params.capacity == "masked",
         )
 
+    def advance(self, now: int) -> None:
+        """Slot `now` begins: prices take over what earlier slots taught."""
+        self.pricing.start(now)
+
     def offer(self, task: Task, now: int) -> Decision:
         """Decide on one bid, and book what was promised.
 
@@ -61,7 +65,7 @@ class Pdftsp:
             InputError: if the task does not fit this cluster's types and horizon.
         """
         check_task(task, self.book.cluster)
-        self.pricing.start(now)
+        self.advance(now)
         request = self._search.request(task, now)
         found = self._search.find(request, task)
         decision = self._decide(task, request, found)

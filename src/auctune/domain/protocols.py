@@ -17,6 +17,14 @@ class Admission(Protocol):
     never decreases.
     """
 
+    def advance(self, now: int) -> None:
+        """Slot `now` begins: what earlier slots taught is taken over before its first bid.
+
+        Learning happens here, so that it can be timed apart from decisions. `offer` and `quote`
+        advance by themselves where nobody else did.
+        """
+        ...
+
     def offer(self, task: Task, now: int) -> Decision:
         """Decide on one bid, and book what was promised."""
         ...

@@ -25,12 +25,14 @@ class SimulationResult:
         tasks: in the order in which they were decided.
         decisions: one a task, in that order.
         decision_seconds: time that each decision took.
+        learning_seconds: time that the beginnings of slots took.
     """
 
     instance: Instance
     tasks: tuple[Task, ...]
     decisions: tuple[Decision, ...]
     decision_seconds: tuple[float, ...]
+    learning_seconds: float = 0.0
 
 
 def one_by_one(
@@ -75,8 +77,12 @@ def simulate(
     """
     tasks = instance.in_order()
     answers: list[tuple[Decision, float]] = []
+    learning = 0.0
+    begun = 0
     for now, group in itertools.groupby(tasks, key=lambda task: task.arrival):
         arrived = list(group)
+        learning += _begin_slots(mechanism, begun, now)
+        begun = now + 1
         answered = decide(mechanism, arrived, now)
         answers += answered
         if watch is not None:
@@ -87,4 +93,13 @@ def simulate(
         tuple(tasks),
         tuple(decision for decision, _ in answers),
         tuple(seconds for _, seconds in answers),
+        learning,
     )
+
+
+def _begin_slots(mechanism: Admission, first: int, last: int) -> float:
+    """Begin the slots first..last, those without bids too; the seconds that it took."""
+    start = time.perf_counter()
+    for slot in range(first, last + 1):
+        mechanism.advance(slot)
+    return time.perf_counter() - start

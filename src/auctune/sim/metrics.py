@@ -54,7 +54,7 @@ class SimulationReport:
         num_tasks, num_admitted: how many bid, and how many will run.
         utilization: by slot.
         decision_seconds: over all tasks, learning not counted.
-        learning_seconds: time spent learning prices.
+        learning_seconds: time that the beginnings of slots took, in which prices are learned.
         bound: on welfare.
     """
 
@@ -119,7 +119,7 @@ def measure(result: SimulationResult) -> SimulationReport:
         num_admitted=len(admitted),
         utilization=_utilization(cluster, [(task, decision) for task, decision, _ in admitted]),
         decision_seconds=_decision_seconds(result.decision_seconds),
-        learning_seconds=0.0,
+        learning_seconds=result.learning_seconds,
         bound=Bound(),
     )
 

@@ -58,6 +58,10 @@ class Scripted:
     def __init__(self, script: dict[str, Decision]) -> None:
         self.script = script
         self.asked: list[tuple[str, int]] = []
+        self.begun: list[int] = []
+
+    def advance(self, now: int) -> None:
+        self.begun.append(now)
 
     def offer(self, task: Task, now: int) -> Decision:
         self.asked.append((task.id, now))
@@ -102,6 +106,7 @@ def test_bids_are_offered_by_arrival_and_in_file_order_within_a_slot() -> None:
         Instance(CLUSTER, tasks), mechanism, watch=lambda task, decision: seen.append(decision.task)
     )
     assert mechanism.asked == [("b", 0), ("a", 2), ("c", 2)]
+    assert mechanism.begun == [0, 1, 2]
     assert seen == [task.id for task in result.tasks] == ["b", "a", "c"]
     assert [decision.task for decision in result.decisions] == seen
     assert all(seconds >= 0 for seconds in result.decision_seconds)
@@ -171,7 +176,7 @@ def test_the_report_has_its_keys_in_order() -> None:
         "bound": ["kind", "value", "ratio"],
     }
     assert data["bound"] == {"kind": "none", "value": None, "ratio": None}
-    assert data["learning_seconds"] == 0.0
+    assert data["learning_seconds"] > 0.0
 
 
 def test_a_decision_line_keeps_value_and_surplus_to_the_last_bit() -> None:

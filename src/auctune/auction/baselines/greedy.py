@@ -67,6 +67,9 @@ class GreedyAdmission:
         self._vendor = vendor
         self._alone = alone
 
+    def advance(self, now: int) -> None:
+        """Nothing: there is nothing to learn."""
+
     def offer(self, task: Task, now: int) -> Decision:
         """Decide on one bid, and book what was promised.
 
