@@ -25,8 +25,8 @@ from auctune.domain import Admission, Decision, Task
 from auctune.sim.engine import simulate
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import SimulationReport, measure
-from auctune.sim.synthetic import SyntheticParams, make_instance
 from auctune.sim.warm_up import warm_up
+from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 
 DAY = SyntheticParams(nodes={"a100": 200}, rate=80, num_vendors=10, needs_vendor=1.0)
 CLUSTERS: Mapping[str, Mapping[str, int]] = {

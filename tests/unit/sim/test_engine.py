@@ -34,8 +34,8 @@ from auctune.sim.engine import SimulationResult, simulate, slot_at_once
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import measure
 from auctune.sim.result_file import decision_json, write_decision, write_report
-from auctune.sim.synthetic import SyntheticParams, make_instance
 from auctune.sim.warm_up import warm_up
+from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 from support.markets import random_market
 
 CLUSTER = Cluster(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from auctune.domain import Cluster, InputError, Task
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import instance_json, parse_instance, read_instance, write_instance
-from auctune.sim.synthetic import SyntheticParams, make_instance
+from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 from support.instances import instances
 from support.markets import random_market
 
