@@ -10,22 +10,11 @@ from typing import Protocol
 
 import numpy as np
 
+from auctune.auction.baselines.charging import BidCharging
 from auctune.auction.baselines.earliest import earliest_cells
 from auctune.auction.book import Book, Floats, Ints
-from auctune.domain import (
-    Cell,
-    Cluster,
-    Decision,
-    Event,
-    MarketState,
-    PriceMenu,
-    Quote,
-    Reason,
-    Released,
-    Schedule,
-    Task,
-    check_task,
-)
+from auctune.auction.sale import sell_for_bid
+from auctune.domain import Cluster, Decision, Quote, Reason, Task, check_task
 from auctune.numerics.rng import stream
 
 
@@ -52,7 +41,7 @@ def random_vendor(seed: int) -> VendorRule:
     return choose
 
 
-class GreedyAdmission:
+class GreedyAdmission(BidCharging):
     """Admits whatever fits, as early as it can be finished.
 
     Args:
@@ -62,13 +51,10 @@ class GreedyAdmission:
     """
 
     def __init__(self, cluster: Cluster, vendor: VendorRule, *, alone: bool) -> None:
-        self.book = Book(cluster, prune=False)
+        super().__init__(cluster)
         self._empty = Book(cluster, prune=False)
         self._vendor = vendor
         self._alone = alone
-
-    def advance(self, now: int) -> None:
-        """Nothing: there is nothing to learn."""
 
     def offer(self, task: Task, now: int) -> Decision:
         """Decide on one bid, and book what was promised.
@@ -84,52 +70,11 @@ class GreedyAdmission:
             possible = self._earliest(self._empty, task, now, quote, throughput) is not None
             reason = Reason.NO_CAPACITY if possible else Reason.NO_FEASIBLE_SCHEDULE
             return Decision(task.id, admitted=False, reason=reason)
-        slots, nodes = cells
-        self.book.take(slots, nodes, throughput, task.memory_gb)
-        types = self.book.capacity.type_of[nodes]
-        operating = self.book.operating_cost(task, throughput)[types, slots]
-        vendor_price = 0.0 if quote is None else float(quote.price)
-        value = float(task.bid) - vendor_price - float(sum(operating.tolist()))
-        names = self.book.node_ids
-        pairs = zip(slots.tolist(), nodes.tolist(), strict=True)
-        return Decision(
-            task.id,
-            admitted=True,
-            payment=task.bid,
-            schedule=Schedule(
-                tuple(Cell(slot, names[node]) for slot, node in pairs),
-                None if quote is None else quote.vendor,
-            ),
-            value=value,
-            surplus=value,
-        )
+        return sell_for_bid(self.book, task, quote, *cells)
 
     def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
         """Decide on all bids of one slot, one after the other."""
         return [self.offer(task, now) for task in tasks]
-
-    def quote(self, task: Task, now: int) -> PriceMenu:
-        """Empty: the bid is charged, so there is no price to show."""
-        return PriceMenu(task.id, ())
-
-    def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
-        """Take cells that an admitted task no longer needs back into the market."""
-        slots, nodes = self.book.indices(cells)
-        self.book.give_back(slots, nodes, self.book.throughput(task), task.memory_gb)
-
-    def state(self) -> MarketState:
-        """What is sold; there are no prices."""
-        nothing = np.zeros_like(self.book.usage.compute)
-        return MarketState(nothing, nothing.copy(), *self.book.shares_used())
-
-    def apply(self, event: Event) -> None:
-        """Take over what happened, on replay, without deciding again."""
-        if isinstance(event, Released):
-            self.release(event.task, event.cells)
-        elif event.decision.schedule is not None:
-            slots, nodes = self.book.indices(event.decision.schedule.cells)
-            throughput = self.book.throughput(event.task)
-            self.book.take(slots, nodes, throughput, event.task.memory_gb)
 
     def _earliest(
         self, book: Book, task: Task, now: int, quote: Quote | None, throughput: Floats
