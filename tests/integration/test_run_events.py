@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from auctune.device_profile import Profile, read_profile
 from auctune.domain import Reason
 from auctune.run.main_job import base_cache, resume_market, run_market
 from auctune.run.prepared import Prepared, beside, prepare
 from auctune.run.report_data import TaskState
 from auctune.sim.result_file import decision_json
-from auctune.train.device_profile import Profile, read_profile
 from support.command_line import run_auctune
 from support.market_runs import (
     Commands,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from auctune.device_profile import Profile, read_profile
 from auctune.domain import InputError
 from auctune.run.beginning import begin, check_new
 from auctune.run.console import RunConsole
@@ -14,7 +15,6 @@ from auctune.run.market_run import MarketRun
 from auctune.run.prepared import Prepared, beside, prepare, relocate
 from auctune.run.report_data import MarketReport
 from auctune.run.state import VERSION
-from auctune.train.device_profile import Profile, read_profile
 
 
 def base_cache() -> Path:

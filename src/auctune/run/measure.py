@@ -6,11 +6,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from auctune.device_profile import Profile, write_profile
 from auctune.domain import InputError
 from auctune.run.console import RunConsole
 from auctune.run.main_job import base_cache
 from auctune.train.base import load_base
-from auctune.train.device_profile import Profile, write_profile
 from auctune.train.profile import FULL, QUICK, measure_profile
 from auctune.train.tiny import tiny_folder
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from auctune.device_profile import Profile, read_profile
 from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.registry import build, check_settings
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
@@ -21,7 +22,6 @@ from auctune.run.vendors import RepairVendor, Vendor
 from auctune.sim.instance import Instance
 from auctune.sim.warm_up import warm_up
 from auctune.train.base import Base, check_device, load_base
-from auctune.train.device_profile import Profile, read_profile
 from auctune.train.tiny import tiny_folder
 
 # A quiet machine measures 0.1 to 0.3.

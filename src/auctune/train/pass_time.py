@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from auctune.train.device_profile import Mix, SweepPoint
+from auctune.device_profile import Mix, SweepPoint
 
 GOOD_SPEED = 0.9
 LARGEST_MARGIN = 0.9

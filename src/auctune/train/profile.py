@@ -1,4 +1,4 @@
-"""Measuring a device with a base: see auctune.train.device_profile for what is measured.
+"""Measuring a device with a base: see auctune.device_profile for what is measured.
 
 In this order, all on the trainer that will do the work:
 
@@ -24,6 +24,14 @@ from typing import Literal
 import numpy as np
 import torch
 
+from auctune.device_profile import (
+    Mix,
+    Origin,
+    Profile,
+    SweepPoint,
+    read_profile,
+    write_profile,
+)
 from auctune.domain.errors import InputError
 from auctune.train.base import Base, num_weight_bytes
 from auctune.train.bench import Bench, random_mix, round_tokens
@@ -33,14 +41,6 @@ from auctune.train.device_facts import (
     library_versions,
     linear_features,
     usable_bytes,
-)
-from auctune.train.device_profile import (
-    Mix,
-    Origin,
-    Profile,
-    SweepPoint,
-    read_profile,
-    write_profile,
 )
 from auctune.train.node import NodeTrainer
 from auctune.train.pass_time import (

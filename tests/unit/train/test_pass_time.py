@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.train.device_profile import Mix, SweepPoint
+from auctune.device_profile import Mix, SweepPoint
 from auctune.train.pass_time import (
     choose_budget,
     fit_line,

@@ -9,6 +9,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
+from auctune.device_profile import SweepPoint
 from auctune.domain import InputError
 from auctune.domain.dataset import read_dataset
 from auctune.train.base import Base, load_base
@@ -20,7 +21,6 @@ from auctune.train.device_facts import (
     linear_features,
     usable_bytes,
 )
-from auctune.train.device_profile import SweepPoint
 from auctune.train.job import LoraJob
 from auctune.train.node import NodeTrainer
 from auctune.train.peak_memory import peak_bytes

@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 
 from transformers import PreTrainedTokenizerBase
 
+from auctune.device_profile import Profile
 from auctune.domain import Cluster, InputError, Quote, Task
 from auctune.domain.dataset import iterate_lines, read_dataset
 from auctune.run.market.market_file import BidEntry, MarketFile, Resolve
 from auctune.run.vendors import Vendor
-from auctune.train.device_profile import Profile
 from auctune.train.job import LoraJob
 from auctune.train.rows import tokenize
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.domain import InputError
-from auctune.train.device_profile import (
+from auctune.device_profile import (
     Mix,
     Origin,
     Profile,
@@ -17,6 +16,7 @@ from auctune.train.device_profile import (
     read_profile,
     write_profile,
 )
+from auctune.domain import InputError
 
 ORIGIN = Origin(
     measured_at="2026-01-01T00:00:00+00:00",
