@@ -78,7 +78,7 @@ class SolveOptions:
     gap: float = 0.0
     max_nodes: int | None = None
     time_limit: float | None = None
-    tolerance: float = 1e-9
+    tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
         if not 0 <= self.gap < math.inf:

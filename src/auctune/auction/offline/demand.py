@@ -1,0 +1,167 @@
+"""What a task may do in a program: its quotes worth considering, and its cells with room.
+
+Shapes: T slots, N nodes, K node types, G groups of nodes. A group is one node, where a program is
+exact, or all nodes of a type, whose room is then added up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auctune.auction.book import Book, Floats, Ints
+from auctune.auction.tolerance import FIT
+from auctune.domain import Quote, Task
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Room:
+    """What is left of each node, and into which groups nodes are put.
+
+    Attributes:
+        compute: [T, N] samples that fit.
+        memory: [T, N] GB that fit.
+        group_of: [N] the group of each node.
+        type_of: [G] the node type of each group.
+    """
+
+    compute: Floats
+    memory: Floats
+    group_of: Ints
+    type_of: Ints
+
+    @property
+    def num_groups(self) -> int:
+        """G."""
+        return len(self.type_of)
+
+    def fits(self, throughput: Floats, memory_gb: float) -> Bools:
+        """[T, G] whether some node of the group has room for a task ([K] samples a slot, GB)."""
+        samples = throughput[self.type_of][self.group_of]
+        fits = (samples <= self.compute) & (memory_gb <= self.memory) & (samples > 0)
+        if self.num_groups == len(self.group_of):
+            return fits
+        grouped = np.zeros((len(fits), self.num_groups), dtype=np.bool_)
+        for group in range(self.num_groups):
+            grouped[:, group] = fits[:, self.group_of == group].any(axis=1)
+        return grouped
+
+    def totals(self) -> tuple[Floats, Floats]:
+        """[T, G] compute and memory left in each group."""
+        if self.num_groups == len(self.group_of):
+            return self.compute, self.memory
+        member = np.eye(self.num_groups)[self.group_of]
+        # A node that is full by a slack has a little less than nothing left.
+        return np.maximum(self.compute, 0) @ member, np.maximum(self.memory, 0) @ member
+
+
+def room_by_node(book: Book) -> Room:
+    """The room left, each node by itself."""
+    types = book.capacity.type_of
+    return Room(*_left(book), np.arange(len(types)), types)
+
+
+def room_by_type(book: Book) -> Room:
+    """The room left, added up over the nodes of a type."""
+    types = book.capacity.type_of
+    return Room(*_left(book), types, np.arange(len(book.capacity.compute)))
+
+
+def _left(book: Book) -> tuple[Floats, Floats]:
+    capacity, types = book.capacity, book.capacity.type_of
+    return (
+        capacity.compute[types] * (1 + FIT) - book.usage.compute,
+        capacity.memory[types] * (1 + FIT) - book.usage.memory,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """A task that could be run in the room there is; q quotes, c cells.
+
+    Attributes:
+        task: the task.
+        quotes: those worth considering; (none,) where the data need no work.
+        starts: [q] first slot after the vendor's work.
+        values: [q] bid less the vendor's price, money.
+        slots, groups: [c] the cells in which it may run.
+        samples: [c] compute that it takes.
+        costs: [c] operating cost, money.
+    """
+
+    task: Task
+    quotes: tuple[Quote | None, ...]
+    starts: Ints
+    values: Floats
+    slots: Ints
+    groups: Ints
+    samples: Floats
+    costs: Floats
+
+
+def demand(book: Book, room: Room, task: Task, now: int, quotes: Sequence[Quote]) -> Demand | None:
+    """What `task` may do from slot `now` on.
+
+    Args:
+        book: the cluster.
+        room: what is left of it.
+        task: the task.
+        now: no cell before it is taken.
+        quotes: the vendors to choose from; empty if the data need no work.
+
+    Returns:
+        None if no vendor leaves time enough in the room there is, or costs less than the bid.
+    """
+    throughput = book.throughput(task)
+    fits = room.fits(throughput, task.memory_gb)
+    samples = np.where(fits, throughput[room.type_of], 0.0)
+    begin = max(now, task.arrival)
+    done = np.cumsum(samples.max(axis=1)[begin : task.deadline + 1][::-1])[::-1]
+    enough = done >= task.work * (1 - FIT)
+    # `done` falls: the last slot from which the work can still be done is the latest start.
+    latest = begin + int(enough.sum()) - 1
+    chosen = _worthwhile(task, begin, latest, quotes)
+    if not chosen:
+        return None
+    starts = np.array([begin + _delay(quote) for quote in chosen], dtype=np.int64)
+    first = int(starts.min())
+    slots, groups = np.nonzero(fits[first : task.deadline + 1])
+    slots += first
+    taken = samples[slots, groups]
+    costs = book.operating_cost(task, throughput)
+    return Demand(
+        task,
+        chosen,
+        starts,
+        np.array([float(task.bid) - _price(quote) for quote in chosen]),
+        slots,
+        groups,
+        taken,
+        costs[room.type_of[groups], slots],
+    )
+
+
+def _worthwhile(
+    task: Task, begin: int, latest: int, quotes: Sequence[Quote]
+) -> tuple[Quote | None, ...]:
+    """Quotes in time and below the bid, without those that another one beats in both."""
+    if not quotes:
+        return (None,) if begin <= latest and task.bid > 0 else ()
+    by_delay = sorted(quotes, key=lambda quote: (quote.delay, quote.price))
+    kept: list[Quote] = []
+    for quote in by_delay:
+        in_time = begin + quote.delay <= latest and quote.price < task.bid
+        if in_time and (not kept or quote.price < kept[-1].price):
+            kept.append(quote)
+    return tuple(kept)
+
+
+def _delay(quote: Quote | None) -> int:
+    return 0 if quote is None else quote.delay
+
+
+def _price(quote: Quote | None) -> float:
+    return 0.0 if quote is None else float(quote.price)
