@@ -19,7 +19,7 @@ def market_of(mechanism: GreedyAdmission, *, alone: bool) -> Market:
     book = mechanism.book
     cells = {
         Cell(slot, node): (slot, n)
-        for slot in range(book.num_slots)
+        for slot in range(book.horizon.num_slots)
         for n, node in enumerate(book.node_ids)
     }
     usage = book.usage

@@ -31,7 +31,7 @@ def states(draw: st.DrawFn, num_types: int) -> tuple[Book, Task, Floats, Floats]
 
 def sell_at_random(draw: st.DrawFn, book: Book) -> None:
     share = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
-    for slot in range(book.num_slots):
+    for slot in range(book.horizon.num_slots):
         for node in range(len(book.node_ids)):
             kind = book.capacity.type_of[node]
             compute = draw(share) * book.capacity.compute[kind]
@@ -44,7 +44,7 @@ def market_of(book: Book, lam: Floats, phi: Floats) -> Market:
     def by_cell(array: Floats) -> dict[Cell, float]:
         return {
             Cell(slot, node): float(array[slot, n])
-            for slot in range(book.num_slots)
+            for slot in range(book.horizon.num_slots)
             for n, node in enumerate(book.node_ids)
         }
 

@@ -1,9 +1,13 @@
 """What of each cell is sold: the used compute and memory of every node in every slot.
 
-Shapes: T slots, N nodes, K node types. Nodes of one type have the same capacity, so a node that
-is used no more than another in both compute and memory has at least as much room, and under a
-price that rises with use it is no dearer. `candidates` therefore lists, for each slot and type,
-only the undominated nodes by use; a price that is not a function of use (the paper's) needs all.
+Shapes: T rows, N nodes, K node types. A row is a slot counted from `horizon.origin`, which is 0
+in a market with an end; schedules, tasks and events speak of slots, arrays of rows.
+
+Nodes of one type have the same capacity, so a node that is used no more than another in both
+compute and memory has at least as much room, and under a price that rises with use it is no
+dearer. `candidates` therefore lists, for each slot and type, only the undominated nodes by use; a
+price that is not a function of use (the paper's) needs all. The cells of a lost node are used
+without end.
 """
 
 from collections.abc import Iterable
@@ -12,9 +16,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from auctune.auction.candidates import book_cells, list_candidates, list_open
+from auctune.auction.horizon import Horizon, Shift
 from auctune.auction.tolerance import FIT
-from auctune.domain import Cluster, Task
-from auctune.numerics.jit import kernel
+from auctune.domain import (
+    Cell,
+    Cluster,
+    EnergyForecast,
+    InputError,
+    SlotAdvanced,
+    Task,
+    check_task,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,27 +57,40 @@ class Book:
     """The state of a cluster's cells.
 
     Args:
-        cluster: the supply.
+        cluster: the supply; of a market without an end, the supply of its first window.
         prune: keep only the nodes undominated by use as candidates.
+        energy: what slots to come will cost; with it the market has no end, and the cluster's
+            slots are the length of its window.
     """
 
-    def __init__(self, cluster: Cluster, *, prune: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, *, prune: bool, energy: EnergyForecast | None = None
+    ) -> None:
         self.cluster = cluster
         self.type_names = tuple(cluster.node_types)
         self.node_ids = tuple(node.id for node in cluster.nodes)
-        self._index = {node_id: index for index, node_id in enumerate(self.node_ids)}
-        self._prune = prune
+        self.horizon = Horizon(cluster.slots, rolls=energy is not None)
         self.capacity = _capacity(cluster)
+        self._index = {node_id: index for index, node_id in enumerate(self.node_ids)}
+        self._lost: set[int] = set()
+        self._prune = prune
+        self._energy = energy
         # [K, T] money for a slot at full load
-        self.energy_cost: Floats = np.array(
-            [kind.energy_cost for kind in cluster.node_types.values()], dtype=np.float64
-        )
-        self.usage = _empty_usage(self.capacity, cluster.slots, prune=prune)
+        self.energy_cost: Floats = np.zeros((len(self.type_names), self.horizon.num_rows))
+        self.energy_cost[:, : cluster.slots] = [
+            kind.energy_cost for kind in cluster.node_types.values()
+        ]
+        # [K, W] rows of the window by rising energy cost, the earlier of equals first
+        self.rows_by_energy: Ints = self._sort_rows()
+        self.usage = empty_usage(self.capacity, self.horizon.num_rows, prune=prune)
 
-    @property
-    def num_slots(self) -> int:
-        """Slots of the horizon."""
-        return self.cluster.slots
+    def check(self, task: Task) -> None:
+        """Refuse a task that does not speak of this cluster and its window.
+
+        Raises:
+            InputError: naming the field.
+        """
+        check_task(task, self.cluster, self.horizon.first)
 
     def throughput(self, task: Task) -> Floats:
         """[K] samples per slot of `task` by type; 0 where it cannot run."""
@@ -74,46 +100,158 @@ class Book:
     def operating_cost(self, task: Task, throughput: Floats) -> Floats:
         """[K, T] money that a cell costs the operator if `task` runs in it (e_ikt)."""
         cost: Floats = self.energy_cost * (throughput / self.capacity.compute)[:, None]
-        for name, own in (task.operating_cost or {}).items():
-            cost[self.type_names.index(name)] = own
+        if task.operating_cost is not None:
+            self._put_own_cost(task, cost)
         return cost
 
+    def row(self, slot: int) -> int:
+        """Where a slot lies in the arrays."""
+        return slot - self.horizon.origin
+
+    def cells(self, rows: Ints, nodes: Ints) -> tuple[Cell, ...]:
+        """Rows and node indices as cells (slot, node id)."""
+        slots = (rows + self.horizon.origin).tolist()
+        return tuple(map(Cell, slots, [self.node_ids[node] for node in nodes.tolist()]))
+
     def indices(self, cells: Iterable[tuple[int, str]]) -> tuple[Ints, Ints]:
-        """Cells (slot, node id) as arrays of slots and node indices."""
-        pairs = [(slot, self._index[node]) for slot, node in cells]
+        """Cells (slot, node id) as arrays of rows and node indices; those of slots that the
+        window has left behind are left out."""
+        origin, first = self.horizon.origin, self.horizon.first
+        pairs = [(slot - origin, self._index[node]) for slot, node in cells if slot >= first]
         array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         return array[:, 0].copy(), array[:, 1].copy()
 
-    def has_room(self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> bool:
+    def has_room(self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> bool:
         """Whether each of these cells can take the task as well."""
         types = self.capacity.type_of[nodes]
-        compute = self.usage.compute[slots, nodes] + throughput[types]
-        memory = self.usage.memory[slots, nodes] + memory_gb
+        compute = self.usage.compute[rows, nodes] + throughput[types]
+        memory = self.usage.memory[rows, nodes] + memory_gb
         fits_compute = compute <= self.capacity.compute[types] * (1 + FIT)
         fits_memory = memory <= self.capacity.memory[types] * (1 + FIT)
         return bool(np.all(fits_compute & fits_memory))
 
     def shares_used(self) -> tuple[Floats, Floats]:
-        """[T, N] shares of compute and of memory that are sold."""
-        types = self.capacity.type_of
-        return (
-            self.usage.compute / self.capacity.compute[types],
-            self.usage.memory / self.capacity.memory[types],
+        """[W, N] shares of compute and of memory that are sold; all of a lost node's."""
+        types, rows = self.capacity.type_of, self.horizon.rows
+        compute = self.usage.compute[rows] / self.capacity.compute[types]
+        memory = self.usage.memory[rows] / self.capacity.memory[types]
+        compute[np.isinf(compute)] = 1.0
+        memory[np.isinf(memory)] = 1.0
+        return compute, memory
+
+    def take(self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
+        """Sell these cells to a task."""
+        self._change(rows, nodes, throughput, memory_gb, 1)
+
+    def give_back(self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
+        """Undo `take`."""
+        self._change(rows, nodes, throughput, memory_gb, -1)
+
+    def entering(self, now: int) -> SlotAdvanced:
+        """What the beginning of slot `now` brings into the window, by the forecast."""
+        slots = self.horizon.entering(now)
+        energy = self._energy
+        if energy is None or not slots:
+            return SlotAdvanced(now, {})
+        return SlotAdvanced(
+            now, {name: tuple(energy(name, slot) for slot in slots) for name in self.type_names}
         )
 
-    def take(self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
-        """Sell these cells to a task."""
-        self._change(slots, nodes, throughput, memory_gb, 1)
+    def advance(self, event: SlotAdvanced) -> Shift | None:
+        """Move the window; none if it stays where it is.
 
-    def give_back(self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
-        """Undo `take`."""
-        self._change(slots, nodes, throughput, memory_gb, -1)
+        Raises:
+            InputError: if the event does not hold the costs of the slots that enter.
+        """
+        num_entering = len(self.horizon.entering(event.now))
+        if not num_entering:
+            return None
+        costs = [event.energy_cost.get(name, ()) for name in self.type_names]
+        if any(len(cost) != num_entering for cost in costs):
+            raise InputError(
+                "energy_cost",
+                f"holds {[len(cost) for cost in costs]} entries by node type",
+                f"{num_entering} of each: one a slot that enters",
+            )
+        shift = self.horizon.advance(event.now)
+        for by_slot in (self.usage.compute, self.usage.memory, self.usage.tasks):
+            shift.move(by_slot, 0)
+        shift.move(self.usage.candidates, self.capacity.nodes_of)
+        shift.move(self.usage.num_candidates, _num_shown(self.capacity, prune=self._prune))
+        shift.move(self.energy_cost.T, np.array(costs).T)
+        self.rows_by_energy = self._sort_rows()
+        for node in self._lost:
+            self._use_up(node, shift.first, shift.last, np.inf)
+        return shift
+
+    def lose(self, node_id: str, now: int) -> tuple[Ints, Ints]:
+        """Take a node off the market from slot `now` on; its cells there, as `indices`.
+
+        Raises:
+            InputError: if there is no such node, or if it is lost already.
+        """
+        node = self._known(node_id)
+        if node in self._lost:
+            raise InputError("node", f"{node_id!r} is lost already", "a node that is there")
+        self._lost.add(node)
+        return self._set_rest(node, now, np.inf)
+
+    def restore(self, node_id: str, now: int) -> tuple[Ints, Ints]:
+        """Undo `lose` from slot `now` on: the node is empty; its cells there.
+
+        Raises:
+            InputError: if there is no such node, or if it is not lost.
+        """
+        node = self._known(node_id)
+        if node not in self._lost:
+            raise InputError("node", f"{node_id!r} is not lost", "a node that is")
+        self._lost.remove(node)
+        return self._set_rest(node, now, 0.0)
+
+    def _known(self, node_id: str) -> int:
+        if node_id not in self._index:
+            raise InputError("node", f"{node_id!r} is no node", "the id of a node")
+        return self._index[node_id]
+
+    def _set_rest(self, node: int, now: int, use: float) -> tuple[Ints, Ints]:
+        rows = self.horizon.rows
+        first = max(self.row(now), rows.start)
+        self._use_up(node, first, rows.stop, use)
+        left = np.arange(first, rows.stop, dtype=np.int64)
+        return left, np.full(len(left), node, dtype=np.int64)
+
+    def _use_up(self, node: int, first: int, last: int, use: float) -> None:
+        """Set the use of a node in the rows [first, last), and list candidates anew."""
+        usage, kind = self.usage, int(self.capacity.type_of[node])
+        usage.compute[first:last, node] = use
+        usage.memory[first:last, node] = use
+        group = slice(self.capacity.first_of[kind], self.capacity.first_of[kind + 1])
+        nodes = self.capacity.nodes_of[group]
+        for row in range(first, last):
+            compute, listed = usage.compute[row], usage.candidates[row, group]
+            usage.num_candidates[row, kind] = (
+                list_candidates(compute, usage.memory[row], nodes, listed)
+                if self._prune
+                else list_open(compute, nodes, listed)
+            )
+
+    def _put_own_cost(self, task: Task, cost: Floats) -> None:
+        # In a market without an end a task's own costs are those of the slots from its arrival.
+        first = self.row(task.arrival) if self.horizon.rolls else 0
+        begin, end = max(first, 0), min(first + self.cluster.slots, cost.shape[1])
+        for name, own in (task.operating_cost or {}).items():
+            cost[self.type_names.index(name), begin:end] = own[begin - first : end - first]
+
+    def _sort_rows(self) -> Ints:
+        rows = self.horizon.rows
+        order = np.argsort(self.energy_cost[:, rows], axis=1, kind="stable")
+        return np.ascontiguousarray(order + rows.start)
 
     def _change(
-        self, slots: Ints, nodes: Ints, throughput: Floats, memory_gb: float, sign: int
+        self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float, sign: int
     ) -> None:
         capacity, usage = self.capacity, self.usage
-        _book_cells(
+        book_cells(
             capacity.type_of,
             capacity.nodes_of,
             capacity.first_of,
@@ -122,7 +260,7 @@ class Book:
             usage.tasks,
             usage.candidates,
             usage.num_candidates,
-            slots,
+            rows,
             nodes,
             throughput,
             memory_gb,
@@ -145,93 +283,20 @@ def _capacity(cluster: Cluster) -> Capacity:
     )
 
 
-def _empty_usage(capacity: Capacity, num_slots: int, *, prune: bool) -> Usage:
-    num_nodes, num_types = len(capacity.type_of), len(capacity.compute)
-    counts = np.diff(capacity.first_of)
+def _num_shown(capacity: Capacity, *, prune: bool) -> Ints:
+    """[K] candidates in a slot of which nothing is sold."""
+    counts: Ints = np.diff(capacity.first_of)
     # All nodes of a type are alike while they are empty: the first one stands for them.
-    shown = np.minimum(counts, 1) if prune else counts
+    return np.minimum(counts, 1) if prune else counts
+
+
+def empty_usage(capacity: Capacity, num_rows: int, *, prune: bool) -> Usage:
+    """Rows of which nothing is sold."""
+    num_nodes = len(capacity.type_of)
     return Usage(
-        compute=np.zeros((num_slots, num_nodes)),
-        memory=np.zeros((num_slots, num_nodes)),
-        tasks=np.zeros((num_slots, num_nodes), dtype=np.int64),
-        candidates=np.tile(capacity.nodes_of, (num_slots, 1)),
-        num_candidates=np.tile(shown, (num_slots, 1)).reshape(num_slots, num_types),
+        compute=np.zeros((num_rows, num_nodes)),
+        memory=np.zeros((num_rows, num_nodes)),
+        tasks=np.zeros((num_rows, num_nodes), dtype=np.int64),
+        candidates=np.tile(capacity.nodes_of, (num_rows, 1)),
+        num_candidates=np.tile(_num_shown(capacity, prune=prune), (num_rows, 1)),
     )
-
-
-@kernel
-def _book_cells(
-    type_of: Ints,
-    nodes_of: Ints,
-    first_of: Ints,
-    used_compute: Floats,
-    used_memory: Floats,
-    num_tasks: Ints,
-    candidates: Ints,
-    num_candidates: Ints,
-    slots: Ints,
-    nodes: Ints,
-    throughput: Floats,
-    memory_gb: float,
-    sign: int,
-    prune: bool,
-) -> None:
-    # Called once an admission: plain arrays pass far quicker than tuples of them.
-    for i in range(len(slots)):
-        t, n = slots[i], nodes[i]
-        k = type_of[n]
-        num_tasks[t, n] += sign
-        if num_tasks[t, n] == 0:
-            # Subtracting leaves rounding behind; an empty cell is exactly empty.
-            used_compute[t, n] = 0.0
-            used_memory[t, n] = 0.0
-        else:
-            used_compute[t, n] += sign * throughput[k]
-            used_memory[t, n] += sign * memory_gb
-        if prune:
-            group = slice(first_of[k], first_of[k + 1])
-            num_candidates[t, k] = list_candidates(
-                used_compute[t], used_memory[t], nodes_of[group], candidates[t, group]
-            )
-
-
-@kernel
-def list_candidates(used_compute: Floats, used_memory: Floats, nodes: Ints, listed: Ints) -> int:
-    """List the nodes of one type and slot that are undominated by use, by rising compute use.
-
-    Args:
-        used_compute, used_memory: [N] of the slot.
-        nodes: of the type, by rising index.
-        listed: as long as nodes; filled from the front.
-
-    Returns:
-        How many are listed.
-    """
-    count = 0
-    for n in nodes:
-        compute, memory = used_compute[n], used_memory[n]
-        place = 0
-        while place < count and used_compute[listed[place]] < compute:
-            place += 1
-        # Those before `place` use less compute, and the last of them least memory; an equal
-        # one stands at `place`, and a lower index (seen earlier) stays.
-        if place > 0 and used_memory[listed[place - 1]] <= memory:
-            continue
-        if (
-            place < count
-            and used_compute[listed[place]] == compute
-            and used_memory[listed[place]] <= memory
-        ):
-            continue
-        end = place
-        while end < count and used_memory[listed[end]] >= memory:
-            end += 1
-        if end == place:
-            for j in range(count, place, -1):
-                listed[j] = listed[j - 1]
-        else:
-            for j in range(end, count):
-                listed[place + 1 + j - end] = listed[j]
-        count += 1 - (end - place)
-        listed[place] = n
-    return count

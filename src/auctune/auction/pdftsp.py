@@ -13,22 +13,29 @@ from collections.abc import Sequence
 from auctune.auction.book import Book, Ints
 from auctune.auction.params import PdftspParams
 from auctune.auction.pricing import ExponentialPricing, PaperPricing, Pricing
+from auctune.auction.replan import plan_anew
 from auctune.auction.search import Found, ScheduleSearch
 from auctune.auction.search.problem import Request
 from auctune.domain import (
+    Cell,
     Cluster,
+    Commitment,
     Decision,
+    EnergyForecast,
     Event,
     InputError,
     MarketState,
     MenuLine,
     Money,
+    NodeLost,
+    NodeReturned,
     Offered,
     PriceMenu,
     Reason,
     Released,
+    Replanned,
+    SlotAdvanced,
     Task,
-    check_task,
     round_money,
 )
 from auctune.domain.money import LARGEST
@@ -40,11 +47,21 @@ class Pdftsp:
     Args:
         cluster: the supply.
         params: the options; with `pricing: paper`, alpha and beta must be set.
+        energy: what slots to come will cost, for a market without an end: the cluster is then
+            its first window, and a task's own operating costs are those of the slots from its
+            arrival on.
     """
 
-    def __init__(self, cluster: Cluster, params: PdftspParams | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        params: PdftspParams | None = None,
+        *,
+        energy: EnergyForecast | None = None,
+    ) -> None:
         self.params = params or PdftspParams()
-        self.book = Book(cluster, prune=self.params.pricing == "exponential")
+        self.book = Book(cluster, prune=self.params.pricing == "exponential", energy=energy)
+        self._now = -1
         self.pricing = _make_pricing(self.book, self.params)
         self._search = ScheduleSearch(
             self.book,
@@ -56,7 +73,12 @@ class Pdftsp:
 
     def advance(self, now: int) -> None:
         """Slot `now` begins: prices take over what earlier slots taught."""
-        self.pricing.start(now)
+        if now > self._now:
+            self._begin(self.entering(now))
+
+    def entering(self, now: int) -> SlotAdvanced:
+        """What the beginning of slot `now` would bring into the market."""
+        return self.book.entering(now)
 
     def offer(self, task: Task, now: int) -> Decision:
         """Decide on one bid, and book what was promised.
@@ -64,8 +86,8 @@ class Pdftsp:
         Raises:
             InputError: if the task does not fit this cluster's types and horizon.
         """
-        check_task(task, self.book.cluster)
         self.advance(now)
+        self.book.check(task)
         request = self._search.request(task, now)
         found = self._search.find(request, task)
         decision = self._decide(task, request, found)
@@ -84,11 +106,11 @@ class Pdftsp:
         Raises:
             InputError: as `offer`.
         """
-        check_task(task, self.book.cluster)
-        self.pricing.start(now)
+        self.advance(now)
+        self.book.check(task)
         lines: list[MenuLine] = []
         request = self._search.request(task, now)
-        for deadline in range(request.first, task.deadline + 1):
+        for deadline in range(request.first, request.last + 1):
             found = self._search.find(request._replace(last=deadline), task)
             if found is None or not self._has_room(found, request):
                 continue
@@ -104,21 +126,61 @@ class Pdftsp:
         self.book.give_back(slots, nodes, self.book.throughput(task), task.memory_gb)
         self.pricing.booked(slots, nodes)
 
+    def assign(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
+        """Give cells to a task that has paid for others; only their use moves prices."""
+        slots, nodes = self.book.indices(cells)
+        self.book.take(slots, nodes, self.book.throughput(task), task.memory_gb)
+        self.pricing.booked(slots, nodes)
+
+    def lose_node(self, node: str, now: int, running: Sequence[Commitment]) -> list[Replanned]:
+        """Take a node off the market and plan anew what it was to run, at the least cost.
+
+        The cost of a new plan is that of the search, prices of cells with room included, so that
+        it takes what others want least. Its owner does not pay it.
+        """
+        self.apply(NodeLost(node, now))
+        return plan_anew(self, node, now, running)
+
+    def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
+        """The least-cost cells with room for a task from slot `now` on, if there are any."""
+        found = self._search.find(self._search.request(rest, now), rest, masked=True)
+        return None if found is None else self.book.cells(found.slots, found.nodes)
+
     def state(self) -> MarketState:
         """What is sold and at which prices, now."""
-        lam, phi = self.pricing.lam.copy(), self.pricing.phi.copy()
-        return MarketState(lam, phi, *self.book.shares_used())
+        rows, first = self.book.horizon.rows, self.book.horizon.first
+        lam, phi = self.pricing.lam[rows].copy(), self.pricing.phi[rows].copy()
+        return MarketState(lam, phi, *self.book.shares_used(), first_slot=first)
 
     def apply(self, event: Event) -> None:
         """Take over what happened, on replay, without deciding again."""
-        if isinstance(event, Released):
-            self.release(event.task, event.cells)
-        else:
-            self._apply_offer(event)
+        match event:
+            case Offered():
+                self._apply_offer(event)
+            case Released():
+                self.release(event.task, event.cells)
+            case SlotAdvanced():
+                self._begin(event)
+            case NodeLost():
+                self.advance(event.now)
+                self.pricing.booked(*self.book.lose(event.node, event.now))
+            case NodeReturned():
+                self.advance(event.now)
+                self.pricing.booked(*self.book.restore(event.node, event.now))
+            case Replanned():
+                self.release(event.task, event.given_up)
+                self.assign(event.task, event.found)
+
+    def _begin(self, event: SlotAdvanced) -> None:
+        shift = self.book.advance(event)
+        if shift is not None:
+            self.pricing.moved(shift)
+        self._now = event.now
+        self.pricing.start(event.now)
 
     def _apply_offer(self, event: Offered) -> None:
         task, decision = event.task, event.decision
-        self.pricing.start(event.now)
+        self.advance(event.now)
         request = self._search.request(task, event.now)
         if decision.schedule is not None:
             assert decision.value is not None

@@ -1,7 +1,7 @@
 """Selling cells for what was bid, without a price: as the baselines and the optimum do."""
 
 from auctune.auction.book import Book, Ints
-from auctune.domain import Cell, Decision, Quote, Schedule, Task
+from auctune.domain import Decision, Quote, Schedule, Task
 
 
 def sell_for_bid(book: Book, task: Task, quote: Quote | None, slots: Ints, nodes: Ints) -> Decision:
@@ -11,7 +11,7 @@ def sell_for_bid(book: Book, task: Task, quote: Quote | None, slots: Ints, nodes
         book: the cells, with room.
         task: the task.
         quote: of the vendor that it takes.
-        slots, nodes: its cells in slot order.
+        slots, nodes: its cells in slot order, rows of the book and indices.
     """
     throughput = book.throughput(task)
     book.take(slots, nodes, throughput, task.memory_gb)
@@ -19,15 +19,11 @@ def sell_for_bid(book: Book, task: Task, quote: Quote | None, slots: Ints, nodes
     operating = book.operating_cost(task, throughput)[types, slots]
     vendor_price = 0.0 if quote is None else float(quote.price)
     value = float(task.bid) - vendor_price - float(sum(operating.tolist()))
-    pairs = zip(slots.tolist(), nodes.tolist(), strict=True)
     return Decision(
         task.id,
         admitted=True,
         payment=task.bid,
-        schedule=Schedule(
-            tuple(Cell(slot, book.node_ids[node]) for slot, node in pairs),
-            None if quote is None else quote.vendor,
-        ),
+        schedule=Schedule(book.cells(slots, nodes), None if quote is None else quote.vendor),
         value=value,
         surplus=value,
     )

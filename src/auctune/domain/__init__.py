@@ -1,9 +1,19 @@
 """What all parts of auctune speak of: tasks, clusters, schedules, decisions, money, data sets."""
 
 from auctune.domain.cluster import Cluster, Node, NodeType, check_task
+from auctune.domain.commitment import Commitment
 from auctune.domain.decision import Decision, Reason
+from auctune.domain.energy import EnergyForecast, RepeatedEnergy
 from auctune.domain.errors import AuctuneError, CheckpointError, InputError
-from auctune.domain.events import Event, Offered, Released
+from auctune.domain.events import (
+    Event,
+    NodeLost,
+    NodeReturned,
+    Offered,
+    Released,
+    Replanned,
+    SlotAdvanced,
+)
 from auctune.domain.market_state import MarketState
 from auctune.domain.menu import MenuLine, PriceMenu
 from auctune.domain.money import Money, parse_money, round_money
@@ -18,13 +28,17 @@ __all__ = [
     "Cell",
     "CheckpointError",
     "Cluster",
+    "Commitment",
     "Decision",
+    "EnergyForecast",
     "Event",
     "InputError",
     "MarketState",
     "MenuLine",
     "Money",
     "Node",
+    "NodeLost",
+    "NodeReturned",
     "NodeType",
     "Offered",
     "PriceMenu",
@@ -32,7 +46,10 @@ __all__ = [
     "Reason",
     "Receipt",
     "Released",
+    "RepeatedEnergy",
+    "Replanned",
     "Schedule",
+    "SlotAdvanced",
     "Task",
     "check_task",
     "parse_money",

@@ -91,8 +91,13 @@ class Cluster:
             seen.add(node.id)
 
 
-def check_task(task: Task, cluster: Cluster) -> None:
+def check_task(task: Task, cluster: Cluster, first: int = 0) -> None:
     """Refuse a task that does not speak of this cluster.
+
+    Args:
+        task: the task.
+        cluster: the supply.
+        first: the first slot of the window, in a market whose window of `cluster.slots` rolls.
 
     Raises:
         InputError: for an unknown node type, a deadline outside the horizon, or operating costs
@@ -106,11 +111,11 @@ def check_task(task: Task, cluster: Cluster) -> None:
             if name not in cluster.node_types:
                 known = ", ".join(cluster.node_types)
                 raise InputError(f"{field}.{name}", "is no node type", f"one of {known}")
-    if task.deadline >= cluster.slots:
+    if task.deadline >= first + cluster.slots:
         raise InputError(
             "deadline",
             f"{task.deadline} is beyond the last slot",
-            f"a slot of the horizon, 0 to {cluster.slots - 1}",
+            f"a slot of the horizon, {first} to {first + cluster.slots - 1}",
         )
     for name, costs in (task.operating_cost or {}).items():
         if len(costs) != cluster.slots:

@@ -3,10 +3,11 @@
 `Admission.apply` takes these on replay and rebuilds the state without deciding again.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from auctune.domain.decision import Decision
-from auctune.domain.schedule import Cell
+from auctune.domain.schedule import Cell, Schedule
 from auctune.domain.task import Task
 
 
@@ -27,4 +28,60 @@ class Released:
     cells: tuple[Cell, ...]
 
 
-Event = Offered | Released
+@dataclass(frozen=True, slots=True)
+class SlotAdvanced:
+    """Slot `now` began.
+
+    Attributes:
+        now: the slot.
+        energy_cost: by node type, money at full load for each slot that entered the window of a
+            rolling market, the earliest first; empty in a market with an end.
+    """
+
+    now: int
+    energy_cost: Mapping[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """From slot `now` on, this slot included, the node runs nothing and nothing of it is sold."""
+
+    node: str
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReturned:
+    """From slot `now` on the node is for sale again, empty."""
+
+    node: str
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """An admitted task that lost cells with a node got others in their place, or its money back.
+
+    Its payment stays what was promised, or is refunded in full.
+
+    Attributes:
+        task: the task.
+        now: the slot in which the node was lost.
+        given_up: all cells that it still had from `now` on, those on other nodes too.
+        found: the cells that it has from now on in their place; empty if refunded.
+        refunded: nothing was found that does its work by its deadline.
+    """
+
+    task: Task
+    now: int
+    given_up: tuple[Cell, ...]
+    found: tuple[Cell, ...]
+    refunded: bool
+
+    def cells(self, before: Schedule) -> tuple[Cell, ...]:
+        """What the task runs in after this: the cells of the plan before it that have passed,
+        and those that were found."""
+        return tuple(cell for cell in before.cells if cell.slot < self.now) + self.found
+
+
+Event = Offered | Released | SlotAdvanced | NodeLost | NodeReturned | Replanned

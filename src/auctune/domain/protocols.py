@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from auctune.domain.commitment import Commitment
 from auctune.domain.decision import Decision
-from auctune.domain.events import Event
+from auctune.domain.events import Event, Replanned
 from auctune.domain.market_state import MarketState
 from auctune.domain.menu import PriceMenu
 from auctune.domain.task import Task
@@ -43,6 +44,25 @@ class Admission(Protocol):
 
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         """Take cells that an admitted task no longer needs back into the market."""
+        ...
+
+    def lose_node(self, node: str, now: int, running: Sequence[Commitment]) -> list[Replanned]:
+        """From slot `now` on a node runs nothing; plan anew what it was to run.
+
+        A task pays what was promised, whatever its new plan costs, or is refunded in full. The
+        node comes back by `apply(NodeReturned(...))`.
+
+        Args:
+            node: its id.
+            now: the current slot, in which nothing has run yet.
+            running: all admitted tasks with cells from `now` on; their work before it is done.
+
+        Returns:
+            What became of the tasks that were to run on it, in the order in which it was decided.
+
+        Raises:
+            InputError: if there is no such node, or if it is lost already.
+        """
         ...
 
     def state(self) -> MarketState:

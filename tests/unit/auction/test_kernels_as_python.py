@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from auctune.auction.baselines.earliest import earliest_cells
-from auctune.auction.book import Book, list_candidates
+from auctune.auction.book import Book
+from auctune.auction.candidates import list_candidates
 from auctune.auction.pricing.exponential import _price
 from auctune.auction.search.dual import dual_price, fill_rest
 from auctune.auction.search.gather import _insert, could_ever_run, fits

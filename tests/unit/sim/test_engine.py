@@ -16,6 +16,7 @@ from auctune.domain import (
     Admission,
     Cell,
     Cluster,
+    Commitment,
     Decision,
     Event,
     InputError,
@@ -25,6 +26,7 @@ from auctune.domain import (
     PriceMenu,
     Quote,
     Reason,
+    Replanned,
     Schedule,
     Task,
 )
@@ -75,6 +77,9 @@ class Scripted:
         return PriceMenu(task.id, ())
 
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
+        raise AssertionError
+
+    def lose_node(self, node: str, now: int, running: Sequence[Commitment]) -> list[Replanned]:
         raise AssertionError
 
     def state(self) -> MarketState:

@@ -5,9 +5,43 @@ earlier. Then cells that the work does not need are dropped, the least productiv
 earlier of equals, which leaves the finish as it is.
 """
 
-from auctune.auction.book import Capacity, Floats, Ints, Usage
+import numpy as np
+
+from auctune.auction.book import Book, Capacity, Floats, Ints, Usage
 from auctune.auction.tolerance import FIT
+from auctune.domain import Task
 from auctune.numerics.jit import kernel
+
+
+def find_earliest(
+    book: Book, usage: Usage, task: Task, first: int, *, alone: bool
+) -> tuple[Ints, Ints] | None:
+    """The cells with which a task finishes first, as rows and node indices.
+
+    Args:
+        book: the market.
+        usage: what is sold of it, or of one like it.
+        task: the task; its quotes do not count.
+        first: the row from which it may run.
+        alone: never two tasks on one node in one slot.
+    """
+    last = book.row(task.deadline)
+    nodes = np.full(max(0, last + 1 - first), -1, dtype=np.int64)
+    done = earliest_cells(
+        book.capacity,
+        usage,
+        first,
+        last,
+        task.work,
+        book.throughput(task),
+        task.memory_gb,
+        alone,
+        nodes,
+    )
+    if not done:
+        return None
+    used = np.flatnonzero(nodes >= 0)
+    return first + used, nodes[used]
 
 
 @kernel

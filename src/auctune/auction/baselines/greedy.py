@@ -8,13 +8,11 @@ tasks on one node in one slot.
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-
 from auctune.auction.baselines.charging import BidCharging
-from auctune.auction.baselines.earliest import earliest_cells
-from auctune.auction.book import Book, Floats, Ints
+from auctune.auction.baselines.earliest import find_earliest
+from auctune.auction.book import empty_usage
 from auctune.auction.sale import sell_for_bid
-from auctune.domain import Cluster, Decision, Quote, Reason, Task, check_task
+from auctune.domain import Cluster, Decision, EnergyForecast, Quote, Reason, Task
 from auctune.numerics.rng import stream
 
 
@@ -48,13 +46,20 @@ class GreedyAdmission(BidCharging):
         cluster: the supply.
         vendor: how a vendor is picked.
         alone: never two tasks on one node in one slot.
+        energy: what slots to come will cost, for a market without an end.
     """
 
-    def __init__(self, cluster: Cluster, vendor: VendorRule, *, alone: bool) -> None:
-        super().__init__(cluster)
-        self._empty = Book(cluster, prune=False)
+    def __init__(
+        self,
+        cluster: Cluster,
+        vendor: VendorRule,
+        *,
+        alone: bool,
+        energy: EnergyForecast | None = None,
+    ) -> None:
+        super().__init__(cluster, energy=energy, alone=alone)
+        self._empty = empty_usage(self.book.capacity, self.book.horizon.num_rows, prune=False)
         self._vendor = vendor
-        self._alone = alone
 
     def offer(self, task: Task, now: int) -> Decision:
         """Decide on one bid, and book what was promised.
@@ -62,12 +67,14 @@ class GreedyAdmission(BidCharging):
         Raises:
             InputError: if the task does not fit this cluster's types and horizon.
         """
-        check_task(task, self.book.cluster)
+        self.advance(now)
+        self.book.check(task)
         quote = self._vendor(task) if task.quotes else None
-        throughput = self.book.throughput(task)
-        cells = self._earliest(self.book, task, now, quote, throughput)
+        delay = 0 if quote is None else quote.delay
+        first = self.book.row(max(now, task.arrival) + delay)
+        cells = find_earliest(self.book, self.book.usage, task, first, alone=self._alone)
         if cells is None:
-            possible = self._earliest(self._empty, task, now, quote, throughput) is not None
+            possible = find_earliest(self.book, self._empty, task, first, alone=False) is not None
             reason = Reason.NO_CAPACITY if possible else Reason.NO_FEASIBLE_SCHEDULE
             return Decision(task.id, admitted=False, reason=reason)
         return sell_for_bid(self.book, task, quote, *cells)
@@ -76,33 +83,14 @@ class GreedyAdmission(BidCharging):
         """Decide on all bids of one slot, one after the other."""
         return [self.offer(task, now) for task in tasks]
 
-    def _earliest(
-        self, book: Book, task: Task, now: int, quote: Quote | None, throughput: Floats
-    ) -> tuple[Ints, Ints] | None:
-        first = max(now, task.arrival) + (0 if quote is None else quote.delay)
-        nodes = np.full(max(0, task.deadline + 1 - first), -1, dtype=np.int64)
-        done = earliest_cells(
-            book.capacity,
-            book.usage,
-            first,
-            task.deadline,
-            task.work,
-            throughput,
-            task.memory_gb,
-            self._alone,
-            nodes,
-        )
-        if not done:
-            return None
-        used = np.flatnonzero(nodes >= 0)
-        return first + used, nodes[used]
+
+def make_eft(cluster: Cluster, *, energy: EnergyForecast | None = None) -> GreedyAdmission:
+    """EFT: earliest finish time; with `energy` in a market without an end."""
+    return GreedyAdmission(cluster, quickest_vendor, alone=False, energy=energy)
 
 
-def make_eft(cluster: Cluster) -> GreedyAdmission:
-    """EFT: earliest finish time."""
-    return GreedyAdmission(cluster, quickest_vendor, alone=False)
-
-
-def make_ntm(cluster: Cluster, seed: int) -> GreedyAdmission:
-    """NTM: no task merging."""
-    return GreedyAdmission(cluster, random_vendor(seed), alone=True)
+def make_ntm(
+    cluster: Cluster, seed: int, *, energy: EnergyForecast | None = None
+) -> GreedyAdmission:
+    """NTM: no task merging; with `energy` in a market without an end."""
+    return GreedyAdmission(cluster, random_vendor(seed), alone=True, energy=energy)

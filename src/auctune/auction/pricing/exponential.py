@@ -7,6 +7,7 @@ nothing is known, cells cost nothing beyond their operation.
 import numpy as np
 
 from auctune.auction.book import Book, Capacity, Floats, Ints, Usage
+from auctune.auction.horizon import Shift
 from auctune.auction.pricing.revealed import RevealedRange
 from auctune.auction.search.problem import Request
 from auctune.domain import Task
@@ -25,16 +26,23 @@ class ExponentialPricing:
 
     def __init__(self, book: Book, compute: Range | None, memory: Range | None) -> None:
         self._capacity, self._usage = book.capacity, book.usage
+        self._horizon = book.horizon
         self._fixed = (compute, memory)
         self._revealed = RevealedRange()
         self.lam: Floats = np.zeros_like(book.usage.compute)
         self.phi: Floats = np.zeros_like(book.usage.memory)
-        self._price_from(0)
+        self._price_between(0, self._horizon.rows.stop)
 
     def start(self, now: int) -> None:
         """Take over the range that earlier slots revealed."""
         if None in self._fixed and self._revealed.start(now):
-            self._price_from(now)
+            self._price_between(now - self._horizon.origin, self._horizon.rows.stop)
+
+    def moved(self, shift: Shift) -> None:
+        """Cells enter empty."""
+        shift.move(self.lam, 0.0)
+        shift.move(self.phi, 0.0)
+        self._price_between(shift.first, shift.last)
 
     def chose(self, slots: Ints, nodes: Ints, request: Request, value: float) -> None:
         """Nothing: only what is sold moves these prices."""
@@ -66,9 +74,9 @@ class ExponentialPricing:
         compute, memory = self._fixed
         return compute or self._revealed.compute, memory or self._revealed.memory
 
-    def _price_from(self, slot: int) -> None:
-        """Price all cells anew that can still be sold."""
-        _price_all(self._capacity, self._usage, slot, *self._ranges(), self.lam, self.phi)
+    def _price_between(self, first: int, last: int) -> None:
+        """Price all cells of the rows [first, last) anew."""
+        _price_rows(self._capacity, self._usage, first, last, *self._ranges(), self.lam, self.phi)
 
 
 @kernel
@@ -96,16 +104,17 @@ def _price_cells(
 
 
 @kernel
-def _price_all(
+def _price_rows(
     capacity: Capacity,
     usage: Usage,
     first: int,
+    last: int,
     compute: Range,
     memory: Range,
     lam: Floats,
     phi: Floats,
 ) -> None:
-    for t in range(first, lam.shape[0]):
+    for t in range(first, last):
         for n in range(lam.shape[1]):
             k = capacity.type_of[n]
             lam[t, n] = _price(compute[0], compute[1], usage.compute[t, n] / capacity.compute[k])
@@ -117,4 +126,6 @@ def _price(low: float, high: float, used: float) -> float:
     # Most cells are empty; a power costs more than all else here.
     if low <= 0.0 or used == 0.0:
         return low
+    if used == np.inf:  # of a lost node nothing is for sale
+        return high
     return float(low * (high / low) ** used)

@@ -9,6 +9,7 @@ Prices start at 0 and never fall, and depend on the order in which tasks came.
 import numpy as np
 
 from auctune.auction.book import Book, Floats, Ints
+from auctune.auction.horizon import Shift
 from auctune.auction.search.problem import Request
 from auctune.domain import Task
 
@@ -31,6 +32,11 @@ class PaperPricing:
 
     def start(self, now: int) -> None:
         """Nothing: time alone moves no price."""
+
+    def moved(self, shift: Shift) -> None:
+        """Cells enter at a price of 0."""
+        shift.move(self.lam, 0.0)
+        shift.move(self.phi, 0.0)
 
     def chose(self, slots: Ints, nodes: Ints, request: Request, value: float) -> None:
         """Raise the prices of these cells."""

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from auctune.auction.book import Floats, Ints
+from auctune.auction.horizon import Shift
 from auctune.auction.search.problem import Request
 from auctune.domain import Task
 
@@ -13,13 +14,22 @@ class Pricing(Protocol):
     Attributes:
         lam: [T, N] money per sample.
         phi: [T, N] money per GB-slot.
+
+    Rows are those of the book. `now` is a slot, all other slots here are rows.
     """
 
     lam: Floats
     phi: Floats
 
     def start(self, now: int) -> None:
-        """Slot `now` has begun; called before each of its bids is looked at."""
+        """Slot `now` has begun; called once, before its first bid is looked at."""
+        ...
+
+    def moved(self, shift: Shift) -> None:
+        """The window of a market without an end moved on, and the book with it.
+
+        Move the rows of all arrays in place, and price those that entered; `start` follows.
+        """
         ...
 
     def chose(self, slots: Ints, nodes: Ints, request: Request, value: float) -> None:

@@ -11,7 +11,7 @@ The cost of a schedule, the same sum for every caller, in slot order:
 import numpy as np
 
 from auctune.auction.book import Ints
-from auctune.auction.search.gather import fits
+from auctune.auction.search.gather import counted, fits
 from auctune.auction.search.problem import (
     MAX,
     Best,
@@ -46,8 +46,8 @@ def lowest_node(
         price = lam * samples + phi * memory_gb
         if price * (1.0 + TIE) >= least:
             continue
-        used_compute = usage.compute[t, n] if rule.masked else 0.0
-        used_memory = usage.memory[t, n] if rule.masked else 0.0
+        used_compute = counted(usage.compute[t, n], rule.masked)
+        used_memory = counted(usage.memory[t, n], rule.masked)
         if fits(used_compute, samples, capacity.compute[k]) and fits(
             used_memory, memory_gb, capacity.memory[k]
         ):

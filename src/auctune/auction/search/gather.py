@@ -19,6 +19,12 @@ def fits(used: float, more: float, capacity: float) -> bool:
 
 
 @kernel
+def counted(used: float, masked: bool) -> float:
+    """The use of a cell that a search counts: only a lost node's is never overlooked."""
+    return used if masked or used == np.inf else 0.0
+
+
+@kernel
 def gather(cells: Cells, rule: Rule, request: Request, first: int, entries: Entries) -> None:
     """Fill `entries` for the slots first..deadline.
 
@@ -39,8 +45,8 @@ def gather(cells: Cells, rule: Rule, request: Request, first: int, entries: Entr
             end = group + usage.num_candidates[t, k] if samples > 0.0 else group
             for i in range(group, end):
                 n = usage.candidates[t, i]
-                used_compute = usage.compute[t, n] if rule.masked else 0.0
-                used_memory = usage.memory[t, n] if rule.masked else 0.0
+                used_compute = counted(usage.compute[t, n], rule.masked)
+                used_memory = counted(usage.memory[t, n], rule.masked)
                 has_room = fits(used_compute, samples, capacity.compute[k]) and fits(
                     used_memory, memory_gb, capacity.memory[k]
                 )

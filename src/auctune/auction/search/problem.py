@@ -1,7 +1,7 @@
 """What the kernels of the schedule search read and write.
 
 Shapes: T slots, N nodes, K node types, V vendors, W = T slots of a window at most. `j` is a slot
-counted from the window's first one.
+counted from the window's first one. Slots are rows of the book throughout.
 """
 
 from typing import NamedTuple
@@ -43,13 +43,13 @@ class Rule(NamedTuple):
 class Request(NamedTuple):
     """One task, as arrays."""
 
-    first: int  # slot from which it may run, before a vendor's delay
-    last: int  # its deadline
+    first: int  # row of the slot from which it may run, before a vendor's delay
+    last: int  # row of its deadline
     work: float  # samples
     memory_gb: float
     throughput: Floats  # [K] samples per slot, 0 where it cannot run
     operating_cost: Floats  # [K, T] money per slot
-    slots_by_cost: Ints  # [K, T] slots by rising operating cost, the earlier of equals first
+    slots_by_cost: Ints  # [K, *] slots by rising operating cost, the earlier of equals first
     quote_price: Floats  # [V] money; one of 0 where no vendor is needed
     quote_delay: Ints  # [V] slots
 

@@ -16,7 +16,7 @@ from auctune.auction.search.problem import (
     make_memory,
 )
 from auctune.auction.search.vendors import find_best
-from auctune.domain import Cell, Quote, Schedule, Task
+from auctune.domain import Quote, Schedule, Task
 
 _FIRST_LABELS = 4096
 
@@ -27,7 +27,7 @@ class Found(NamedTuple):
     Attributes:
         cost: c, money, vendor included.
         operating_cost: the part of it that running the cells costs.
-        slots, nodes: of its cells, in slot order.
+        slots, nodes: of its cells, in slot order: rows of the book, and indices.
         quote: the vendor chosen; none where none is needed.
     """
 
@@ -54,8 +54,6 @@ class ScheduleSearch:
         self._book = book
         self._cells = (*book.capacity, *book.usage, lam, phi)
         self._rule = Rule(MAX if aggregate == "max" else SUM, masked)
-        # A task's operating cost is a multiple of its type's energy cost: the order is the same.
-        self._slots_by_energy: Ints = np.argsort(book.energy_cost, axis=1, kind="stable")
         num_slots, num_nodes, num_types = *lam.shape, len(book.type_names)
         self._shape = (num_slots, num_nodes, num_types)
         self._num_labels = _FIRST_LABELS
@@ -66,13 +64,15 @@ class ScheduleSearch:
         throughput = self._book.throughput(task)
         prices = [float(quote.price) for quote in task.quotes] or [0.0]
         delays = [quote.delay for quote in task.quotes] or [0]
-        cost = self._book.operating_cost(task, throughput)
-        by_cost = self._slots_by_energy
+        book = self._book
+        cost = book.operating_cost(task, throughput)
+        # A task's operating cost is a multiple of its type's energy cost: the order is the same.
+        by_cost = book.rows_by_energy
         if task.operating_cost is not None:
             by_cost = np.argsort(cost, axis=1, kind="stable")
         return Request(
-            max(now, task.arrival),
-            task.deadline if deadline is None else deadline,
+            book.row(max(now, task.arrival)),
+            book.row(task.deadline if deadline is None else deadline),
             task.work,
             task.memory_gb,
             throughput,
@@ -82,10 +82,17 @@ class ScheduleSearch:
             np.array(delays, dtype=np.int64),
         )
 
-    def find(self, request: Request, task: Task) -> Found | None:
-        """The best schedule, or none where there is none."""
+    def find(self, request: Request, task: Task, *, masked: bool = False) -> Found | None:
+        """The best schedule, or none where there is none.
+
+        Args:
+            request: of the task.
+            task: the task, for its quotes.
+            masked: look only at cells with room, whatever the rule is.
+        """
+        rule = self._rule._replace(masked=True) if masked else self._rule
         while True:
-            arguments: tuple[Any, ...] = (*self._cells, *self._rule, *request, *self._memory)
+            arguments: tuple[Any, ...] = (*self._cells, *rule, *request, *self._memory)
             status, cost, operating, num_cells, quote = find_best(*arguments)
             if status != NEED_MORE_LABELS:
                 break
@@ -102,7 +109,5 @@ class ScheduleSearch:
 
     def schedule(self, found: Found) -> Schedule:
         """`found` in the terms of the domain."""
-        names = self._book.node_ids
-        nodes = [names[node] for node in found.nodes.tolist()]
-        cells = tuple(map(Cell, found.slots.tolist(), nodes))
+        cells = self._book.cells(found.slots, found.nodes)
         return Schedule(cells, None if found.quote is None else found.quote.vendor)
