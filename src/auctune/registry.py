@@ -3,6 +3,7 @@
 | name | mechanism | parameters |
 | --- | --- | --- |
 | pdftsp | the auction | `PdftspParams` |
+| titan | a program a slot | `TitanParams` |
 | eft | earliest finish time | none |
 | ntm | no task merging | `NtmParams` |
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from auctune.auction import Pdftsp, PdftspParams, make_eft, make_ntm
+from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, make_ntm
 from auctune.domain import Admission, Cluster, InputError, Task
 
 P = TypeVar("P")
@@ -159,6 +160,10 @@ def _build_pdftsp(cluster: Cluster, params: PdftspParams, tasks: Sequence[Task])
     return Pdftsp(cluster, params)
 
 
+def _build_titan(cluster: Cluster, params: TitanParams, _tasks: Sequence[Task]) -> Admission:
+    return Titan(cluster, params)
+
+
 def _build_eft(cluster: Cluster, _params: EftParams, _tasks: Sequence[Task]) -> Admission:
     return make_eft(cluster)
 
@@ -169,6 +174,7 @@ def _build_ntm(cluster: Cluster, params: NtmParams, _tasks: Sequence[Task]) -> A
 
 _ENTRIES: Mapping[str, _Entry] = {
     "pdftsp": _Entry(PdftspParams, _parse_pdftsp, _build_pdftsp),
+    "titan": _Entry(TitanParams, partial(parse_params, TitanParams), _build_titan),
     "eft": _Entry(EftParams, partial(parse_params, EftParams), _build_eft),
     "ntm": _Entry(NtmParams, partial(parse_params, NtmParams), _build_ntm),
 }

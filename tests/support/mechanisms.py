@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import get_args
 
-from auctune.auction import Pdftsp, PdftspParams, make_eft, make_ntm
+from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, make_ntm
 from auctune.auction.params import Aggregate, CapacityCheck, Payment
 from auctune.domain import Admission, Cluster
 
@@ -49,6 +49,7 @@ TRUTHFUL: Mapping[str, Make] = {
 }
 MECHANISMS: Mapping[str, Make] = {
     **AUCTIONS,
+    "titan": lambda cluster: Titan(cluster, TitanParams(seed=3)),
     "eft": make_eft,
     "ntm": lambda cluster: make_ntm(cluster, seed=3),
 }

@@ -116,10 +116,31 @@ def list_after_rise(
         listed[i] = listed[i + 1]
     most_compute = used_compute[listed[place]] if place < count else np.inf
     most_memory = used_memory[listed[place - 1]] if place > 0 else np.inf
+    while True:
+        step = _next_step(used_compute, used_memory, nodes, most_compute, most_memory)
+        if step < 0:
+            return count
+        for i in range(count, place, -1):
+            listed[i] = listed[i - 1]
+        listed[place] = step
+        place, count = place + 1, count + 1
+        most_memory = used_memory[step]
+
+
+@kernel
+def _next_step(
+    used_compute: Floats, used_memory: Floats, nodes: Ints, most_compute: float, most_memory: float
+) -> int:
+    """The node with the least compute use, and then memory use, of those below both; else -1."""
+    step, least = -1, most_compute
+    if most_memory == 0.0:
+        return step
     for n in nodes:
-        if used_compute[n] < most_compute and used_memory[n] < most_memory:
-            count = _insert(used_compute, used_memory, n, listed, count)
-    return count
+        if used_compute[n] > least or used_memory[n] >= most_memory:
+            continue
+        if used_compute[n] < least or (step >= 0 and used_memory[n] < used_memory[step]):
+            step, least = int(n), used_compute[n]
+    return step
 
 
 @kernel

@@ -52,6 +52,8 @@ class Pdftsp:
             arrival on.
     """
 
+    by_slot = False
+
     def __init__(
         self,
         cluster: Cluster,

@@ -18,6 +18,11 @@ class Admission(Protocol):
     never decreases.
     """
 
+    @property
+    def by_slot(self) -> bool:
+        """Whether the bids of a slot are weighed against each other, and so offered together."""
+        ...
+
     def advance(self, now: int) -> None:
         """Slot `now` begins: what earlier slots taught is taken over before its first bid.
 

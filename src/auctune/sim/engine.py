@@ -64,7 +64,7 @@ def simulate(
     instance: Instance,
     mechanism: Admission,
     *,
-    decide: Decide = one_by_one,
+    decide: Decide | None = None,
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Run a market from its first bid to its last.
@@ -72,9 +72,10 @@ def simulate(
     Args:
         instance: the market.
         mechanism: a new one over the instance's cluster; it is left as it is after the last bid.
-        decide: how the bids of a slot are offered.
+        decide: how the bids of a slot are offered; none: as the mechanism wants them.
         watch: called after each slot for each of its decisions, in order.
     """
+    decide = decide or (slot_at_once if mechanism.by_slot else one_by_one)
     tasks = instance.in_order()
     answers: list[tuple[Decision, float]] = []
     learning = 0.0

@@ -57,6 +57,8 @@ MARKET = Instance(CLUSTER, (SECOND, FIRST))
 class Scripted:
     """Answers from a script; remembers what it was asked."""
 
+    by_slot = False
+
     def __init__(self, script: dict[str, Decision]) -> None:
         self.script = script
         self.asked: list[tuple[str, int]] = []

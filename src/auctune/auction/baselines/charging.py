@@ -34,6 +34,8 @@ class BidCharging:
         alone: never two tasks on one node in one slot.
     """
 
+    by_slot = False
+
     def __init__(
         self, cluster: Cluster, *, energy: EnergyForecast | None = None, alone: bool = False
     ) -> None:

@@ -1,7 +1,7 @@
 """What a task may do in a program: its quotes worth considering, and its cells with room.
 
-Shapes: T slots, N nodes, K node types, G groups of nodes. A group is one node, where a program is
-exact, or all nodes of a type, whose room is then added up.
+Shapes: T rows of the book, N nodes, K node types, G groups of nodes. A group is one node, where a
+program is exact, or all nodes of a type, whose room is then added up.
 """
 
 from collections.abc import Sequence
@@ -85,9 +85,9 @@ class Demand:
     Attributes:
         task: the task.
         quotes: those worth considering; (none,) where the data need no work.
-        starts: [q] first slot after the vendor's work.
+        starts: [q] first row after the vendor's work.
         values: [q] bid less the vendor's price, money.
-        slots, groups: [c] the cells in which it may run.
+        rows, groups: [c] the cells in which it may run.
         samples: [c] compute that it takes.
         costs: [c] operating cost, money.
     """
@@ -96,7 +96,7 @@ class Demand:
     quotes: tuple[Quote | None, ...]
     starts: Ints
     values: Floats
-    slots: Ints
+    rows: Ints
     groups: Ints
     samples: Floats
     costs: Floats
@@ -118,29 +118,27 @@ def demand(book: Book, room: Room, task: Task, now: int, quotes: Sequence[Quote]
     throughput = book.throughput(task)
     fits = room.fits(throughput, task.memory_gb)
     samples = np.where(fits, throughput[room.type_of], 0.0)
-    begin = max(now, task.arrival)
-    done = np.cumsum(samples.max(axis=1)[begin : task.deadline + 1][::-1])[::-1]
-    enough = done >= task.work * (1 - FIT)
-    # `done` falls: the last slot from which the work can still be done is the latest start.
-    latest = begin + int(enough.sum()) - 1
+    begin, last = book.row(max(now, task.arrival)), book.row(task.deadline)
+    done = np.cumsum(samples.max(axis=1)[begin : last + 1][::-1])[::-1]
+    # `done` falls: the last row from which the work can still be done is the latest start.
+    latest = begin + int(np.sum(done >= task.work * (1 - FIT))) - 1
     chosen = _worthwhile(task, begin, latest, quotes)
     if not chosen:
         return None
     starts = np.array([begin + _delay(quote) for quote in chosen], dtype=np.int64)
     first = int(starts.min())
-    slots, groups = np.nonzero(fits[first : task.deadline + 1])
-    slots += first
-    taken = samples[slots, groups]
+    rows, groups = np.nonzero(fits[first : last + 1])
+    rows += first
     costs = book.operating_cost(task, throughput)
     return Demand(
         task,
         chosen,
         starts,
         np.array([float(task.bid) - _price(quote) for quote in chosen]),
-        slots,
+        rows,
         groups,
-        taken,
-        costs[room.type_of[groups], slots],
+        samples[rows, groups],
+        costs[room.type_of[groups], rows],
     )
 
 

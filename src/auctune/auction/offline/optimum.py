@@ -14,7 +14,7 @@ from auctune.auction.offline.demand import Demand, demand, room_by_node
 from auctune.auction.offline.program import Chosen, WelfareProgram, welfare_program
 from auctune.auction.sale import sell_for_bid
 from auctune.auction.tolerance import FIT
-from auctune.domain import Cluster, Decision, Reason, Task, check_task
+from auctune.domain import Cluster, Decision, Reason, Task
 from auctune.numerics.highs import Solved, SolveOptions, Status, solve
 
 
@@ -65,9 +65,9 @@ def offline_optimum(
         InputError: if a task does not fit this cluster's types and horizon.
     """
     options = options or SolveOptions()
-    for task in tasks:
-        check_task(task, cluster)
     book = Book(cluster, prune=False)
+    for task in tasks:
+        book.check(task)
     room = room_by_node(book)
     demands = [demand(book, room, task, task.arrival, task.quotes) for task in tasks]
     welfare = welfare_program(book, room, [one for one in demands if one is not None])
@@ -92,9 +92,9 @@ def _sell(book: Book, chosen: list[Chosen]) -> dict[str, Decision]:
         throughput = book.throughput(one.task)
         done = float(throughput[book.capacity.type_of[one.groups]].sum())
         if done >= one.task.work * (1 - FIT) and book.has_room(
-            one.slots, one.groups, throughput, one.task.memory_gb
+            one.rows, one.groups, throughput, one.task.memory_gb
         ):
-            sold[one.task.id] = sell_for_bid(book, one.task, one.quote, one.slots, one.groups)
+            sold[one.task.id] = sell_for_bid(book, one.task, one.quote, one.rows, one.groups)
     return sold
 
 

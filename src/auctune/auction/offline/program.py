@@ -30,11 +30,11 @@ _WHOLE = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """A task that a solution admits: by which quote, in which cells (slot, group)."""
+    """A task that a solution admits: by which quote, in which cells (row, group)."""
 
     task: Task
     quote: Quote | None
-    slots: Ints
+    rows: Ints
     groups: Ints
 
 
@@ -62,16 +62,16 @@ class WelfareProgram:
             admitted = primal[start : start + num_quotes]
             if admitted.max() < _WHOLE:
                 continue
-            cells = primal[start + num_quotes : start + num_quotes + len(demand.slots)]
+            cells = primal[start + num_quotes : start + num_quotes + len(demand.rows)]
             kept = _needed(demand, np.flatnonzero(cells > _WHOLE))
             quote = demand.quotes[int(admitted.argmax())]
-            found.append(Chosen(demand.task, quote, demand.slots[kept], demand.groups[kept]))
+            found.append(Chosen(demand.task, quote, demand.rows[kept], demand.groups[kept]))
         return found
 
 
 def welfare_program(book: Book, room: Room, demands: Sequence[Demand]) -> WelfareProgram:
     """The program of these tasks on this room."""
-    sizes = [len(demand.quotes) + len(demand.slots) for demand in demands]
+    sizes = [len(demand.quotes) + len(demand.rows) for demand in demands]
     first_column = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64)
     entries = _Entries()
     for demand, first in zip(demands, first_column[:-1].tolist(), strict=True):
@@ -130,7 +130,7 @@ class _Entries:
 
 def _add_task(entries: _Entries, demand: Demand, first: int) -> None:
     quotes = first + np.arange(len(demand.quotes))
-    cells = first + len(quotes) + np.arange(len(demand.slots))
+    cells = first + len(quotes) + np.arange(len(demand.rows))
     for shares in _work_rows(demand):
         row = entries.add_rows(np.zeros(1), np.full(1, np.inf))
         entries.put(np.full(len(cells), row), cells, shares)
@@ -138,10 +138,10 @@ def _add_task(entries: _Entries, demand: Demand, first: int) -> None:
     if len(quotes) > 1:
         row = entries.add_rows(np.full(1, -np.inf), np.ones(1))
         entries.put(np.full(len(quotes), row), quotes, np.ones(len(quotes)))
-    slots, row_of = np.unique(demand.slots, return_inverse=True)
-    row = entries.add_rows(np.full(len(slots), -np.inf), np.zeros(len(slots)))
+    times, row_of = np.unique(demand.rows, return_inverse=True)
+    row = entries.add_rows(np.full(len(times), -np.inf), np.zeros(len(times)))
     entries.put(row + row_of, cells, np.ones(len(cells)))
-    in_time, which = np.nonzero(demand.starts[None, :] <= slots[:, None])
+    in_time, which = np.nonzero(demand.starts[None, :] <= times[:, None])
     entries.put(row + in_time, quotes[which], np.full(len(which), -1.0))
 
 
@@ -166,14 +166,14 @@ def _add_capacity(
         return
     columns = np.concatenate(
         [
-            first + len(d.quotes) + np.arange(len(d.slots))
+            first + len(d.quotes) + np.arange(len(d.rows))
             for d, first in zip(demands, first_column[:-1].tolist(), strict=True)
         ]
     )
     groups = np.concatenate([demand.groups for demand in demands])
-    place = np.concatenate([demand.slots for demand in demands]) * room.num_groups + groups
+    place = np.concatenate([demand.rows for demand in demands]) * room.num_groups + groups
     samples = np.concatenate([demand.samples for demand in demands])
-    memory = np.concatenate([np.full(len(d.slots), d.task.memory_gb) for d in demands])
+    memory = np.concatenate([np.full(len(d.rows), d.task.memory_gb) for d in demands])
     compute_left, memory_left = room.totals()
     types = room.type_of
     for taken, left, whole in (

@@ -1,0 +1,190 @@
+"""Titan: the bids of a slot weighed against each other (baseline of Zheng et al., ICPP 2024).
+
+At the start of each slot one program maximizes the welfare of the bids that arrived in it, on the
+capacity that is left, with a vendor drawn at random for each; then the slot's bids are answered
+together. It keeps nothing back for later bids, and charges the bid.
+
+Up to `EXACT_CELLS` cells (task, slot, node) the program has a column for each. Beyond, it has one
+for each task, slot and node type, with the room of the type's nodes added up, and what it takes
+is put on nodes by best fit. Tasks for which no node is left are weighed once more on what room
+there is, and so on: cells that no node has room for are no longer offered to them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from auctune.auction.baselines.charging import BidCharging
+from auctune.auction.baselines.earliest import find_earliest
+from auctune.auction.baselines.greedy import random_vendor
+from auctune.auction.book import Book, Floats, Ints, empty_usage
+from auctune.auction.offline.demand import Demand, Room, demand, room_by_node, room_by_type
+from auctune.auction.offline.program import Chosen, welfare_program
+from auctune.auction.sale import sell_for_bid
+from auctune.auction.tolerance import FIT
+from auctune.domain import Cluster, Decision, EnergyForecast, InputError, Quote, Reason, Task
+from auctune.numerics.highs import SolveOptions, solve
+
+EXACT_CELLS = 2000
+"""Programs by node of this size are solved in some hundredths of a second; larger ones take
+thirty times as long as those by type, for the same welfare within half a percent."""
+
+# Of a task's value, for its last slot instead of its first. Operating costs of slots often differ
+# by less than the gap; then a solver takes any slots, and leaves the next ones empty for good.
+_EARLY = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class TitanParams:
+    """Of Titan.
+
+    Attributes:
+        seed: of the draw of vendors.
+        gap: relative distance from a slot's optimum at which its search may stop.
+        max_nodes: nodes of the search tree after which it stops.
+        time_limit: seconds after which it stops; then two runs may decide differently. None: no
+            limit.
+    """
+
+    seed: int = 0
+    gap: float = 1e-3
+    max_nodes: int = 50
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
+        if not 0 <= self.gap < 1:
+            raise InputError("gap", f"{self.gap!r}", "a share of welfare, 0 <= gap < 1")
+        if self.max_nodes < 1:
+            raise InputError("max_nodes", f"{self.max_nodes!r}", "a whole number >= 1")
+        if self.time_limit is not None and not 0 < self.time_limit < math.inf:
+            raise InputError("time_limit", f"{self.time_limit!r}", "seconds > 0")
+
+
+class Titan(BidCharging):
+    """Decides the bids of a slot together.
+
+    Args:
+        cluster: the supply.
+        params: seed, and how far each slot's program is solved.
+        energy: what slots to come will cost, for a market without an end.
+        exact_cells: see `EXACT_CELLS`.
+    """
+
+    by_slot = True
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        params: TitanParams | None = None,
+        *,
+        energy: EnergyForecast | None = None,
+        exact_cells: int = EXACT_CELLS,
+    ) -> None:
+        super().__init__(cluster, energy=energy)
+        params = params or TitanParams()
+        self._vendor = random_vendor(params.seed)
+        self._options = SolveOptions(params.gap, params.max_nodes, params.time_limit)
+        self._empty = empty_usage(self.book.capacity, self.book.horizon.num_rows, prune=False)
+        self._exact_cells = exact_cells
+
+    def offer(self, task: Task, now: int) -> Decision:
+        """Decide on one bid: the slot has no other.
+
+        Raises:
+            InputError: if the task does not fit this cluster's types and horizon.
+        """
+        (decision,) = self.offer_slot([task], now)
+        return decision
+
+    def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
+        """Decide on all bids of one slot together, and book what was promised.
+
+        Raises:
+            InputError: if a task does not fit this cluster's types and horizon.
+        """
+        self.advance(now)
+        for task in tasks:
+            self.book.check(task)
+        quotes = {task.id: (self._vendor(task),) for task in tasks if task.quotes}
+        sold: dict[str, Decision] = {}
+        waiting, again = list(tasks), True
+        while again:
+            again = self._sell_round(waiting, now, quotes, sold)
+            waiting = [task for task in waiting if task.id not in sold]
+        return [
+            sold.get(task.id) or self._reject(task, now, quotes.get(task.id, ())) for task in tasks
+        ]
+
+    def _sell_round(
+        self,
+        tasks: Sequence[Task],
+        now: int,
+        quotes: dict[str, tuple[Quote]],
+        sold: dict[str, Decision],
+    ) -> bool:
+        """Weigh these bids, and sell to those chosen for whom there are nodes.
+
+        Returns:
+            Whether to weigh the rest once more: some were sold cells, and some chosen in vain.
+        """
+        room = self._room(tasks)
+        found = [demand(self.book, room, task, now, quotes.get(task.id, ())) for task in tasks]
+        program = welfare_program(
+            self.book, room, [_prefer_early(one) for one in found if one is not None]
+        )
+        solved = solve(program.program, self._options)
+        chosen = [] if solved.primal is None else program.chosen(solved.primal)
+        # Where nodes run short, those go first whose cells are worth most.
+        for one in sorted(chosen, key=lambda one: -float(one.task.bid) / len(one.rows)):
+            nodes = _place(self.book, room, one)
+            if nodes is not None:
+                sold[one.task.id] = sell_for_bid(self.book, one.task, one.quote, one.rows, nodes)
+        return 0 < sum(one.task.id in sold for one in chosen) < len(chosen)
+
+    def _room(self, tasks: Sequence[Task]) -> Room:
+        cells = sum(task.deadline + 1 - task.arrival for task in tasks) * len(self.book.node_ids)
+        return (room_by_node if cells <= self._exact_cells else room_by_type)(self.book)
+
+    def _reject(self, task: Task, now: int, quotes: Sequence[Quote]) -> Decision:
+        first = self.book.row(max(now, task.arrival) + sum(quote.delay for quote in quotes))
+        if find_earliest(self.book, self._empty, task, first, alone=False) is None:
+            reason = Reason.NO_FEASIBLE_SCHEDULE
+        elif find_earliest(self.book, self.book.usage, task, first, alone=False) is None:
+            reason = Reason.NO_CAPACITY
+        else:
+            reason = Reason.UNPROFITABLE
+        return Decision(task.id, admitted=False, reason=reason)
+
+
+def _prefer_early(wanted: Demand) -> Demand:
+    """The same with later cells a little dearer: all of them by `_EARLY` of the value at most."""
+    late = (wanted.rows - wanted.rows[0]) / (wanted.rows[-1] - wanted.rows[0] + 1)
+    num_cells = math.ceil(wanted.task.work * (1 - FIT) / float(wanted.samples.max()))
+    extra: Floats = _EARLY * float(wanted.values.max()) / num_cells * late
+    return replace(wanted, costs=wanted.costs + extra)
+
+
+def _place(book: Book, room: Room, one: Chosen) -> Ints | None:
+    """Nodes for these cells: of those of the type with room, the one with least left."""
+    if room.num_groups == len(book.node_ids):
+        throughput = book.throughput(one.task)
+        has_room = book.has_room(one.rows, one.groups, throughput, one.task.memory_gb)
+        return one.groups if has_room else None
+    nodes = np.empty(len(one.rows), dtype=np.int64)
+    throughput, memory_gb = book.throughput(one.task), one.task.memory_gb
+    capacity = book.capacity
+    for place, (row, kind) in enumerate(zip(one.rows.tolist(), one.groups.tolist(), strict=True)):
+        of_type = capacity.nodes_of[capacity.first_of[kind] : capacity.first_of[kind + 1]]
+        compute = book.usage.compute[row, of_type] + throughput[kind]
+        memory = book.usage.memory[row, of_type] + memory_gb
+        most_compute, most_memory = capacity.compute[kind], capacity.memory[kind]
+        fits = (compute <= most_compute * (1 + FIT)) & (memory <= most_memory * (1 + FIT))
+        if not fits.any():
+            return None
+        fullness = np.where(fits, compute / most_compute + memory / most_memory, -1.0)
+        nodes[place] = of_type[int(fullness.argmax())]
+    return nodes
