@@ -1,16 +1,28 @@
 """What a schedule costs, from its definition: the accounts do not ask the mechanism."""
 
 import math
+from collections.abc import Mapping, Sequence
 
 from auctune.domain import Cluster, Money, Schedule, Task
 from auctune.domain.money import ZERO
 
 
 class Accounts:
-    """The costs of schedules on one cluster."""
+    """The costs of schedules on one cluster.
 
-    def __init__(self, cluster: Cluster) -> None:
+    Args:
+        cluster: the supply.
+        energy_cost: money for a slot at full load by node type, one entry a slot, in place of what
+            the cluster says; it may be below zero.
+    """
+
+    def __init__(
+        self, cluster: Cluster, energy_cost: Mapping[str, Sequence[float]] | None = None
+    ) -> None:
         self._types = cluster.node_types
+        self._energy_cost = energy_cost or {
+            name: kind.energy_cost for name, kind in cluster.node_types.items()
+        }
         self._type_of = {node.id: node.type for node in cluster.nodes}
 
     def operating_cost(self, task: Task, schedule: Schedule) -> float:
@@ -21,8 +33,7 @@ class Accounts:
         name = self._type_of[node]
         if task.operating_cost is not None and name in task.operating_cost:
             return task.operating_cost[name][slot]
-        kind = self._types[name]
-        return task.throughput[name] / kind.compute * kind.energy_cost[slot]
+        return task.throughput[name] / self._types[name].compute * self._energy_cost[name][slot]
 
 
 def vendor_price(task: Task, schedule: Schedule) -> Money:

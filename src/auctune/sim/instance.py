@@ -1,5 +1,7 @@
 """An instance: a cluster and all its bids, known in advance, for the simulator."""
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from auctune.domain import Cluster, InputError, Task, check_task
@@ -12,17 +14,23 @@ class Instance:
     Attributes:
         cluster: the supply.
         tasks: by arrival; bids of one slot in the order in which they are decided.
+        real_energy_cost: money for a slot at full load by node type, one entry a slot, where that
+            differs from what mechanisms see: it may be below zero. For the accounts alone.
 
     Raises:
         InputError: naming the field, if two tasks share an id, or a task does not speak of this
             cluster: node types that it does not have, a deadline beyond its horizon, operating
-            costs that are not one a slot, or two quotes of one vendor.
+            costs that are not one a slot, or two quotes of one vendor; or if real energy costs are
+            not one a slot for every node type.
     """
 
     cluster: Cluster
     tasks: tuple[Task, ...]
+    real_energy_cost: Mapping[str, Sequence[float]] | None = None
 
     def __post_init__(self) -> None:
+        if self.real_energy_cost is not None:
+            _check_real_costs(self.real_energy_cost, self.cluster)
         seen: set[str] = set()
         for index, task in enumerate(self.tasks):
             if task.id in seen:
@@ -38,6 +46,19 @@ class Instance:
     def in_order(self) -> list[Task]:
         """The tasks by arrival, and in their order within a slot."""
         return sorted(self.tasks, key=lambda task: task.arrival)
+
+
+def _check_real_costs(costs: Mapping[str, Sequence[float]], cluster: Cluster) -> None:
+    for name in cluster.node_types:
+        place = f"node_types.{name}.real_energy_cost"
+        if name not in costs:
+            raise InputError(place, "is missing", "one for each node type, or for none")
+        if len(costs[name]) != cluster.slots:
+            found = f"has {len(costs[name])} entries"
+            raise InputError(place, found, f"one a slot: {cluster.slots}")
+        for slot, cost in enumerate(costs[name]):
+            if not math.isfinite(cost):
+                raise InputError(f"{place}[{slot}]", f"{cost!r}", "money per slot")
 
 
 def _check_vendors(task: Task) -> None:

@@ -5,7 +5,7 @@ read in some seconds, most of them spent in checking and building tasks.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,7 +60,9 @@ def parse_instance(data: Any) -> Instance:
     except ValidationError as error:
         raise explain(error) from None
     return Instance(
-        _cluster(model), tuple(_task(task, index) for index, task in enumerate(model.tasks))
+        _cluster(model),
+        tuple(_task(task, index) for index, task in enumerate(model.tasks)),
+        _real_energy_cost(model),
     )
 
 
@@ -72,16 +74,23 @@ def instance_json(instance: Instance) -> dict[str, Any]:
         "slot_seconds": cluster.slot_seconds,
         "base_memory_gb": cluster.base_memory_gb,
         "node_types": {
-            name: {
-                "compute": kind.compute,
-                "memory_gb": kind.memory_gb,
-                "energy_cost": list(kind.energy_cost),
-            }
+            name: _node_type_json(kind, (instance.real_energy_cost or {}).get(name))
             for name, kind in cluster.node_types.items()
         },
         "nodes": [{"id": node.id, "type": node.type} for node in cluster.nodes],
         "tasks": [_task_json(task) for task in instance.tasks],
     }
+
+
+def _node_type_json(kind: NodeType, real_cost: Sequence[float] | None) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "compute": kind.compute,
+        "memory_gb": kind.memory_gb,
+        "energy_cost": list(kind.energy_cost),
+    }
+    if real_cost is not None:
+        data["real_energy_cost"] = list(real_cost)
+    return data
 
 
 def _task_json(task: Task) -> dict[str, Any]:
@@ -153,6 +162,16 @@ def _cluster(model: InstanceModel) -> Cluster:
         node_types=types,
         nodes=tuple(Node(node.id, node.type) for node in model.nodes),
     )
+
+
+def _real_energy_cost(model: InstanceModel) -> dict[str, tuple[float, ...]] | None:
+    """By node type, where the file has them at all."""
+    costs = {
+        name: tuple(kind.real_energy_cost)
+        for name, kind in model.node_types.items()
+        if kind.real_energy_cost is not None
+    }
+    return costs or None
 
 
 def _node_type(model: NodeTypeModel) -> NodeType:

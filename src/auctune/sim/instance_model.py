@@ -53,6 +53,7 @@ class NodeTypeModel(_Model):
     compute: float
     memory_gb: float
     energy_cost: list[float]
+    real_energy_cost: list[float] | None = None
 
 
 class InstanceModel(_Model):
@@ -76,6 +77,7 @@ _EXPECTED = {
     "compute": "samples per slot > 0",
     "memory_gb": "a number of GB",
     "energy_cost": "a list of money per slot >= 0, one a slot",
+    "real_energy_cost": "a list of money per slot, one a slot",
     "id": "a name",
     "type": "the name of a node type",
     "arrival": "a slot >= 0",
@@ -97,6 +99,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
 }
 _ELEMENTS = {
     "energy_cost": "money per slot >= 0",
+    "real_energy_cost": "money per slot",
     "operating_cost": "a list of money per slot >= 0, one a slot",
     "throughput": "samples per slot > 0",
 }

@@ -56,6 +56,8 @@ class SimulationReport:
         decision_seconds: over all tasks, learning not counted.
         learning_seconds: time that the beginnings of slots took, in which prices are learned.
         bound: on welfare.
+        real_operating_cost: at the real price of energy, which may be below zero where mechanisms
+            see zero; none where the instance does not say.
     """
 
     welfare: float
@@ -68,14 +70,17 @@ class SimulationReport:
     decision_seconds: DecisionSeconds
     learning_seconds: float
     bound: Bound
+    real_operating_cost: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As in OUT.json, keys in that order."""
+        real_cost = self.real_operating_cost
         return {
             "welfare": self.welfare,
             "revenue": self.revenue,
             "vendor_cost": self.vendor_cost,
             "operating_cost": self.operating_cost,
+            **({} if real_cost is None else {"real_operating_cost": real_cost}),
             "num_tasks": self.num_tasks,
             "num_admitted": self.num_admitted,
             "utilization": {
@@ -121,6 +126,19 @@ def measure(result: SimulationResult) -> SimulationReport:
         decision_seconds=_decision_seconds(result.decision_seconds),
         learning_seconds=result.learning_seconds,
         bound=Bound(),
+        real_operating_cost=_real_operating_cost(result),
+    )
+
+
+def _real_operating_cost(result: SimulationResult) -> float | None:
+    costs = result.instance.real_energy_cost
+    if costs is None:
+        return None
+    accounts = Accounts(result.instance.cluster, costs)
+    return math.fsum(
+        accounts.operating_cost(task, decision.schedule)
+        for task, decision in zip(result.tasks, result.decisions, strict=True)
+        if decision.schedule is not None
     )
 
 

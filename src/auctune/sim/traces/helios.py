@@ -10,8 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
+from auctune.sim.csv_table import Table, read_table
 from auctune.sim.traces.job_log import JobLog, make_log
-from auctune.sim.traces.table import Table, read_table
 
 COLUMNS = ("user", "gpu_num", "submit_time", "duration")
 

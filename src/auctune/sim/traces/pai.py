@@ -23,8 +23,8 @@ from pathlib import Path
 import polars as pl
 
 from auctune.domain import InputError
+from auctune.sim.csv_table import read_table
 from auctune.sim.traces.job_log import JobLog, make_log
-from auctune.sim.traces.table import read_table
 
 JOBS, TASKS, INSTANCES = "pai_job_table", "pai_task_table", "pai_instance_table"
 COLUMNS = {

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import InputError
+from auctune.sim.csv_table import read_bytes
 from auctune.sim.traces.job_log import JobLog, make_log
-from auctune.sim.traces.table import read_bytes
 
 _NOT_RECORDED = (None, "", "None")
 _FORMAT = "%Y-%m-%d %H:%M:%S"

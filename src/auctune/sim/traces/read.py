@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auctune.domain import InputError
+from auctune.sim.csv_table import read_bytes
 from auctune.sim.traces.helios import read_helios
 from auctune.sim.traces.job_log import JobLog
 from auctune.sim.traces.pai import JOBS, find_table, read_pai
 from auctune.sim.traces.philly import read_philly
 from auctune.sim.traces.plain import COLUMNS as PLAIN_COLUMNS
 from auctune.sim.traces.plain import read_plain
-from auctune.sim.traces.table import read_bytes
 
 KNOWN = (
     "Philly's cluster_job_log (JSON), Helios' cluster_log.csv, Alibaba PAI's pai_job_table.csv "
