@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from auctune.auction import GreedyAdmission, Pdftsp
+from auctune.auction import Pdftsp
+from auctune.auction.baselines.charging import BidCharging
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 
@@ -14,7 +15,7 @@ def test_all_cells_given_back_leave_an_empty_market(make: Make) -> None:
     for _ in range(10):
         market = random_market(rng)
         mechanism = make(market.cluster)
-        assert isinstance(mechanism, Pdftsp | GreedyAdmission)
+        assert isinstance(mechanism, Pdftsp | BidCharging)
         admitted = []
         for task in market.tasks:
             decision = mechanism.offer(task, task.arrival)
@@ -24,7 +25,7 @@ def test_all_cells_given_back_leave_an_empty_market(make: Make) -> None:
         for index in rng.permutation(len(admitted)):
             mechanism.release(*admitted[index])
         usage, untouched = mechanism.book.usage, make(market.cluster)
-        assert isinstance(untouched, Pdftsp | GreedyAdmission)
+        assert isinstance(untouched, Pdftsp | BidCharging)
         for now, before in zip(usage, untouched.book.usage, strict=True):
             if now is not usage.candidates:
                 np.testing.assert_array_equal(now, before)
@@ -35,7 +36,7 @@ def test_cells_given_back_leave_what_others_hold(make: Make) -> None:
     rng = np.random.default_rng(16)
     market = random_market(rng, num_tasks=40)
     mechanism = make(market.cluster)
-    assert isinstance(mechanism, Pdftsp | GreedyAdmission)
+    assert isinstance(mechanism, Pdftsp | BidCharging)
     expected = np.zeros_like(mechanism.book.usage.compute)
     types = [node.type for node in market.cluster.nodes]
     for index, task in enumerate(market.tasks):

@@ -3,7 +3,7 @@ from decimal import Decimal
 
 import pytest
 
-from auctune.auction import GreedyAdmission, Pdftsp, PdftspParams
+from auctune.auction import GreedyAdmission, Pdftsp, PdftspParams, Titan
 from auctune.domain import Cluster, InputError, Node, NodeType, Task
 from auctune.registry import (
     build,
@@ -20,7 +20,7 @@ TASKS = (TASK, replace(TASK, id="u", work=2.0, memory_gb=0.0, bid=Decimal("2.000
 
 
 def test_every_mechanism_is_built_by_its_name() -> None:
-    kinds = {"pdftsp": Pdftsp, "eft": GreedyAdmission, "ntm": GreedyAdmission}
+    kinds = {"pdftsp": Pdftsp, "titan": Titan, "eft": GreedyAdmission, "ntm": GreedyAdmission}
     assert {name: type(build(name, CLUSTER)) for name in mechanism_names()} == kinds
 
 
@@ -54,7 +54,11 @@ def test_alpha_or_beta_that_is_given_stands() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("titan", {}, "mechanism: 'titan' is not offered; expected one of pdftsp, eft, ntm"),
+        ("fifo", {}, "mechanism: 'fifo' is not offered; expected one of pdftsp, titan, eft, ntm"),
+        ("titan", {"gap": "1"}, "gap: 1.0; expected a share of welfare, 0 <= gap < 1"),
+        ("titan", {"max_nodes": "0"}, "max_nodes: 0; expected a whole number >= 1"),
+        ("titan", {"time_limit": "0"}, "time_limit: 0.0; expected seconds > 0"),
+        ("titan", {"seed": "-1"}, "seed: -1; expected a whole number >= 0"),
         (
             "eft",
             {"seed": "1"},

@@ -32,7 +32,7 @@ from auctune.domain import (
 )
 from auctune.sim.accounts import Accounts, vendor_price
 from auctune.sim.atomic_file import AtomicFiles
-from auctune.sim.engine import SimulationResult, simulate, slot_at_once
+from auctune.sim.engine import SimulationResult, simulate
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import measure
 from auctune.sim.result_file import decision_json, write_decision, write_report
@@ -121,9 +121,8 @@ def test_bids_are_offered_by_arrival_and_in_file_order_within_a_slot() -> None:
 
 def test_a_mechanism_that_weighs_bids_is_offered_a_slot_at_once() -> None:
     mechanism = Scripted(SCRIPT)
-    result = simulate(
-        Instance(CLUSTER, (FIRST, replace(SECOND, arrival=0))), mechanism, decide=slot_at_once
-    )
+    mechanism.by_slot = True
+    result = simulate(Instance(CLUSTER, (FIRST, replace(SECOND, arrival=0))), mechanism)
     assert mechanism.asked == [("slot of 2", 0)]
     assert result.decision_seconds[0] == result.decision_seconds[1]
 
