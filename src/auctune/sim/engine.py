@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from auctune.domain import Admission, Decision, Task
 from auctune.sim.instance import Instance
 
+Decide = Callable[[Admission, Sequence[Task], int], list[tuple[Decision, float]]]
 Watch = Callable[[Task, Decision], None]
 
 
@@ -63,6 +64,7 @@ def simulate(
     instance: Instance,
     mechanism: Admission,
     *,
+    decide: Decide | None = None,
     watch: Watch | None = None,
 ) -> SimulationResult:
     """Run a market from its first bid to its last.
@@ -70,9 +72,10 @@ def simulate(
     Args:
         instance: the market.
         mechanism: a new one over the instance's cluster; it is left as it is after the last bid.
+        decide: how the bids of a slot are offered and timed; none: as the mechanism wants them.
         watch: called after each slot for each of its decisions, in order.
     """
-    decide = slot_at_once if mechanism.by_slot else one_by_one
+    decide = decide or (slot_at_once if mechanism.by_slot else one_by_one)
     tasks = instance.in_order()
     answers: list[tuple[Decision, float]] = []
     learning = 0.0
