@@ -57,7 +57,6 @@ def test_a_stopped_search_says_so_and_its_bound_still_holds() -> None:
     assert best.optimal
     assert not stopped.optimal
     assert stopped.welfare <= best.welfare <= stopped.bound
-    assert stopped.bound > best.bound + 1e-3
     assert stopped.gap == pytest.approx(1 - stopped.welfare / stopped.bound)
 
 

@@ -135,8 +135,15 @@ _STATUS = {
 }
 
 
-def solve(program: Program, options: SolveOptions | None = None) -> Solved:
+def solve(
+    program: Program, options: SolveOptions | None = None, *, start: Floats | None = None
+) -> Solved:
     """The best solution of a program, or the best found within the limits.
+
+    Args:
+        program: the program.
+        options: gap, limits and tolerance.
+        start: [n] a solution to begin a search for whole numbers with.
 
     Raises:
         RuntimeError: if HiGHS gives up, for numerical trouble, or cannot tell whether a program
@@ -145,6 +152,10 @@ def solve(program: Program, options: SolveOptions | None = None) -> Solved:
     whole = program.whole is not None and bool(program.whole.any())
     solver = _solver(options or SolveOptions())
     solver.passModel(_model(program))
+    if start is not None:
+        known = highspy.HighsSolution()
+        known.col_value = start.tolist()
+        solver.setSolution(known)
     solver.run()
     model_status = solver.getModelStatus()
     if model_status not in _STATUS:

@@ -6,23 +6,20 @@ together. It keeps nothing back for later bids, and charges the bid.
 
 Up to `EXACT_CELLS` cells (task, slot, node) the program has a column for each. Beyond, it has one
 for each task, slot and node type, with the room of the type's nodes added up, and what it takes
-is put on nodes by best fit. Tasks for which no node is left are weighed once more on what room
-there is, and so on: cells that no node has room for are no longer offered to them.
+is put on nodes by best fit.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from auctune.auction.baselines.charging import BidCharging
 from auctune.auction.baselines.earliest import find_earliest
 from auctune.auction.baselines.greedy import random_vendor
-from auctune.auction.book import Book, Floats, Ints, empty_usage
+from auctune.auction.book import Floats, empty_usage
 from auctune.auction.offline.demand import Demand, Room, demand, room_by_node, room_by_type
 from auctune.auction.offline.program import Chosen, welfare_program
-from auctune.auction.sale import sell_for_bid
+from auctune.auction.offline.rounds import sell_in_rounds
 from auctune.auction.tolerance import FIT
 from auctune.domain import Cluster, Decision, EnergyForecast, InputError, Quote, Reason, Task
 from auctune.numerics.highs import SolveOptions, solve
@@ -110,40 +107,21 @@ class Titan(BidCharging):
         for task in tasks:
             self.book.check(task)
         quotes = {task.id: (self._vendor(task),) for task in tasks if task.quotes}
-        sold: dict[str, Decision] = {}
-        waiting, again = list(tasks), True
-        while again:
-            again = self._sell_round(waiting, now, quotes, sold)
-            waiting = [task for task in waiting if task.id not in sold]
+        sold = sell_in_rounds(self.book, tasks, lambda waiting: self._weigh(waiting, now, quotes))
         return [
             sold.get(task.id) or self._reject(task, now, quotes.get(task.id, ())) for task in tasks
         ]
 
-    def _sell_round(
-        self,
-        tasks: Sequence[Task],
-        now: int,
-        quotes: dict[str, tuple[Quote]],
-        sold: dict[str, Decision],
-    ) -> bool:
-        """Weigh these bids, and sell to those chosen for whom there are nodes.
-
-        Returns:
-            Whether to weigh the rest once more: some were sold cells, and some chosen in vain.
-        """
+    def _weigh(
+        self, tasks: Sequence[Task], now: int, quotes: Mapping[str, Sequence[Quote]]
+    ) -> tuple[Room, list[Chosen]]:
         room = self._room(tasks)
         found = [demand(self.book, room, task, now, quotes.get(task.id, ())) for task in tasks]
         program = welfare_program(
             self.book, room, [_prefer_early(one) for one in found if one is not None]
         )
         solved = solve(program.program, self._options)
-        chosen = [] if solved.primal is None else program.chosen(solved.primal)
-        # Where nodes run short, those go first whose cells are worth most.
-        for one in sorted(chosen, key=lambda one: -float(one.task.bid) / len(one.rows)):
-            nodes = _place(self.book, room, one)
-            if nodes is not None:
-                sold[one.task.id] = sell_for_bid(self.book, one.task, one.quote, one.rows, nodes)
-        return 0 < sum(one.task.id in sold for one in chosen) < len(chosen)
+        return room, [] if solved.primal is None else program.chosen(solved.primal)
 
     def _room(self, tasks: Sequence[Task]) -> Room:
         cells = sum(task.deadline + 1 - task.arrival for task in tasks) * len(self.book.node_ids)
@@ -166,25 +144,3 @@ def _prefer_early(wanted: Demand) -> Demand:
     num_cells = math.ceil(wanted.task.work * (1 - FIT) / float(wanted.samples.max()))
     extra: Floats = _EARLY * float(wanted.values.max()) / num_cells * late
     return replace(wanted, costs=wanted.costs + extra)
-
-
-def _place(book: Book, room: Room, one: Chosen) -> Ints | None:
-    """Nodes for these cells: of those of the type with room, the one with least left."""
-    if room.num_groups == len(book.node_ids):
-        throughput = book.throughput(one.task)
-        has_room = book.has_room(one.rows, one.groups, throughput, one.task.memory_gb)
-        return one.groups if has_room else None
-    nodes = np.empty(len(one.rows), dtype=np.int64)
-    throughput, memory_gb = book.throughput(one.task), one.task.memory_gb
-    capacity = book.capacity
-    for place, (row, kind) in enumerate(zip(one.rows.tolist(), one.groups.tolist(), strict=True)):
-        of_type = capacity.nodes_of[capacity.first_of[kind] : capacity.first_of[kind + 1]]
-        compute = book.usage.compute[row, of_type] + throughput[kind]
-        memory = book.usage.memory[row, of_type] + memory_gb
-        most_compute, most_memory = capacity.compute[kind], capacity.memory[kind]
-        fits = (compute <= most_compute * (1 + FIT)) & (memory <= most_memory * (1 + FIT))
-        if not fits.any():
-            return None
-        fullness = np.where(fits, compute / most_compute + memory / most_memory, -1.0)
-        nodes[place] = of_type[int(fullness.argmax())]
-    return nodes

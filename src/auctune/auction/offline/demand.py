@@ -38,11 +38,16 @@ class Room:
         """G."""
         return len(self.type_of)
 
+    @property
+    def is_by_node(self) -> bool:
+        """Whether group g is node g, for each of them."""
+        return np.array_equal(self.group_of, np.arange(self.num_groups))
+
     def fits(self, throughput: Floats, memory_gb: float) -> Bools:
         """[T, G] whether some node of the group has room for a task ([K] samples a slot, GB)."""
         samples = throughput[self.type_of][self.group_of]
         fits = (samples <= self.compute) & (memory_gb <= self.memory) & (samples > 0)
-        if self.num_groups == len(self.group_of):
+        if self.is_by_node:
             return fits
         grouped = np.zeros((len(fits), self.num_groups), dtype=np.bool_)
         for group in range(self.num_groups):
@@ -51,7 +56,7 @@ class Room:
 
     def totals(self) -> tuple[Floats, Floats]:
         """[T, G] compute and memory left in each group."""
-        if self.num_groups == len(self.group_of):
+        if self.is_by_node:
             return self.compute, self.memory
         member = np.eye(self.num_groups)[self.group_of]
         # A node that is full by a slack has a little less than nothing left.

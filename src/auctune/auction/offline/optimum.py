@@ -6,16 +6,17 @@ decisions that can be carried out have more welfare, whether the search was stop
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from auctune.auction.book import Book
-from auctune.auction.offline.demand import Demand, demand, room_by_node
+from auctune.auction.offline.demand import Demand, Room, demand, room_by_node, room_by_type
 from auctune.auction.offline.program import Chosen, WelfareProgram, welfare_program
-from auctune.auction.sale import sell_for_bid
-from auctune.auction.tolerance import FIT
+from auctune.auction.offline.rounds import sell_in_rounds
 from auctune.domain import Cluster, Decision, Reason, Task
 from auctune.numerics.highs import Solved, SolveOptions, Status, solve
+
+_GUESS = SolveOptions(gap=1e-3, max_nodes=50)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,31 +72,46 @@ def offline_optimum(
     room = room_by_node(book)
     demands = [demand(book, room, task, task.arrival, task.quotes) for task in tasks]
     welfare = welfare_program(book, room, [one for one in demands if one is not None])
-    solved = solve(welfare.program, options)
+    guess, bound_by_type = _sell_by_type(cluster, tasks, options)
+    solved = solve(welfare.program, options, start=welfare.columns(book, guess))
     assert solved.status in (Status.OPTIMAL, Status.LIMIT), solved.status
-    sold = _sell(book, [] if solved.primal is None else welfare.chosen(solved.primal))
+    sold = guess
+    if solved.primal is not None:
+        chosen = welfare.chosen(solved.primal)
+        # What fits by the solver's tolerance only is not sold.
+        sold = max(guess, sell_in_rounds(book, tasks, lambda _: (room, chosen)), key=_welfare)
     decisions = tuple(
         sold.get(task.id) or _reject(task, one) for task, one in zip(tasks, demands, strict=True)
     )
     return OfflineOptimum(
         decisions,
-        math.fsum(decision.value or 0.0 for decision in sold.values()),
-        _bound(welfare, solved, options),
+        _welfare(sold),
+        min(_bound(welfare, solved, options), bound_by_type),
         solved.status is Status.OPTIMAL,
     )
 
 
-def _sell(book: Book, chosen: list[Chosen]) -> dict[str, Decision]:
-    """Decisions by task. What fits by the solver's tolerance only is not sold."""
-    sold = {}
-    for one in chosen:
-        throughput = book.throughput(one.task)
-        done = float(throughput[book.capacity.type_of[one.groups]].sum())
-        if done >= one.task.work * (1 - FIT) and book.has_room(
-            one.rows, one.groups, throughput, one.task.memory_gb
-        ):
-            sold[one.task.id] = sell_for_bid(book, one.task, one.quote, one.rows, one.groups)
-    return sold
+def _sell_by_type(
+    cluster: Cluster, tasks: Sequence[Task], options: SolveOptions
+) -> tuple[dict[str, Decision], float]:
+    """A good guess, and a first bound: the same program by node type is far smaller."""
+    book = Book(cluster, prune=False)
+    bounds: list[float] = []
+    limits = replace(options, gap=max(options.gap, _GUESS.gap), max_nodes=_GUESS.max_nodes)
+
+    def weigh(waiting: Sequence[Task]) -> tuple[Room, list[Chosen]]:
+        room = room_by_type(book)
+        found = [demand(book, room, task, task.arrival, task.quotes) for task in waiting]
+        welfare = welfare_program(book, room, [one for one in found if one is not None])
+        solved = solve(welfare.program, limits)
+        bounds.append(_bound(welfare, solved, limits))
+        return room, [] if solved.primal is None else welfare.chosen(solved.primal)
+
+    return sell_in_rounds(book, tasks, weigh), bounds[0]
+
+
+def _welfare(sold: Mapping[str, Decision]) -> float:
+    return math.fsum(decision.value or 0.0 for decision in sold.values())
 
 
 def _reject(task: Task, wanted: Demand | None) -> Decision:
@@ -108,4 +124,6 @@ def _bound(welfare: WelfareProgram, solved: Solved, options: SolveOptions) -> fl
     # Each column is between 0 and 1, and its reduced cost may be wrong by the tolerance; so may
     # the objective that a branch had to beat.
     margin = options.tolerance * (len(welfare.program.cost) + 1)
-    return welfare.unit * (solved.bound + margin)
+    # Nothing is gained beyond all bids, which stands where a limit left no bound at all.
+    most = math.fsum(float(one.values.max()) for one in welfare.demands)
+    return min(welfare.unit * (solved.bound + margin), most)

@@ -14,7 +14,7 @@ node, work by the task's own, money by the greatest amount that occurs.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from auctune.auction.book import Book, Floats, Ints
 from auctune.auction.offline.demand import Demand, Room
 from auctune.auction.tolerance import FIT
-from auctune.domain import Quote, Task
+from auctune.domain import Decision, Quote, Task
 from auctune.numerics.highs import Program
 
 _WHOLE = 0.5
@@ -67,6 +67,29 @@ class WelfareProgram:
             quote = demand.quotes[int(admitted.argmax())]
             found.append(Chosen(demand.task, quote, demand.rows[kept], demand.groups[kept]))
         return found
+
+    def columns(self, book: Book, decisions: Mapping[str, Decision]) -> Floats:
+        """Decisions by task id as a solution; `chosen` the other way round, for a program by node.
+
+        Tasks without a decision, or with one that the program does not offer, are not admitted.
+        """
+        primal = np.zeros(int(self.first_column[-1]))
+        for demand, start in zip(self.demands, self.first_column[:-1].tolist(), strict=True):
+            decision = decisions.get(demand.task.id)
+            if decision is None or decision.schedule is None:
+                continue
+            vendors = [None if quote is None else quote.vendor for quote in demand.quotes]
+            if decision.schedule.vendor not in vendors:
+                continue
+            cells = set(
+                zip(*map(np.ndarray.tolist, book.indices(decision.schedule.cells)), strict=True)
+            )
+            primal[start + vendors.index(decision.schedule.vendor)] = 1.0
+            for place, cell in enumerate(
+                zip(demand.rows.tolist(), demand.groups.tolist(), strict=True)
+            ):
+                primal[start + len(vendors) + place] = cell in cells
+        return primal
 
 
 def welfare_program(book: Book, room: Room, demands: Sequence[Demand]) -> WelfareProgram:
