@@ -6,15 +6,21 @@ payments pass from users to the provider and cancel out. Bids stand for values.
 """
 
 import math
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auctune.domain import Cluster, Decision, Task
 from auctune.domain.money import ZERO
 from auctune.sim.accounts import Accounts, vendor_price
+from auctune.sim.bound import WelfareBound
+from auctune.sim.days import day_of, num_days
 from auctune.sim.engine import SimulationResult
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +42,37 @@ class DecisionSeconds:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An upper bound on welfare, how it was found, and welfare over it."""
+    """An upper bound on welfare, how it was found, and welfare over it.
+
+    Attributes:
+        kind: of `auctune.sim.bound`.
+        value: money; none for kind `none`.
+        ratio: welfare / value; none without a value, or where it is 0.
+        exact: whether the value is the optimum; none without a value.
+    """
 
     kind: str = "none"
     value: float | None = None
     ratio: float | None = None
+    exact: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DayFigures:
+    """What the tasks that arrived on one day came to.
+
+    Attributes:
+        num_tasks, num_admitted: how many bid, and how many will run.
+        welfare: money.
+        bound: on their welfare if nobody else had come; none without a bound.
+        ratio: welfare / bound; none without a bound, or where it is 0.
+    """
+
+    num_tasks: int
+    num_admitted: int
+    welfare: float
+    bound: float | None
+    ratio: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +90,7 @@ class SimulationReport:
         bound: on welfare.
         real_operating_cost: at the real price of energy, which may be below zero where mechanisms
             see zero; none where the instance does not say.
+        by_day: by day of arrival; empty where the instance does not go beyond one day.
     """
 
     welfare: float
@@ -71,6 +104,7 @@ class SimulationReport:
     learning_seconds: float
     bound: Bound
     real_operating_cost: float | None = None
+    by_day: tuple[DayFigures, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As in OUT.json, keys in that order."""
@@ -97,12 +131,15 @@ class SimulationReport:
                 "kind": self.bound.kind,
                 "value": self.bound.value,
                 "ratio": self.bound.ratio,
+                **({} if self.bound.exact is None else {"exact": self.bound.exact}),
             },
+            **({"by_day": [asdict(day) for day in self.by_day]} if self.by_day else {}),
         }
 
 
-def measure(result: SimulationResult) -> SimulationReport:
-    """The figures of a simulation, from its decisions alone."""
+def measure(result: SimulationResult, bound: WelfareBound | None = None) -> SimulationReport:
+    """The figures of a simulation, from its decisions alone, beside a bound on its welfare."""
+    bound = bound or WelfareBound()
     cluster = result.instance.cluster
     accounts = Accounts(cluster)
     admitted = [
@@ -115,8 +152,9 @@ def measure(result: SimulationResult) -> SimulationReport:
     revenue = sum((decision.payment for _, decision, _ in admitted), ZERO)
     vendors = sum((vendor_price(task, schedule) for task, _, schedule in admitted), ZERO)
     operating = math.fsum(accounts.operating_cost(task, schedule) for task, _, schedule in admitted)
+    welfare = float(bids - vendors) - operating
     return SimulationReport(
-        welfare=float(bids - vendors) - operating,
+        welfare=welfare,
         revenue=float(revenue),
         vendor_cost=float(vendors),
         operating_cost=operating,
@@ -125,9 +163,50 @@ def measure(result: SimulationResult) -> SimulationReport:
         utilization=_utilization(cluster, [(task, decision) for task, decision, _ in admitted]),
         decision_seconds=_decision_seconds(result.decision_seconds),
         learning_seconds=result.learning_seconds,
-        bound=Bound(),
+        bound=Bound(
+            bound.kind,
+            bound.value,
+            _ratio(welfare, bound.value),
+            None if bound.value is None else bound.exact,
+        ),
         real_operating_cost=_real_operating_cost(result),
+        by_day=_by_day(result, bound),
     )
+
+
+def welfare_by_slot(result: SimulationResult) -> Floats:
+    """[slots] welfare of the tasks that arrived in each slot, money."""
+    accounts = Accounts(result.instance.cluster)
+    gained = np.zeros(result.instance.cluster.slots)
+    for task, decision in zip(result.tasks, result.decisions, strict=True):
+        if decision.schedule is not None:
+            costs = accounts.operating_cost(task, decision.schedule)
+            vendor = vendor_price(task, decision.schedule)
+            gained[task.arrival] += float(task.bid - vendor) - costs
+    return gained
+
+
+def _by_day(result: SimulationResult, bound: WelfareBound) -> tuple[DayFigures, ...]:
+    cluster = result.instance.cluster
+    if num_days(cluster) == 1:
+        return ()
+    day = [day_of(cluster, slot) for slot in range(cluster.slots)]
+    gained = np.bincount(day, weights=welfare_by_slot(result)).tolist()
+    came = Counter(day[task.arrival] for task in result.tasks)
+    stayed = Counter(
+        day[task.arrival]
+        for task, decision in zip(result.tasks, result.decisions, strict=True)
+        if decision.admitted
+    )
+    bounds: tuple[float | None, ...] = bound.by_day or (None,) * len(gained)
+    return tuple(
+        DayFigures(came[index], stayed[index], welfare, most, _ratio(welfare, most))
+        for index, (welfare, most) in enumerate(zip(gained, bounds, strict=True))
+    )
+
+
+def _ratio(welfare: float, bound: float | None) -> float | None:
+    return welfare / bound if bound else None
 
 
 def _real_operating_cost(result: SimulationResult) -> float | None:
