@@ -17,8 +17,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "docs/explanation/auction.md",
+    "docs/how-to/make-a-workload.md",
     "docs/how-to/simulate-a-market.md",
     "docs/reference/instance-files.md",
+    "docs/reference/workloads.md",
 )
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -16,10 +16,12 @@ from auctune.cli.errors import exit_code_of
 from auctune.cli.profile import profile
 from auctune.cli.run import run
 from auctune.cli.simulate import simulate
+from auctune.cli.workload import workload
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "run": run,
     "simulate": simulate,
+    "workload": workload,
     "profile": profile,
 }
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auctune.cli.settings import parse_settings
+from auctune.cli.workload import Arrivals, make_market
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,15 +20,25 @@ _BOUNDS = ("none",)
 
 
 def simulate(
-    instance: Annotated[Path, typer.Argument(help="The market: an instance file (JSON).")],
     mechanism: Annotated[str, typer.Option(help="pdftsp, eft or ntm.")],
     decisions: Annotated[Path, typer.Option(help="Where the decisions go (JSON lines).")],
     report: Annotated[Path, typer.Option(help="Where the figures go (JSON).")],
+    instance: Annotated[
+        Path | None,
+        typer.Argument(help="The market: an instance file (JSON); none: it is made up."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the mechanism; repeatable."),
     ] = None,
     bound: Annotated[str, typer.Option(help="Upper bound on welfare: none.")] = "none",
+    arrivals: Arrivals = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--workload", metavar="KEY=VALUE", help="A setting of the made-up market; repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Run a market of known bids through a mechanism, bid by bid.
 
@@ -40,13 +52,12 @@ def simulate(
     from auctune.numerics.jit import COMPILING, kernels_are_compiled
     from auctune.sim.atomic_file import AtomicFiles
     from auctune.sim.engine import simulate as run_market
-    from auctune.sim.instance_file import read_instance
     from auctune.sim.metrics import measure
     from auctune.sim.result_file import write_decision, write_report
     from auctune.sim.warm_up import warm_up
 
-    _refuse_overwriting(instance, (decisions, report))
-    market = read_instance(instance)
+    _refuse_overwriting(instance or arrivals, (decisions, report))
+    market = _market(instance, arrivals, workload or [])
     try:
         admission = registry.build(mechanism, market.cluster, wanted, market.tasks)
     except InputError as error:
@@ -64,31 +75,28 @@ def simulate(
     _show(mechanism, figures)
 
 
-def parse_settings(given: list[str]) -> dict[str, str]:
-    """KEY=VALUE texts as a mapping.
-
-    Raises:
-        InputError: for one without `=`, without a key, or with a key that came before.
-    """
-    settings: dict[str, str] = {}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise InputError("--set", repr(text), "KEY=VALUE")
-        if key in settings:
-            raise InputError("--set", f"{key!r} is given twice", "each key once")
-        settings[key] = value
-    return settings
-
-
 def _on_command_line(error: InputError) -> InputError:
     place = "--mechanism" if error.place == "mechanism" else f"--set {error.place}"
     return InputError(place, error.found, error.expected)
 
 
-def _refuse_overwriting(instance: Path, outputs: tuple[Path, ...]) -> None:
+def _market(instance: Path | None, arrivals: Path | None, workload: list[str]) -> "Instance":
+    if instance is None:
+        if arrivals is None and not workload:
+            raise InputError("INSTANCE", "is missing", "a file, or --arrivals or --workload")
+        return make_market(arrivals, workload, "--workload")
+    for option, given in (("--arrivals", arrivals), ("--workload", workload)):
+        if given:
+            raise InputError(option, "is given with an INSTANCE", "one of the two")
+
+    from auctune.sim.instance_file import read_instance
+
+    return read_instance(instance)
+
+
+def _refuse_overwriting(source: Path | None, outputs: tuple[Path, ...]) -> None:
     for output in outputs:
-        if output.resolve() == instance.resolve():
+        if source is not None and output.resolve() == source.resolve():
             raise InputError(str(output), "is the instance itself", "another file to write")
 
 

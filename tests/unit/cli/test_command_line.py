@@ -11,7 +11,7 @@ import typer
 
 from auctune.cli import app as app_module
 from auctune.cli.errors import exit_code_of
-from auctune.cli.simulate import parse_settings
+from auctune.cli.settings import parse_settings
 from auctune.domain import CheckpointError, Cluster, InputError, Node, NodeType, Task
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import write_instance

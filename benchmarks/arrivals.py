@@ -1,0 +1,81 @@
+"""How like a job log the processes of arrivals are that were fitted to it.
+
+    python benchmarks/arrivals.py LOG [--start-day DAY --days DAYS] [--svg CHART.svg]
+
+| process | what it may use |
+| --- | --- |
+| Poisson | the daily curve alone |
+| waves | a rate that goes up and down (log-Gaussian Cox), from minutes to days |
+| bursts | batches of jobs spread over minutes to hours (Neyman-Scott) |
+| bursts and waves | bursts of minutes, waves of hours and days: the defaults of `bursty_fit` |
+"""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from auctune.charts.arrivals import arrivals_chart
+from auctune.charts.render import to_svg
+from auctune.numerics.rng import stream
+from auctune.sim.traces import JobLog, read_job_log
+from auctune.sim.traces.job_log import DAY_SECONDS
+from auctune.sim.workloads.bursty import BurstyArrivals, BurstyParams
+from auctune.sim.workloads.bursty_fit import FitParams, fit
+from auctune.sim.workloads.likeness import SLOT_SECONDS, Likeness, compare
+
+LADDER = (60.0, 180.0, 600.0, 1800.0, 7200.0, 43_200.0)
+PROCESSES: Mapping[str, FitParams] = {
+    "Poisson": FitParams(wave_seconds=(), burst_seconds=()),
+    "waves": FitParams(wave_seconds=(*LADDER, 172_800.0), burst_seconds=()),
+    "bursts": FitParams(wave_seconds=(), burst_seconds=LADDER),
+    "bursts and waves": FitParams(),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("log", type=Path)
+    parser.add_argument("--start-day", type=float, default=0.0)
+    parser.add_argument("--days", type=float)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--svg", type=Path, help="a chart of counts by slot")
+    parser.add_argument("--svg-days", type=int, default=7, help="how many days it shows")
+    args = parser.parse_args()
+    log = read_job_log(args.log)
+    log = log.window(args.start_day, args.days or log.num_days - args.start_day)
+    fitted = {name: fit(log, params) for name, params in PROCESSES.items()}
+    show({name: compare(log, process, runs=args.runs) for name, process in fitted.items()})
+    print(fitted["bursts and waves"])
+    if args.svg:
+        args.svg.write_text(chart(log, fitted, args.svg_days), encoding="utf-8")
+
+
+def show(likeness: Mapping[str, tuple[Likeness, ...]]) -> None:
+    """One row a figure: the log's, and of each process the mean and the middle 80% of its runs."""
+    table = Table()
+    table.add_column("figure")
+    for heading in ("log", *likeness):
+        table.add_column(heading, justify="right")
+    for rows in zip(*likeness.values(), strict=True):
+        cells = [f"{row.mean:,.2f} ({row.low:,.2f} to {row.high:,.2f})" for row in rows]
+        table.add_row(rows[0].figure, f"{rows[0].log:,.2f}", *cells)
+    Console(width=160).print(table)
+
+
+def chart(log: JobLog, fitted: Mapping[str, BurstyParams], days: int) -> str:
+    """Counts by 10-minute slot of the log and of processes, as SVG."""
+    slots = days * round(DAY_SECONDS / SLOT_SECONDS)
+    counts = {"the log": log.counts(slots, SLOT_SECONDS).tolist()}
+    for name in ("bursts and waves", "Poisson"):
+        arrivals = BurstyArrivals(fitted[name])
+        drawn = arrivals.draw(slots, SLOT_SECONDS, stream(0, "chart", name))
+        counts[name] = np.bincount(drawn.slot, minlength=slots).tolist()
+    return to_svg(arrivals_chart(counts, SLOT_SECONDS))
+
+
+if __name__ == "__main__":
+    main()
