@@ -1,9 +1,9 @@
 """What a schedule costs, from its definition: the accounts do not ask the mechanism."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from auctune.domain import Cluster, Money, Schedule, Task
+from auctune.domain import Cell, Cluster, Money, Schedule, Task
 from auctune.domain.money import ZERO
 
 
@@ -27,7 +27,11 @@ class Accounts:
 
     def operating_cost(self, task: Task, schedule: Schedule) -> float:
         """What running the cells costs the operator, money: the sum of e_ikt over them."""
-        return math.fsum(self._cell_cost(task, slot, node) for slot, node in schedule.cells)
+        return self.cells_cost(task, schedule.cells)
+
+    def cells_cost(self, task: Task, cells: Iterable[Cell]) -> float:
+        """The sum of e_ikt over any cells, money."""
+        return math.fsum(self._cell_cost(task, slot, node) for slot, node in cells)
 
     def _cell_cost(self, task: Task, slot: int, node: str) -> float:
         name = self._type_of[node]

@@ -6,11 +6,12 @@ measures how long each decision takes.
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from auctune.domain import Admission, Decision, Task
 from auctune.sim.instance import Instance
+from auctune.sim.outages import Change, Outage, Outages
 
 Decide = Callable[[Admission, Sequence[Task], int], list[tuple[Decision, float]]]
 Watch = Callable[[Task, Decision], None]
@@ -26,6 +27,7 @@ class SimulationResult:
         decisions: one a task, in that order.
         decision_seconds: time that each decision took.
         learning_seconds: time that the beginnings of slots took.
+        changes: plans that outages changed, in their order; none where there were no outages.
     """
 
     instance: Instance
@@ -33,6 +35,7 @@ class SimulationResult:
     decisions: tuple[Decision, ...]
     decision_seconds: tuple[float, ...]
     learning_seconds: float = 0.0
+    changes: tuple[Change, ...] | None = None
 
 
 def one_by_one(
@@ -60,12 +63,60 @@ def slot_at_once(
     return [(decision, seconds) for decision in decisions]
 
 
+@dataclass(frozen=True, slots=True)
+class PlayedSlot:
+    """What happened in one slot.
+
+    Attributes:
+        slot: which.
+        changes: plans that outages changed, before the slot's bids.
+        tasks: that arrived.
+        answers: the decision on each, and the seconds that it took.
+        learning_seconds: time that the beginning of the slot took.
+    """
+
+    slot: int
+    changes: Sequence[Change]
+    tasks: Sequence[Task]
+    answers: Sequence[tuple[Decision, float]]
+    learning_seconds: float
+
+
+def play(
+    bids: Iterable[Task],
+    mechanism: Admission,
+    *,
+    decide: Decide | None = None,
+    outages: Outages | None = None,
+) -> Iterator[PlayedSlot]:
+    """Run a market slot by slot; nothing of a slot is kept once the next one is asked for.
+
+    Args:
+        bids: by arrival, and within a slot in the order in which they are decided.
+        mechanism: a new one; it is left as it is after the last bid and outage.
+        decide: how the bids of a slot are offered and timed; none: as the mechanism wants them.
+        outages: nodes that are lost and return.
+    """
+    decide = decide or (slot_at_once if mechanism.by_slot else one_by_one)
+    for slot, arrived in _by_slot(bids, -1 if outages is None else outages.last):
+        start = time.perf_counter()
+        mechanism.advance(slot)
+        learning = time.perf_counter() - start
+        changes = () if outages is None else outages.begin(mechanism, slot)
+        answers = decide(mechanism, arrived, slot)
+        if outages is not None:
+            for task, (decision, _) in zip(arrived, answers, strict=True):
+                outages.admitted(task, decision)
+        yield PlayedSlot(slot, changes, arrived, answers, learning)
+
+
 def simulate(
     instance: Instance,
     mechanism: Admission,
     *,
     decide: Decide | None = None,
     watch: Watch | None = None,
+    outages: Sequence[Outage] = (),
 ) -> SimulationResult:
     """Run a market from its first bid to its last.
 
@@ -74,20 +125,19 @@ def simulate(
         mechanism: a new one over the instance's cluster; it is left as it is after the last bid.
         decide: how the bids of a slot are offered and timed; none: as the mechanism wants them.
         watch: called after each slot for each of its decisions, in order.
+        outages: nodes that are lost and return.
     """
-    decide = decide or (slot_at_once if mechanism.by_slot else one_by_one)
     tasks = instance.in_order()
     answers: list[tuple[Decision, float]] = []
+    changes: list[Change] = []
     learning = 0.0
-    begun = 0
-    for now, group in itertools.groupby(tasks, key=lambda task: task.arrival):
-        arrived = list(group)
-        learning += _begin_slots(mechanism, begun, now)
-        begun = now + 1
-        answered = decide(mechanism, arrived, now)
-        answers += answered
+    failing = Outages(instance.cluster, outages) if outages else None
+    for played in play(tasks, mechanism, decide=decide, outages=failing):
+        learning += played.learning_seconds
+        changes += played.changes
+        answers += played.answers
         if watch is not None:
-            for task, (decision, _) in zip(arrived, answered, strict=True):
+            for task, (decision, _) in zip(played.tasks, played.answers, strict=True):
                 watch(task, decision)
     return SimulationResult(
         instance,
@@ -95,12 +145,17 @@ def simulate(
         tuple(decision for decision, _ in answers),
         tuple(seconds for _, seconds in answers),
         learning,
+        tuple(changes) if outages else None,
     )
 
 
-def _begin_slots(mechanism: Admission, first: int, last: int) -> float:
-    """Begin the slots first..last, those without bids too; the seconds that it took."""
-    start = time.perf_counter()
-    for slot in range(first, last + 1):
-        mechanism.advance(slot)
-    return time.perf_counter() - start
+def _by_slot(bids: Iterable[Task], last: int) -> Iterator[tuple[int, list[Task]]]:
+    """The slots from 0 to `last` or the last bid, whichever is later, with the bids of each."""
+    begun = 0
+    for slot, group in itertools.groupby(bids, key=lambda task: task.arrival):
+        for empty in range(begun, slot):
+            yield empty, []
+        yield slot, list(group)
+        begun = slot + 1
+    for empty in range(begun, last + 1):
+        yield empty, []

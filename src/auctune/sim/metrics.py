@@ -2,23 +2,22 @@
 
 Welfare (Zheng et al., ICPP 2024, eq. 3) is the sum over admitted tasks of
  b_i - q_in - sum of e_ikt over the cells;
-payments pass from users to the provider and cancel out. Bids stand for values.
+payments pass from users to the provider and cancel out. Bids stand for values. A task that was
+refunded brings nothing, and what it has cost until then counts.
 """
 
 import math
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.domain import Cluster, Decision, Task
-from auctune.domain.money import ZERO
-from auctune.sim.accounts import Accounts, vendor_price
 from auctune.sim.bound import WelfareBound
 from auctune.sim.days import day_of, num_days
 from auctune.sim.engine import SimulationResult
+from auctune.sim.tally import OutageFigures, Tally
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +80,7 @@ class SimulationReport:
 
     Attributes:
         welfare: see the module.
-        revenue: payments.
+        revenue: payments, less refunds.
         vendor_cost, operating_cost: what admitted tasks cost the provider.
         num_tasks, num_admitted: how many bid, and how many will run.
         utilization: by slot.
@@ -91,6 +90,7 @@ class SimulationReport:
         real_operating_cost: at the real price of energy, which may be below zero where mechanisms
             see zero; none where the instance does not say.
         by_day: by day of arrival; empty where the instance does not go beyond one day.
+        outages: what became of tasks on lost nodes; none where no outages were played.
     """
 
     welfare: float
@@ -105,6 +105,7 @@ class SimulationReport:
     bound: Bound
     real_operating_cost: float | None = None
     by_day: tuple[DayFigures, ...] = ()
+    outages: OutageFigures | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As in OUT.json, keys in that order."""
@@ -134,73 +135,70 @@ class SimulationReport:
                 **({} if self.bound.exact is None else {"exact": self.bound.exact}),
             },
             **({"by_day": [asdict(day) for day in self.by_day]} if self.by_day else {}),
+            **({} if self.outages is None else {"outages": asdict(self.outages)}),
         }
 
 
 def measure(result: SimulationResult, bound: WelfareBound | None = None) -> SimulationReport:
     """The figures of a simulation, from its decisions alone, beside a bound on its welfare."""
+    return report_of(_tally(result), result.learning_seconds, bound)
+
+
+def report_of(
+    tally: Tally, learning_seconds: float, bound: WelfareBound | None = None
+) -> SimulationReport:
+    """The figures of a market whose decisions were counted as they came."""
     bound = bound or WelfareBound()
-    cluster = result.instance.cluster
-    accounts = Accounts(cluster)
-    admitted = [
-        (task, decision, decision.schedule)
-        for task, decision in zip(result.tasks, result.decisions, strict=True)
-        if decision.schedule is not None
-    ]
-    # Sums of Decimal are exact, and fsum is rounded once: no figure depends on the order.
-    bids = sum((task.bid for task, _, _ in admitted), ZERO)
-    revenue = sum((decision.payment for _, decision, _ in admitted), ZERO)
-    vendors = sum((vendor_price(task, schedule) for task, _, schedule in admitted), ZERO)
-    operating = math.fsum(accounts.operating_cost(task, schedule) for task, _, schedule in admitted)
-    welfare = float(bids - vendors) - operating
     return SimulationReport(
-        welfare=welfare,
-        revenue=float(revenue),
-        vendor_cost=float(vendors),
-        operating_cost=operating,
-        num_tasks=len(result.tasks),
-        num_admitted=len(admitted),
-        utilization=_utilization(cluster, [(task, decision) for task, decision, _ in admitted]),
-        decision_seconds=_decision_seconds(result.decision_seconds),
-        learning_seconds=result.learning_seconds,
+        welfare=tally.welfare,
+        revenue=float(tally.payments),
+        vendor_cost=float(tally.vendor_cost),
+        operating_cost=tally.operating_cost,
+        num_tasks=int(tally.tasks_by_slot.sum()),
+        num_admitted=int(tally.admitted_by_slot.sum()),
+        utilization=_utilization(tally),
+        decision_seconds=_decision_seconds(tally.seconds),
+        learning_seconds=learning_seconds,
         bound=Bound(
             bound.kind,
             bound.value,
-            _ratio(welfare, bound.value),
+            _ratio(tally.welfare, bound.value),
             None if bound.value is None else bound.exact,
         ),
-        real_operating_cost=_real_operating_cost(result),
-        by_day=_by_day(result, bound),
+        real_operating_cost=tally.real_operating_cost,
+        by_day=_by_day(tally, bound),
+        outages=tally.outages,
     )
 
 
 def welfare_by_slot(result: SimulationResult) -> Floats:
     """[slots] welfare of the tasks that arrived in each slot, money."""
-    accounts = Accounts(result.instance.cluster)
-    gained = np.zeros(result.instance.cluster.slots)
-    for task, decision in zip(result.tasks, result.decisions, strict=True):
-        if decision.schedule is not None:
-            costs = accounts.operating_cost(task, decision.schedule)
-            vendor = vendor_price(task, decision.schedule)
-            gained[task.arrival] += float(task.bid - vendor) - costs
-    return gained
+    return _tally(result).welfare_by_slot
 
 
-def _by_day(result: SimulationResult, bound: WelfareBound) -> tuple[DayFigures, ...]:
-    cluster = result.instance.cluster
+def _tally(result: SimulationResult) -> Tally:
+    tally = Tally(result.instance.cluster, result.instance.real_energy_cost)
+    for task, decision, seconds in zip(
+        result.tasks, result.decisions, result.decision_seconds, strict=True
+    ):
+        tally.add(task, decision, seconds)
+    if result.changes is not None:
+        tally.change_all(result.changes)
+    return tally
+
+
+def _by_day(tally: Tally, bound: WelfareBound) -> tuple[DayFigures, ...]:
+    cluster = tally.cluster
     if num_days(cluster) == 1:
         return ()
     day = [day_of(cluster, slot) for slot in range(cluster.slots)]
-    gained = np.bincount(day, weights=welfare_by_slot(result)).tolist()
-    came = Counter(day[task.arrival] for task in result.tasks)
-    stayed = Counter(
-        day[task.arrival]
-        for task, decision in zip(result.tasks, result.decisions, strict=True)
-        if decision.admitted
+    gained, came, stayed = (
+        np.bincount(day, weights=by_slot).tolist()
+        for by_slot in (tally.welfare_by_slot, tally.tasks_by_slot, tally.admitted_by_slot)
     )
     bounds: tuple[float | None, ...] = bound.by_day or (None,) * len(gained)
     return tuple(
-        DayFigures(came[index], stayed[index], welfare, most, _ratio(welfare, most))
+        DayFigures(int(came[index]), int(stayed[index]), welfare, most, _ratio(welfare, most))
         for index, (welfare, most) in enumerate(zip(gained, bounds, strict=True))
     )
 
@@ -209,33 +207,15 @@ def _ratio(welfare: float, bound: float | None) -> float | None:
     return welfare / bound if bound else None
 
 
-def _real_operating_cost(result: SimulationResult) -> float | None:
-    costs = result.instance.real_energy_cost
-    if costs is None:
-        return None
-    accounts = Accounts(result.instance.cluster, costs)
-    return math.fsum(
-        accounts.operating_cost(task, decision.schedule)
-        for task, decision in zip(result.tasks, result.decisions, strict=True)
-        if decision.schedule is not None
-    )
-
-
-def _utilization(cluster: Cluster, admitted: list[tuple[Task, Decision]]) -> Utilization:
-    type_of = {node.id: node.type for node in cluster.nodes}
-    compute, memory = np.zeros(cluster.slots), np.zeros(cluster.slots)
-    for task, decision in admitted:
-        assert decision.schedule is not None
-        for slot, node in decision.schedule.cells:
-            compute[slot] += task.throughput[type_of[node]]
-            memory[slot] += task.memory_gb
+def _utilization(tally: Tally) -> Utilization:
+    cluster = tally.cluster
     kinds = [cluster.node_types[node.type] for node in cluster.nodes]
-    compute /= math.fsum(kind.compute for kind in kinds)
-    memory /= math.fsum(kind.memory_gb - cluster.base_memory_gb for kind in kinds)
+    compute = tally.compute / math.fsum(kind.compute for kind in kinds)
+    memory = tally.memory / math.fsum(kind.memory_gb - cluster.base_memory_gb for kind in kinds)
     return Utilization(tuple(compute.tolist()), tuple(memory.tolist()))
 
 
-def _decision_seconds(seconds: tuple[float, ...]) -> DecisionSeconds:
+def _decision_seconds(seconds: Sequence[float]) -> DecisionSeconds:
     if not seconds:
         return DecisionSeconds(None, None, None)
     p50, p99 = np.quantile(np.array(seconds), (0.5, 0.99)).tolist()

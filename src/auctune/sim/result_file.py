@@ -8,7 +8,9 @@ import json
 from typing import Any, TextIO
 
 from auctune.domain import Decision
+from auctune.sim.engine import SimulationResult
 from auctune.sim.metrics import SimulationReport
+from auctune.sim.outages import Change
 
 
 def decision_json(decision: Decision) -> dict[str, Any]:
@@ -28,9 +30,33 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     }
 
 
+def final_json(decision: Decision, change: Change | None) -> dict[str, Any]:
+    """A line of OUT.jsonl where outages were played: the plan as it ended, and the refund."""
+    data = decision_json(decision) | {"refund": 0}
+    if change is not None:
+        data["schedule"] = [{"slot": slot, "node": node} for slot, node in change.cells]
+        data["refund"] = data["payment"] if change.refunded else 0
+    return data
+
+
+def write_decisions(result: SimulationResult, file: TextIO) -> None:
+    """Write OUT.jsonl, plans as they ended where outages were played."""
+    if result.changes is None:
+        for decision in result.decisions:
+            write_decision(decision, file)
+        return
+    last = {change.task.id: change for change in result.changes}
+    for decision in result.decisions:
+        _write_line(final_json(decision, last.get(decision.task)), file)
+
+
 def write_decision(decision: Decision, file: TextIO) -> None:
     """Add a decision to OUT.jsonl."""
-    json.dump(decision_json(decision), file, ensure_ascii=False, allow_nan=False)
+    _write_line(decision_json(decision), file)
+
+
+def _write_line(data: dict[str, Any], file: TextIO) -> None:
+    json.dump(data, file, ensure_ascii=False, allow_nan=False)
     file.write("\n")
 
 

@@ -1,0 +1,140 @@
+"""The running sums of a market: each decision is counted once and then forgotten.
+
+Sums of money are exact (Decimal), and sums of costs are rounded once, at the end: no figure
+depends on the order of what was added, nor on how it was cut into batches. The only list that
+grows is that of the seconds that decisions took, 8 bytes each, of which quantiles are wanted.
+"""
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.domain import Cell, Cluster, Decision, Task
+from auctune.domain.money import ZERO
+from auctune.numerics.exact_sum import ExactSum
+from auctune.sim.accounts import Accounts, vendor_price
+from auctune.sim.outages import Change
+
+
+@dataclass(frozen=True, slots=True)
+class OutageFigures:
+    """What outages changed.
+
+    Attributes:
+        num_replanned: plans that were changed, once for each time.
+        num_refunded: tasks among them that could not be finished.
+        refunds: what those were given back, money.
+        extra_operating_cost: what new plans cost beyond the ones they replaced, money; below zero
+            where they cost less. The operator bears it.
+    """
+
+    num_replanned: int
+    num_refunded: int
+    refunds: float
+    extra_operating_cost: float
+
+
+class Tally:
+    """What a market came to so far; money where nothing else is said.
+
+    Args:
+        cluster: the supply.
+        real_energy_cost: money for a slot at full load by node type, where the instance says it.
+
+    Attributes:
+        bids: of admitted tasks that were not refunded.
+        payments: of the same.
+        vendor_cost: of all admitted tasks: a vendor is paid for its work.
+        welfare_by_slot: [T] of the tasks that arrived in each slot, money.
+        tasks_by_slot, admitted_by_slot: [T] how many arrived, and how many of them were admitted.
+        compute, memory: [T] samples and GB sold by slot, over all nodes.
+        seconds: that each decision took.
+        outages: what they changed; none if none were played.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        real_energy_cost: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self._accounts = Accounts(cluster)
+        self._real = None if real_energy_cost is None else Accounts(cluster, real_energy_cost)
+        self._type_of = {node.id: node.type for node in cluster.nodes}
+        self.bids = self.payments = self.vendor_cost = ZERO
+        self.outages: OutageFigures | None = None
+        self.welfare_by_slot = np.zeros(cluster.slots)
+        self.tasks_by_slot = np.zeros(cluster.slots, dtype=np.int64)
+        self.admitted_by_slot = np.zeros(cluster.slots, dtype=np.int64)
+        self.compute, self.memory = np.zeros(cluster.slots), np.zeros(cluster.slots)
+        self.seconds = array("d")
+        self._operating, self._real_operating = ExactSum(), ExactSum()
+
+    @property
+    def welfare(self) -> float:
+        """See metrics.py."""
+        return float(self.bids - self.vendor_cost) - self.operating_cost
+
+    @property
+    def operating_cost(self) -> float:
+        """Of all cells that ran or will run."""
+        return self._operating.value()
+
+    @property
+    def real_operating_cost(self) -> float | None:
+        """The same at real energy costs; none where the instance has none."""
+        return None if self._real is None else self._real_operating.value()
+
+    def add(self, task: Task, decision: Decision, seconds: float) -> None:
+        """Count one decision."""
+        self.tasks_by_slot[task.arrival] += 1
+        self.seconds.append(seconds)
+        schedule = decision.schedule
+        if schedule is None:
+            return
+        self.admitted_by_slot[task.arrival] += 1
+        vendor = vendor_price(task, schedule)
+        self.bids += task.bid
+        self.payments += decision.payment
+        self.vendor_cost += vendor
+        cost = self._run(task, schedule.cells, 1)
+        self.welfare_by_slot[task.arrival] += float(task.bid - vendor) - cost
+
+    def change_all(self, changes: Sequence[Change]) -> None:
+        """Count what outages changed in plans that were counted."""
+        before = self.outages or OutageFigures(0, 0, 0.0, 0.0)
+        refunded = [change for change in changes if change.refunded]
+        refunds = sum((change.decision.payment for change in refunded), ZERO)
+        extra = [self._change(change) for change in changes]
+        self.payments -= refunds
+        self.outages = OutageFigures(
+            before.num_replanned + len(changes),
+            before.num_refunded + len(refunded),
+            float(refunds) + before.refunds,
+            math.fsum(extra) + before.extra_operating_cost,
+        )
+
+    def _change(self, change: Change) -> float:
+        """Count one; what it costs beyond the plan before, none if refunded."""
+        task = change.task
+        extra = self._run(task, change.cells, 1) + self._run(task, change.before, -1)
+        self.welfare_by_slot[task.arrival] -= extra
+        if not change.refunded:
+            return extra
+        self.bids -= task.bid
+        self.welfare_by_slot[task.arrival] -= float(task.bid)
+        return 0.0
+
+    def _run(self, task: Task, cells: Sequence[Cell], sign: int) -> float:
+        """Count cells in, or out again; what they cost, in or out."""
+        cost = sign * self._accounts.cells_cost(task, cells)
+        self._operating.add(cost)
+        if self._real is not None:
+            self._real_operating.add(sign * self._real.cells_cost(task, cells))
+        for slot, node in cells:
+            self.compute[slot] += sign * task.throughput[self._type_of[node]]
+            self.memory[slot] += sign * task.memory_gb
+        return cost
