@@ -39,6 +39,9 @@ def simulate(
             "--workload", metavar="KEY=VALUE", help="A setting of the made-up market; repeatable."
         ),
     ] = None,
+    events: Annotated[
+        Path | None, typer.Option(help="Nodes that are lost and return (JSON); none: all stay.")
+    ] = None,
 ) -> None:
     """Run a market of known bids through a mechanism, bid by bid.
 
@@ -53,11 +56,13 @@ def simulate(
     from auctune.sim.atomic_file import AtomicFiles
     from auctune.sim.engine import simulate as run_market
     from auctune.sim.metrics import measure
-    from auctune.sim.result_file import write_decision, write_report
+    from auctune.sim.outages import read_outages
+    from auctune.sim.result_file import write_decisions, write_report
     from auctune.sim.warm_up import warm_up
 
     _refuse_overwriting(instance or arrivals, (decisions, report))
     market = _market(instance, arrivals, workload or [])
+    outages = () if events is None else read_outages(events, market.cluster)
     try:
         admission = registry.build(mechanism, market.cluster, wanted, market.tasks)
     except InputError as error:
@@ -67,9 +72,8 @@ def simulate(
             typer.echo(COMPILING, err=True)
         warm_up(market, lambda: registry.build(mechanism, market.cluster, wanted, market.tasks))
         with _progress(market) as watch:
-            result = run_market(market, admission, watch=watch)
-        for decision in result.decisions:
-            write_decision(decision, decisions_file)
+            result = run_market(market, admission, watch=watch, outages=outages)
+        write_decisions(result, decisions_file)
         figures = measure(result)
         write_report(figures, report_file)
     _show(mechanism, figures)
