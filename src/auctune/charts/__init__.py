@@ -1,5 +1,12 @@
 """Every chart as one function from data to an altair chart."""
 
+from auctune.charts.comparison import (
+    BoundLine,
+    Contestant,
+    cumulative_chart,
+    use_chart,
+    welfare_chart,
+)
 from auctune.charts.heat_map import HeatGrid, heat_map
 from auctune.charts.losses import LossCurve, loss_chart
 from auctune.charts.palette import DARK, LIGHT, Palette
@@ -13,11 +20,14 @@ __all__ = [
     "DARK",
     "LIGHT",
     "Bill",
+    "BoundLine",
+    "Contestant",
     "HeatGrid",
     "LossCurve",
     "Palette",
     "PlanRow",
     "compute_price_map",
+    "cumulative_chart",
     "heat_map",
     "loss_chart",
     "memory_price_map",
@@ -27,5 +37,7 @@ __all__ = [
     "to_inline_svg",
     "to_png",
     "to_svg",
+    "use_chart",
     "utilization_map",
+    "welfare_chart",
 ]
