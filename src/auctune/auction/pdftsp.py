@@ -189,10 +189,11 @@ class Pdftsp:
             slots, nodes = self.book.indices(decision.schedule.cells)
             self._book(request, slots, nodes, decision.value)
         elif decision.reason is Reason.NO_CAPACITY and self.params.capacity == "checked":
-            # Prices rose for a choice that was not granted, and that no record holds.
+            # Prices rose for a choice that was not granted, and that no record holds; not where
+            # lost nodes had left no choice.
             found = self._search.find(request, task)
-            assert found is not None
-            self.pricing.chose(found.slots, found.nodes, request, _value(task, found))
+            if found is not None:
+                self.pricing.chose(found.slots, found.nodes, request, _value(task, found))
         self.pricing.saw(task)
 
     def _decide(self, task: Task, request: Request, found: Found | None) -> Decision:

@@ -17,42 +17,68 @@ in which they are taken, so it allows a little more than the slack of 1e-9 that 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from auctune.domain import Cell, Cluster, Decision, Schedule, Task
+from auctune.domain import Cell, Cluster, Decision, NodeLost, Schedule, Task
+from auctune.sim.outages import Change, Outage
 
 _SLACK = 1e-9 + 1e-12
 
 
-def violations(cluster: Cluster, tasks: Sequence[Task], decisions: Sequence[Decision]) -> list[str]:
+def violations(
+    cluster: Cluster,
+    tasks: Sequence[Task],
+    decisions: Sequence[Decision],
+    *,
+    outages: Sequence[Outage] = (),
+    changes: Sequence[Change] = (),
+) -> list[str]:
     """Every constraint that the decisions break, in words; empty if they can be carried out.
 
     Args:
         cluster: the supply.
         tasks: all that were offered.
         decisions: all that were made, in any order.
+        outages: nodes that were lost and returned: nothing may run on a node in between.
+        changes: of plans, in their order; the last one of a task counts. A refunded task need not
+            get its work done.
     """
     by_id = {task.id: task for task in tasks}
     found = list(_undecided(by_id, decisions))
     type_of = {node.id: node.type for node in cluster.nodes}
+    last = {change.task.id: change for change in changes}
+    gone = _lost_slots(cluster, outages)
     compute: dict[Cell, float] = defaultdict(float)
     memory: dict[Cell, float] = defaultdict(float)
     for decision in decisions:
         task, schedule = by_id.get(decision.task), decision.schedule
         if task is None or schedule is None:
             continue
-        unknown = [cell for cell in schedule.cells if cell.node not in type_of]
+        change = last.get(task.id)
+        cells = schedule.cells if change is None else change.cells
+        unknown = [cell for cell in cells if cell.node not in type_of]
         unfit = [
             cell
-            for cell in schedule.cells
+            for cell in cells
             if cell not in unknown and type_of[cell.node] not in task.throughput
         ]
         if unknown or unfit:
             found.append(f"{task.id}: runs on {(unknown + unfit)[0]}, where it cannot")
             continue
-        found += _broken_by_task(cluster, task, schedule, type_of)
-        for cell in schedule.cells:
+        found += [f"{task.id}: runs on {cell}, which is lost" for cell in cells if cell in gone]
+        if change is None or not change.refunded:
+            plan = Schedule(cells, schedule.vendor)
+            found += _broken_by_task(cluster, task, plan, type_of)
+        for cell in cells:
             compute[cell] += task.throughput[type_of[cell.node]]
             memory[cell] += task.memory_gb
     return found + list(_overfull(cluster, type_of, compute, memory))
+
+
+def _lost_slots(cluster: Cluster, outages: Sequence[Outage]) -> set[Cell]:
+    gone: set[Cell] = set()
+    for outage in sorted(outages, key=lambda outage: outage.now):
+        rest = {Cell(slot, outage.node) for slot in range(outage.now, cluster.slots)}
+        gone = gone | rest if isinstance(outage, NodeLost) else gone - rest
+    return gone
 
 
 def _undecided(by_id: dict[str, Task], decisions: Sequence[Decision]) -> Iterator[str]:
