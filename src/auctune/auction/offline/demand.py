@@ -77,10 +77,12 @@ def room_by_type(book: Book) -> Room:
 
 def _left(book: Book) -> tuple[Floats, Floats]:
     capacity, types = book.capacity, book.capacity.type_of
-    return (
-        capacity.compute[types] * (1 + FIT) - book.usage.compute,
-        capacity.memory[types] * (1 + FIT) - book.usage.memory,
-    )
+    compute = capacity.compute[types] * (1 + FIT) - book.usage.compute
+    memory = capacity.memory[types] * (1 + FIT) - book.usage.memory
+    # A lost node is used without end, which no program could be told.
+    lost = np.isneginf(compute)
+    compute[lost] = memory[lost] = 0.0
+    return compute, memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
