@@ -45,7 +45,7 @@ def to_input_error(
     if isinstance(own, InputError):
         # A validator of a single value does not know what it is called.
         return own.within(where) if own.place else InputError(where, own.found, own.expected)
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return InputError(where, "is an unknown key", _expected_keys(model, path))
     if first["type"] == "missing":
         return InputError(where, "is missing", "a value")
