@@ -38,7 +38,7 @@ class Instance:
             seen.add(task.id)
             try:
                 check_task(task, self.cluster)
-                _check_vendors(task)
+                check_vendors(task)
             except InputError as error:
                 place = f"tasks[{index}].{error.place}"
                 raise InputError(place, error.found, error.expected) from None
@@ -61,7 +61,12 @@ def _check_real_costs(costs: Mapping[str, Sequence[float]], cluster: Cluster) ->
                 raise InputError(f"{place}[{slot}]", f"{cost!r}", "money per slot")
 
 
-def _check_vendors(task: Task) -> None:
+def check_vendors(task: Task) -> None:
+    """Refuse two quotes of one vendor.
+
+    Raises:
+        InputError: naming the quote.
+    """
     vendors: set[str] = set()
     for index, quote in enumerate(task.quotes):
         # A decision names its vendor; two quotes of one name could not be told apart.

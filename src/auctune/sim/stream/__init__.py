@@ -1,0 +1,1 @@
+"""Markets too large to hold: tasks read from parquet, decisions written as they come."""
