@@ -59,7 +59,8 @@ def fit(log: JobLog, params: FitParams | None = None) -> BurstyParams:
     """The process that is like a log.
 
     Args:
-        log: whole days of it are used; best a window without gaps, of two weeks at least.
+        log: its first and last day count as whole ones; best a window without gaps, of two weeks
+            at least.
         params: what the fit may use.
 
     Raises:

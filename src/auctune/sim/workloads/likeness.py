@@ -43,7 +43,7 @@ class Likeness:
 def compare(
     log: JobLog, process: BurstyParams, *, runs: int = 20, seed: int = 0
 ) -> tuple[Likeness, ...]:
-    """The figures of a log's whole days, and of a process over as many days.
+    """The figures of a log, its last day counted as a whole one, and of a process as long.
 
     The daily curve's figure is its distance, root mean square over 24 factors of mean 1, to the
     log's curve; for the log itself that of its odd days to its even days, halved: about what
