@@ -1,7 +1,6 @@
-"""`auctune simulate`: an instance file through a mechanism; decisions and figures out."""
+"""`auctune simulate`: a market through one mechanism or several; decisions and figures out."""
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,26 +11,38 @@ from auctune.cli.workload import Arrivals, make_market
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from auctune.sim.engine import Watch
+    from auctune.sim.comparison import Contender
     from auctune.sim.instance import Instance
-    from auctune.sim.metrics import SimulationReport
-
-_BOUNDS = ("none",)
 
 
 def simulate(
-    mechanism: Annotated[str, typer.Option(help="pdftsp, eft or ntm.")],
-    decisions: Annotated[Path, typer.Option(help="Where the decisions go (JSON lines).")],
     report: Annotated[Path, typer.Option(help="Where the figures go (JSON).")],
     instance: Annotated[
         Path | None,
         typer.Argument(help="The market: an instance file (JSON); none: it is made up."),
     ] = None,
+    mechanism: Annotated[str | None, typer.Option(help="pdftsp, titan, eft or ntm.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the mechanism; repeatable."),
     ] = None,
-    bound: Annotated[str, typer.Option(help="Upper bound on welfare: none.")] = "none",
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE...],...",
+            help="Several mechanisms side by side, in place of --mechanism and --set.",
+        ),
+    ] = None,
+    decisions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the decisions go (JSON lines); with --compare, a folder, or none."
+        ),
+    ] = None,
+    bound: Annotated[str, typer.Option(help="Upper bound on welfare: none, lp or milp.")] = "none",
+    charts: Annotated[
+        Path | None, typer.Option(help="A folder for charts (SVG and PNG); none: no charts.")
+    ] = None,
     arrivals: Arrivals = None,
     workload: Annotated[
         list[str] | None,
@@ -43,45 +54,76 @@ def simulate(
         Path | None, typer.Option(help="Nodes that are lost and return (JSON); none: all stay.")
     ] = None,
 ) -> None:
-    """Run a market of known bids through a mechanism, bid by bid.
+    """Run a market of known bids through a mechanism, bid by bid, or through several.
 
-    Writes one decision a line and a report, both whole or not at all.
+    Writes one decision a line and a report, all files whole or not at all.
     """
-    if bound not in _BOUNDS:
-        raise InputError("--bound", f"{bound!r} is not offered", f"one of {', '.join(_BOUNDS)}")
-    wanted = parse_settings(settings or [])
+    contenders = _contenders(mechanism, settings or [], compare)
+    if decisions is None and compare is None:
+        raise InputError("--decisions", "is missing", "a file for the decisions")
 
-    from auctune import registry
-    from auctune.numerics.jit import COMPILING, kernels_are_compiled
-    from auctune.sim.atomic_file import AtomicFiles
-    from auctune.sim.engine import simulate as run_market
-    from auctune.sim.metrics import measure
+    from auctune.cli.contest import Contest, Outputs, hold
     from auctune.sim.outages import read_outages
-    from auctune.sim.result_file import write_decisions, write_report
-    from auctune.sim.warm_up import warm_up
 
-    _refuse_overwriting(instance or arrivals, (decisions, report))
+    _check_bound(bound)
+    _refuse_overwriting(instance or arrivals, (report, decisions))
     market = _market(instance, arrivals, workload or [])
     outages = () if events is None else read_outages(events, market.cluster)
+    _check_contenders(contenders, market, compared=compare is not None)
+    hold(
+        Contest(market, contenders, outages, bound, compared=compare is not None),
+        Outputs(report, decisions, charts),
+    )
+
+
+def _contenders(
+    mechanism: str | None, settings: list[str], compare: str | None
+) -> "list[Contender]":
+    wanted = parse_settings(settings)
+    if compare is None:
+        if mechanism is None:
+            raise InputError("--mechanism", "is missing", "a mechanism, or several by --compare")
+
+        from auctune.sim.comparison import Contender
+
+        return [Contender(mechanism, mechanism, wanted)]
+    for option, given in (("--mechanism", mechanism), ("--set", settings)):
+        if given:
+            raise InputError(option, "is given with --compare", "one of the two")
+
+    from auctune.sim.comparison import parse_contenders
+
     try:
-        admission = registry.build(mechanism, market.cluster, wanted, market.tasks)
+        return parse_contenders(compare)
     except InputError as error:
-        raise _on_command_line(error) from None
-    with AtomicFiles([decisions, report]) as (decisions_file, report_file):
-        if not kernels_are_compiled():
-            typer.echo(COMPILING, err=True)
-        warm_up(market, lambda: registry.build(mechanism, market.cluster, wanted, market.tasks))
-        with _progress(market) as watch:
-            result = run_market(market, admission, watch=watch, outages=outages)
-        write_decisions(result, decisions_file)
-        figures = measure(result)
-        write_report(figures, report_file)
-    _show(mechanism, figures)
+        raise InputError("--compare", error.found, error.expected) from None
 
 
-def _on_command_line(error: InputError) -> InputError:
-    place = "--mechanism" if error.place == "mechanism" else f"--set {error.place}"
-    return InputError(place, error.found, error.expected)
+def _check_bound(kind: str) -> None:
+    from auctune.sim.bound import bound_kinds
+
+    if kind not in bound_kinds():
+        raise InputError(
+            "--bound", f"{kind!r} is not offered", f"one of {', '.join(bound_kinds())}"
+        )
+
+
+def _check_contenders(
+    contenders: "Sequence[Contender]", market: "Instance", *, compared: bool
+) -> None:
+    """Refuse mechanisms and settings that there are not, before any of them has run."""
+    from auctune.sim.comparison import build
+
+    for contender in contenders:
+        try:
+            build(contender, market)
+        except InputError as error:
+            if compared:
+                place = f"--compare {contender.label}"
+                place += "" if error.place == "mechanism" else f": {error.place}"
+            else:
+                place = "--mechanism" if error.place == "mechanism" else f"--set {error.place}"
+            raise InputError(place, error.found, error.expected) from None
 
 
 def _market(instance: Path | None, arrivals: Path | None, workload: list[str]) -> "Instance":
@@ -98,50 +140,7 @@ def _market(instance: Path | None, arrivals: Path | None, workload: list[str]) -
     return read_instance(instance)
 
 
-def _refuse_overwriting(source: Path | None, outputs: tuple[Path, ...]) -> None:
+def _refuse_overwriting(source: Path | None, outputs: Sequence[Path | None]) -> None:
     for output in outputs:
-        if source is not None and output.resolve() == source.resolve():
+        if source is not None and output is not None and output.resolve() == source.resolve():
             raise InputError(str(output), "is the instance itself", "another file to write")
-
-
-@contextlib.contextmanager
-def _progress(market: "Instance") -> Iterator["Watch | None"]:
-    """A bar on stderr, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("deciding", total=len(market.tasks))
-        yield lambda _task, _decision: progress.advance(bar)
-
-
-def _show(mechanism: str, figures: "SimulationReport") -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=mechanism, show_header=False, title_justify="left")
-    table.add_column("what")
-    table.add_column("figure", justify="right")
-    for what, figure in _rows(figures):
-        table.add_row(what, figure)
-    Console().print(table)
-
-
-def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
-    yield "tasks", f"{figures.num_tasks:,}"
-    yield "admitted", f"{figures.num_admitted:,}"
-    for what in ("welfare", "revenue", "vendor_cost", "operating_cost"):
-        yield what.replace("_", " "), f"{getattr(figures, what):,.4f}"
-    for what, by_slot in (
-        ("compute", figures.utilization.compute),
-        ("memory", figures.utilization.memory),
-    ):
-        yield f"{what} used", f"{sum(by_slot) / len(by_slot):.1%}"
-    seconds = figures.decision_seconds
-    if seconds.p50 is not None and seconds.p99 is not None:
-        yield "time to decide, median", f"{seconds.p50 * 1e6:,.0f} us"
-        yield "time to decide, 99%", f"{seconds.p99 * 1e6:,.0f} us"

@@ -9,7 +9,6 @@ from typing import Any, TextIO
 
 from auctune.domain import Decision
 from auctune.sim.engine import SimulationResult
-from auctune.sim.metrics import SimulationReport
 from auctune.sim.outages import Change
 
 
@@ -60,7 +59,7 @@ def _write_line(data: dict[str, Any], file: TextIO) -> None:
     file.write("\n")
 
 
-def write_report(report: SimulationReport, file: TextIO) -> None:
-    """Write OUT.json."""
-    json.dump(report.to_json(), file, indent=2, allow_nan=False)
+def write_json(figures: dict[str, Any], file: TextIO) -> None:
+    """Write OUT.json: the figures of one mechanism, or of several."""
+    json.dump(figures, file, indent=2, allow_nan=False)
     file.write("\n")

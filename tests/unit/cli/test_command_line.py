@@ -64,10 +64,25 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--mechanism", "titan"), "--mechanism: 'titan' is not offered; expected one of pdftsp"),
-        (("--mechanism", "eft", "--bound", "lp"), "--bound: 'lp' is not offered; expected one of"),
+        (("--mechanism", "fifo"), "--mechanism: 'fifo' is not offered; expected one of pdftsp"),
+        (("--mechanism", "eft", "--bound", "x"), "--bound: 'x' is not offered; expected one of"),
         (("--mechanism", "eft", "--history", "x"), "No such option: --history"),
-        ((), "Missing option '--mechanism'"),
+        ((), "--mechanism: is missing; expected a mechanism, or several by --compare"),
+        (("--compare", "eft", "--mechanism", "ntm"), "--mechanism: is given with --compare; expec"),
+        (
+            ("--compare", "eft", "--set", "seed=1"),
+            "--set: is given with --compare; expected one of",
+        ),
+        (("--compare", "eft,fifo"), "--compare fifo: 'fifo' is not offered; expected one of pdft"),
+        (("--compare", "ntm:seed=x"), "--compare ntm:seed=x: seed: 'x'; expected a whole number"),
+        (("--compare", "eft,"), "--compare: '' names no mechanism; expected MECHANISM[:KEY=VAL"),
+        (("--compare", "ntm:seed"), "--compare: 'seed' in 'ntm:seed'; expected MECHANISM[:KEY="),
+        (("--compare", "ntm:seed=1:seed=2"), "--compare: 'seed' is twice in 'ntm:seed=1:seed=2'"),
+        (("--compare", "eft,ntm,eft"), "--compare: 'eft' is there twice; expected each once"),
+        (("--compare", "eft", "--decisions", "market.json"), "market.json: is the instance itself"),
+        (("--compare", "eft", "--decisions", "no/d"), "no/d: cannot be made (No such file or dir"),
+        (("--mechanism", "eft", "--charts", "no/c"), "no/c: cannot be made (No such file or dir"),
+        (("--mechanism", "eft", "--charts", "market.json"), "market.json: cannot be made (File ex"),
         (("--mechanism", "eft", "--set", "seed=1"), "--set seed: is no setting of this mechanism"),
         (("--mechanism", "ntm", "--set", "seed=x"), "--set seed: 'x'; expected a whole number"),
         (("--mechanism", "ntm", "--set", "seed"), "--set: 'seed'; expected KEY=VALUE"),
@@ -94,6 +109,58 @@ def test_bad_input_is_one_line_and_exit_code_2_and_leaves_nothing(
     assert said.out == ""
     assert list(market.parent.iterdir()) == [market]
     assert market.read_bytes() == before
+
+
+def test_a_mechanism_needs_a_place_for_its_decisions(
+    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = market.with_name("r.json")
+    assert run(monkeypatch, "simulate", market, "--mechanism", "eft", "--report", report) == 2
+    assert capsys.readouterr().err.startswith("auctune: --decisions: is missing; expected a file")
+
+
+def test_mechanisms_are_compared_in_one_table_and_one_report(
+    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, plans, charts = (market.with_name(name) for name in ("r.json", "plans", "charts"))
+    files = ("--report", report, "--decisions", plans, "--charts", charts)
+    names = "eft,pdftsp:pricing=paper:scale=0.5,titan"
+    assert run(monkeypatch, "simulate", market, "--compare", names, "--bound", "milp", *files) == 0
+    shown = capsys.readouterr().out
+    for words in ("pricing=paper", "titan", "100.0%", "bound (milp): 3, the optimum"):
+        assert words in shown
+    data = json.loads(report.read_text())
+    assert data["bound"]["kind"] == "milp"
+    assert data["bound"]["value"] == pytest.approx(3.45, abs=1e-4)
+    assert [(one["name"], one["settings"]) for one in data["mechanisms"]] == [
+        ("eft", {}),
+        ("pdftsp:pricing=paper:scale=0.5", {"pricing": "paper", "scale": "0.5"}),
+        ("titan", {}),
+    ]
+    assert data["mechanisms"][0]["bound"]["ratio"] == pytest.approx(1, abs=1e-4)
+    assert sorted(path.name for path in plans.iterdir()) == [
+        "eft.jsonl",
+        "pdftsp,pricing=paper,scale=0.5.jsonl",
+        "titan.jsonl",
+    ]
+    assert json.loads((plans / "eft.jsonl").read_text())["admitted"] is True
+    stems = ("welfare", "cumulative-welfare", "use")
+    assert {path.name for path in charts.iterdir()} == {
+        f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")
+    }
+    assert (charts / "use.svg").read_text().startswith("<svg")
+    assert (charts / "use.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_mechanism_has_a_bound_and_charts_too(
+    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    charts = market.with_name("charts")
+    arguments = ("--mechanism", "eft", "--bound", "milp", "--charts", charts)
+    assert simulate(monkeypatch, market, *arguments) == 0
+    assert "bound (milp, the optimum)" in capsys.readouterr().out
+    assert json.loads(market.with_name("r.json").read_text())["bound"]["exact"] is True
+    assert "eft: welfare 3.45, 100.0% of the optimum" in (charts / "welfare.svg").read_text()
 
 
 def test_a_malformed_instance_is_named_by_file_and_field(

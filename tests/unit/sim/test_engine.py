@@ -35,7 +35,7 @@ from auctune.sim.atomic_file import AtomicFiles
 from auctune.sim.engine import SimulationResult, simulate
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import measure
-from auctune.sim.result_file import decision_json, write_decision, write_report
+from auctune.sim.result_file import decision_json, write_decision, write_json
 from auctune.sim.warm_up import warm_up
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 from support.markets import random_market
@@ -162,7 +162,7 @@ def test_a_market_without_bids_has_no_decision_times() -> None:
 
 def test_the_report_has_its_keys_in_order() -> None:
     file = StringIO()
-    write_report(measure(simulate(MARKET, Scripted(SCRIPT))), file)
+    write_json(measure(simulate(MARKET, Scripted(SCRIPT))).to_json(), file)
     data = json.loads(file.getvalue())
     assert list(data) == [
         "welfare",

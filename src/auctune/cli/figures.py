@@ -1,0 +1,104 @@
+"""The figures of simulated markets as tables on a terminal."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from auctune.sim.bound import WelfareBound
+    from auctune.sim.comparison import Played
+    from auctune.sim.metrics import SimulationReport
+
+_MOST_DAYS = 14
+
+
+def show_figures(played: "Played") -> None:
+    """One mechanism's figures, a line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=played.contender.label, show_header=False, title_justify="left")
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    for what, figure in _rows(played.report):
+        table.add_row(what, figure)
+    Console().print(table)
+
+
+def show_comparison(played: "Sequence[Played]", bound: "WelfareBound") -> None:
+    """Several mechanisms' figures, a column each, and the bound under them."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, caption=_caption(bound, played[0].report.num_tasks))
+    table.caption_justify = "left"
+    table.add_column("")
+    for one in played:
+        # Settings go under the name: a column is as wide as the longest of them.
+        name = one.contender.label.replace(":", "\n")
+        table.add_column(name, justify="right", overflow="fold")
+    for rows in zip(*(_compared(one.report) for one in played), strict=True):
+        table.add_row(rows[0][0], *(figure for _, figure in rows))
+    Console().print(table)
+
+
+def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
+    yield "tasks", f"{figures.num_tasks:,}"
+    yield "admitted", f"{figures.num_admitted:,}"
+    for what in ("welfare", "revenue", "vendor_cost", "operating_cost"):
+        yield what.replace("_", " "), f"{getattr(figures, what):,.4f}"
+    if figures.bound.value is not None:
+        name = f"{figures.bound.kind}, the optimum" if figures.bound.exact else figures.bound.kind
+        yield f"bound ({name})", f"{figures.bound.value:,.4f}"
+        yield "welfare / bound", _share(figures.bound.ratio)
+        for day, one in enumerate(figures.by_day[:_MOST_DAYS], start=1):
+            yield f"welfare / bound, day {day}", _share(one.ratio)
+    for what, by_slot in (
+        ("compute", figures.utilization.compute),
+        ("memory", figures.utilization.memory),
+    ):
+        yield f"{what} used", _mean(by_slot)
+    seconds = figures.decision_seconds
+    if seconds.p50 is not None and seconds.p99 is not None:
+        yield "time to decide, median", f"{seconds.p50 * 1e6:,.0f} us"
+        yield "time to decide, 99%", f"{seconds.p99 * 1e6:,.0f} us"
+
+
+def _compared(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
+    yield "welfare", f"{figures.welfare:,.0f}"
+    if figures.bound.value is not None:
+        yield "of bound", _share(figures.bound.ratio)
+        for day, one in enumerate(figures.by_day[:_MOST_DAYS], start=1):
+            yield f"  on day {day}", _share(one.ratio)
+    yield "revenue", f"{figures.revenue:,.0f}"
+    yield "admitted", f"{figures.num_admitted:,}"
+    yield "compute used", _mean(figures.utilization.compute)
+    yield "memory used", _mean(figures.utilization.memory)
+    yield "decides, median", _time(figures.decision_seconds.p50)
+    yield "decides, 99%", _time(figures.decision_seconds.p99)
+    yield "learns", _time(figures.learning_seconds)
+
+
+def _caption(bound: "WelfareBound", num_tasks: int) -> str:
+    tasks = f"{num_tasks:,} tasks"
+    if bound.value is None:
+        return tasks
+    name = "the optimum" if bound.exact else "no market has more welfare"
+    return f"{tasks}; bound ({bound.kind}): {bound.value:,.0f}, {name}"
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _mean(by_slot: Sequence[float]) -> str:
+    return f"{sum(by_slot) / len(by_slot):.1%}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds * 1e6:,.0f} us"

@@ -1,0 +1,116 @@
+"""Several mechanisms on one market, their figures side by side.
+
+A mechanism with settings is written `NAME:KEY=VALUE:KEY=VALUE`, and several of them with commas
+between: `pdftsp,pdftsp:pricing=paper:scale=0.1,eft`. That text is also the name under which its
+figures are shown, so each may be there once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from auctune import registry
+from auctune.domain import Admission, InputError
+from auctune.sim.bound import WelfareBound
+from auctune.sim.engine import SimulationResult, Watch, simulate
+from auctune.sim.instance import Instance
+from auctune.sim.metrics import SimulationReport, measure
+from auctune.sim.outages import Outage
+from auctune.sim.warm_up import warm_up
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A mechanism to run.
+
+    Attributes:
+        label: as it was written.
+        mechanism: its name.
+        settings: of the mechanism, as text.
+    """
+
+    label: str
+    mechanism: str
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a contender made of the market."""
+
+    contender: Contender
+    result: SimulationResult
+    report: SimulationReport
+
+
+def parse_contenders(text: str) -> list[Contender]:
+    """The mechanisms of a list such as `pdftsp:pricing=paper:scale=0.1,eft`.
+
+    Raises:
+        InputError: for an empty list or name, a setting that is not KEY=VALUE or comes twice, or
+            a mechanism that is there twice with the same settings.
+    """
+    contenders = [_parse(label) for label in text.split(",")]
+    for index, contender in enumerate(contenders):
+        if contender.label in [other.label for other in contenders[:index]]:
+            raise InputError("compare", f"{contender.label!r} is there twice", "each once")
+    return contenders
+
+
+def _parse(label: str) -> Contender:
+    expected = "MECHANISM[:KEY=VALUE...], several with commas between"
+    name, *texts = label.split(":")
+    if not name:
+        raise InputError("compare", f"{label!r} names no mechanism", expected)
+    settings: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError("compare", f"{text!r} in {label!r}", expected)
+        if key in settings:
+            raise InputError("compare", f"{key!r} is twice in {label!r}", "each key once")
+        settings[key] = value
+    return Contender(label, name, settings)
+
+
+def build(contender: Contender, market: Instance) -> Admission:
+    """The contender's mechanism over an empty cluster.
+
+    Raises:
+        InputError: as `registry.build`.
+    """
+    return registry.build(contender.mechanism, market.cluster, contender.settings, market.tasks)
+
+
+def play(
+    contender: Contender,
+    market: Instance,
+    bound: WelfareBound,
+    *,
+    watch: Watch | None = None,
+    outages: Sequence[Outage] = (),
+) -> Played:
+    """Run the market from its first bid to its last, once the kernels are compiled."""
+    warm_up(market, lambda: build(contender, market))
+    result = simulate(market, build(contender, market), watch=watch, outages=outages)
+    return Played(contender, result, measure(result, bound))
+
+
+def comparison_json(played: Sequence[Played], bound: WelfareBound) -> dict[str, Any]:
+    """All figures, keys in that order."""
+    return {
+        "bound": {
+            "kind": bound.kind,
+            "value": bound.value,
+            **({} if bound.value is None else {"exact": bound.exact}),
+        },
+        "mechanisms": [
+            {
+                "name": one.contender.label,
+                "mechanism": one.contender.mechanism,
+                "settings": dict(one.contender.settings),
+                **one.report.to_json(),
+            }
+            for one in played
+        ],
+    }
