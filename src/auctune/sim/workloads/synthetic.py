@@ -9,8 +9,8 @@ once a day.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal
 
@@ -110,18 +110,29 @@ def make_instance(
         InputError: if the horizon goes beyond what arrivals or electricity know, a device cannot
             work in such slots, or `params.work` asks for a log where there is none.
     """
+    market, bids = make_stream(params, arrivals, electricity)
+    return replace(market, tasks=tuple(bids))
+
+
+def make_stream(
+    params: SyntheticParams,
+    arrivals: Arrivals | None = None,
+    electricity: Electricity | None = None,
+) -> tuple[Instance, Iterator[Task]]:
+    """As `make_instance`, for more bids than are to be held: a market without them, and the bids,
+    each drawn when it is asked for."""
     energy = _energy(params, electricity or DailySwing(params.price_per_mwh))
     cluster = _cluster(params, {name: costs.seen for name, costs in energy.items()})
     rng = stream(params.seed, "bids")
     source = arrivals or PoissonArrivals(params.rate)
     arrived = source.draw(params.slots, params.slot_seconds, rng)
     works = _works(params, cluster, arrived)
-    tasks = tuple(
+    bids = (
         _task(params, cluster, f"task{index:06d}", arrival, work, rng)
         for index, (arrival, work) in enumerate(zip(arrived.slot.tolist(), works, strict=True))
     )
     real = {name: costs.real for name, costs in energy.items()} if electricity else None
-    return Instance(cluster, tasks, real)
+    return Instance(cluster, (), real), bids
 
 
 def _energy(params: SyntheticParams, electricity: Electricity) -> dict[str, SlotCosts]:
