@@ -52,7 +52,7 @@ def read_line(text: str) -> Decision:
     )
 
 
-@pytest.mark.parametrize("mechanism", ["pdftsp", "eft", "ntm"])
+@pytest.mark.parametrize("mechanism", ["pdftsp", "titan", "eft", "ntm"])
 def test_a_day_is_decided_and_accounted_for(mechanism: str, tmp_path: Path) -> None:
     out = ("--decisions", "d.jsonl", "--report", "r.json")
     done = auctune("simulate", DAY, "--mechanism", mechanism, *out, folder=tmp_path)

@@ -124,6 +124,8 @@ class Solved:
     num_nodes: int = 0
 
 
+_LOOK_UP_SECONDS = 0.1
+
 _STATUS = {
     highspy.HighsModelStatus.kOptimal: Status.OPTIMAL,
     highspy.HighsModelStatus.kModelEmpty: Status.OPTIMAL,
@@ -156,7 +158,7 @@ def solve(
         known = highspy.HighsSolution()
         known.col_value = start.tolist()
         solver.setSolution(known)
-    solver.run()
+    _run(solver)
     model_status = solver.getModelStatus()
     if model_status not in _STATUS:
         raise RuntimeError(f"HiGHS ended with {solver.modelStatusToString(model_status)}")
@@ -175,6 +177,24 @@ def solve(
     )
 
 
+def _run(solver: highspy.Highs) -> None:
+    """Run in a thread of its own, so that Ctrl-C ends it soon and not when it is done."""
+    solver.HandleUserInterrupt = True
+    solver.startSolve()
+    try:
+        _wait(solver)
+    except KeyboardInterrupt:
+        solver.cancelSolve()  # type: ignore[no-untyped-call]  # one more without types
+        _wait(solver)
+        raise
+
+
+def _wait(solver: highspy.Highs) -> None:
+    done = False
+    while not done:
+        done, _ = solver.wait(_LOOK_UP_SECONDS)
+
+
 def _bound(program: Program, status: Status, objective: float | None, dual: float | None) -> float:
     worst = INFINITY if program.maximize else -INFINITY
     if status is Status.INFEASIBLE:
@@ -187,7 +207,7 @@ def _bound(program: Program, status: Status, objective: float | None, dual: floa
 
 
 def _solver(options: SolveOptions) -> highspy.Highs:
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy types all but this
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy types nearly all
     wanted: dict[str, bool | int | float] = {
         "output_flag": False,
         "threads": 1,

@@ -1,6 +1,9 @@
 """The wrapper of HiGHS against scipy, and by certificates: duals, bounds, limits."""
 
+import _thread
 import math
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -122,6 +125,14 @@ def test_a_limit_on_time_ends_a_search() -> None:
     solved = hard_knapsack(SolveOptions(time_limit=0.05))
     assert solved.status is Status.LIMIT
     assert math.isfinite(solved.bound)
+
+
+def test_a_search_ends_soon_after_ctrl_c() -> None:
+    start = time.perf_counter()
+    threading.Timer(0.3, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        hard_knapsack(SolveOptions(time_limit=60.0))
+    assert time.perf_counter() - start < 30
 
 
 def test_what_has_no_solution_or_no_optimum_is_told_apart() -> None:
