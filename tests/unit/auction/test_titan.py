@@ -104,6 +104,17 @@ def test_by_node_type_a_market_is_decided_about_as_well_as_by_node() -> None:
     assert by_type == pytest.approx(by_node, rel=0.05)
 
 
+def test_a_node_type_is_not_taken_for_the_node_of_the_same_number() -> None:
+    types = {"small": NodeType(4.0, 9.0, (0.1,) * 4), "large": NodeType(10.0, 9.0, (0.1,) * 4)}
+    cluster = replace(
+        CLUSTER, node_types=types, nodes=(Node("big", "large"), Node("little", "small"))
+    )
+    task = replace(TASK, throughput={"large": 10.0, "small": 5.0})
+    decisions = Titan(cluster, exact_cells=0).offer_slot([task], 0)
+    assert violations(cluster, [task], decisions) == []
+    assert decisions[0].admitted
+
+
 def test_added_up_room_that_no_node_has_is_not_sold() -> None:
     # Two nodes of 10: three tasks of 6 a slot fit into 20 by their sum, and on no two nodes.
     cluster = replace(CLUSTER, nodes=(Node("n", "gpu"), Node("m", "gpu")))
