@@ -67,7 +67,8 @@ def play(
             answers.append((decision, clock() - start))
         return answers
 
-    result = simulate(instance, registry.build(mechanism, instance.cluster), decide=timed)
+    made = registry.build(mechanism, instance.cluster)
+    result = simulate(instance, made, decide=None if made.by_slot else timed)
     return measure(result), sum(result.decision_seconds)
 
 
