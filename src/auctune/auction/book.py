@@ -11,6 +11,7 @@ without end.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,9 @@ from auctune.domain import (
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+# A named tuple of a pair, without a call of Python's for each cell of each schedule.
+_as_cell = partial(tuple.__new__, Cell)
 
 
 class Capacity(NamedTuple):
@@ -111,7 +115,8 @@ class Book:
     def cells(self, rows: Ints, nodes: Ints) -> tuple[Cell, ...]:
         """Rows and node indices as cells (slot, node id)."""
         slots = (rows + self.horizon.origin).tolist()
-        return tuple(map(Cell, slots, [self.node_ids[node] for node in nodes.tolist()]))
+        ids = map(self.node_ids.__getitem__, nodes.tolist())
+        return tuple(map(_as_cell, zip(slots, ids, strict=True)))
 
     def indices(self, cells: Iterable[tuple[int, str]]) -> tuple[Ints, Ints]:
         """Cells (slot, node id) as arrays of rows and node indices; those of slots that the

@@ -77,7 +77,7 @@ def hold(contest: Contest, outputs: Outputs) -> None:
     if contest.compared:
         show_comparison(played, bound)
     else:
-        show_figures(played[0])
+        show_figures(played[0].contender.label, played[0].report)
 
 
 def _play(contest: Contest) -> tuple[list[Played], WelfareBound]:

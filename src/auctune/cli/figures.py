@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 _MOST_DAYS = 14
 
 
-def show_figures(played: "Played") -> None:
+def show_figures(label: str, figures: "SimulationReport") -> None:
     """One mechanism's figures, a line each."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=played.contender.label, show_header=False, title_justify="left")
+    table = Table(title=label, show_header=False, title_justify="left")
     table.add_column("what")
     table.add_column("figure", justify="right")
-    for what, figure in _rows(played.report):
+    for what, figure in _rows(figures):
         table.add_row(what, figure)
     Console().print(table)
 
@@ -53,6 +53,10 @@ def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
         yield "welfare / bound", _share(figures.bound.ratio)
         for day, one in enumerate(figures.by_day[:_MOST_DAYS], start=1):
             yield f"welfare / bound, day {day}", _share(one.ratio)
+    if figures.outages is not None:
+        yield "plans changed by outages", f"{figures.outages.num_replanned:,}"
+        yield "refunded tasks", f"{figures.outages.num_refunded:,}"
+        yield "refunds", f"{figures.outages.refunds:,.4f}"
     for what, by_slot in (
         ("compute", figures.utilization.compute),
         ("memory", figures.utilization.memory),

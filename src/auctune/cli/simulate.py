@@ -1,16 +1,18 @@
 """`auctune simulate`: a market through one mechanism or several; decisions and figures out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from auctune.cli.settings import parse_settings
+from auctune.cli.stream import is_stream, open_market, simulate_stream
 from auctune.cli.workload import Arrivals, make_market
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
+    from auctune.domain import Task
     from auctune.sim.comparison import Contender
     from auctune.sim.instance import Instance
 
@@ -19,7 +21,9 @@ def simulate(
     report: Annotated[Path, typer.Option(help="Where the figures go (JSON).")],
     instance: Annotated[
         Path | None,
-        typer.Argument(help="The market: an instance file (JSON); none: it is made up."),
+        typer.Argument(
+            help="The market: an instance file (JSON), or its tasks (parquet); none: it is made up."
+        ),
     ] = None,
     mechanism: Annotated[str | None, typer.Option(help="pdftsp, titan, eft or ntm.")] = None,
     settings: Annotated[
@@ -36,7 +40,8 @@ def simulate(
     decisions: Annotated[
         Path | None,
         typer.Option(
-            help="Where the decisions go (JSON lines); with --compare, a folder, or none."
+            help="Where the decisions go: JSON lines, or *.parquet, a folder of parts; "
+            "with --compare, a folder, or none."
         ),
     ] = None,
     bound: Annotated[str, typer.Option(help="Upper bound on welfare: none, lp or milp.")] = "none",
@@ -67,6 +72,14 @@ def simulate(
 
     _check_bound(bound)
     _refuse_overwriting(instance or arrivals, (report, decisions))
+    if is_stream(instance, decisions):
+        _refuse_with_stream({"--compare": compare, "--charts": charts, "--bound": bound != "none"})
+        market, bids = _stream(instance, arrivals, workload or [])
+        outages = () if events is None else read_outages(events, market.cluster)
+        _check_contenders(contenders, market, compared=False)
+        assert decisions is not None
+        simulate_stream(market, bids, contenders[0], outages, decisions, report)
+        return
     market = _market(instance, arrivals, workload or [])
     outages = () if events is None else read_outages(events, market.cluster)
     _check_contenders(contenders, market, compared=compare is not None)
@@ -97,6 +110,21 @@ def _contenders(
         return parse_contenders(compare)
     except InputError as error:
         raise InputError("--compare", error.found, error.expected) from None
+
+
+def _refuse_with_stream(given: "Mapping[str, object]") -> None:
+    for option, value in given.items():
+        if value:
+            raise InputError(option, "needs all bids at once", "none, with a stream")
+
+
+def _stream(
+    instance: Path | None, arrivals: Path | None, workload: list[str]
+) -> "tuple[Instance, Iterator[Task]]":
+    if instance is not None and instance.suffix == ".parquet" and not (arrivals or workload):
+        return open_market(instance)
+    market = _market(instance, arrivals, workload)
+    return market, iter(market.in_order())
 
 
 def _check_bound(kind: str) -> None:

@@ -4,11 +4,11 @@ What is held at any time is the mechanism, the bids of one slot, a batch of the 
 of the writer; and 8 bytes for each decision, the seconds that it took.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from auctune.domain import Admission, Decision, Task
-from auctune.sim.engine import play
+from auctune.sim.engine import Watch, play
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import SimulationReport, report_of
 from auctune.sim.outages import Change, Outages
@@ -34,7 +34,7 @@ def run_stream(
     sink: Sink,
     *,
     outages: Outages | None = None,
-    watch: Callable[[int], None] | None = None,
+    watch: Watch | None = None,
 ) -> SimulationReport:
     """Play a market and keep its figures alone.
 
@@ -44,7 +44,7 @@ def run_stream(
         mechanism: a new one over the cluster.
         sink: where decisions go.
         outages: nodes that are lost and return.
-        watch: called after each slot with the number of decisions made in it.
+        watch: called for each decision, in order, once its slot is over.
     """
     tally = Tally(market.cluster, market.real_energy_cost)
     learning = 0.0
@@ -57,6 +57,6 @@ def run_stream(
         for task, (decision, seconds) in zip(played.tasks, played.answers, strict=True):
             tally.add(task, decision, seconds)
             sink.add(decision)
-        if watch is not None:
-            watch(len(played.tasks))
+            if watch is not None:
+                watch(task, decision)
     return report_of(tally, learning)

@@ -90,12 +90,15 @@ class _Batch:
             self._values(columns[name], self._kinds.field(name).type, name)
             for name in ("id", "arrival", "deadline", "work", "memory_gb", "bid")
         )
-        rows = zip(*plain, self._speeds(), self._num_quotes(), self._own_costs(), strict=False)
+        rows: Iterator[Any] = zip(
+            *plain, self._speeds(), self._num_quotes(), self._own_costs(), strict=False
+        )
         quotes = self._quotes()
-        for index, (*fields, speeds, num_quotes, costs) in enumerate(rows, start=self._first):
+        for index, row in enumerate(rows, start=self._first):
+            name, arrival, deadline, work, memory_gb, bid, speeds, num_quotes, costs = row
             try:
                 offers = _make_quotes(quotes, num_quotes)
-                task = Task(*fields, speeds, offers, costs)
+                task = Task(name, arrival, deadline, work, memory_gb, bid, speeds, offers, costs)
                 check_task(task, self._cluster)
                 check_vendors(task)
             except InputError as error:
