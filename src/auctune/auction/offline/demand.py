@@ -120,7 +120,8 @@ def demand(book: Book, room: Room, task: Task, now: int, quotes: Sequence[Quote]
         quotes: the vendors to choose from; empty if the data need no work.
 
     Returns:
-        None if no vendor leaves time enough in the room there is, or costs less than the bid.
+        None if no vendor leaves time enough in the room there is, or costs less than the bid, or
+        if each cell costs as much as that leaves.
     """
     throughput = book.throughput(task)
     fits = room.fits(throughput, task.memory_gb)
@@ -136,16 +137,21 @@ def demand(book: Book, room: Room, task: Task, now: int, quotes: Sequence[Quote]
     first = int(starts.min())
     rows, groups = np.nonzero(fits[first : last + 1])
     rows += first
-    costs = book.operating_cost(task, throughput)
+    values = np.array([float(task.bid) - _price(quote) for quote in chosen])
+    costs = book.operating_cost(task, throughput)[room.type_of[groups], rows]
+    worthwhile = costs < values.max()
+    rows, groups, costs = rows[worthwhile], groups[worthwhile], costs[worthwhile]
+    if not len(rows):
+        return None
     return Demand(
         task,
         chosen,
         starts,
-        np.array([float(task.bid) - _price(quote) for quote in chosen]),
+        values,
         rows,
         groups,
         samples[rows, groups],
-        costs[room.type_of[groups], rows],
+        costs,
     )
 
 

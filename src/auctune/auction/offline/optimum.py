@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from auctune.auction.book import Book
-from auctune.auction.offline.demand import Demand, Room, demand, room_by_node, room_by_type
+from auctune.auction.offline.demand import Room, demand, room_by_node, room_by_type
 from auctune.auction.offline.program import Chosen, WelfareProgram, welfare_program
 from auctune.auction.offline.rounds import sell_in_rounds
 from auctune.domain import Cluster, Decision, Reason, Task
+from auctune.domain.money import LARGEST
 from auctune.numerics.highs import Solved, SolveOptions, Status, solve
 
 _GUESS = SolveOptions(gap=1e-3, max_nodes=50)
@@ -80,9 +81,7 @@ def offline_optimum(
         chosen = welfare.chosen(solved.primal)
         # What fits by the solver's tolerance only is not sold.
         sold = max(guess, sell_in_rounds(book, tasks, lambda _: (room, chosen)), key=_welfare)
-    decisions = tuple(
-        sold.get(task.id) or _reject(task, one) for task, one in zip(tasks, demands, strict=True)
-    )
+    decisions = tuple(sold.get(task.id) or _reject(book, task, room) for task in tasks)
     return OfflineOptimum(
         decisions,
         _welfare(sold),
@@ -114,7 +113,9 @@ def _welfare(sold: Mapping[str, Decision]) -> float:
     return math.fsum(decision.value or 0.0 for decision in sold.values())
 
 
-def _reject(task: Task, wanted: Demand | None) -> Decision:
+def _reject(book: Book, task: Task, room: Room) -> Decision:
+    """Args: room: of the market while it was empty."""
+    wanted = demand(book, room, replace(task, bid=LARGEST), task.arrival, task.quotes)
     # Nobody is short of room where all is planned at once: others are worth more.
     reason = Reason.NO_FEASIBLE_SCHEDULE if wanted is None else Reason.UNPROFITABLE
     return Decision(task.id, admitted=False, reason=reason)
