@@ -7,6 +7,7 @@ from auctune.charts.comparison import (
     use_chart,
     welfare_chart,
 )
+from auctune.charts.growth import Growth, growth_chart
 from auctune.charts.heat_map import HeatGrid, heat_map
 from auctune.charts.losses import LossCurve, loss_chart
 from auctune.charts.palette import DARK, LIGHT, Palette
@@ -22,12 +23,14 @@ __all__ = [
     "Bill",
     "BoundLine",
     "Contestant",
+    "Growth",
     "HeatGrid",
     "LossCurve",
     "Palette",
     "PlanRow",
     "compute_price_map",
     "cumulative_chart",
+    "growth_chart",
     "heat_map",
     "loss_chart",
     "memory_price_map",
