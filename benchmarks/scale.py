@@ -50,9 +50,8 @@ SECONDS_GOAL, MEMORY_GOAL_GB = 120.0, 2.0
 SETTINGS = {"pricing": "exponential"}
 NODES = (50, 100, 200, 400, 800, 1600)
 WINDOWS = (1, 2, 4, 8, 16)
-ONE_THREAD = dict.fromkeys(
-    ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-)
+THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+ONE_THREAD = dict.fromkeys(THREADS, "1")
 
 
 def measure_week(tasks: Path) -> dict[str, Any]:

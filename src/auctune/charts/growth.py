@@ -10,6 +10,8 @@ from auctune.charts.palette import LIGHT, Palette
 from auctune.charts.theme import AnyChart, apply_theme, inline_data
 
 PANEL_HEIGHT = 240
+# A logarithmic axis would draw a line for each step of a decade.
+_TICKS = [digit * 10**power for power in range(-1, 7) for digit in (1, 2, 5)]
 _MEASURED = "measured"
 _LINEAR = "in proportion"
 
@@ -49,13 +51,13 @@ def growth_chart(
         "size:Q",
         title=None,
         scale=alt.Scale(type="log", nice=False, padding=14),
-        axis=alt.Axis(grid=False, values=[s for panel in panels for s in panel.sizes], format="~f"),
+        axis=alt.Axis(grid=False, values=_TICKS, format="~f"),
     )
     y = alt.Y(
         "micros:Q",
         title="time to decide a bid, µs",
         scale=alt.Scale(type="log"),
-        axis=alt.Axis(tickCount=5, format="~f"),
+        axis=alt.Axis(values=_TICKS, format="~f"),
     )
     names = [_MEASURED, _LINEAR]
     kind = alt.Color(
