@@ -6,17 +6,31 @@
 | titan | a program a slot | `TitanParams` |
 | eft | earliest finish time | none |
 | ntm | no task merging | `NtmParams` |
+
+Installed packages may offer more of them, by entry points of the group `auctune.mechanisms`.
 """
 
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, make_ntm
 from auctune.domain import Admission, Cluster, InputError, Task
+from auctune.mechanism_entry import KnownBids, MechanismEntry
+from auctune.third_party import check_mechanism, find_entry, third_party_names
+
+__all__ = [
+    "KnownBids",
+    "MechanismEntry",
+    "build",
+    "check_settings",
+    "clairvoyant_params",
+    "mechanism_names",
+    "parse_params",
+    "setting_names",
+]
 
 P = TypeVar("P")
 
@@ -52,6 +66,7 @@ def build(
     cluster: Cluster,
     settings: Mapping[str, str] | None = None,
     tasks: Sequence[Task] = (),
+    history: Sequence[Sequence[Task]] = (),
 ) -> Admission:
     """A new mechanism over an empty cluster.
 
@@ -60,13 +75,17 @@ def build(
         cluster: the supply.
         settings: values of its parameters, as text.
         tasks: all bids of the instance; read for the prices of the paper only, whose alpha and
-            beta are maxima over bids that nobody knows in advance.
+            beta are maxima over bids that nobody knows in advance, and by third parties.
+        history: bids of earlier days, the earliest day first.
 
     Raises:
-        InputError: for an unknown name or setting, or a value that is not one.
+        InputError: for an unknown name or setting, or a value that is not one; or if a third
+            party's mechanism is broken.
     """
-    entry = _entry(name)
-    return entry.build(cluster, entry.parse(settings or {}), tasks)
+    params = _parsed(name, settings or {})
+    made = _entry(name).build(cluster, params, KnownBids(tasks, history))
+    check_mechanism(name, made)
+    return made
 
 
 def check_settings(name: str, settings: Mapping[str, str]) -> None:
@@ -75,12 +94,12 @@ def check_settings(name: str, settings: Mapping[str, str]) -> None:
     Raises:
         InputError: for an unknown name or setting, or a value that is not one.
     """
-    _entry(name).parse(settings)
+    _parsed(name, settings)
 
 
 def mechanism_names() -> tuple[str, ...]:
-    """All mechanisms that `build` knows."""
-    return tuple(_ENTRIES)
+    """All mechanisms that `build` knows: auctune's own, then those of installed packages."""
+    return (*_ENTRIES, *(name for name in third_party_names() if name not in _ENTRIES))
 
 
 def setting_names(name: str) -> tuple[str, ...]:
@@ -130,53 +149,52 @@ def clairvoyant_params(params: PdftspParams, tasks: Sequence[Task]) -> PdftspPar
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    params: type[Any]
-    parse: Callable[[Mapping[str, str]], Any]
-    build: Callable[[Cluster, Any, Sequence[Task]], Admission]
-
-
-def _entry(name: str) -> _Entry:
-    if name not in _ENTRIES:
+def _entry(name: str) -> MechanismEntry:
+    entry = find_entry(name, _ENTRIES) or _ENTRIES.get(name)
+    if entry is None:
         raise InputError(
             "mechanism", f"{name!r} is not offered", f"one of {', '.join(mechanism_names())}"
         )
-    return _ENTRIES[name]
+    return entry
 
 
-def _parse_pdftsp(settings: Mapping[str, str]) -> PdftspParams:
-    params = parse_params(PdftspParams, settings)
+def _parsed(name: str, settings: Mapping[str, str]) -> Any:
+    params = parse_params(_entry(name).params, settings)
+    if isinstance(params, PdftspParams):
+        _check_pdftsp(params, settings)
+    return params
+
+
+def _check_pdftsp(params: PdftspParams, settings: Mapping[str, str]) -> None:
     for key in settings:
         needed = _ONLY_WITH.get(key, params.pricing)
         if needed != params.pricing:
             raise InputError(key, f"says nothing to pricing={params.pricing}", f"pricing={needed}")
-    return params
 
 
-def _build_pdftsp(cluster: Cluster, params: PdftspParams, tasks: Sequence[Task]) -> Admission:
+def _build_pdftsp(cluster: Cluster, params: PdftspParams, known: KnownBids) -> Admission:
     if params.pricing == "paper" and (params.alpha is None or params.beta is None):
-        params = clairvoyant_params(params, tasks)
+        params = clairvoyant_params(params, known.tasks)
     return Pdftsp(cluster, params)
 
 
-def _build_titan(cluster: Cluster, params: TitanParams, _tasks: Sequence[Task]) -> Admission:
+def _build_titan(cluster: Cluster, params: TitanParams, _known: KnownBids) -> Admission:
     return Titan(cluster, params)
 
 
-def _build_eft(cluster: Cluster, _params: EftParams, _tasks: Sequence[Task]) -> Admission:
+def _build_eft(cluster: Cluster, _params: EftParams, _known: KnownBids) -> Admission:
     return make_eft(cluster)
 
 
-def _build_ntm(cluster: Cluster, params: NtmParams, _tasks: Sequence[Task]) -> Admission:
+def _build_ntm(cluster: Cluster, params: NtmParams, _known: KnownBids) -> Admission:
     return make_ntm(cluster, params.seed)
 
 
-_ENTRIES: Mapping[str, _Entry] = {
-    "pdftsp": _Entry(PdftspParams, _parse_pdftsp, _build_pdftsp),
-    "titan": _Entry(TitanParams, partial(parse_params, TitanParams), _build_titan),
-    "eft": _Entry(EftParams, partial(parse_params, EftParams), _build_eft),
-    "ntm": _Entry(NtmParams, partial(parse_params, NtmParams), _build_ntm),
+_ENTRIES: Mapping[str, MechanismEntry] = {
+    "pdftsp": MechanismEntry(PdftspParams, _build_pdftsp),
+    "titan": MechanismEntry(TitanParams, _build_titan),
+    "eft": MechanismEntry(EftParams, _build_eft),
+    "ntm": MechanismEntry(NtmParams, _build_ntm),
 }
 
 
@@ -187,10 +205,10 @@ def _parse(key: str, text: str, hint: Any) -> Any:
         if text not in get_args(hint):
             raise InputError(key, repr(text), f"one of {', '.join(get_args(hint))}")
         return text
-    if hint is int:
-        return _parse_whole(key, text)
-    assert hint is float, f"no parser for {key}: {hint}"
-    return _parse_number(key, text)
+    if hint not in _PARSERS:
+        kinds = ", ".join(kind.__name__ for kind in _PARSERS)
+        raise InputError(key, f"is declared as {hint}", f"a setting of type {kinds} or Literal")
+    return _PARSERS[hint](key, text)
 
 
 def _parse_whole(key: str, text: str) -> int:
@@ -209,3 +227,17 @@ def _parse_number(key: str, text: str) -> float:
     if "_" in text or text != text.strip() or not math.isfinite(number):
         raise InputError(key, repr(text), "a number")
     return number
+
+
+def _parse_switch(key: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise InputError(key, repr(text), "true or false")
+    return text == "true"
+
+
+_PARSERS: Mapping[Any, Callable[[str, str], Any]] = {
+    int: _parse_whole,
+    float: _parse_number,
+    bool: _parse_switch,
+    str: lambda _key, text: text,
+}

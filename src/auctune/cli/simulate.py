@@ -25,7 +25,9 @@ def simulate(
             help="The market: an instance file (JSON), or its tasks (parquet); none: it is made up."
         ),
     ] = None,
-    mechanism: Annotated[str | None, typer.Option(help="pdftsp, titan, eft or ntm.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="pdftsp, titan, eft, ntm, or one of an installed package.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the mechanism; repeatable."),
