@@ -1,0 +1,17 @@
+"""The Lagrangian dual of the auction's welfare: shadow prices of slots, and upper bounds."""
+
+from auctune.auction.dual.bound import DualBound, lagrangian_bound
+from auctune.auction.dual.columns import TaskColumns, to_columns
+from auctune.auction.dual.descent import DescentParams, minimize_dual
+from auctune.auction.dual.supply import Supply, whole_supply
+
+__all__ = [
+    "DescentParams",
+    "DualBound",
+    "Supply",
+    "TaskColumns",
+    "lagrangian_bound",
+    "minimize_dual",
+    "to_columns",
+    "whole_supply",
+]

@@ -1,0 +1,75 @@
+"""Bids as columns, for kernels that look at thousands of them at once.
+
+Shapes: I tasks, K node types, Q quotes of all tasks together, P tasks with own operating costs.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from auctune.auction.book import Floats, Ints
+from auctune.domain import Cluster, Task
+
+
+class TaskColumns(NamedTuple):
+    """Tasks, as arrays.
+
+    A task whose data need no work has one quote, of price and delay 0.
+    """
+
+    arrival: Ints  # [I] slots
+    deadline: Ints  # [I] slots, inclusive
+    work: Floats  # [I] samples
+    memory_gb: Floats  # [I]
+    bid: Floats  # [I] money
+    throughput: Floats  # [I, K] samples per slot; 0 where it cannot run
+    first_quote: Ints  # [I + 1] where a task's quotes start
+    quote_price: Floats  # [Q] money
+    quote_delay: Ints  # [Q] slots
+    own_cost: Ints  # [I] row of its own operating costs, or -1
+    costs: Floats  # [P, K, T] money per slot
+
+    @property
+    def num_tasks(self) -> int:
+        """I."""
+        return len(self.work)
+
+
+def to_columns(tasks: Sequence[Task], cluster: Cluster) -> TaskColumns:
+    """The columns of these tasks, in their order."""
+    names = tuple(cluster.node_types)
+    quotes = [[(float(q.price), q.delay) for q in task.quotes] or [(0.0, 0)] for task in tasks]
+    flat = [quote for own in quotes for quote in own]
+    with_costs = [task for task in tasks if task.operating_cost is not None]
+    own_cost = np.full(len(tasks), -1, dtype=np.int64)
+    own_cost[[task.operating_cost is not None for task in tasks]] = np.arange(len(with_costs))
+    return TaskColumns(
+        arrival=np.array([task.arrival for task in tasks], dtype=np.int64),
+        deadline=np.array([task.deadline for task in tasks], dtype=np.int64),
+        work=np.array([task.work for task in tasks], dtype=np.float64),
+        memory_gb=np.array([task.memory_gb for task in tasks], dtype=np.float64),
+        bid=np.array([float(task.bid) for task in tasks], dtype=np.float64),
+        throughput=np.array(
+            [[task.throughput.get(name, 0.0) for name in names] for task in tasks],
+            dtype=np.float64,
+        ).reshape(len(tasks), len(names)),
+        first_quote=np.concatenate(([0], np.cumsum([len(own) for own in quotes]))).astype(np.int64),
+        quote_price=np.array([price for price, _ in flat], dtype=np.float64),
+        quote_delay=np.array([delay for _, delay in flat], dtype=np.int64),
+        own_cost=own_cost,
+        costs=_own_costs(with_costs, cluster),
+    )
+
+
+def _own_costs(tasks: Sequence[Task], cluster: Cluster) -> Floats:
+    costs = np.zeros((len(tasks), len(cluster.node_types), cluster.slots))
+    for row, task in enumerate(tasks):
+        assert task.operating_cost is not None
+        for k, (name, kind) in enumerate(cluster.node_types.items()):
+            if name in task.operating_cost:
+                costs[row, k] = task.operating_cost[name]
+            else:
+                share = task.throughput.get(name, 0.0) / kind.compute
+                costs[row, k] = share * np.array(kind.energy_cost)
+    return costs

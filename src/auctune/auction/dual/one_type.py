@@ -1,0 +1,73 @@
+"""Tasks that one node type runs: the m cheapest slots, m = ceil(M / s).
+
+The window is walked from the deadline backwards with the m least weights kept, so that one pass
+serves all vendors' delays.
+"""
+
+import numpy as np
+
+from auctune.auction.book import Floats, Ints
+from auctune.auction.dual.problem import Buffers, Taken, Window, keep_least
+from auctune.numerics.jit import kernel
+
+
+@kernel
+def answer_of_one_type(
+    window: Window,
+    k: int,
+    s: float,
+    needed: float,
+    bid: float,
+    buffers: Buffers,
+    taken: Taken,
+) -> float:
+    """v of the task, its cells added to what is taken."""
+    num_cells = int(np.ceil(needed / s))
+    if num_cells > window.last + 1 - window.begin:
+        return 0.0
+    weight, least, start_price = buffers.weight, buffers.least, buffers.start_price
+    size, total = 0, 0.0
+    cost, start, dearest = bid, -1, 0.0
+    for t in range(window.last, window.begin - 1, -1):
+        w = weight[t, k]
+        if size < num_cells:
+            total += w
+        elif w < least[num_cells - 1]:
+            total += w - least[num_cells - 1]
+        size = keep_least(least, size, num_cells, w)
+        if size == num_cells:
+            price = start_price[t]
+            if price + total < cost:
+                cost, start, dearest = price + total, t, least[num_cells - 1]
+    if start < 0:
+        return 0.0
+    _take_cheapest(window, k, s, start, num_cells, dearest, weight, taken)
+    return bid - cost
+
+
+@kernel
+def _take_cheapest(
+    window: Window,
+    k: int,
+    s: float,
+    start: int,
+    num_cells: int,
+    dearest: float,
+    weight: Floats,
+    taken: Taken,
+) -> None:
+    samples, gigabytes = taken.samples, taken.gigabytes
+    more_samples, more_gb = taken.times * s, taken.times * taken.memory_gb
+    num_tied = num_cells
+    for t in range(start, window.last + 1):
+        if weight[t, k] < dearest:
+            num_tied -= 1
+    for t in range(start, window.last + 1):
+        w = weight[t, k]
+        is_taken = w < dearest
+        if w == dearest and num_tied > 0:
+            num_tied -= 1
+            is_taken = True
+        if is_taken:
+            samples[t, k] += more_samples
+            gigabytes[t, k] += more_gb

@@ -1,0 +1,75 @@
+"""What the kernels of the dual's answers read and write. Shapes: T slots, K node types."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from auctune.auction.book import Floats, Ints
+from auctune.numerics.jit import kernel
+
+
+class Window(NamedTuple):
+    """The slots of one task."""
+
+    first: int  # the first in which it could run, had it no vendor to wait for
+    begin: int  # the same with its quickest vendor
+    last: int  # its deadline
+    arrival: int
+
+
+class Buffers(NamedTuple):
+    """Room that answers use and leave."""
+
+    weight: Floats  # [T, K] cost of a cell
+    least: Floats  # [T]
+    other_least: Floats  # [T]
+    counts: Ints  # [T + 1]
+    start_price: Floats  # [T] of the vendor with which a task could start there
+
+
+class Taken(NamedTuple):
+    """Where a task's cells are added up."""
+
+    samples: Floats  # [T, K]
+    gigabytes: Floats  # [T, K]
+    times: float  # how many such tasks there are
+    memory_gb: float  # of one of them
+
+
+@kernel
+def make_buffers(num_slots: int, num_types: int) -> Buffers:
+    """Room for the answers of one call."""
+    return Buffers(
+        np.empty((num_slots, num_types)),
+        np.empty(num_slots),
+        np.empty(num_slots),
+        np.empty(num_slots + 1, dtype=np.int64),
+        np.empty(num_slots),
+    )
+
+
+@kernel
+def price_starts(window: Window, prices: Floats, delays: Ints, start_price: Floats) -> None:
+    """Set the least price of a vendor whose work ends so that a slot is the first; else infinite."""
+    start_price[window.begin : window.last + 1] = np.inf
+    for q in range(len(prices)):
+        t = max(window.first, window.arrival + delays[q])
+        if t <= window.last and prices[q] < start_price[t]:
+            start_price[t] = prices[q]
+
+
+@kernel
+def keep_least(least: Floats, size: int, most: int, w: float) -> int:
+    """Keep the `most` least of the numbers seen, sorted; the new size."""
+    if size < most:
+        place = size
+        size += 1
+    elif w < least[most - 1]:
+        place = most - 1
+    else:
+        return size
+    while place > 0 and least[place - 1] > w:
+        least[place] = least[place - 1]
+        place -= 1
+    least[place] = w
+    return size
