@@ -6,7 +6,7 @@ serves all vendors' delays.
 
 import numpy as np
 
-from auctune.auction.book import Floats, Ints
+from auctune.auction.book import Floats
 from auctune.auction.dual.problem import Buffers, Taken, Window, keep_least
 from auctune.numerics.jit import kernel
 

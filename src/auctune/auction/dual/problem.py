@@ -50,7 +50,7 @@ def make_buffers(num_slots: int, num_types: int) -> Buffers:
 
 @kernel
 def price_starts(window: Window, prices: Floats, delays: Ints, start_price: Floats) -> None:
-    """Set the least price of a vendor whose work ends so that a slot is the first; else infinite."""
+    """Set the least price of a vendor after whose work a slot is the first; else infinite."""
     start_price[window.begin : window.last + 1] = np.inf
     for q in range(len(prices)):
         t = max(window.first, window.arrival + delays[q])
