@@ -17,9 +17,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "docs/explanation/auction.md",
+    "docs/how-to/lose-a-node.md",
     "docs/how-to/make-a-workload.md",
+    "docs/how-to/run-without-an-end.md",
     "docs/how-to/simulate-a-market.md",
     "docs/reference/instance-files.md",
+    "docs/reference/streams.md",
     "docs/reference/workloads.md",
 )
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
