@@ -34,7 +34,9 @@ class MechanismEntry:
             of texts, or one of these or None. It is checked in `__post_init__`, by `InputError`
             with the setting's name as its place.
         build: a new mechanism over an empty cluster, from the cluster, `params`, and known bids.
+        learns: whether a mechanism with these `params` reads the bids of earlier days.
     """
 
     params: type[Any]
     build: Callable[[Cluster, Any, KnownBids], Admission]
+    learns: Callable[[Any], bool] = lambda _params: True

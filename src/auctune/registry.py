@@ -27,6 +27,7 @@ __all__ = [
     "build",
     "check_settings",
     "clairvoyant_params",
+    "learns",
     "mechanism_names",
     "parse_params",
     "setting_names",
@@ -39,6 +40,9 @@ _ONLY_WITH = {
     **dict.fromkeys(("alpha", "beta", "scale"), "paper"),
     **dict.fromkeys(_RANGES, "exponential"),
 }
+
+# Prices that read the bids of earlier days.
+_LEARNING: tuple[str, ...] = ("learned",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,15 @@ def check_settings(name: str, settings: Mapping[str, str]) -> None:
         InputError: for an unknown name or setting, or a value that is not one.
     """
     _parsed(name, settings)
+
+
+def learns(name: str, settings: Mapping[str, str]) -> bool:
+    """Whether a mechanism with these settings reads the bids of earlier days.
+
+    Raises:
+        InputError: for an unknown name or setting, or a value that is not one.
+    """
+    return _entry(name).learns(_parsed(name, settings))
 
 
 def mechanism_names() -> tuple[str, ...]:
@@ -190,11 +203,19 @@ def _build_ntm(cluster: Cluster, params: NtmParams, _known: KnownBids) -> Admiss
     return make_ntm(cluster, params.seed)
 
 
+def _learned_prices(params: PdftspParams) -> bool:
+    return params.pricing in _LEARNING
+
+
+def _never(_params: Any) -> bool:
+    return False
+
+
 _ENTRIES: Mapping[str, MechanismEntry] = {
-    "pdftsp": MechanismEntry(PdftspParams, _build_pdftsp),
-    "titan": MechanismEntry(TitanParams, _build_titan),
-    "eft": MechanismEntry(EftParams, _build_eft),
-    "ntm": MechanismEntry(NtmParams, _build_ntm),
+    "pdftsp": MechanismEntry(PdftspParams, _build_pdftsp, _learned_prices),
+    "titan": MechanismEntry(TitanParams, _build_titan, _never),
+    "eft": MechanismEntry(EftParams, _build_eft, _never),
+    "ntm": MechanismEntry(NtmParams, _build_ntm, _never),
 }
 
 

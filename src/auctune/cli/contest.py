@@ -10,6 +10,7 @@ import typer
 
 from auctune.cli.figures import show_comparison, show_figures
 from auctune.cli.progress import Bars
+from auctune.domain import Task
 from auctune.domain.errors import InputError
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.sim.atomic_file import AtomicFiles
@@ -44,6 +45,7 @@ class Contest:
         market: the market.
         contenders: one, or several to be compared.
         outages: of its nodes.
+        history: bids of earlier days, the earliest first.
         bound_kind: of `auctune.sim.bound`.
         compared: whether the report and the table are those of a comparison.
     """
@@ -51,6 +53,7 @@ class Contest:
     market: Instance
     contenders: Sequence[Contender]
     outages: Sequence[Outage]
+    history: Sequence[Sequence[Task]]
     bound_kind: str
     compared: bool
 
@@ -69,8 +72,9 @@ def hold(contest: Contest, outputs: Outputs) -> None:
         files = dict(zip(paths, opened, strict=True))
         played, bound = _play(contest)
         _write_report(contest, played, bound, files[outputs.report])
-        for path, one in zip(decision_files, played, strict=bool(decision_files)):
-            write_decisions(one.result, files[path])
+        if decision_files:
+            for path, one in zip(decision_files, played, strict=True):
+                write_decisions(one.result, files[path])
         if chart_files:
             for path, content in zip(chart_files, render_charts(played, bound), strict=True):
                 files[path].buffer.write(content)
@@ -93,7 +97,16 @@ def _play(contest: Contest) -> tuple[list[Played], WelfareBound]:
         played = []
         for contender in contest.contenders:
             watch = bars.stage(contender.label, len(market.tasks))
-            played.append(play(contender, market, bound, watch=watch, outages=contest.outages))
+            played.append(
+                play(
+                    contender,
+                    market,
+                    bound,
+                    history=contest.history,
+                    watch=watch,
+                    outages=contest.outages,
+                )
+            )
     return played, bound
 
 

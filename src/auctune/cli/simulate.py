@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auctune.cli.history import check_learners, read_history
 from auctune.cli.settings import parse_settings
 from auctune.cli.stream import is_stream, open_market, simulate_stream
 from auctune.cli.workload import Arrivals, make_market
@@ -50,6 +51,10 @@ def simulate(
     charts: Annotated[
         Path | None, typer.Option(help="A folder for charts (SVG and PNG); none: no charts.")
     ] = None,
+    history: Annotated[
+        list[Path] | None,
+        typer.Option(help="Bids of an earlier day (instance file) to learn from; repeatable."),
+    ] = None,
     arrivals: Arrivals = None,
     workload: Annotated[
         list[str] | None,
@@ -74,19 +79,23 @@ def simulate(
 
     _check_bound(bound)
     _refuse_overwriting(instance or arrivals, (report, decisions))
+    if history:
+        check_learners(contenders)
     if is_stream(instance, decisions):
         _refuse_with_stream({"--compare": compare, "--charts": charts, "--bound": bound != "none"})
         market, bids = _stream(instance, arrivals, workload or [])
         outages = () if events is None else read_outages(events, market.cluster)
         _check_contenders(contenders, market, compared=False)
         assert decisions is not None
-        simulate_stream(market, bids, contenders[0], outages, decisions, report)
+        earlier = read_history(history or [], market.cluster)
+        simulate_stream(market, bids, contenders[0], earlier, outages, decisions, report)
         return
     market = _market(instance, arrivals, workload or [])
     outages = () if events is None else read_outages(events, market.cluster)
     _check_contenders(contenders, market, compared=compare is not None)
+    earlier = read_history(history or [], market.cluster)
     hold(
-        Contest(market, contenders, outages, bound, compared=compare is not None),
+        Contest(market, contenders, outages, earlier, bound, compared=compare is not None),
         Outputs(report, decisions, charts),
     )
 

@@ -44,6 +44,7 @@ def simulate_stream(
     market: "Instance",
     bids: "Iterator[Task]",
     contender: "Contender",
+    history: "Sequence[Sequence[Task]]",
     outages: "Sequence[Outage]",
     decisions: Path,
     report: Path,
@@ -76,7 +77,7 @@ def simulate_stream(
             figures = run_stream(
                 market,
                 itertools.chain(first, bids),
-                build(contender, market),
+                build(contender, market, history),
                 parts,
                 outages=failing,
                 watch=bars.stage(contender.label),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from auctune import registry
-from auctune.domain import Admission, InputError
+from auctune.domain import Admission, InputError, Task
 from auctune.sim.bound import WelfareBound
 from auctune.sim.engine import SimulationResult, Watch, simulate
 from auctune.sim.instance import Instance
@@ -73,13 +73,22 @@ def _parse(label: str) -> Contender:
     return Contender(label, name, settings)
 
 
-def build(contender: Contender, market: Instance) -> Admission:
+def build(
+    contender: Contender, market: Instance, history: Sequence[Sequence[Task]] = ()
+) -> Admission:
     """The contender's mechanism over an empty cluster.
+
+    Args:
+        contender: the mechanism.
+        market: its cluster; its bids are for those that are clairvoyant.
+        history: bids of earlier days, for those that learn from them.
 
     Raises:
         InputError: as `registry.build`.
     """
-    return registry.build(contender.mechanism, market.cluster, contender.settings, market.tasks)
+    name, settings = contender.mechanism, contender.settings
+    known = history if registry.learns(name, settings) else ()
+    return registry.build(name, market.cluster, settings, market.tasks, known)
 
 
 def play(
@@ -87,12 +96,14 @@ def play(
     market: Instance,
     bound: WelfareBound,
     *,
+    history: Sequence[Sequence[Task]] = (),
     watch: Watch | None = None,
     outages: Sequence[Outage] = (),
 ) -> Played:
     """Run the market from its first bid to its last, once the kernels are compiled."""
     warm_up(market, lambda: build(contender, market))
-    result = simulate(market, build(contender, market), watch=watch, outages=outages)
+    made = build(contender, market, history)
+    result = simulate(market, made, watch=watch, outages=outages)
     return Played(contender, result, measure(result, bound))
 
 
