@@ -1,0 +1,112 @@
+"""A posted price: so much money a sample, the same for everybody at any time.
+
+A task pays `price_per_sample * work` and its vendor's price, is run as early as it can be, and is
+admitted if its bid is above that and there is room. Neither price nor plan looks at the bid, so
+nobody gains by bidding anything but the value.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from auctune.auction.baselines.charging import BidCharging
+from auctune.auction.baselines.earliest import find_earliest
+from auctune.auction.book import Ints, Usage, empty_usage
+from auctune.auction.sale import sell_for_bid
+from auctune.domain import (
+    Cluster,
+    Decision,
+    InputError,
+    MenuLine,
+    Money,
+    PriceMenu,
+    Quote,
+    Reason,
+    Schedule,
+    Task,
+    round_money,
+)
+from auctune.registry import KnownBids, MechanismEntry
+
+
+@dataclass(frozen=True, slots=True)
+class PostedParams:
+    """The settings.
+
+    Attributes:
+        price_per_sample: money.
+    """
+
+    price_per_sample: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.price_per_sample < math.inf:
+            raise InputError("price_per_sample", f"{self.price_per_sample!r}", "money >= 0")
+
+
+class PostedPrice(BidCharging):
+    """Sells cells at a fixed price; books, releases and lost nodes are the base class's.
+
+    Args:
+        cluster: the supply.
+        params: the price.
+    """
+
+    def __init__(self, cluster: Cluster, params: PostedParams) -> None:
+        super().__init__(cluster)
+        self._params = params
+        self._empty = empty_usage(self.book.capacity, self.book.horizon.num_rows, prune=False)
+
+    def offer(self, task: Task, now: int) -> Decision:
+        """Decide on one bid, and book what was promised."""
+        self.advance(now)
+        self.book.check(task)
+        vendor = _quickest(task)
+        cells = self._earliest(self.book.usage, task, now, vendor)
+        if cells is None:
+            possible = self._earliest(self._empty, task, now, vendor) is not None
+            reason = Reason.NO_CAPACITY if possible else Reason.NO_FEASIBLE_SCHEDULE
+            return Decision(task.id, admitted=False, reason=reason)
+        price = self._price(task, vendor)
+        if task.bid <= price:
+            return Decision(task.id, admitted=False, price=price, reason=Reason.UNPROFITABLE)
+        sold = sell_for_bid(self.book, task, vendor, *cells)
+        return replace(sold, payment=price, price=price, surplus=float(task.bid - price))
+
+    def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
+        """Decide on all bids of one slot, one after the other."""
+        return [self.offer(task, now) for task in tasks]
+
+    def quote(self, task: Task, now: int) -> PriceMenu:
+        """The one choice that there is; changes nothing."""
+        self.advance(now)
+        self.book.check(task)
+        vendor = _quickest(task)
+        cells = self._earliest(self.book.usage, task, now, vendor)
+        if cells is None:
+            return PriceMenu(task.id, ())
+        plan = Schedule(self.book.cells(*cells), None if vendor is None else vendor.vendor)
+        return PriceMenu(task.id, (MenuLine(plan.finish, self._price(task, vendor), plan),))
+
+    def _price(self, task: Task, vendor: Quote | None) -> Money:
+        price = round_money(self._params.price_per_sample * task.work)
+        return price if vendor is None else price + vendor.price
+
+    def _earliest(
+        self, usage: Usage, task: Task, now: int, vendor: Quote | None
+    ) -> tuple[Ints, Ints] | None:
+        delay = 0 if vendor is None else vendor.delay
+        first = self.book.row(max(now, task.arrival) + delay)
+        return find_earliest(self.book, usage, task, first, alone=False)
+
+
+def _quickest(task: Task) -> Quote | None:
+    return min(task.quotes, key=lambda quote: quote.delay, default=None)
+
+
+def make(cluster: Cluster, params: PostedParams, _known: KnownBids) -> PostedPrice:
+    """A posted price needs to know no bids."""
+    return PostedPrice(cluster, params)
+
+
+ENTRY = MechanismEntry(PostedParams, make)

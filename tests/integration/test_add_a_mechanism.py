@@ -1,0 +1,136 @@
+"""The example of a package with a mechanism of its own, installed for real and run everywhere."""
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auctune import registry
+from auctune.domain import Admission, Cluster
+from auctune.domain.money import LARGEST, STEP
+from auctune.sim.engine import simulate
+from auctune.sim.feasibility import violations
+from support.markets import money, random_market
+from support.pages import ROOT, blocks
+from support.playing import answer, offer_all, utility
+
+EXAMPLE = ROOT / "examples" / "third-party-mechanism"
+PAGE = Path("docs/how-to/add-a-mechanism.md")
+MARKET = ["--workload", "nodes=a100:2", "--workload", "rate=3", "--workload", "slots=24"]
+SETTINGS = {"price_per_sample": "0.8"}
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the example in it, as pip leaves it."""
+    source = tmp_path_factory.mktemp("source") / "package"
+    shutil.copytree(EXAMPLE, source)
+    target = tmp_path_factory.mktemp("site")
+    options = ["--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
+    options += ["--no-build-isolation", "--target", str(target)]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True)
+    return target
+
+
+@pytest.fixture
+def posted(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example can be built by its name."""
+    monkeypatch.syspath_prepend(installed)
+    importlib.invalidate_caches()
+
+
+def auctune(installed: Path, folder: Path, *arguments: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "auctune", "simulate", *MARKET, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_it_runs_by_its_name_and_beside_others(installed: Path, tmp_path: Path) -> None:
+    files = ["--decisions", "posted.jsonl", "--report", "posted.json"]
+    price = ["--set", "price_per_sample=2e-4"]
+    auctune(installed, tmp_path, "--mechanism", "posted", *price, *files)
+    alone = json.loads((tmp_path / "posted.json").read_text())
+    both = ["--compare", "posted:price_per_sample=2e-4,eft", "--report", "both.json"]
+    auctune(installed, tmp_path, *both)
+    first, second = json.loads((tmp_path / "both.json").read_text())["mechanisms"]
+    assert first["name"] == "posted:price_per_sample=2e-4"
+    assert first["welfare"] == alone["welfare"] > 0
+    # It refuses bids that EFT, which asks no price, admits.
+    assert 0 < first["num_admitted"] < second["num_admitted"]
+
+
+def make(cluster: Cluster) -> Admission:
+    return registry.build("posted", cluster, SETTINGS)
+
+
+@pytest.mark.usefixtures("posted")
+def test_its_decisions_can_be_carried_out_and_cost_no_more_than_was_bid() -> None:
+    rng = np.random.default_rng(5)
+    admitted = 0
+    for _ in range(20):
+        market = random_market(rng)
+        result = simulate(market, make(market.cluster))
+        assert violations(market.cluster, result.tasks, result.decisions) == []
+        for task, decision in zip(result.tasks, result.decisions, strict=True):
+            admitted += decision.admitted
+            assert decision.payment < task.bid or not decision.admitted
+    assert admitted > 20
+
+
+@pytest.mark.usefixtures("posted")
+def test_no_misreport_gains() -> None:
+    rng = np.random.default_rng(6)
+    admitted = unprofitable = 0
+    for _ in range(40):
+        market = random_market(rng, num_tasks=15)
+        mechanism = make(market.cluster)
+        offer_all(mechanism, market.tasks[:10])
+        task = market.tasks[10]
+        honest = answer(mechanism, task)
+        price = honest.price or task.bid
+        misreports = [Decimal(0), price - STEP, price, price + STEP, 2 * task.bid, LARGEST]
+        misreports += [money(float(task.bid) * factor) for factor in rng.uniform(0, 3, 4)]
+        for bid in misreports:
+            told = utility(answer(mechanism, task, max(bid, Decimal(0))), task.bid)
+            assert told <= utility(honest, task.bid)
+        admitted += honest.admitted
+        unprofitable += honest.reason == "unprofitable"
+    assert admitted > 5
+    assert unprofitable > 5
+
+
+@pytest.mark.usefixtures("posted")
+def test_a_quote_is_what_is_charged_and_changes_nothing() -> None:
+    rng = np.random.default_rng(7)
+    compared = 0
+    for _ in range(20):
+        market = random_market(rng, num_tasks=12)
+        mechanism = make(market.cluster)
+        offer_all(mechanism, market.tasks[:8])
+        task = market.tasks[8]
+        line = mechanism.quote(task, task.arrival).by(task.deadline)
+        again = mechanism.quote(task, task.arrival).by(task.deadline)
+        decision = mechanism.offer(task, task.arrival)
+        assert line == again
+        assert (line is None) == (decision.price is None)
+        if line is not None and decision.admitted:
+            compared += 1
+            assert (line.price, line.schedule) == (decision.payment, decision.schedule)
+    assert compared > 3
+
+
+def test_the_page_shows_the_files_as_they_are() -> None:
+    shown = {block.text for block in blocks(PAGE, "python") + blocks(PAGE, "ini")}
+    assert (EXAMPLE / "posted_price.py").read_text() in shown
+    assert (EXAMPLE / "pyproject.toml").read_text() in shown
