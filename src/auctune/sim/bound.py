@@ -14,6 +14,7 @@ welfare.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from auctune.auction.dual import lagrangian_bound
 from auctune.auction.offline import num_cells, offline_optimum
 from auctune.domain import Cluster, InputError, Task
 from auctune.numerics.highs import SolveOptions
@@ -68,6 +69,10 @@ def welfare_bound(kind: str, instance: Instance) -> WelfareBound:
     return WelfareBound(kind, min(value, sum(by_day)), exact, by_day)
 
 
+def _relaxation(cluster: Cluster, tasks: Sequence[Task]) -> tuple[float, bool]:
+    return lagrangian_bound(cluster, tasks).value, False
+
+
 def _optimum(cluster: Cluster, tasks: Sequence[Task]) -> tuple[float, bool]:
     size = num_cells(cluster, tasks)
     if size > LARGEST_MILP:
@@ -81,5 +86,6 @@ def _optimum(cluster: Cluster, tasks: Sequence[Task]) -> tuple[float, bool]:
 
 
 _KINDS: Mapping[str, Callable[[Cluster, Sequence[Task]], tuple[float, bool]]] = {
+    "lp": _relaxation,
     "milp": _optimum,
 }
