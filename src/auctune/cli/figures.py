@@ -30,8 +30,7 @@ def show_comparison(played: "Sequence[Played]", bound: "WelfareBound") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, caption=_caption(bound, played[0].report.num_tasks))
-    table.caption_justify = "left"
+    table = Table(box=SIMPLE_HEAD)
     table.add_column("")
     for one in played:
         # Settings go under the name: a column is as wide as the longest of them.
@@ -39,7 +38,9 @@ def show_comparison(played: "Sequence[Played]", bound: "WelfareBound") -> None:
         table.add_column(name, justify="right", overflow="fold")
     for rows in zip(*(_compared(one.report) for one in played), strict=True):
         table.add_row(rows[0][0], *(figure for _, figure in rows))
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    console.print(_summary(bound, played[0].report.num_tasks), highlight=False, soft_wrap=True)
 
 
 def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
@@ -83,7 +84,7 @@ def _compared(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
     yield "learns", _time(figures.learning_seconds)
 
 
-def _caption(bound: "WelfareBound", num_tasks: int) -> str:
+def _summary(bound: "WelfareBound", num_tasks: int) -> str:
     tasks = f"{num_tasks:,} tasks"
     if bound.value is None:
         return tasks

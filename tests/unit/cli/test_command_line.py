@@ -67,7 +67,7 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
         (("--mechanism", "fifo"), "--mechanism: 'fifo' is not offered; expected one of pdftsp"),
         (("--mechanism", "eft", "--bound", "x"), "--bound: 'x' is not offered; expected one of"),
         (("--mechanism", "eft", "--history", "x"), "--history: nothing is learned from earlier da"),
-        (("--compare", "eft,ntm:seed=1", "--history", "x"), "--history: nothing is learned from ea"),
+        (("--compare", "eft,ntm:seed=1", "--history", "x"), "--history: nothing is learned from e"),
         ((), "--mechanism: is missing; expected a mechanism, or several by --compare"),
         (("--compare", "eft", "--mechanism", "ntm"), "--mechanism: is given with --compare; expec"),
         (
