@@ -164,6 +164,28 @@ def test_one_mechanism_has_a_bound_and_charts_too(
     assert "eft: welfare 3.45, 100.0% of the optimum" in (charts / "welfare.svg").read_text()
 
 
+def test_a_linear_bound_says_that_it_is_one(
+    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simulate(monkeypatch, market, "--mechanism", "eft", "--bound", "lp") == 0
+    assert "bound (lp)" in capsys.readouterr().out
+    bound = json.loads(market.with_name("r.json").read_text())["bound"]
+    assert (bound["kind"], bound["exact"]) == ("lp", False)
+    assert 3.45 <= bound["value"] <= 3.5
+
+
+def test_a_market_too_large_for_its_optimum_is_refused_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads(market.read_text())
+    data["nodes"] = [{"id": f"n{i}", "type": "gpu"} for i in range(10_001)]
+    market.write_text(json.dumps(data))
+    assert simulate(monkeypatch, market, "--mechanism", "eft", "--bound", "milp") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("auctune: --bound: milp is out of reach for 20,002 cells (task, slot, n")
+    assert list(market.parent.iterdir()) == [market]
+
+
 def test_a_malformed_instance_is_named_by_file_and_field(
     monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
