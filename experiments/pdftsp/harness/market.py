@@ -1,0 +1,138 @@
+"""The markets of a figure: a workload by its settings, drawn for each seed, and the day before it.
+
+A made-up day and the one before it differ in what is drawn alone. With a job log seed i takes the
+i-th of the days from `start_day` on that have jobs, and the day before is the log's own. Its bids
+are as many as its jobs times one factor for the whole log, so that quiet and busy days stay so.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from auctune.domain import InputError, Task
+from auctune.sim.instance import Instance
+from auctune.sim.traces import JobLog, read_job_log
+from auctune.sim.workloads.build import build_workload
+
+# Seeds of the days before: far from those of the days that are played.
+_BEFORE = 1_000_000
+_FILES = ("energy", "device")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A job log's arrivals.
+
+    Attributes:
+        path: of the log.
+        start_day: days of the log before the first that is played; 1 at least.
+        days: of the log from `start_day` on that count for its mean.
+    """
+
+    path: Path
+    start_day: int = 1
+    days: int = 28
+
+    def __post_init__(self) -> None:
+        if self.start_day < 1:
+            raise InputError("--start-day", f"{self.start_day}", "1 or more: a day comes before it")
+        if self.days < 1:
+            raise InputError("--days", f"{self.days}", "a number of days >= 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A market of a figure, but for its seed.
+
+    Attributes:
+        label: as the figure's axis shows it.
+        workload: settings of `auctune workload`, (key, value) in order of the key.
+        trace: where arrivals come from; none: the workload says.
+    """
+
+    label: str
+    workload: tuple[tuple[str, str], ...]
+    trace: Trace | None = None
+
+    def key(self) -> dict[str, object]:
+        """What the market depends on but for its seed, files by their contents."""
+        contents = {
+            key: sha256(Path(value).read_bytes()).hexdigest()
+            for key, value in self.workload
+            if key.split(".")[0] in _FILES
+        }
+        trace = None
+        if self.trace is not None:
+            digest = sha256(_bytes(self.trace.path)).hexdigest()
+            trace = [digest, self.trace.start_day, self.trace.days]
+        return {"workload": dict(self.workload), "files": contents, "trace": trace}
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A market, and the bids of the day before."""
+
+    market: Instance
+    before: tuple[Task, ...]
+
+
+def setting(
+    label: str, changes: Mapping[str, str] | None = None, trace: Trace | None = None
+) -> Setting:
+    """A market with the defaults of `auctune workload` but for `changes`."""
+    return Setting(label, tuple(sorted((changes or {}).items())), trace)
+
+
+def changed(settings: Sequence[Setting], changes: Mapping[str, str]) -> list[Setting]:
+    """The same markets with other settings; what a figure varies itself stays."""
+    return [setting(one.label, {**changes, **dict(one.workload)}, one.trace) for one in settings]
+
+
+def draw(wanted: Setting, seed: int) -> Day:
+    """The market of this seed.
+
+    Raises:
+        InputError: for settings that are none, or a log without enough days.
+    """
+    workload = dict(wanted.workload)
+    if wanted.trace is None:
+        seeds = (seed, seed + _BEFORE)
+        days = [build_workload({**workload, "seed": str(drawn)}) for drawn in seeds]
+    else:
+        log, trace = _log(wanted.trace.path), wanted.trace
+        day = _days_with_jobs(log, trace)[seed]
+        rate = float(workload.pop("rate", "50")) / _mean_jobs(log, trace)
+        days = []
+        for start, drawn in ((day, seed), (day - 1, seed + _BEFORE)):
+            own = {"start_day": str(start), "rate": repr(rate * len(log.window(start, 1)))}
+            days.append(build_workload({**workload, **own, "seed": str(drawn)}, log))
+    return Day(days[0], days[1].tasks)
+
+
+def num_days(trace: Trace) -> int:
+    """How many seeds a log has days for."""
+    return len(_days_with_jobs(_log(trace.path), trace))
+
+
+def _days_with_jobs(log: JobLog, trace: Trace) -> list[int]:
+    """Days of the window that have jobs, and had some the day before."""
+    end = min(trace.start_day + trace.days, int(log.num_days))
+    jobs = {day: len(log.window(day, 1)) for day in range(trace.start_day - 1, end)}
+    return [day for day in range(trace.start_day, end) if jobs[day] and jobs[day - 1]]
+
+
+def _mean_jobs(log: JobLog, trace: Trace) -> float:
+    days = min(trace.days, int(log.num_days) - trace.start_day)
+    return len(log.window(trace.start_day, days)) / days
+
+
+@functools.lru_cache(maxsize=4)
+def _log(path: Path) -> JobLog:
+    return read_job_log(path)
+
+
+def _bytes(path: Path) -> bytes:
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return b"".join(file.read_bytes() for file in files)

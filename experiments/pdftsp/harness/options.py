@@ -1,0 +1,148 @@
+"""What every figure's command takes."""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from auctune.domain import InputError
+from auctune.registry import check_settings
+from harness.market import Setting, Trace, changed, setting
+from harness.trials import MECHANISMS, contender
+
+OUT = Path("out/experiments/pdftsp")
+# A quick run is this many times smaller: in nodes and in bids.
+_SMALLER = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a figure is run.
+
+    Attributes:
+        out: folder of data, charts and kept results.
+        seeds: days that each mechanism is tried on.
+        workers: processes.
+        mechanisms: labels, in the order of the legend.
+        market: settings of the workload, in place of the figure's defaults.
+        traces: job logs, for Figure 7.
+        quick: small markets and two seeds, to see that all works.
+        fresh: compute again what is kept.
+    """
+
+    out: Path = OUT
+    seeds: int = 5
+    workers: int = 1
+    mechanisms: tuple[str, ...] = MECHANISMS
+    market: Mapping[str, str] = field(default_factory=dict)
+    traces: tuple[Trace, ...] = ()
+    quick: bool = False
+    fresh: bool = False
+
+    @property
+    def cache(self) -> Path:
+        """Where results are kept."""
+        return self.out / "cache"
+
+    def settings(self, wanted: Sequence[Setting]) -> list[Setting]:
+        """A figure's markets as these options change them."""
+        asked = changed(wanted, self.market)
+        return [_shrunk(one) for one in asked] if self.quick else asked
+
+
+def parse(arguments: Sequence[str] | None, description: str) -> Options:
+    """Options from a command line.
+
+    Raises:
+        InputError: naming the option.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser)
+    return to_options(parser.parse_args(arguments))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Those that all figures have."""
+    add = parser.add_argument
+    add("--out", type=Path, default=OUT, help="folder for data and charts (%(default)s)")
+    add("--seeds", type=int, default=None, help="days that each mechanism is tried on (5)")
+    add("--workers", type=int, default=os.cpu_count() or 1, help="processes (all cores)")
+    add(
+        "--mechanisms",
+        default="",
+        metavar="NAME[:KEY=VALUE...],...",
+        help="more of them, beside the figure's own",
+    )
+    add(
+        "--market",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the workload that the figure does not vary; repeatable",
+    )
+    add(
+        "--trace",
+        action="append",
+        default=[],
+        type=Path,
+        help="a job log, for Figure 7; repeatable",
+    )
+    add("--start-day", type=int, default=1, help="of the logs: the first day played (1)")
+    add("--days", type=int, default=28, help="of the logs: days from there on for the mean (28)")
+    add("--quick", action="store_true", help="small markets and two days, in a minute")
+    add("--fresh", action="store_true", help="compute again what is kept from earlier runs")
+
+
+def to_options(parsed: argparse.Namespace) -> Options:
+    """What was parsed, checked.
+
+    Raises:
+        InputError: naming the option.
+    """
+    seeds = parsed.seeds if parsed.seeds is not None else (2 if parsed.quick else 5)
+    for name, value in (("--seeds", seeds), ("--workers", parsed.workers)):
+        if value < 1:
+            raise InputError(name, f"{value}", "a whole number >= 1")
+    more = tuple(label for label in parsed.mechanisms.split(",") if label)
+    for label in more:
+        try:
+            found = contender(label)
+            check_settings(found.mechanism, found.settings)
+        except InputError as error:
+            raise InputError(f"--mechanisms {label}", error.found, error.expected) from None
+    return Options(
+        out=parsed.out,
+        seeds=seeds,
+        workers=parsed.workers,
+        mechanisms=tuple(dict.fromkeys((*MECHANISMS, *more))),
+        market=_market(parsed.market),
+        traces=tuple(Trace(path, parsed.start_day, parsed.days) for path in parsed.trace),
+        quick=parsed.quick,
+        fresh=parsed.fresh,
+    )
+
+
+def _market(texts: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError("--market", repr(text), "KEY=VALUE")
+        if key == "seed":
+            raise InputError("--market", "'seed' is drawn by the experiment", "another key")
+        found[key] = value
+    return found
+
+
+def _shrunk(one: Setting) -> Setting:
+    workload = dict(one.workload)
+    nodes = [part.split(":") for part in workload.get("nodes", "a100:50").split(",")]
+    few = ",".join(f"{name}:{max(1, int(count) // _SMALLER)}" for name, count in nodes)
+    smaller = {"nodes": few, "rate": repr(float(workload.get("rate", "50")) / _SMALLER)}
+    if one.trace is None:
+        # A window of a log as short as that may have no job at all.
+        smaller["slots"] = "24"
+    return setting(one.label, {**workload, **smaller}, one.trace)

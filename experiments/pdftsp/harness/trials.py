@@ -1,0 +1,194 @@
+"""One mechanism on one day, and the bound of a day: the jobs of most figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from auctune.sim.bound import welfare_bound
+from auctune.sim.comparison import Contender, build, parse_contenders
+from auctune.sim.engine import SimulationResult, simulate
+from auctune.sim.metrics import measure
+from auctune.sim.warm_up import warm_up
+from harness.jobs import Result
+from harness.market import Setting, draw
+
+MECHANISMS = (
+    "pdftsp",
+    "pdftsp:pricing=exponential",
+    "pdftsp:pricing=paper:capacity=checked:payment=paper",
+    "titan",
+    "eft",
+    "ntm",
+)
+NAMES: Mapping[str, str] = dict(
+    zip(
+        MECHANISMS,
+        ("pdFTSP, learned", "pdFTSP, exponential", "pdFTSP, as printed", "Titan", "EFT", "NTM"),
+        strict=True,
+    )
+)
+LEARNED = MECHANISMS[0]
+SCHEMA: Mapping[str, Any] = {
+    "figure": pl.String,
+    "setting": pl.String,
+    "seed": pl.Int64,
+    "mechanism": pl.String,
+    "welfare": pl.Float64,
+    "bound": pl.Float64,
+    "bound_kind": pl.String,
+    "bound_exact": pl.Boolean,
+    "ratio": pl.Float64,
+    "revenue": pl.Float64,
+    "num_tasks": pl.Int64,
+    "num_admitted": pl.Int64,
+    "compute_used": pl.Float64,
+    "decision_mean_s": pl.Float64,
+    "decision_p50_s": pl.Float64,
+    "decision_p99_s": pl.Float64,
+    "learning_s": pl.Float64,
+}
+_COSTS = {"titan": 12.0, "pdftsp": 8.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A mechanism, with the day before as its history if it learns, on the day of a seed.
+
+    Attributes:
+        setting: the market.
+        seed: of its day.
+        mechanism: as `auctune simulate --compare` takes it.
+    """
+
+    setting: Setting
+    seed: int
+    mechanism: str
+
+    @property
+    def cost(self) -> float:
+        """Seconds, roughly."""
+        return _COSTS.get(self.mechanism.split(":")[0], 1.0)
+
+    def key(self) -> dict[str, object]:
+        """The market, the seed and the mechanism."""
+        source = _source_of(self.mechanism.split(":")[0])
+        own = {"mechanism": self.mechanism, "source": source}
+        return {**self.setting.key(), "seed": self.seed, **own}
+
+    def run(self) -> Result:
+        """Its figures."""
+        day, who = draw(self.setting, self.seed), contender(self.mechanism)
+        warm_up(day.market, lambda: build(who, day.market))
+        mechanism = build(who, day.market, [day.before])
+        result = simulate(day.market, mechanism)
+        report = measure(result)
+        use = report.utilization.compute
+        return {
+            "welfare": report.welfare,
+            "revenue": report.revenue,
+            "num_tasks": report.num_tasks,
+            "num_admitted": report.num_admitted,
+            "compute_used": sum(use) / len(use),
+            "decision_mean_s": _seconds_per_task(result, slot_at_once=mechanism.by_slot),
+            "decision_p50_s": report.decision_seconds.p50,
+            "decision_p99_s": report.decision_seconds.p99,
+            "learning_s": report.learning_seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BoundOf:
+    """The bound on the welfare of a day.
+
+    Attributes:
+        setting: the market.
+        seed: of its day.
+        kind: "lp", or "milp" for small markets.
+    """
+
+    setting: Setting
+    seed: int
+    kind: str = "lp"
+
+    @property
+    def cost(self) -> float:
+        """Seconds, roughly."""
+        kinds = dict(self.setting.workload).get("nodes", "").count(":")
+        return 60.0 if kinds > 1 else 10.0
+
+    def key(self) -> dict[str, object]:
+        """The market, the seed and the kind."""
+        return {**self.setting.key(), "seed": self.seed, "bound": self.kind}
+
+    def run(self) -> Result:
+        """The bound, and whether it is the optimum."""
+        found = welfare_bound(self.kind, draw(self.setting, self.seed).market)
+        return {"value": found.value, "kind": found.kind, "exact": found.exact}
+
+
+def contender(label: str) -> Contender:
+    """The mechanism of a label.
+
+    Raises:
+        InputError: as `parse_contenders`.
+    """
+    (found,) = parse_contenders(label)
+    return found
+
+
+def name_of(mechanism: str) -> str:
+    """As figures show it."""
+    return NAMES.get(mechanism, mechanism)
+
+
+def to_frame(figure: str, trials: Sequence[Trial], results: Mapping[Any, Result]) -> pl.DataFrame:
+    """A row a trial, beside its day's bound.
+
+    Args:
+        figure: its name.
+        trials: in the order of the rows.
+        results: of the trials, and of `BoundOf` by (setting, seed).
+    """
+    rows = []
+    for trial in trials:
+        bound, own = results[trial.setting, trial.seed], results[trial]
+        rows.append(
+            {
+                "figure": figure,
+                "setting": trial.setting.label,
+                "seed": trial.seed,
+                "mechanism": trial.mechanism,
+                **own,
+                "bound": bound["value"],
+                "bound_kind": bound["kind"],
+                "bound_exact": bound["exact"],
+                "ratio": own["welfare"] / bound["value"] if bound["value"] else None,
+            }
+        )
+    return pl.DataFrame(rows, schema=dict(SCHEMA))
+
+
+def _source_of(name: str) -> str | None:
+    """A digest of the module of another package's mechanism; none for one of auctune's own."""
+    for point in entry_points(group="auctune.mechanisms", name=name):
+        spec = find_spec(point.module)
+        if spec is not None and spec.origin is not None:
+            return sha256(Path(spec.origin).read_bytes()).hexdigest()
+    return None
+
+
+def _seconds_per_task(result: SimulationResult, *, slot_at_once: bool) -> float:
+    seconds = result.decision_seconds
+    if not seconds:
+        return 0.0
+    if slot_at_once:
+        # Each bid of a slot counts with the time of the whole slot.
+        by_slot = {t.arrival: s for t, s in zip(result.tasks, seconds, strict=True)}
+        return sum(by_slot.values()) / len(seconds)
+    return sum(seconds) / len(seconds)

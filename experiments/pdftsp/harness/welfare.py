@@ -1,0 +1,150 @@
+"""Figures of welfare: mechanisms at several settings, and each day's bound."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+
+from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
+from auctune.charts.theme import AnyChart
+from harness.intervals import Interval, interval
+from harness.jobs import Result, run_jobs
+from harness.market import Setting, num_days
+from harness.options import Options
+from harness.output import Rows, show, write_chart, write_data
+from harness.trials import LEARNED, BoundOf, Trial, name_of, to_frame
+
+GOAL = 0.909
+
+
+@dataclass(frozen=True, slots=True)
+class WelfareFigure:
+    """One figure.
+
+    Attributes:
+        name: of its files.
+        title: of its table.
+        axis: what differs between its settings.
+        settings: its markets.
+    """
+
+    name: str
+    title: str
+    axis: str
+    settings: Sequence[Setting]
+
+
+def run_figure(figure: WelfareFigure, options: Options, console: Console) -> pl.DataFrame:
+    """Compute, write and show a figure; its data."""
+    settings = options.settings(figure.settings)
+    trials = [
+        Trial(setting, seed, mechanism)
+        for setting in settings
+        for mechanism in options.mechanisms
+        for seed in range(seeds_of(setting, options.seeds))
+    ]
+    frame = write_data(collect(figure.name, trials, options, console), options.out, figure.name)
+    write_chart(welfare_chart(frame, figure.axis), options.out, figure.name)
+    show(console, figure.title, welfare_table(frame, figure.axis), notes(frame, options))
+    return frame
+
+
+def seeds_of(setting: Setting, wanted: int) -> int:
+    """Days to be had: a log may have fewer than are wanted."""
+    return wanted if setting.trace is None else min(wanted, num_days(setting.trace))
+
+
+def collect(
+    name: str, trials: Sequence[Trial], options: Options, console: Console, kind: str = "lp"
+) -> pl.DataFrame:
+    """The data of trials beside the bounds of their days."""
+    bounds = [BoundOf(*day, kind) for day in dict.fromkeys((t.setting, t.seed) for t in trials)]
+    jobs: list[Trial | BoundOf] = [*trials, *bounds]
+    results = run_jobs(
+        jobs, options.cache, workers=options.workers, console=console, fresh=options.fresh
+    )
+    by_job: dict[Any, Result] = {
+        (job.setting, job.seed) if isinstance(job, BoundOf) else job: result
+        for job, result in zip(jobs, results, strict=True)
+    }
+    return to_frame(name, trials, by_job)
+
+
+def by_cell(frame: pl.DataFrame, column: str) -> Mapping[tuple[str, str], Interval]:
+    """(setting, mechanism), in the order of the data, to the column's mean over seeds."""
+    groups = frame.group_by("setting", "mechanism", maintain_order=True).agg(pl.col(column))
+    return {
+        (row["setting"], row["mechanism"]): interval([v for v in row[column] if v is not None])
+        for row in groups.iter_rows(named=True)
+    }
+
+
+def estimates(frame: pl.DataFrame, column: str) -> list[Estimate]:
+    """The same for a chart, with names as figures show them."""
+    return [
+        Estimate(setting, name_of(mechanism), one.mean, one.low, one.high)
+        for (setting, mechanism), one in by_cell(frame, column).items()
+    ]
+
+
+def welfare_chart(frame: pl.DataFrame, axis: str) -> AnyChart:
+    """Welfare, and welfare over the bound, by setting and mechanism."""
+    return estimates_chart(
+        [
+            Panel("welfare, money", estimates(frame, "welfare")),
+            Panel(
+                "welfare / bound",
+                estimates(frame, "ratio"),
+                "dots",
+                ".0%",
+                Line(GOAL, f"{GOAL:.1%}"),
+            ),
+        ],
+        axis=axis,
+    )
+
+
+def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
+    """A row a mechanism: welfare / bound at each setting; then the learned prices' lead."""
+    ratios, welfare = by_cell(frame, "ratio"), by_cell(frame, "welfare")
+    settings = list(dict.fromkeys(setting for setting, _ in ratios))
+    mechanisms = list(dict.fromkeys(mechanism for _, mechanism in ratios))
+    rows = [
+        (name_of(mechanism), *(percent(ratios[setting, mechanism]) for setting in settings))
+        for mechanism in mechanisms
+    ]
+    rows += [
+        (
+            f"learned over {name_of(rival)}",
+            *(lead(welfare[one, LEARNED].mean, welfare[one, rival].mean) for one in settings),
+        )
+        for rival in ("titan", "eft", "ntm")
+    ]
+    return Rows((axis, *settings), tuple(rows))
+
+
+def percent(one: Interval) -> str:
+    """A share with half the width of its interval."""
+    return f"{one.mean:.1%} ± {100 * one.half_width:.1f}"
+
+
+def lead(own: float, other: float) -> str:
+    """How much more `own` is."""
+    return f"{own / other - 1:+.1%}" if other > 0 else "-"
+
+
+def notes(frame: pl.DataFrame, options: Options) -> list[str]:
+    """What must be said beside a table."""
+    kinds = ", ".join(frame["bound_kind"].unique().sort().to_list())
+    exact = "the optimum" if frame["bound_exact"].all() else "no market has more welfare"
+    own = frame.filter(pl.col("mechanism") == LEARNED).group_by("setting").agg(pl.mean("ratio"))
+    least = own["ratio"].min()
+    assert isinstance(least, float)
+    return [
+        f"welfare / bound ({kinds}: {exact}), mean of {frame['seed'].n_unique()} days "
+        "± 95% confidence; one day of history for learned prices",
+        f"learned prices: {least:.1%} at least; the goal is {GOAL:.1%}",
+        f"data and charts: {options.out}",
+    ]

@@ -1,0 +1,39 @@
+"""How results depend on what the paper does not say: values, a task's share of a node, speed."""
+
+from pathlib import Path
+
+import polars as pl
+from rich.console import Console
+
+from harness.market import setting
+from harness.options import Options
+from harness.output import main
+from harness.welfare import WelfareFigure, run_figure
+
+DEVICES = Path(__file__).parent / "devices"
+FIGURE = WelfareFigure(
+    "sensitivity",
+    "Sensitivity to what the paper does not say",
+    "what is assumed",
+    [
+        setting("as elsewhere", {}),
+        setting("values alike", {"value_sigma": "0.3"}),
+        setting("values far apart", {"value_sigma": "1.2"}),
+        setting("tenth of a node", {"share": "0.1"}),
+        setting("whole node", {"share": "1.0"}),
+        setting("half the speed", {"nodes": "half:50", "device.half": f"{DEVICES}/half.json"}),
+        setting(
+            "quarter of the speed",
+            {"nodes": "quarter:50", "device.quarter": f"{DEVICES}/quarter.json"},
+        ),
+    ],
+)
+
+
+def run(options: Options, console: Console) -> pl.DataFrame:
+    """Compute, write and show the figure; its data."""
+    return run_figure(FIGURE, options, console)
+
+
+if __name__ == "__main__":
+    main(run, __doc__)

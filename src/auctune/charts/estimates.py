@@ -1,0 +1,181 @@
+"""Means with their confidence intervals, of several series at several settings, in panels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import altair as alt
+
+from auctune.charts.palette import LIGHT, Palette
+from auctune.charts.theme import (
+    CHARACTER_WIDTH,
+    LABEL_SIZE,
+    AnyChart,
+    apply_theme,
+    inline_data,
+)
+
+PANEL_HEIGHT = 190
+Kind = Literal["bars", "dots", "log dots"]
+_SYMBOL = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A series at a setting: a mean, and the interval in which it lies."""
+
+    setting: str
+    series: str
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A level to compare with, and in words what it is."""
+
+    value: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One quantity.
+
+    Attributes:
+        title: of its axis, with the unit.
+        estimates: none may miss a setting twice; > 0 for "log dots".
+        kind: bars from 0, or dots, on a linear or a logarithmic axis.
+        format: of the axis' numbers, as d3 has it.
+        line: drawn across.
+    """
+
+    title: str
+    estimates: Sequence[Estimate]
+    kind: Kind = "bars"
+    format: str = "~s"
+    line: Line | None = None
+
+
+def estimates_chart(
+    panels: Sequence[Panel],
+    palette: Palette = LIGHT,
+    *,
+    axis: str,
+    width: int = 720,
+) -> AnyChart:
+    """Panels one above the other over the same settings; a colour for each series.
+
+    Args:
+        panels: settings and series stand in the order in which the first panel has them.
+        palette: colours.
+        axis: what differs between settings.
+        width: pixels of the whole chart.
+    """
+    first = panels[0].estimates
+    settings = list(dict.fromkeys(one.setting for one in first))
+    series = list(dict.fromkeys(one.series for panel in panels for one in panel.estimates))
+    plot = width - 84
+    colour = alt.Color(
+        "series:N",
+        scale=alt.Scale(domain=series, range=[_colour(palette, i) for i in range(len(series))]),
+        legend=alt.Legend(title=None, columns=_columns(series, width), labelLimit=300),
+    )
+    offset = alt.XOffset("series:N", sort=series, scale=alt.Scale(domain=series))
+    drawn = [
+        _panel(panel, x, offset, colour, palette).properties(width=plot, height=PANEL_HEIGHT)
+        for panel, x in zip(panels, _axes(settings, axis, plot, len(panels)), strict=True)
+    ]
+    return apply_theme(alt.vconcat(*drawn, spacing=18), palette)
+
+
+def _axes(settings: Sequence[str], title: str, plot: int, count: int) -> list[alt.X]:
+    """Of each panel; names stand under the last one alone."""
+    # They are slanted where they would run into each other.
+    slanted = max(map(len, settings)) * CHARACTER_WIDTH > plot / len(settings)
+    named = alt.Axis(labelAngle=-25 if slanted else 0, grid=False, labelLimit=220)
+    bare = alt.Axis(labels=False, grid=False)
+    scale = alt.Scale(paddingInner=0.12, paddingOuter=0.06)
+    return [
+        alt.X(
+            "setting:N",
+            sort=list(settings),
+            title=title if index == count - 1 else None,
+            scale=scale,
+            axis=named if index == count - 1 else bare,
+        )
+        for index in range(count)
+    ]
+
+
+def _panel(
+    panel: Panel, x: alt.X, offset: alt.XOffset, colour: alt.Color, palette: Palette
+) -> AnyChart:
+    data = alt.Chart(inline_data([_row(one, panel) for one in panel.estimates]))
+    y = alt.Y(
+        "mean:Q",
+        title=panel.title,
+        scale=_scale(panel),
+        axis=alt.Axis(tickCount=5, format=panel.format, minExtent=44),
+    )
+    mark = (
+        data.mark_bar(cornerRadiusEnd=1)
+        if panel.kind == "bars"
+        else data.mark_circle(size=64, opacity=1)
+    )
+    values = mark.encode(x=x, y=y, xOffset=offset, color=colour, description="description:N")
+    whiskers = data.mark_rule(
+        color=palette.ink if panel.kind == "bars" else palette.muted, strokeWidth=1.3
+    ).encode(x=x, y=alt.Y("low:Q", title=panel.title), y2="high:Q", xOffset=offset)
+    layers = [whiskers, values] if panel.kind != "bars" else [values, whiskers]
+    if panel.line is not None:
+        layers += _line(panel.line, palette)
+    layered: AnyChart = alt.layer(*layers)
+    return layered
+
+
+def _scale(panel: Panel) -> alt.Scale:
+    lows = [one.low for one in panel.estimates]
+    highs = [one.high for one in panel.estimates] + ([panel.line.value] if panel.line else [])
+    if panel.kind == "log dots":
+        return alt.Scale(type="log", nice=True)
+    if panel.kind == "bars":
+        return alt.Scale(domain=[min(0.0, *lows), max(highs) * 1.04], nice=False)
+    low = min([*lows, *([panel.line.value] if panel.line else [])])
+    room = (max(highs) - low or 1.0) * 0.08
+    return alt.Scale(domain=[low - room, max(highs) + room], nice=False, zero=False)
+
+
+def _line(line: Line, palette: Palette) -> list[alt.Chart]:
+    data = alt.Chart(inline_data([{"mean": line.value, "words": line.words}]))
+    rule = data.mark_rule(color=palette.warning, strokeDash=[5, 4], strokeWidth=1.2)
+    words = data.mark_text(
+        align="left", baseline="bottom", dx=3, dy=-3, color=palette.warning, fontSize=LABEL_SIZE
+    )
+    return [
+        rule.encode(y=alt.Y("mean:Q"), description="words:N"),
+        words.encode(y=alt.Y("mean:Q"), x=alt.value(0), text="words:N"),
+    ]
+
+
+def _row(one: Estimate, panel: Panel) -> dict[str, Any]:
+    words = f"{one.setting}, {one.series}: {one.mean:.4g} ({one.low:.4g} to {one.high:.4g})"
+    return {
+        "setting": one.setting,
+        "series": one.series,
+        "mean": one.mean,
+        "low": one.low,
+        "high": one.high,
+        "description": f"{panel.title}: {words}",
+    }
+
+
+def _colour(palette: Palette, index: int) -> str:
+    colours = (*palette.nodes, palette.muted, palette.ink)
+    return colours[index % len(colours)]
+
+
+def _columns(series: Sequence[str], width: int) -> int:
+    widest = _SYMBOL + CHARACTER_WIDTH * max(map(len, series))
+    return max(1, min(len(series), int(width // widest)))
