@@ -104,6 +104,17 @@ def test_by_node_type_a_market_is_decided_about_as_well_as_by_node() -> None:
     assert by_type == pytest.approx(by_node, rel=0.05)
 
 
+@pytest.mark.parametrize("exact_cells", [0, 10**9])
+def test_a_lost_node_is_sold_nothing(exact_cells: int) -> None:
+    cluster = replace(CLUSTER, nodes=(Node("n", "gpu"), Node("m", "gpu")))
+    titan = Titan(cluster, exact_cells=exact_cells)
+    titan.lose_node("n", 0, [])
+    decisions = titan.offer_slot([TASK, replace(TASK, id="u")], 0)
+    assert sorted(decision.admitted for decision in decisions) == [False, True]
+    (plan,) = [decision.schedule for decision in decisions if decision.schedule is not None]
+    assert {cell.node for cell in plan.cells} == {"m"}
+
+
 def test_a_node_type_is_not_taken_for_the_node_of_the_same_number() -> None:
     types = {"small": NodeType(4.0, 9.0, (0.1,) * 4), "large": NodeType(10.0, 9.0, (0.1,) * 4)}
     cluster = replace(

@@ -56,11 +56,12 @@ class Room:
 
     def totals(self) -> tuple[Floats, Floats]:
         """[T, G] compute and memory left in each group."""
+        # A node that is full by a slack has a little less than nothing left; a lost one far less.
+        compute, memory = np.maximum(self.compute, 0), np.maximum(self.memory, 0)
         if self.is_by_node:
-            return self.compute, self.memory
+            return compute, memory
         member = np.eye(self.num_groups)[self.group_of]
-        # A node that is full by a slack has a little less than nothing left.
-        return np.maximum(self.compute, 0) @ member, np.maximum(self.memory, 0) @ member
+        return compute @ member, memory @ member
 
 
 def room_by_node(book: Book) -> Room:
