@@ -4,7 +4,7 @@
 
 | what | how |
 | --- | --- |
-| a week | 1,000 nodes, 1,008 slots of 10 minutes, about 1,000,000 bids, drawn by a seed, from a parquet file to parquet files of decisions, figures included; a process of its own with one thread, pinned to one core, kernels compiled before; wall clock from the first row read to the last one written |
+| a week | 1,000 nodes, 1,008 slots of 10 minutes, about 1,000,000 bids, drawn by a seed, from a parquet file to parquet files of decisions, figures included; a process of its own with one thread, pinned to one core, kernels compiled before; wall clock and CPU time from the first row read to the last one written |
 | nodes | bids in proportion to nodes, 48 slots, so that each node is as busy; mean time to decide, the beginnings of slots not counted |
 | window | 200 nodes, a day; each deadline moved so that windows are as many times as long; the same |
 
@@ -64,16 +64,17 @@ def measure_week(tasks: Path) -> dict[str, Any]:
     )
     folder = tasks.with_name(f"decisions-{tasks.name}")
     mechanism = registry.build("pdftsp", market.cluster, SETTINGS)
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     with DecisionParts(folder) as parts:
         report = run_stream(market, stream_tasks(tasks, market.cluster), mechanism, parts)
-    seconds = time.perf_counter() - start
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "bids": report.num_tasks,
         "nodes": len(market.cluster.nodes),
         "admitted": report.num_admitted,
         "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
         "learning_seconds": report.learning_seconds,
         "p50": report.decision_seconds.p50,
         "p99": report.decision_seconds.p99,
@@ -102,7 +103,17 @@ def run_week(name: str, quick: bool, folder: Path) -> dict[str, Any]:
 
 def week_table(quick: bool) -> Table:
     table = Table(
-        *("nodes", "bids", "wall s", "beginnings s", "bids/s", "p50 us", "p99 us", "peak GB"),
+        *(
+            "nodes",
+            "bids",
+            "wall s",
+            "CPU s",
+            "beginnings s",
+            "bids/s",
+            "p50 us",
+            "p99 us",
+            "peak GB",
+        ),
         title="A week on one core",
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -112,6 +123,7 @@ def week_table(quick: bool) -> Table:
                 f"{found['nodes']:,}, {name}",
                 f"{found['bids']:,}",
                 f"{found['seconds']:.1f}",
+                f"{found['cpu_seconds']:.1f}",
                 f"{found['learning_seconds']:.1f}",
                 f"{found['bids'] / found['seconds']:,.0f}",
                 f"{found['p50'] * 1e6:.1f}",
@@ -119,7 +131,7 @@ def week_table(quick: bool) -> Table:
                 f"{found['memory_gb']:.2f}",
             )
     table.add_section()
-    table.add_row("goal", "", f"<= {SECONDS_GOAL:.0f}", *[""] * 4, f"<= {MEMORY_GOAL_GB:.0f}")
+    table.add_row("goal", "", f"<= {SECONDS_GOAL:.0f}", *[""] * 5, f"<= {MEMORY_GOAL_GB:.0f}")
     return table
 
 

@@ -31,7 +31,7 @@ class Accounts:
 
     def cells_cost(self, task: Task, cells: Iterable[Cell]) -> float:
         """The sum of e_ikt over any cells, money."""
-        return math.fsum(self._cell_cost(task, slot, node) for slot, node in cells)
+        return math.fsum([self._cell_cost(task, slot, node) for slot, node in cells])
 
     def _cell_cost(self, task: Task, slot: int, node: str) -> float:
         name = self._type_of[node]

@@ -154,8 +154,8 @@ def report_of(
         revenue=float(tally.payments),
         vendor_cost=float(tally.vendor_cost),
         operating_cost=tally.operating_cost,
-        num_tasks=int(tally.tasks_by_slot.sum()),
-        num_admitted=int(tally.admitted_by_slot.sum()),
+        num_tasks=sum(tally.tasks_by_slot),
+        num_admitted=sum(tally.admitted_by_slot),
         utilization=_utilization(tally),
         decision_seconds=_decision_seconds(tally.seconds),
         learning_seconds=learning_seconds,
@@ -173,7 +173,7 @@ def report_of(
 
 def welfare_by_slot(result: SimulationResult) -> Floats:
     """[slots] welfare of the tasks that arrived in each slot, money."""
-    return _tally(result).welfare_by_slot
+    return np.array(_tally(result).welfare_by_slot)
 
 
 def _tally(result: SimulationResult) -> Tally:
@@ -210,8 +210,10 @@ def _ratio(welfare: float, bound: float | None) -> float | None:
 def _utilization(tally: Tally) -> Utilization:
     cluster = tally.cluster
     kinds = [cluster.node_types[node.type] for node in cluster.nodes]
-    compute = tally.compute / math.fsum(kind.compute for kind in kinds)
-    memory = tally.memory / math.fsum(kind.memory_gb - cluster.base_memory_gb for kind in kinds)
+    compute = np.array(tally.compute) / math.fsum(kind.compute for kind in kinds)
+    memory = np.array(tally.memory) / math.fsum(
+        kind.memory_gb - cluster.base_memory_gb for kind in kinds
+    )
     return Utilization(tuple(compute.tolist()), tuple(memory.tolist()))
 
 

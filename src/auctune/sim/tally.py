@@ -10,8 +10,6 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from auctune.domain import Cell, Cluster, Decision, Task
 from auctune.domain.money import ZERO
 from auctune.numerics.exact_sum import ExactSum
@@ -66,10 +64,10 @@ class Tally:
         self._type_of = {node.id: node.type for node in cluster.nodes}
         self.bids = self.payments = self.vendor_cost = ZERO
         self.outages: OutageFigures | None = None
-        self.welfare_by_slot = np.zeros(cluster.slots)
-        self.tasks_by_slot = np.zeros(cluster.slots, dtype=np.int64)
-        self.admitted_by_slot = np.zeros(cluster.slots, dtype=np.int64)
-        self.compute, self.memory = np.zeros(cluster.slots), np.zeros(cluster.slots)
+        # Lists: single entries of an array are several times as slow to change.
+        self.welfare_by_slot = [0.0] * cluster.slots
+        self.tasks_by_slot, self.admitted_by_slot = [0] * cluster.slots, [0] * cluster.slots
+        self.compute, self.memory = [0.0] * cluster.slots, [0.0] * cluster.slots
         self.seconds = array("d")
         self._operating, self._real_operating = ExactSum(), ExactSum()
 
@@ -134,7 +132,8 @@ class Tally:
         self._operating.add(cost)
         if self._real is not None:
             self._real_operating.add(sign * self._real.cells_cost(task, cells))
+        compute, memory, memory_gb = self.compute, self.memory, sign * task.memory_gb
         for slot, node in cells:
-            self.compute[slot] += sign * task.throughput[self._type_of[node]]
-            self.memory[slot] += sign * task.memory_gb
+            compute[slot] += sign * task.throughput[self._type_of[node]]
+            memory[slot] += memory_gb
         return cost
