@@ -127,7 +127,7 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
 
 def percent(one: Interval) -> str:
     """A share with half the width of its interval."""
-    return f"{one.mean:.1%} ± {100 * one.half_width:.1f}"
+    return f"{one.mean:.1%} ±{100 * one.half_width:.1f}"
 
 
 def lead(own: float, other: float) -> str:

@@ -1,5 +1,6 @@
 """Means with their confidence intervals, of several series at several settings, in panels."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from auctune.charts.theme import (
 PANEL_HEIGHT = 190
 Kind = Literal["bars", "dots", "log dots"]
 _SYMBOL = 24
+_WORDS = 56
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,9 @@ class Panel:
 
     Attributes:
         title: of its axis, with the unit.
-        estimates: none may miss a setting twice; > 0 for "log dots".
-        kind: bars from 0, or dots, on a linear or a logarithmic axis.
+        estimates: each series once at a setting; means > 0 for "log dots".
+        kind: bars from 0, or dots, on a linear or a logarithmic axis; there an interval that
+            reaches far down is cut at a tenth of its mean.
         format: of the axis' numbers, as d3 has it.
         line: drawn across.
     """
@@ -76,7 +79,8 @@ def estimates_chart(
     first = panels[0].estimates
     settings = list(dict.fromkeys(one.setting for one in first))
     series = list(dict.fromkeys(one.series for panel in panels for one in panel.estimates))
-    plot = width - 84
+    # Room for numbers on the left, and for the words of lines on the right.
+    plot = width - 84 - (_WORDS if any(panel.line for panel in panels) else 0)
     colour = alt.Color(
         "series:N",
         scale=alt.Scale(domain=series, range=[_colour(palette, i) for i in range(len(series))]),
@@ -117,7 +121,7 @@ def _panel(
         "mean:Q",
         title=panel.title,
         scale=_scale(panel),
-        axis=alt.Axis(tickCount=5, format=panel.format, minExtent=44),
+        axis=alt.Axis(**_ticks(panel), format=panel.format, minExtent=44),
     )
     mark = (
         data.mark_bar(cornerRadiusEnd=1)
@@ -139,7 +143,7 @@ def _scale(panel: Panel) -> alt.Scale:
     lows = [one.low for one in panel.estimates]
     highs = [one.high for one in panel.estimates] + ([panel.line.value] if panel.line else [])
     if panel.kind == "log dots":
-        return alt.Scale(type="log", nice=True)
+        return alt.Scale(type="log", domain=_log_domain(panel), nice=False)
     if panel.kind == "bars":
         return alt.Scale(domain=[min(0.0, *lows), max(highs) * 1.04], nice=False)
     low = min([*lows, *([panel.line.value] if panel.line else [])])
@@ -147,15 +151,31 @@ def _scale(panel: Panel) -> alt.Scale:
     return alt.Scale(domain=[low - room, max(highs) + room], nice=False, zero=False)
 
 
+def _log_domain(panel: Panel) -> tuple[float, float]:
+    rows = [_row(one, panel) for one in panel.estimates]
+    levels = [panel.line.value] if panel.line else []
+    low = min([*levels, *(row["low"] for row in rows)])
+    return low / 1.15, max([*levels, *(row["high"] for row in rows)]) * 1.15
+
+
+def _ticks(panel: Panel) -> dict[str, Any]:
+    if panel.kind != "log dots":
+        return {"tickCount": 5}
+    low, high = _log_domain(panel)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if high / low < 1000 else (1,)
+    return {"values": [s * 10.0**p for p in powers for s in steps if low <= s * 10.0**p <= high]}
+
+
 def _line(line: Line, palette: Palette) -> list[alt.Chart]:
     data = alt.Chart(inline_data([{"mean": line.value, "words": line.words}]))
     rule = data.mark_rule(color=palette.warning, strokeDash=[5, 4], strokeWidth=1.2)
     words = data.mark_text(
-        align="left", baseline="bottom", dx=3, dy=-3, color=palette.warning, fontSize=LABEL_SIZE
+        align="left", baseline="middle", dx=6, color=palette.warning, fontSize=LABEL_SIZE
     )
     return [
         rule.encode(y=alt.Y("mean:Q"), description="words:N"),
-        words.encode(y=alt.Y("mean:Q"), x=alt.value(0), text="words:N"),
+        words.encode(y=alt.Y("mean:Q"), x=alt.value("width"), text="words:N"),
     ]
 
 
@@ -165,7 +185,7 @@ def _row(one: Estimate, panel: Panel) -> dict[str, Any]:
         "setting": one.setting,
         "series": one.series,
         "mean": one.mean,
-        "low": one.low,
+        "low": max(one.low, one.mean / 10) if panel.kind == "log dots" else one.low,
         "high": one.high,
         "description": f"{panel.title}: {words}",
     }

@@ -15,7 +15,7 @@ NAME_WIDTH = 130
 # Pixels of a character at LABEL_SIZE, on the wide side.
 CHARACTER_WIDTH = 6.4
 
-AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart
+AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart | alt.ConcatChart
 
 
 def inline_data(values: Sequence[Mapping[str, Any]]) -> alt.InlineData:

@@ -1,0 +1,92 @@
+"""Figure 12: the bound on a day's welfare over what mechanisms reach, 1 being the best there is.
+
+Small markets are measured by the offline optimum itself, one program solved to its end; large ones
+by the Lagrangian bound, which no market reaches, so that their figures are a little too high.
+"""
+
+import polars as pl
+from rich.console import Console
+
+from auctune.charts.estimates import Line, Panel, estimates_chart
+from auctune.charts.theme import AnyChart
+from harness.market import Setting, setting
+from harness.options import Options
+from harness.output import Rows, main, show, write_chart, write_data
+from harness.trials import Trial, name_of
+from harness.welfare import by_cell, collect, estimates
+
+NAME = "fig12_competitiveness"
+PAPERS = 3.0
+_TINY = {"slots": "12"}
+SMALL = [
+    setting("optimum: 2 nodes", {**_TINY, "nodes": "a100:2", "rate": "2"}),
+    setting("optimum: busy", {**_TINY, "nodes": "a100:1", "rate": "2"}),
+    setting("optimum: tight", {**_TINY, "nodes": "a100:3", "rate": "3", "deadlines": "tight"}),
+    setting("optimum: both types", {**_TINY, "nodes": "a100:1,a40:1", "rate": "1.5"}),
+]
+LARGE = [
+    setting("bound: 30 a slot", {"rate": "30"}),
+    setting("bound: 50 a slot", {"rate": "50"}),
+    setting("bound: 80 a slot", {"rate": "80"}),
+    setting("bound: loose deadlines", {"deadlines": "loose"}),
+]
+
+
+def run(options: Options, console: Console) -> pl.DataFrame:
+    """Compute, write and show the figure; its data, with a column `competitive`."""
+    # Small markets are small already.
+    settings = [(SMALL[:1] if options.quick else SMALL, "milp"), (options.settings(LARGE), "lp")]
+    frames = [
+        collect(NAME, _trials(which, options), options, console, kind) for which, kind in settings
+    ]
+    ratio = (pl.col("bound") / pl.col("welfare")).alias("competitive")
+    frame = write_data(pl.concat(frames).with_columns(ratio), options.out, NAME)
+    write_chart(chart(frame), options.out, NAME)
+    show(console, "Figure 12: bound / welfare", table(frame), notes(frame, options))
+    return frame
+
+
+def chart(frame: pl.DataFrame) -> AnyChart:
+    """A dot a mechanism at each setting; the paper's 3 across."""
+    values = estimates(frame, "competitive")
+    panel = Panel("bound / welfare", values, "log dots", "~f", Line(PAPERS, "paper: 3"))
+    return estimates_chart([panel], axis="measured by")
+
+
+def table(frame: pl.DataFrame) -> Rows:
+    """A row a mechanism."""
+    cells = by_cell(frame, "competitive")
+    settings = list(dict.fromkeys(setting for setting, _ in cells))
+    mechanisms = list(dict.fromkeys(mechanism for _, mechanism in cells))
+    rows = [
+        (
+            name_of(name),
+            *(f"{cells[s, name].mean:.2f} ±{cells[s, name].half_width:.2f}" for s in settings),
+        )
+        for name in mechanisms
+    ]
+    return Rows(("mechanism", *settings), tuple(rows))
+
+
+def notes(frame: pl.DataFrame, options: Options) -> list[str]:
+    """Which bound was which."""
+    small = frame.filter(pl.col("bound_kind") == "milp")
+    days = small.unique(["setting", "seed"])
+    return [
+        f"optimum: proven in {days['bound_exact'].sum()} of {len(days)} days, else what the search "
+        "has proven; bound: Lagrangian, at or above the optimum",
+        f"data and charts: {options.out}",
+    ]
+
+
+def _trials(settings: list[Setting], options: Options) -> list[Trial]:
+    return [
+        Trial(setting, seed, mechanism)
+        for setting in settings
+        for mechanism in options.mechanisms
+        for seed in range(options.seeds)
+    ]
+
+
+if __name__ == "__main__":
+    main(run, __doc__)
