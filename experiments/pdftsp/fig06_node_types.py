@@ -1,14 +1,10 @@
 """Figure 6: welfare by what the nodes are: 50 of one type, or 25 of each."""
 
-import polars as pl
-from rich.console import Console
-
 from harness.market import setting
-from harness.options import Options
 from harness.output import main
-from harness.welfare import WelfareFigure, run_figure
+from harness.welfare import welfare_figure
 
-FIGURE = WelfareFigure(
+FIGURE = welfare_figure(
     "fig06_node_types",
     "Figure 6: types of 50 nodes",
     "nodes",
@@ -19,11 +15,5 @@ FIGURE = WelfareFigure(
     ],
 )
 
-
-def run(options: Options, console: Console) -> pl.DataFrame:
-    """Compute, write and show the figure; its data."""
-    return run_figure(FIGURE, options, console)
-
-
 if __name__ == "__main__":
-    main(run, __doc__)
+    main(FIGURE, __doc__)

@@ -26,7 +26,7 @@ from auctune.sim.comparison import build
 from harness.jobs import Result, run_jobs
 from harness.market import Setting, draw, setting
 from harness.options import Options
-from harness.output import Rows, main, show, write_chart, write_data
+from harness.output import Figure, Rows, main, show, write_chart, write_data
 from harness.trials import LEARNED, contender
 
 NAME = "fig10_truthfulness"
@@ -106,8 +106,8 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     frame = write_data(pl.DataFrame(rows, schema=SCHEMA, orient="row"), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
     notes = [
-        f"{STEPS} bids and more of each tried; close: all rejected bidders of the day with a price at "
-        f"most {_CLOSE:.0%} above the value",
+        f"{STEPS} bids and more of each tried; close: all rejected bidders of the day with a "
+        f"price at most {_CLOSE:.0%} above the value",
         f"data and charts: {options.out}",
     ]
     show(console, "Figure 10: what misreports gain", table(frame), notes)
@@ -188,5 +188,7 @@ def _try(
         yield [task.id, drawn, float(task.bid), float(bid), decision.admitted, float(utility)]
 
 
+FIGURE = Figure(NAME, run, table)
+
 if __name__ == "__main__":
-    main(run, __doc__)
+    main(FIGURE, __doc__)

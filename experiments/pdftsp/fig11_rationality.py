@@ -19,7 +19,7 @@ from auctune.sim.engine import simulate
 from harness.jobs import Result, run_jobs
 from harness.market import Setting, draw, setting
 from harness.options import Options
-from harness.output import Rows, main, show, write_chart, write_data
+from harness.output import Figure, Rows, main, show, write_chart, write_data
 from harness.trials import LEARNED, contender
 
 NAME = "fig11_rationality"
@@ -114,5 +114,7 @@ def table(frame: pl.DataFrame) -> Rows:
     )
 
 
+FIGURE = Figure(NAME, run, table)
+
 if __name__ == "__main__":
-    main(run, __doc__)
+    main(FIGURE, __doc__)

@@ -11,7 +11,7 @@ from auctune.charts.estimates import Line, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from harness.market import Setting, setting
 from harness.options import Options
-from harness.output import Rows, main, show, write_chart, write_data
+from harness.output import Figure, Rows, main, show, write_chart, write_data
 from harness.trials import Trial, name_of
 from harness.welfare import by_cell, collect, estimates
 
@@ -88,5 +88,7 @@ def _trials(settings: list[Setting], options: Options) -> list[Trial]:
     ]
 
 
+FIGURE = Figure(NAME, run, table)
+
 if __name__ == "__main__":
-    main(run, __doc__)
+    main(FIGURE, __doc__)

@@ -17,7 +17,7 @@ from harness.intervals import interval
 from harness.jobs import run_jobs
 from harness.market import setting
 from harness.options import Options
-from harness.output import Rows, main, show, write_chart, write_data
+from harness.output import Figure, Rows, main, show, write_chart, write_data
 from harness.trials import LEARNED, Trial, name_of
 
 NAME = "fig13_time"
@@ -107,5 +107,7 @@ def _estimates(frame: pl.DataFrame) -> list[Estimate]:
     return found
 
 
+FIGURE = Figure(NAME, run, table)
+
 if __name__ == "__main__":
-    main(run, __doc__)
+    main(FIGURE, __doc__)

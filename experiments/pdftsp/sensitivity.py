@@ -2,16 +2,12 @@
 
 from pathlib import Path
 
-import polars as pl
-from rich.console import Console
-
 from harness.market import setting
-from harness.options import Options
 from harness.output import main
-from harness.welfare import WelfareFigure, run_figure
+from harness.welfare import welfare_figure
 
 DEVICES = Path(__file__).parent / "devices"
-FIGURE = WelfareFigure(
+FIGURE = welfare_figure(
     "sensitivity",
     "Sensitivity to what the paper does not say",
     "what is assumed",
@@ -29,11 +25,5 @@ FIGURE = WelfareFigure(
     ],
 )
 
-
-def run(options: Options, console: Console) -> pl.DataFrame:
-    """Compute, write and show the figure; its data."""
-    return run_figure(FIGURE, options, console)
-
-
 if __name__ == "__main__":
-    main(run, __doc__)
+    main(FIGURE, __doc__)

@@ -144,5 +144,5 @@ def _shrunk(one: Setting) -> Setting:
     smaller = {"nodes": few, "rate": repr(float(workload.get("rate", "50")) / _SMALLER)}
     if one.trace is None:
         # A window of a log as short as that may have no job at all.
-        smaller["slots"] = "24"
+        smaller["slots"] = f"{int(workload.get('slots', '144')) // 6}"
     return setting(one.label, {**workload, **smaller}, one.trace)

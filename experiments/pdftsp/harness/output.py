@@ -1,7 +1,8 @@
 """Data as parquet, charts as SVG and PNG, tables on the terminal."""
 
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,21 @@ class Rows:
         rule = ("---",) * len(self.heads)
         lines = (self.heads, rule, *self.rows)
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure to be run.
+
+    Attributes:
+        name: of its files.
+        run: computes, writes and shows it; returns its data.
+        table: of its data.
+    """
+
+    name: str
+    run: Callable[[Options, Console], pl.DataFrame]
+    table: Callable[[pl.DataFrame], Rows]
 
 
 def write_data(frame: pl.DataFrame, out: Path, name: str) -> pl.DataFrame:
@@ -59,11 +75,17 @@ def show(console: Console, title: str, table: Rows, notes: Sequence[str] = ()) -
         console.print(note)
 
 
-def main(run: Callable[[Options, Console], object], description: str | None) -> None:
+def main(figure: Figure, description: str | None) -> None:
     """The command of one figure; exit code 2 for bad input, 130 when interrupted."""
-    console = Console()
+    with exits():
+        figure.run(parse(None, description or ""), Console())
+
+
+@contextlib.contextmanager
+def exits() -> Iterator[None]:
+    """Errors of a command as a line on stderr and an exit code."""
     try:
-        run(parse(None, description or ""), console)
+        yield
     except InputError as error:
         print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,7 +1,6 @@
 """Figures of welfare: mechanisms at several settings, and each day's bound."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -13,42 +12,45 @@ from harness.intervals import Interval, interval
 from harness.jobs import Result, run_jobs
 from harness.market import Setting, num_days
 from harness.options import Options
-from harness.output import Rows, show, write_chart, write_data
+from harness.output import Figure, Rows, show, write_chart, write_data
 from harness.trials import LEARNED, BoundOf, Trial, name_of, to_frame
 
 GOAL = 0.909
+MakeMarkets = Callable[[Options], Sequence[Setting]]
 
 
-@dataclass(frozen=True, slots=True)
-class WelfareFigure:
-    """One figure.
+def welfare_figure(
+    name: str,
+    title: str,
+    axis: str,
+    markets: Sequence[Setting] | Callable[[Options], Sequence[Setting]],
+) -> Figure:
+    """A figure of welfare, and of welfare over its bound.
 
-    Attributes:
+    Args:
         name: of its files.
         title: of its table.
-        axis: what differs between its settings.
-        settings: its markets.
+        axis: what differs between its markets.
+        markets: these, or what makes them of the options.
     """
 
-    name: str
-    title: str
-    axis: str
-    settings: Sequence[Setting]
+    def table(frame: pl.DataFrame) -> Rows:
+        return welfare_table(frame, axis)
 
+    def run(options: Options, console: Console) -> pl.DataFrame:
+        wanted = markets(options) if callable(markets) else markets
+        trials = [
+            Trial(setting, seed, mechanism)
+            for setting in options.settings(wanted)
+            for mechanism in options.mechanisms
+            for seed in range(seeds_of(setting, options.seeds))
+        ]
+        frame = write_data(collect(name, trials, options, console), options.out, name)
+        write_chart(welfare_chart(frame, axis), options.out, name)
+        show(console, title, table(frame), notes(frame, options))
+        return frame
 
-def run_figure(figure: WelfareFigure, options: Options, console: Console) -> pl.DataFrame:
-    """Compute, write and show a figure; its data."""
-    settings = options.settings(figure.settings)
-    trials = [
-        Trial(setting, seed, mechanism)
-        for setting in settings
-        for mechanism in options.mechanisms
-        for seed in range(seeds_of(setting, options.seeds))
-    ]
-    frame = write_data(collect(figure.name, trials, options, console), options.out, figure.name)
-    write_chart(welfare_chart(frame, figure.axis), options.out, figure.name)
-    show(console, figure.title, welfare_table(frame, figure.axis), notes(frame, options))
-    return frame
+    return Figure(name, run, table)
 
 
 def seeds_of(setting: Setting, wanted: int) -> int:
