@@ -8,13 +8,14 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO_OUT ?= out/first-market
 
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test lint bench experiments clean
 
 help:
 	@echo "make demo    run the example market and show its report"
 	@echo "make test    linters, types, layer contracts and all tests"
 	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
+	@echo "make experiments  the figures of docs/explanation/experiments-pdftsp.md: an hour or so"
 	@echo "make setup   only the virtual environment in .venv"
 	@echo "make clean   remove what the other targets made"
 
@@ -46,6 +47,9 @@ demo: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/auction.py
 	$(BIN)/python benchmarks/training.py
+
+experiments: $(READY)
+	$(BIN)/python experiments/pdftsp/run_all.py
 
 clean:
 	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

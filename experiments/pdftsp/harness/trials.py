@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from auctune import registry
 from auctune.sim.bound import welfare_bound
 from auctune.sim.comparison import Contender, build, parse_contenders
 from auctune.sim.engine import SimulationResult, simulate
@@ -26,14 +27,16 @@ MECHANISMS = (
     "eft",
     "ntm",
 )
+LEARNED = MECHANISMS[0]
+# What is shown as learned must have learned: the auction's default prices do, or are called so.
+_DEFAULT = "pdFTSP, learned" if registry.learns(LEARNED, {}) else "pdFTSP, default prices"
 NAMES: Mapping[str, str] = dict(
     zip(
         MECHANISMS,
-        ("pdFTSP, learned", "pdFTSP, exponential", "pdFTSP, as printed", "Titan", "EFT", "NTM"),
+        (_DEFAULT, "pdFTSP, exponential", "pdFTSP, as printed", "Titan", "EFT", "NTM"),
         strict=True,
     )
 )
-LEARNED = MECHANISMS[0]
 SCHEMA: Mapping[str, Any] = {
     "figure": pl.String,
     "setting": pl.String,

@@ -119,7 +119,7 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     ]
     rows += [
         (
-            f"learned over {name_of(rival)}",
+            f"{name_of(LEARNED)}, over {name_of(rival)}",
             *(lead(welfare[one, LEARNED].mean, welfare[one, rival].mean) for one in settings),
         )
         for rival in ("titan", "eft", "ntm")
@@ -146,7 +146,7 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
     assert isinstance(least, float)
     return [
         f"welfare / bound ({kinds}: {exact}), mean of {frame['seed'].n_unique()} days "
-        "± 95% confidence; one day of history for learned prices",
-        f"learned prices: {least:.1%} at least; the goal is {GOAL:.1%}",
+        "± 95% confidence; the day before is known to those that learn",
+        f"{name_of(LEARNED)}: {least:.1%} at least; the goal of learned prices is {GOAL:.1%}",
         f"data and charts: {options.out}",
     ]

@@ -1,0 +1,138 @@
+"""What all figures rest on: intervals, jobs that are kept, markets, tables on the page."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from scipy import stats
+
+import run_all
+from auctune.domain import InputError
+from harness.intervals import interval, t_quantile
+from harness.market import Trace, draw, setting
+from harness.options import parse
+from support.pages import ROOT
+
+JOBS = """
+import os, signal, sys
+from dataclasses import dataclass
+from pathlib import Path
+from harness.jobs import run_jobs
+from rich.console import Console
+
+@dataclass(frozen=True)
+class Square:
+    number: int
+    cost = 1.0
+    def key(self):
+        return {"number": self.number}
+    def run(self):
+        if self.number == 3 and sys.argv[1] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        with Path("ran.txt").open("a") as file:
+            file.write(f"{self.number} ")
+        return {"square": self.number**2}
+
+if __name__ == "__main__":
+    jobs = [Square(number) for number in (1, 2, 3, 4, 2)]
+    workers = int(sys.argv[2])
+    quiet = Console(quiet=True)
+    results = run_jobs(jobs, Path("kept"), workers=workers, console=quiet)
+    print([result["square"] for result in results])
+"""
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.999])
+def test_quantiles_of_t_are_scipys(confidence: float) -> None:
+    for degrees in (1, 2, 3, 4, 5, 9, 10, 31, 100):
+        expected = stats.t.ppf((1 + confidence) / 2, degrees)
+        assert t_quantile(confidence, degrees) == pytest.approx(expected, rel=1e-9)
+
+
+def test_an_interval_is_scipys() -> None:
+    values = [0.91, 0.88, 0.95, 0.90, 0.93]
+    found = interval(values)
+    low, high = stats.t.interval(0.95, 4, loc=sum(values) / 5, scale=stats.sem(values))
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert interval([2.0]).half_width == 0
+
+
+def jobs(folder: Path, mode: str, workers: int) -> subprocess.CompletedProcess[str]:
+    (folder / "work.py").write_text(JOBS)
+    environment = {"PYTHONPATH": str(ROOT / "experiments" / "pdftsp")}
+    command = [sys.executable, "work.py", mode, str(workers)]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_what_was_done_before_a_kill_is_not_done_again(tmp_path: Path) -> None:
+    assert jobs(tmp_path, "killed", 1).returncode == -9
+    assert (tmp_path / "ran.txt").read_text() == "1 2 "
+    done = jobs(tmp_path, "whole", 1)
+    assert done.stdout == "[1, 4, 9, 16, 4]\n", done.stderr
+    assert (tmp_path / "ran.txt").read_text() == "1 2 3 4 "
+
+
+def test_several_processes_give_the_same(tmp_path: Path) -> None:
+    assert jobs(tmp_path, "whole", 2).stdout == "[1, 4, 9, 16, 4]\n"
+    assert sorted((tmp_path / "ran.txt").read_text().split()) == ["1", "2", "3", "4"]
+
+
+def test_the_day_before_is_another_day_of_the_same_market() -> None:
+    small = setting("small", {"nodes": "a100:1", "rate": "1", "slots": "12"})
+    day, again = draw(small, 3), draw(small, 3)
+    assert day.market.tasks == again.market.tasks
+    assert day.before == again.before != day.market.tasks
+    assert draw(small, 4).market.tasks != day.market.tasks
+
+
+def test_a_logs_day_comes_after_its_history_at_one_scale_for_both() -> None:
+    log = Trace(ROOT / "examples" / "workloads" / "jobs.csv")
+    traced = setting("log", {"nodes": "a100:1", "rate": "4"}, log)
+    first, second = draw(traced, 0), draw(traced, 1)
+    # What the second day has as history is the first day: as many bids, but for rounding.
+    assert len(second.before) == pytest.approx(len(first.market.tasks), rel=0.1)
+    assert len(second.market.tasks) != pytest.approx(len(first.market.tasks), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (["--seeds", "0"], "--seeds"),
+        (["--market", "rate"], "--market"),
+        (["--market", "seed=1"], "--market"),
+        (["--mechanisms", "lots"], "--mechanisms lots"),
+        (["--mechanisms", "ntm:seed=x"], "--mechanisms ntm:seed=x"),
+        (["--trace", "log", "--start-day", "0"], "--start-day"),
+    ],
+)
+def test_a_bad_option_is_named(arguments: list[str], place: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse(arguments, "")
+    assert refused.value.place == place
+
+
+def test_tables_go_to_their_places_alone(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"bid": ["2.0"], "payment": ["1.0"]})
+    frame.write_parquet(tmp_path / "fig11_rationality.parquet")
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- fig11_rationality -->\nold\n<!-- end -->\nb\n<!-- end -->\n")
+    figure = run_all.FIGURES["fig11_rationality"]
+    run_all.write_tables(page, tmp_path, [figure])
+    text = page.read_text()
+    assert text.startswith("a\n<!-- fig11_rationality -->\n| winners |")
+    assert text.endswith("| 1 | 0 | 50% | 50% to 50% |\n<!-- end -->\nb\n<!-- end -->\n")
+    with pytest.raises(InputError, match=r"fig12_competitiveness.parquet: is not there"):
+        run_all.write_tables(page, tmp_path, [run_all.FIGURES["fig12_competitiveness"]])
+    page.write_text("nothing\n")
+    with pytest.raises(InputError, match="has no place for fig11"):
+        run_all.write_tables(page, tmp_path, [figure])
+
+
+def test_the_page_has_a_place_for_every_figure() -> None:
+    text = run_all.PAGE.read_text()
+    for name in run_all.FIGURES:
+        assert text.count(f"<!-- {name} -->\n") == 1, name
