@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from auctune import registry
-from auctune.domain import Admission, Decision, Task
-from auctune.sim.engine import simulate
+from auctune.domain import Admission, Task
+from auctune.sim.engine import Answers, simulate
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import SimulationReport, measure
 from auctune.sim.warm_up import warm_up
@@ -59,13 +59,16 @@ def play(
 ) -> tuple[SimulationReport, float]:
     """The figures of one run from an empty market, and the seconds of all its decisions."""
 
-    def timed(made: Admission, tasks: Sequence[Task], now: int) -> list[tuple[Decision, float]]:
-        answers = []
+    def timed(made: Admission, tasks: Sequence[Task], now: int) -> Answers:
+        decisions, learning = [], 0.0
         for task in tasks:
+            before = clock()
+            made.advance(now)
             start = clock()
             decision = made.offer(task, now)
-            answers.append((decision, clock() - start))
-        return answers
+            decisions.append((decision, clock() - start))
+            learning += start - before
+        return Answers(decisions, learning)
 
     made = registry.build(mechanism, instance.cluster)
     result = simulate(instance, made, decide=None if made.by_slot else timed)

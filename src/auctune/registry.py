@@ -188,7 +188,7 @@ def _check_pdftsp(params: PdftspParams, settings: Mapping[str, str]) -> None:
 def _build_pdftsp(cluster: Cluster, params: PdftspParams, known: KnownBids) -> Admission:
     if params.pricing == "paper" and (params.alpha is None or params.beta is None):
         params = clairvoyant_params(params, known.tasks)
-    return Pdftsp(cluster, params)
+    return Pdftsp(cluster, params, history=known.history)
 
 
 def _build_titan(cluster: Cluster, params: TitanParams, _known: KnownBids) -> Admission:

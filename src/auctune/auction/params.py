@@ -9,7 +9,7 @@ from auctune.domain import InputError
 Payment = Literal["critical", "paper"]
 CapacityCheck = Literal["masked", "checked"]
 Aggregate = Literal["max", "sum"]
-PricingName = Literal["exponential", "paper"]
+PricingName = Literal["learned", "exponential", "paper"]
 
 _CHOICES: dict[str, Any] = {
     "payment": Payment,
@@ -28,8 +28,10 @@ class PdftspParams:
         payment: `critical` charges c(l*); `paper` leaves the operating cost out (eq. 14) and is
             not truthful.
         capacity: `masked` searches cells with room; `checked` looks after it has chosen.
-        aggregate: a schedule's price is at its dearest cell (`max`) or summed by cell (`sum`).
-        pricing: `exponential` is L * (U / L) ** (used / capacity); `paper` is eqs. 7 and 8.
+        aggregate: a schedule's price is at its dearest cell (`max`) or summed by cell (`sum`);
+            none: `sum` for learned prices, which are those of single cells, else `max`.
+        pricing: `learned` are shadow prices against a forecast of bids; `exponential` is
+            L * (U / L) ** (used / capacity); `paper` is eqs. 7 and 8.
         alpha, beta: of `paper`; none: `scale` times the greatest bid per sample, and per GB, of
             the instance, which is clairvoyant.
         scale: see alpha.
@@ -41,8 +43,8 @@ class PdftspParams:
 
     payment: Payment = "critical"
     capacity: CapacityCheck = "masked"
-    aggregate: Aggregate = "max"
-    pricing: PricingName = "exponential"
+    aggregate: Aggregate | None = None
+    pricing: PricingName = "learned"
     alpha: float | None = None
     beta: float | None = None
     scale: float = 1.0
@@ -54,6 +56,8 @@ class PdftspParams:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
+            if name == "aggregate" and self.aggregate is None:
+                continue
             if getattr(self, name) not in get_args(choices):
                 raise InputError(
                     name, f"{getattr(self, name)!r}", f"one of {', '.join(get_args(choices))}"
@@ -66,6 +70,11 @@ class PdftspParams:
             self._check_range(low, high)
         if self.seed < 0:
             raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
+
+    @property
+    def chosen_aggregate(self) -> Aggregate:
+        """`aggregate`, or what goes with the prices."""
+        return self.aggregate or ("sum" if self.pricing == "learned" else "max")
 
     def _check_range(self, low: str, high: str) -> None:
         least, most = getattr(self, low), getattr(self, high)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from auctune.auction.book import Book, Ints
 from auctune.auction.params import PdftspParams
-from auctune.auction.pricing import ExponentialPricing, PaperPricing, Pricing
+from auctune.auction.pricing import ExponentialPricing, LearnedPricing, PaperPricing, Pricing
 from auctune.auction.replan import plan_anew
 from auctune.auction.search import Found, ScheduleSearch
 from auctune.auction.search.problem import Request
@@ -50,6 +50,7 @@ class Pdftsp:
         energy: what slots to come will cost, for a market without an end: the cluster is then
             its first window, and a task's own operating costs are those of the slots from its
             arrival on.
+        history: bids of earlier days, for `pricing: learned`.
     """
 
     by_slot = False
@@ -60,23 +61,26 @@ class Pdftsp:
         params: PdftspParams | None = None,
         *,
         energy: EnergyForecast | None = None,
+        history: Sequence[Sequence[Task]] = (),
     ) -> None:
         self.params = params or PdftspParams()
-        self.book = Book(cluster, prune=self.params.pricing == "exponential", energy=energy)
+        self.book = Book(cluster, prune=self.params.pricing != "paper", energy=energy)
         self._now = -1
-        self.pricing = _make_pricing(self.book, self.params)
+        self.pricing = _make_pricing(self.book, self.params, history)
         self._search = ScheduleSearch(
             self.book,
             self.pricing.lam,
             self.pricing.phi,
-            aggregate=self.params.aggregate,
+            aggregate=self.params.chosen_aggregate,
             masked=self.params.capacity == "masked",
         )
 
     def advance(self, now: int) -> None:
-        """Slot `now` begins: prices take over what earlier slots taught."""
+        """Slot `now` begins, or goes on: prices take over what earlier bids taught."""
         if now > self._now:
             self._begin(self.entering(now))
+        else:
+            self.pricing.within()
 
     def entering(self, now: int) -> SlotAdvanced:
         """What the beginning of slot `now` would bring into the market."""
@@ -108,7 +112,8 @@ class Pdftsp:
         Raises:
             InputError: as `offer`.
         """
-        self.advance(now)
+        if now > self._now:
+            self.advance(now)
         self.book.check(task)
         lines: list[MenuLine] = []
         request = self._search.request(task, now)
@@ -250,7 +255,9 @@ def _value(task: Task, found: Found) -> float:
     return float(task.bid) - vendor - found.operating_cost
 
 
-def _make_pricing(book: Book, params: PdftspParams) -> Pricing:
+def _make_pricing(book: Book, params: PdftspParams, history: Sequence[Sequence[Task]]) -> Pricing:
+    if params.pricing == "learned":
+        return LearnedPricing(book, history)
     if params.pricing == "paper":
         if params.alpha is None or params.beta is None:
             raise InputError("alpha", "is not set", "alpha and beta, for pricing paper")

@@ -24,10 +24,10 @@ class Admission(Protocol):
         ...
 
     def advance(self, now: int) -> None:
-        """Slot `now` begins: what earlier slots taught is taken over before its first bid.
+        """Slot `now` begins, or goes on: what earlier bids taught is taken over.
 
-        Learning happens here, so that it can be timed apart from decisions. `offer` and `quote`
-        advance by themselves where nobody else did.
+        Learning happens here, so that it can be timed apart from decisions: call it once a slot
+        and before each bid. `offer` does so by itself, and `quote` where a slot has not begun.
         """
         ...
 

@@ -8,12 +8,21 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from auctune.domain import Admission, Decision, Task
 from auctune.sim.instance import Instance
 from auctune.sim.outages import Change, Outage, Outages
 
-Decide = Callable[[Admission, Sequence[Task], int], list[tuple[Decision, float]]]
+
+class Answers(NamedTuple):
+    """What became of the bids of a slot."""
+
+    decisions: list[tuple[Decision, float]]  # one a bid, in order, and the seconds that each took
+    learning_seconds: float  # between them
+
+
+Decide = Callable[[Admission, Sequence[Task], int], Answers]
 Watch = Callable[[Task, Decision], None]
 
 
@@ -26,7 +35,7 @@ class SimulationResult:
         tasks: in the order in which they were decided.
         decisions: one a task, in that order.
         decision_seconds: time that each decision took.
-        learning_seconds: time that the beginnings of slots took.
+        learning_seconds: time that learning took, at the beginnings of slots and between bids.
         changes: plans that outages changed, in their order; none where there were no outages.
     """
 
@@ -38,21 +47,20 @@ class SimulationResult:
     changes: tuple[Change, ...] | None = None
 
 
-def one_by_one(
-    mechanism: Admission, tasks: Sequence[Task], now: int
-) -> list[tuple[Decision, float]]:
+def one_by_one(mechanism: Admission, tasks: Sequence[Task], now: int) -> Answers:
     """Offer the bids of a slot one after the other; each decision is timed by itself."""
-    answers = []
+    decisions, learning = [], 0.0
     for task in tasks:
+        before = time.perf_counter()
+        mechanism.advance(now)
         start = time.perf_counter()
         decision = mechanism.offer(task, now)
-        answers.append((decision, time.perf_counter() - start))
-    return answers
+        decisions.append((decision, time.perf_counter() - start))
+        learning += start - before
+    return Answers(decisions, learning)
 
 
-def slot_at_once(
-    mechanism: Admission, tasks: Sequence[Task], now: int
-) -> list[tuple[Decision, float]]:
+def slot_at_once(mechanism: Admission, tasks: Sequence[Task], now: int) -> Answers:
     """Offer the bids of a slot together, for a mechanism that weighs them against each other.
 
     Each decision counts with the time of all of them: none is known earlier.
@@ -60,7 +68,7 @@ def slot_at_once(
     start = time.perf_counter()
     decisions = mechanism.offer_slot(tasks, now)
     seconds = time.perf_counter() - start
-    return [(decision, seconds) for decision in decisions]
+    return Answers([(decision, seconds) for decision in decisions], 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class PlayedSlot:
         changes: plans that outages changed, before the slot's bids.
         tasks: that arrived.
         answers: the decision on each, and the seconds that it took.
-        learning_seconds: time that the beginning of the slot took.
+        learning_seconds: time that learning took, at its beginning and between its bids.
     """
 
     slot: int
@@ -103,11 +111,11 @@ def play(
         mechanism.advance(slot)
         learning = time.perf_counter() - start
         changes = () if outages is None else outages.begin(mechanism, slot)
-        answers = decide(mechanism, arrived, slot)
+        answers, learning_between = decide(mechanism, arrived, slot)
         if outages is not None:
             for task, (decision, _) in zip(arrived, answers, strict=True):
                 outages.admitted(task, decision)
-        yield PlayedSlot(slot, changes, arrived, answers, learning)
+        yield PlayedSlot(slot, changes, arrived, answers, learning + learning_between)
 
 
 def simulate(

@@ -85,7 +85,7 @@ class SimulationReport:
         num_tasks, num_admitted: how many bid, and how many will run.
         utilization: by slot.
         decision_seconds: over all tasks, learning not counted.
-        learning_seconds: time that the beginnings of slots took, in which prices are learned.
+        learning_seconds: time that learning took, at beginnings of slots and between bids.
         bound: on welfare.
         real_operating_cost: at the real price of energy, which may be below zero where mechanisms
             see zero; none where the instance does not say.

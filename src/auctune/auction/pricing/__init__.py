@@ -1,7 +1,8 @@
 """Prices of cells: how they start and what moves them."""
 
 from auctune.auction.pricing.exponential import ExponentialPricing
+from auctune.auction.pricing.learned import LearnedPricing
 from auctune.auction.pricing.paper import PaperPricing
 from auctune.auction.pricing.pricing import Pricing
 
-__all__ = ["ExponentialPricing", "PaperPricing", "Pricing"]
+__all__ = ["ExponentialPricing", "LearnedPricing", "PaperPricing", "Pricing"]

@@ -38,6 +38,9 @@ class ExponentialPricing:
         if None in self._fixed and self._revealed.start(now):
             self._price_between(now - self._horizon.origin, self._horizon.rows.stop)
 
+    def within(self) -> None:
+        """Nothing: ranges are those of earlier slots."""
+
     def moved(self, shift: Shift) -> None:
         """Cells enter empty."""
         shift.move(self.lam, 0.0)

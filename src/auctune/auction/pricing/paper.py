@@ -33,6 +33,9 @@ class PaperPricing:
     def start(self, now: int) -> None:
         """Nothing: time alone moves no price."""
 
+    def within(self) -> None:
+        """Nothing: bids that are not sold to teach nothing."""
+
     def moved(self, shift: Shift) -> None:
         """Cells enter at a price of 0."""
         shift.move(self.lam, 0.0)

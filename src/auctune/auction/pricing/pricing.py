@@ -25,6 +25,10 @@ class Pricing(Protocol):
         """Slot `now` has begun; called once, before its first bid is looked at."""
         ...
 
+    def within(self) -> None:
+        """Called before each bid: take over what this slot's bids taught, if it is time."""
+        ...
+
     def moved(self, shift: Shift) -> None:
         """The window of a market without an end moved on, and the book with it.
 

@@ -1,0 +1,189 @@
+"""Learned prices: the shadow prices of what is left to sell, against a forecast of bids to come.
+
+At the beginning of a slot, and again once it has brought more bids than expected, the Lagrangian
+dual (auction/dual) is minimized over the free capacity and the forecast, from the prices before.
+Its prices, one a slot and node type, say what a sample and a GB-slot there will be worth to others:
+little in a slot that will pass half empty, much in one that better bids will want.
+
+Prices come from bids before, of this day and of earlier ones, and change at these moments only:
+never by the bid being priced. All money is counted in units of the first bid seen and with 30
+binary digits, so that the currency changes nothing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from auctune.auction.book import Book, Floats, Ints
+from auctune.auction.dual.columns import TaskColumns
+from auctune.auction.dual.descent import DescentParams, DualPrices, minimize_dual
+from auctune.auction.dual.supply import Supply
+from auctune.auction.horizon import Shift
+from auctune.auction.pricing.learned.diary import Diary, Seen, read_day
+from auctune.auction.pricing.learned.forecast import Habits, Now, forecast
+from auctune.auction.pricing.learned.typical import TypicalDay, typical_day
+from auctune.auction.search.problem import Request
+from auctune.domain import Task
+
+_DAY_SECONDS = 86_400
+_KEPT_DAYS = 7
+# Tasks do not fill nodes to the brim: what is left in a node is too little for the next one.
+_SPARE = 0.03
+# Prices of the slot before are close: few steps bring them up to date.
+_FIRST_STEPS, _STEPS = 100, 15
+# Fewer bids than these say nothing of a market.
+_TOO_FEW = 8
+_DIGITS = 30
+
+
+class LearnedPricing:
+    """Prices by node type and slot that follow a forecast.
+
+    Args:
+        book: the cells.
+        history: bids of earlier days, the earliest first, each with slots from 0 on.
+    """
+
+    def __init__(self, book: Book, history: Sequence[Sequence[Task]] = ()) -> None:
+        self._book = book
+        self._num_day = max(1, round(_DAY_SECONDS / book.cluster.slot_seconds))
+        self._habits = _habits(book)
+        self._unit = next((float(t.bid) for day in history for t in day if t.bid > 0), 0.0)
+        days = [read_day(day, book.cluster, self._num_day) for day in history]
+        self._days: list[Seen] = days[-_KEPT_DAYS:]
+        self._typical = self._make_typical()
+        self._diary = Diary(book.cluster, self._num_day)
+        self._day, self._now = 0, 0
+        # Bids of the current slot at which there is something to learn again.
+        self._enough = 0.0
+        shape = (book.horizon.num_rows, len(book.type_names))
+        self._by_type = DualPrices(0.0, np.zeros(shape), np.zeros(shape))
+        self._has_learned = False
+        self.lam: Floats = np.zeros_like(book.usage.compute)
+        self.phi: Floats = np.zeros_like(book.usage.memory)
+
+    def start(self, now: int) -> None:
+        """Learn from what earlier slots brought."""
+        day = now // self._num_day
+        if day > self._day:
+            self._days = [*self._days, self._diary.seen()][-_KEPT_DAYS:]
+            self._typical = self._make_typical()
+            self._diary = Diary(self._book.cluster, self._num_day)
+        self._day, self._now = day, now
+        self._learn()
+
+    def within(self) -> None:
+        """Learn from this slot's bids if they are more than was expected."""
+        if self._diary.counts[self._slot] >= self._enough:
+            self._learn()
+
+    def moved(self, shift: Shift) -> None:
+        """Cells that enter cost nothing until `start` prices them."""
+        for rows in (self.lam, self.phi, self._by_type.lam, self._by_type.phi):
+            shift.move(rows, 0.0)
+
+    def chose(self, rows: Ints, nodes: Ints, request: Request, value: float) -> None:
+        """Nothing: prices move when something is learned."""
+
+    def booked(self, rows: Ints, nodes: Ints) -> None:
+        """Nothing: what is sold counts when something is learned."""
+
+    def saw(self, task: Task) -> None:
+        """Note the bid."""
+        if self._unit == 0.0:
+            self._unit = float(task.bid)
+        self._diary.note(task, self._slot)
+
+    @property
+    def _slot(self) -> int:
+        return self._now % self._num_day
+
+    def _make_typical(self) -> TypicalDay | None:
+        return typical_day(self._days, self._habits.width)
+
+    def _learn(self) -> None:
+        today = self._diary.seen(max(0, self._slot - self._habits.recent))
+        now = Now(self._slot, today)
+        first = self._now - self._book.horizon.origin
+        last = self._book.horizon.rows.stop
+        ahead = min(self._num_day, last - first)
+        expected = forecast(self._typical, now, ahead, self._habits)
+        num_known = today.columns.num_tasks + _TOO_FEW * (self._typical is not None)
+        if expected is None or num_known < _TOO_FEW or self._unit == 0.0:
+            self._enough = max(_TOO_FEW, now.num_seen + 1)
+            return
+        self._enough = max(expected.total, now.num_seen + 1)
+        window = slice(first, first + ahead)
+        found = minimize_dual(
+            self._supply(window),
+            self._in_units(expected.columns),
+            expected.weights,
+            start=self._prices_before(window),
+            params=DescentParams(max_steps=_STEPS if self._has_learned else _FIRST_STEPS),
+        )
+        self._has_learned = True
+        for begin in range(first, last, ahead):
+            # Beyond a day ahead prices are those of the same time before.
+            num = min(ahead, last - begin)
+            self._by_type.lam[begin : begin + num] = found.lam[:num]
+            self._by_type.phi[begin : begin + num] = found.phi[:num]
+        types = self._book.capacity.type_of
+        self.lam[first:last] = self._by_type.lam[first:last, types] * self._unit
+        self.phi[first:last] = self._by_type.phi[first:last, types] * self._unit
+
+    def _prices_before(self, window: slice) -> DualPrices | None:
+        if not self._has_learned:
+            return None
+        return DualPrices(0.0, self._by_type.lam[window], self._by_type.phi[window])
+
+    def _in_units(self, columns: TaskColumns) -> TaskColumns:
+        return columns._replace(
+            bid=_coarse(columns.bid / self._unit),
+            quote_price=_coarse(columns.quote_price / self._unit),
+        )
+
+    def _supply(self, window: slice) -> Supply:
+        """What is free in these rows, less what stays free since tasks do not fit it."""
+        book, capacity = self._book, self._book.capacity
+        energy = book.energy_cost[:, window].T / capacity.compute / self._unit
+        return Supply(
+            self._free(book.usage.compute[window], capacity.compute),
+            self._free(book.usage.memory[window], capacity.memory),
+            np.ascontiguousarray(_coarse(energy)),
+            np.where(np.diff(capacity.first_of) > 0, capacity.compute, 0.0),
+            capacity.memory,
+        )
+
+    def _free(self, used: Floats, held: Floats) -> Floats:
+        """[W, N] used and [K] a node's capacity -> [W, K] free."""
+        capacity = self._book.capacity
+        free = np.zeros((len(used), len(held)))
+        for k, most in enumerate(held):
+            nodes = capacity.nodes_of[capacity.first_of[k] : capacity.first_of[k + 1]]
+            of_type = used[:, nodes]
+            # A lost node is used without end: it has nothing left, and nothing to spare.
+            left = np.maximum(0.0, most - of_type).sum(axis=1)
+            spare = _SPARE * most * np.isfinite(of_type).sum(axis=1)
+            free[:, k] = np.maximum(0.0, left - spare)
+        return free
+
+
+def _habits(book: Book) -> Habits:
+    hour = max(1.0, 3600 / book.cluster.slot_seconds)
+    # Answers of tasks that several types can run take longer.
+    samples, recent = (20, 8) if len(book.type_names) == 1 else (12, 4)
+    return Habits(
+        recent=max(1, round(6 * hour)),
+        half_life=4 * hour,
+        fresh=0.5,
+        fading=3 * hour,
+        samples=samples,
+        recent_samples=recent,
+    )
+
+
+def _coarse(numbers: Floats) -> Floats:
+    """The leading binary digits: what rounding does to the rest, in another currency, is gone."""
+    mantissa, exponent = np.frexp(numbers)
+    rounded: Floats = np.ldexp(np.round(mantissa * 2**_DIGITS), exponent - _DIGITS)
+    return rounded

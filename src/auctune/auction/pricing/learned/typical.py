@@ -1,0 +1,111 @@
+"""A typical day: how many bids each slot brings, which ones, and how unsteadily.
+
+A burst that is smoothed over hours looks like a daily curve, but only the curve returns on another
+day. From the dispersion of single slots it is known how much a smoothed rate varies by chance; what
+it varies beyond that is taken for a curve (the shrinkage of James and Stein).
+
+Shapes: D slots of a day, I bids seen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.auction.book import Floats, Ints
+from auctune.auction.dual.columns import TaskColumns
+from auctune.auction.pricing.learned.bids import choose, join
+from auctune.auction.pricing.learned.diary import Seen
+
+# Even steps of the golden ratio are spread as evenly as can be, whatever their number.
+_GOLDEN = 0.6180339887498949
+_MOST_PERSISTENCE = 0.9
+
+
+@dataclass(frozen=True)
+class TypicalDay:
+    """What earlier days taught.
+
+    Attributes:
+        columns: of the bids kept, by slot of the day.
+        slot: [I] of the day, rising.
+        rate: [D] bids a slot.
+        ratios: counts of single slots over their rates.
+        persistence: how much of a slot's excess over its rate is left in the next one, 0 to 0.9.
+    """
+
+    columns: TaskColumns
+    slot: Ints
+    rate: Floats
+    ratios: Floats
+    persistence: float
+
+    def rows(self, slot: int, width: int, size: int) -> Ints:
+        """`size` bids from around a slot, evenly spaced; from all day if there are fewer."""
+        first, last = np.searchsorted(self.slot, (slot - width, slot + width + 1)).tolist()
+        if last - first < size:
+            first, last = 0, len(self.slot)
+        chosen: Ints = first + evenly(last - first, size, slot)
+        return chosen
+
+
+def typical_day(days: Sequence[Seen], width: int) -> TypicalDay | None:
+    """What days of one length have in common; none if they brought no bid.
+
+    Args:
+        days: what was seen of each.
+        width: slots to each side over which rates are smoothed.
+    """
+    days = [day for day in days if len(day.slot)]
+    if not days:
+        return None
+    slots = np.concatenate([day.slot for day in days])
+    order = np.argsort(slots, kind="stable")
+    counts = np.array([day.counts for day in days], dtype=np.float64)
+    rate = _daily_curve(counts, width)
+    ratios = counts / np.maximum(rate, 0.02 * rate.mean())
+    return TypicalDay(
+        choose(join([day.columns for day in days]), order),
+        slots[order],
+        rate,
+        ratios.ravel(),
+        _persistence(ratios),
+    )
+
+
+def evenly(count: int, size: int, turn: int) -> Ints:
+    """Indices of `size` of `count` things, evenly spaced, others at each turn."""
+    offset = (turn * _GOLDEN) % 1.0
+    picked = np.floor((np.arange(size) + offset) * (count / size)).astype(np.int64)
+    indices: Ints = np.minimum(picked, count - 1)
+    return indices
+
+
+def _daily_curve(counts: Floats, width: int) -> Floats:
+    """[days, D] -> [D] bids a slot."""
+    num_days, num_slots = counts.shape
+    width = min(width, (num_slots - 1) // 2)
+    weights = np.concatenate((np.arange(1, width + 2), np.arange(width, 0, -1))).astype(np.float64)
+    weights /= weights.sum()
+    mean_counts = counts.mean(axis=0)
+    ring = np.concatenate((mean_counts[num_slots - width :], mean_counts, mean_counts[:width]))
+    smoothed = np.convolve(ring, weights, mode="valid")
+    mean = float(smoothed.mean())
+    rho = _persistence(counts / mean)
+    by_chance = (counts / mean).var() * (weights**2).sum() * (1 + rho) / (1 - rho) / num_days
+    variance = (smoothed / mean).var()
+    trust = max(0.0, 1 - float(by_chance / variance)) if variance > 0 else 0.0
+    curve: Floats = mean + trust * (smoothed - mean)
+    return curve
+
+
+def _persistence(ratios: Floats) -> float:
+    """[days, D] -> correlation of one slot and the next."""
+    before, after = ratios[:, :-1].ravel(), ratios[:, 1:].ravel()
+    if len(before) < 2:
+        return 0.0
+    spread = float(before.std() * after.std())
+    if spread == 0.0:
+        return 0.0
+    covariance = float(((before - before.mean()) * (after - after.mean())).mean())
+    return min(max(covariance / spread, 0.0), _MOST_PERSISTENCE)
