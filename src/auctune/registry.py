@@ -14,7 +14,7 @@ import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, make_ntm
 from auctune.domain import Admission, Cluster, InputError, Task
@@ -172,10 +172,19 @@ def _entry(name: str) -> MechanismEntry:
 
 
 def _parsed(name: str, settings: Mapping[str, str]) -> Any:
-    params = parse_params(_entry(name).params, settings)
+    kind = _entry(name).params
+    if kind is PdftspParams:
+        settings = _with_pricing(settings)
+    params = parse_params(kind, settings)
     if isinstance(params, PdftspParams):
         _check_pdftsp(params, settings)
     return params
+
+
+def _with_pricing(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """What belongs to some prices alone asks for them."""
+    asked = dict.fromkeys(_ONLY_WITH[key] for key in settings if key in _ONLY_WITH)
+    return {"pricing": next(iter(asked)), **settings} if asked else settings
 
 
 def _check_pdftsp(params: PdftspParams, settings: Mapping[str, str]) -> None:
@@ -220,7 +229,7 @@ _ENTRIES: Mapping[str, MechanismEntry] = {
 
 
 def _parse(key: str, text: str, hint: Any) -> Any:
-    if get_origin(hint) is types.UnionType:
+    if get_origin(hint) in (types.UnionType, Union):
         (hint,) = (part for part in get_args(hint) if part is not type(None))
     if get_origin(hint) is Literal:
         if text not in get_args(hint):

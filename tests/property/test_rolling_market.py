@@ -37,7 +37,12 @@ def auction(name: str) -> Make:
 
 
 MAKERS: Mapping[str, Make] = {
-    **{name: auction(name) for name in params_by_name(("critical",))},
+    # Learned prices look as far ahead as the market goes: there, an end makes a difference.
+    **{
+        name: auction(name)
+        for name in params_by_name(("critical",))
+        if not name.endswith("-learned")
+    },
     "eft": lambda cluster, energy: make_eft(cluster, energy=energy),
     "ntm": lambda cluster, energy: make_ntm(cluster, 3, energy=energy),
 }

@@ -22,8 +22,8 @@ from support.playing import offer_all
 
 FACTOR = 100
 _RANGES = ("compute_low", "compute_high", "memory_low", "memory_high")
-EXPONENTIAL = {
-    name: params for name, params in params_by_name().items() if params.pricing == "exponential"
+SCALE_FREE = {
+    name: params for name, params in params_by_name().items() if params.pricing != "paper"
 }
 
 
@@ -81,7 +81,7 @@ def assert_same(plain: list[Decision], scaled: list[Decision]) -> None:
         assert abs(FACTOR * one.payment - hundred.payment) <= FACTOR * STEP / Decimal(2) + STEP
 
 
-@pytest.mark.parametrize("params", EXPONENTIAL.values(), ids=EXPONENTIAL)
+@pytest.mark.parametrize("params", SCALE_FREE.values(), ids=SCALE_FREE)
 def test_a_hundred_times_the_money_changes_no_decision_on_crowded_markets(
     params: PdftspParams,
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_hundred_times_the_money_changes_no_decision_on_crowded_markets(
     assert compared >= 8
 
 
-@pytest.mark.parametrize("params", EXPONENTIAL.values(), ids=EXPONENTIAL)
+@pytest.mark.parametrize("params", SCALE_FREE.values(), ids=SCALE_FREE)
 @settings(max_examples=15, deadline=None)
 @given(instance=instances())
 def test_a_hundred_times_the_money_changes_no_decision_on_degenerate_markets(

@@ -11,6 +11,7 @@ from auctune.domain import Admission, Cluster
 Make = Callable[[Cluster], Admission]
 
 PRICINGS: Mapping[str, dict[str, float | str]] = {
+    "learned": {"pricing": "learned"},
     "learned-range": {"pricing": "exponential"},
     "set-range": {
         "pricing": "exponential",

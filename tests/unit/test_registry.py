@@ -35,7 +35,9 @@ def test_settings_reach_the_mechanism() -> None:
         "pdftsp", CLUSTER, {"payment": "paper", "compute_low": "1e-3", "compute_high": "2"}
     )
     assert isinstance(made, Pdftsp)
-    assert made.params == PdftspParams(payment="paper", compute_low=1e-3, compute_high=2.0)
+    assert made.params == PdftspParams(
+        payment="paper", pricing="exponential", compute_low=1e-3, compute_high=2.0
+    )
 
 
 def test_the_papers_alpha_and_beta_are_scaled_maxima_over_all_bids() -> None:
@@ -73,8 +75,12 @@ def test_alpha_or_beta_that_is_given_stands() -> None:
             "payement: is no setting of this mechanism; expected one",
         ),
         ("pdftsp", {"payment": "Paper"}, "payment: 'Paper'; expected one of critical, paper"),
-        ("pdftsp", {"pricing": ""}, "pricing: ''; expected one of exponential, paper"),
-        ("pdftsp", {"alpha": "1"}, "alpha: says nothing to pricing=exponential; expected pricing="),
+        ("pdftsp", {"pricing": ""}, "pricing: ''; expected one of learned, exponential, paper"),
+        (
+            "pdftsp",
+            {"alpha": "1", "pricing": "exponential"},
+            "alpha: says nothing to pricing=exponential; expected pricing=",
+        ),
         (
             "pdftsp",
             {"pricing": "paper", "memory_low": "1", "memory_high": "2"},
@@ -102,8 +108,10 @@ def test_a_bad_setting_is_refused_by_name(
 
 
 def test_whole_numbers_and_choices_are_parsed() -> None:
-    params = parse_params(PdftspParams, {"seed": "12", "aggregate": "sum", "scale": "2"})
-    assert params == PdftspParams(seed=12, aggregate="sum", scale=2.0)
+    params = parse_params(
+        PdftspParams, {"seed": "12", "aggregate": "sum", "pricing": "paper", "scale": "2"}
+    )
+    assert params == PdftspParams(seed=12, aggregate="sum", pricing="paper", scale=2.0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +119,11 @@ def test_whole_numbers_and_choices_are_parsed() -> None:
     [
         ("lots", {}, "mechanism: 'lots' is not offered"),
         ("eft", {"seed": "1"}, "seed: is no setting of this mechanism; expected no setting"),
-        ("pdftsp", {"alpha": "1"}, "alpha: says nothing to pricing=exponential"),
+        (
+            "pdftsp",
+            {"alpha": "1", "pricing": "learned"},
+            "alpha: says nothing to pricing=learned",
+        ),
     ],
 )
 def test_wrong_settings_show_without_a_cluster(

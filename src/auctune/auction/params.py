@@ -17,6 +17,14 @@ _CHOICES: dict[str, Any] = {
     "aggregate": Aggregate,
     "pricing": PricingName,
 }
+_ONLY_WITH: dict[str, PricingName] = {
+    "alpha": "paper",
+    "beta": "paper",
+    "compute_low": "exponential",
+    "compute_high": "exponential",
+    "memory_low": "exponential",
+    "memory_high": "exponential",
+}
 _PAIRS = (("compute_low", "compute_high"), ("memory_low", "memory_high"))
 
 
@@ -68,8 +76,16 @@ class PdftspParams:
                 raise InputError(name, f"{value!r}", "a number >= 0")
         for low, high in _PAIRS:
             self._check_range(low, high)
+        self._check_pricing()
         if self.seed < 0:
             raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
+
+    def _check_pricing(self) -> None:
+        for name, needed in _ONLY_WITH.items():
+            if getattr(self, name) is not None and self.pricing != needed:
+                raise InputError(
+                    name, f"says nothing to pricing={self.pricing}", f"pricing={needed}"
+                )
 
     @property
     def chosen_aggregate(self) -> Aggregate:

@@ -29,7 +29,9 @@ CLUSTER = Cluster(
     3, 60.0, 1.0, {"gpu": NodeType(8.0, 9.0, (0.8, 0.4, 0.4))}, (Node("a", "gpu"), Node("b", "gpu"))
 )
 TASK = Task("t", 0, 2, 4.0, 2.0, Decimal("3.0000"), {"gpu": 4.0})
-SET = PdftspParams(compute_low=0.1, compute_high=0.9, memory_low=0.05, memory_high=0.2)
+SET = PdftspParams(
+    pricing="exponential", compute_low=0.1, compute_high=0.9, memory_low=0.05, memory_high=0.2
+)
 PAPER = PdftspParams(pricing="paper", alpha=0.5, beta=0.25)
 
 
@@ -158,7 +160,7 @@ def test_a_task_of_another_market_is_refused_and_changes_nothing() -> None:
 
 
 def test_learned_ranges_wait_for_the_next_slot() -> None:
-    mechanism = Pdftsp(CLUSTER)
+    mechanism = Pdftsp(CLUSTER, PdftspParams(pricing="exponential"))
     mechanism.offer(TASK, 0)
     assert answer(mechanism, replace(TASK, id="u")).price == Decimal("0.2000")
     later = mechanism.offer(replace(TASK, id="u", arrival=1), 1)
@@ -171,7 +173,7 @@ def test_the_papers_payment_gains_by_overbidding_and_the_critical_one_does_not()
     (task,) = market.tasks
     gains = {}
     for payment in ("paper", "critical"):
-        mechanism = Pdftsp(market.cluster, PdftspParams(payment=payment))
+        mechanism = Pdftsp(market.cluster, PdftspParams(pricing="exponential", payment=payment))
         truthful = utility(answer(mechanism, task), task.bid)
         gains[payment] = utility(answer(mechanism, task, Decimal(5)), task.bid) - truthful
     # Vendor 1 and energy 3: the price is 4, the paper charges 1 of it; the task is worth 3.
@@ -188,7 +190,7 @@ def test_eft_and_ntm_charge_the_bid_so_bidding_less_gains() -> None:
 @pytest.mark.parametrize("pricing", ["exponential", "paper"])
 def test_a_later_bidder_can_be_hurt_by_an_earlier_ones_bid(pricing: str) -> None:
     # What is not claimed: a bid moves later prices.
-    params = PAPER if pricing == "paper" else PdftspParams()
+    params = PAPER if pricing == "paper" else PdftspParams(pricing="exponential")
     prices = []
     for bid in ("1.0000", "8.0000"):
         mechanism = Pdftsp(replace(CLUSTER, nodes=CLUSTER.nodes[:1]), params)

@@ -113,7 +113,7 @@ def test_bids_are_offered_by_arrival_and_in_file_order_within_a_slot() -> None:
         Instance(CLUSTER, tasks), mechanism, watch=lambda task, decision: seen.append(decision.task)
     )
     assert mechanism.asked == [("b", 0), ("a", 2), ("c", 2)]
-    assert mechanism.begun == [0, 1, 2]
+    assert mechanism.begun == [0, 0, 1, 2, 2, 2]  # once a slot, and before each bid
     assert seen == [task.id for task in result.tasks] == ["b", "a", "c"]
     assert [decision.task for decision in result.decisions] == seen
     assert all(seconds >= 0 for seconds in result.decision_seconds)

@@ -99,7 +99,7 @@ class LearnedPricing:
         return self._now % self._num_day
 
     def _make_typical(self) -> TypicalDay | None:
-        return typical_day(self._days, self._habits.width)
+        return typical_day(self._days)
 
     def _learn(self) -> None:
         today = self._diary.seen(max(0, self._slot - self._habits.recent))

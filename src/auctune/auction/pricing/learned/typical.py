@@ -1,8 +1,8 @@
 """A typical day: how many bids each slot brings, which ones, and how unsteadily.
 
-A burst that is smoothed over hours looks like a daily curve, but only the curve returns on another
-day. From the dispersion of single slots it is known how much a smoothed rate varies by chance; what
-it varies beyond that is taken for a curve (the shrinkage of James and Stein).
+Bursts come at another time on another day, only the daily curve returns, and one day alone cannot
+tell them apart: its rate is taken to be flat. Of several days the first harmonics are fitted, and
+trusted as far as the days agree on them (the shrinkage of James and Stein).
 
 Shapes: D slots of a day, I bids seen.
 """
@@ -20,6 +20,9 @@ from auctune.auction.pricing.learned.diary import Seen
 # Even steps of the golden ratio are spread as evenly as can be, whatever their number.
 _GOLDEN = 0.6180339887498949
 _MOST_PERSISTENCE = 0.9
+_HARMONICS = 2
+# No hour of the day is taken to bring less than this share of the mean.
+_LEAST_RATE = 0.1
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,11 @@ class TypicalDay:
         return chosen
 
 
-def typical_day(days: Sequence[Seen], width: int) -> TypicalDay | None:
+def typical_day(days: Sequence[Seen]) -> TypicalDay | None:
     """What days of one length have in common; none if they brought no bid.
 
     Args:
         days: what was seen of each.
-        width: slots to each side over which rates are smoothed.
     """
     days = [day for day in days if len(day.slot)]
     if not days:
@@ -62,8 +64,8 @@ def typical_day(days: Sequence[Seen], width: int) -> TypicalDay | None:
     slots = np.concatenate([day.slot for day in days])
     order = np.argsort(slots, kind="stable")
     counts = np.array([day.counts for day in days], dtype=np.float64)
-    rate = _daily_curve(counts, width)
-    ratios = counts / np.maximum(rate, 0.02 * rate.mean())
+    rate = _daily_curve(counts)
+    ratios = counts / rate
     return TypicalDay(
         choose(join([day.columns for day in days]), order),
         slots[order],
@@ -81,21 +83,20 @@ def evenly(count: int, size: int, turn: int) -> Ints:
     return indices
 
 
-def _daily_curve(counts: Floats, width: int) -> Floats:
-    """[days, D] -> [D] bids a slot."""
+def _daily_curve(counts: Floats) -> Floats:
+    """[days, D] -> [D] bids a slot: the mean, and two harmonics as far as days agree on them."""
     num_days, num_slots = counts.shape
-    width = min(width, (num_slots - 1) // 2)
-    weights = np.concatenate((np.arange(1, width + 2), np.arange(width, 0, -1))).astype(np.float64)
-    weights /= weights.sum()
-    mean_counts = counts.mean(axis=0)
-    ring = np.concatenate((mean_counts[num_slots - width :], mean_counts, mean_counts[:width]))
-    smoothed = np.convolve(ring, weights, mode="valid")
-    mean = float(smoothed.mean())
-    rho = _persistence(counts / mean)
-    by_chance = (counts / mean).var() * (weights**2).sum() * (1 + rho) / (1 - rho) / num_days
-    variance = (smoothed / mean).var()
+    mean = float(counts.mean())
+    if num_days == 1 or num_slots <= 2 * _HARMONICS:
+        return np.full(num_slots, mean)
+    turn = np.outer(np.arange(num_slots), np.arange(1, _HARMONICS + 1)) * (2 * np.pi / num_slots)
+    waves = np.hstack((np.cos(turn), np.sin(turn)))
+    by_day = counts @ waves @ waves.T * (2 / num_slots)
+    fitted = by_day.mean(axis=0)
+    by_chance = by_day.var(axis=0, ddof=1).mean() / num_days
+    variance = fitted.var()
     trust = max(0.0, 1 - float(by_chance / variance)) if variance > 0 else 0.0
-    curve: Floats = mean + trust * (smoothed - mean)
+    curve: Floats = np.maximum(mean + trust * fitted, _LEAST_RATE * mean)
     return curve
 
 
