@@ -46,6 +46,7 @@ demo: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/auction.py
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/training.py
 
 experiments: $(READY)
