@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, make_ntm
+from auctune.auction.params import SETTINGS_OF_PRICING
 from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.mechanism_entry import KnownBids, MechanismEntry
 from auctune.third_party import check_mechanism, find_entry, third_party_names
@@ -35,11 +36,8 @@ __all__ = [
 
 P = TypeVar("P")
 
-_RANGES = ("compute_low", "compute_high", "memory_low", "memory_high")
-_ONLY_WITH = {
-    **dict.fromkeys(("alpha", "beta", "scale"), "paper"),
-    **dict.fromkeys(_RANGES, "exponential"),
-}
+# A scale has a default, so that only the text shows whether it was asked for.
+_ONLY_WITH: Mapping[str, str] = {**SETTINGS_OF_PRICING, "scale": "paper"}
 
 # Prices that read the bids of earlier days.
 _LEARNING: tuple[str, ...] = ("learned",)

@@ -17,7 +17,7 @@ _CHOICES: dict[str, Any] = {
     "aggregate": Aggregate,
     "pricing": PricingName,
 }
-_ONLY_WITH: dict[str, PricingName] = {
+SETTINGS_OF_PRICING: dict[str, PricingName] = {
     "alpha": "paper",
     "beta": "paper",
     "compute_low": "exponential",
@@ -81,7 +81,7 @@ class PdftspParams:
             raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
 
     def _check_pricing(self) -> None:
-        for name, needed in _ONLY_WITH.items():
+        for name, needed in SETTINGS_OF_PRICING.items():
             if getattr(self, name) is not None and self.pricing != needed:
                 raise InputError(
                     name, f"says nothing to pricing={self.pricing}", f"pricing={needed}"

@@ -21,7 +21,7 @@ from auctune.auction.dual.supply import Supply
 from auctune.auction.horizon import Shift
 from auctune.auction.pricing.learned.diary import Diary, Seen, read_day
 from auctune.auction.pricing.learned.forecast import Habits, Now, forecast
-from auctune.auction.pricing.learned.typical import TypicalDay, typical_day
+from auctune.auction.pricing.learned.typical import typical_day
 from auctune.auction.search.problem import Request
 from auctune.domain import Task
 
@@ -51,7 +51,7 @@ class LearnedPricing:
         self._unit = next((float(t.bid) for day in history for t in day if t.bid > 0), 0.0)
         days = [read_day(day, book.cluster, self._num_day) for day in history]
         self._days: list[Seen] = days[-_KEPT_DAYS:]
-        self._typical = self._make_typical()
+        self._typical = typical_day(self._days)
         self._diary = Diary(book.cluster, self._num_day)
         self._day, self._now = 0, 0
         # Bids of the current slot at which there is something to learn again.
@@ -67,7 +67,7 @@ class LearnedPricing:
         day = now // self._num_day
         if day > self._day:
             self._days = [*self._days, self._diary.seen()][-_KEPT_DAYS:]
-            self._typical = self._make_typical()
+            self._typical = typical_day(self._days)
             self._diary = Diary(self._book.cluster, self._num_day)
         self._day, self._now = day, now
         self._learn()
@@ -97,9 +97,6 @@ class LearnedPricing:
     @property
     def _slot(self) -> int:
         return self._now % self._num_day
-
-    def _make_typical(self) -> TypicalDay | None:
-        return typical_day(self._days)
 
     def _learn(self) -> None:
         today = self._diary.seen(max(0, self._slot - self._habits.recent))
