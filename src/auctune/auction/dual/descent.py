@@ -18,6 +18,7 @@ from auctune.auction.dual.columns import TaskColumns
 from auctune.auction.dual.response import respond
 from auctune.auction.dual.supply import Supply
 from auctune.auction.tolerance import FIT
+from auctune.numerics.threads import one_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +77,20 @@ def minimize_dual(
         lam, phi = np.ones((num_slots, num_types)), np.zeros((num_slots, num_types))
     else:
         lam, phi = start.lam / dual.per_sample, start.phi / dual.per_gb
-    found = minimize(
-        dual.value_and_slope,
-        np.concatenate((lam[first:].ravel(), phi[first:].ravel())),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, None)] * (2 * lam[first:].size),
-        options={
-            "maxiter": params.max_steps,
-            "maxfun": 2 * params.max_steps,
-            "maxcor": params.memory,
-            "ftol": params.tolerance,
-        },
-    )
+    with one_thread():
+        found = minimize(
+            dual.value_and_slope,
+            np.concatenate((lam[first:].ravel(), phi[first:].ravel())),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0.0, None)] * (2 * lam[first:].size),
+            options={
+                "maxiter": params.max_steps,
+                "maxfun": 2 * params.max_steps,
+                "maxcor": params.memory,
+                "ftol": params.tolerance,
+            },
+        )
     return DualPrices(float(found.fun), *dual.prices(found.x))
 
 
