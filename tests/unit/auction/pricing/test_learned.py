@@ -16,7 +16,15 @@ from auctune.domain import NodeLost, Task
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 
 SMALL = make_instance(SyntheticParams(nodes={"a100": 4}, rate=8.0, seed=5))
-HABITS = Habits(recent=36, half_life=24.0, fresh=0.5, fading=18.0, samples=20, recent_samples=8)
+HABITS = Habits(
+    recent=36,
+    half_life=24.0,
+    fresh=0.5,
+    fading=18.0,
+    scenarios=8,
+    samples=5,
+    recent_samples=2,
+)
 
 
 def seen_with(counts: np.ndarray) -> Seen:
@@ -62,8 +70,9 @@ def test_a_slot_that_brought_more_than_expected_lets_more_be_expected() -> None:
         found = forecast(history, Now(0, seen_with(counts)), 40, HABITS)
         assert found is not None
         totals.append(found.total)
-        left = found.weights[found.columns.arrival == 0].sum()
-        assert left == pytest.approx(found.total - counts[0])
+        for scenario in found.scenarios:
+            left = scenario.weights[scenario.columns.arrival == 0].sum()
+            assert left == pytest.approx(found.total - counts[0])
     assert totals[0] == pytest.approx(8, rel=0.2)
     assert totals[1] > 30
 
@@ -75,7 +84,9 @@ def test_the_level_of_today_is_taken_over(factor: int) -> None:
     today[:72] = np.random.default_rng(1).poisson(8 * factor, 72)
     found = forecast(history, Now(72, seen_with(today)), 72, HABITS)
     assert found is not None
-    assert found.weights.sum() == pytest.approx(8 * 72 * factor, rel=0.15)
+    assert len(found.scenarios) == HABITS.scenarios
+    mean = np.mean([scenario.weights.sum() for scenario in found.scenarios])
+    assert mean == pytest.approx(8 * 72 * factor, rel=0.15)
 
 
 def test_cut_and_joined_columns_keep_each_task_and_its_quotes() -> None:

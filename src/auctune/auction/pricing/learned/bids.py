@@ -16,7 +16,11 @@ def relative_columns(tasks: Sequence[Task], cluster: Cluster) -> TaskColumns:
     Costs that a task brings itself are those of its own slots and say nothing of others: those of
     the node types stand for them.
     """
-    columns = to_columns([replace(task, operating_cost=None) for task in tasks], cluster)
+    plain = [
+        task if task.operating_cost is None else replace(task, operating_cost=None)
+        for task in tasks
+    ]
+    columns = to_columns(plain, cluster)
     return columns._replace(
         arrival=np.zeros_like(columns.arrival), deadline=columns.deadline - columns.arrival
     )

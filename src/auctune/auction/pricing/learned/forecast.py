@@ -1,15 +1,18 @@
-"""Bids to come, as weighted samples: what a typical day brings, corrected by what today brought.
+"""Bids to come, as scenarios of weighted samples: days like those before, corrected by today.
 
-The number of bids expected h slots ahead is
- m_h * max(0.1, 1 + persistence^h * e),
-m_h the typical rate times today's level, or today's mean rate where no day was seen before, and e
-by how much the current slot exceeds its rate. A share fresh * exp(-h / fading) of them looks like
-the bids of the last hours, the rest like those of the typical day around that time, their values
-scaled as today's are. Level and scale are ratios of today to the typical day, drawn towards 1 by
-how uncertain they are: a normal prior on the logarithm, and the noise that the dispersion implies.
+In scenario s the number of bids expected h slots ahead is
+ m_h * ((1 - persistence^h) * r_s,h + persistence^h * (1 + e)),
+m_h the typical rate times today's level, or today's mean rate where no day was seen before, r_s,h a
+stretch of how slots of earlier days (on a first day: of today) exceeded their rates, each scenario
+another stretch, and e by how much the current slot exceeds its rate. A share
+fresh * exp(-h / fading) of them looks like the bids of the last hours, the rest like those of the
+typical day around that time, their values scaled as today's are. Level and scale are ratios of
+today to the typical day, drawn towards 1 by how uncertain they are: a normal prior on the
+logarithm, and the noise that the dispersion implies.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,13 +20,17 @@ from auctune.auction.book import Floats
 from auctune.auction.dual.columns import TaskColumns
 from auctune.auction.pricing.learned.bids import densities, join, place
 from auctune.auction.pricing.learned.diary import Seen
-from auctune.auction.pricing.learned.typical import TypicalDay, evenly
+from auctune.auction.pricing.learned.typical import GOLDEN, TypicalDay, evenly
 
 # Standard deviation of the logarithm of a day's level, and of its values, around a typical day's.
 _PRIOR = 0.5
 _LEAST_SHARE = 0.1
+# Fewer slots of today than these do not show how unsteady it is.
+_TOO_SHORT = 12
 # A slot that brought n bids, more than any before, is expected to bring so many times n.
 _MORE, _MORE_AT_LEAST = 1.5, 1.25
+# Turns of the golden ratio so far apart that no two scenarios share them.
+_OTHER = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,8 @@ class Habits:
         half_life: slots; of the weight with which the past tells today's level.
         fresh: share of the current slot's bids that looks like those of late.
         fading: slots; how fast that share falls.
-        samples: bids that stand for a slot.
+        scenarios: how many.
+        samples: bids that stand for a slot, other ones in each scenario.
         recent_samples: the same, of those of late, where there is a typical day too.
     """
 
@@ -43,6 +51,7 @@ class Habits:
     half_life: float
     fresh: float
     fading: float
+    scenarios: int
     samples: int
     recent_samples: int
 
@@ -75,18 +84,23 @@ class Now:
         return int(self.today.counts[self.slot])
 
 
+class Scenario(NamedTuple):
+    """Bids that may come."""
+
+    columns: TaskColumns  # slots counted from the current one
+    weights: Floats  # [I] how many such bids there are
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """Bids to come.
 
     Attributes:
-        columns: [I] slots counted from the current one.
-        weights: [I] how many such bids are expected.
+        scenarios: equally likely.
         total: bids expected of the current slot, those seen included.
     """
 
-    columns: TaskColumns
-    weights: Floats
+    scenarios: tuple[Scenario, ...]
     total: float
 
 
@@ -101,15 +115,20 @@ def forecast(
     rate = typical.rate[(now.slot + ahead) % len(typical.rate)] * level
     usual = rate[0] * _carried_over(typical, now, level)
     total = _total(usual, rate[0], now.num_seen, typical.ratios)
-    expected = _expected(rate, total, now.num_seen, typical.persistence)
+    paths = _paths(rate, total, now, typical.ratios, typical.persistence, habits)
     share = habits.fresh * np.exp(-ahead / habits.fading)
     if now.today.columns.num_tasks == 0:
         share = np.zeros(num_slots)
-    parts = [_like_typical(typical, now, (1 - share) * expected, habits)]
-    if share.any():
-        parts.append(_like_recent(now.today.columns, share * expected, habits.recent_samples))
-    columns, weights = zip(*parts, strict=True)
-    return Forecast(join(columns), np.concatenate(weights), total)
+    scale = _scale(typical, now)
+    scenarios = []
+    for turn, expected in enumerate(paths):
+        parts = [_like_typical(typical, now, (1 - share) * expected, habits, turn, scale)]
+        if share.any():
+            recent = now.today.columns, share * expected, habits.recent_samples
+            parts.append(_like_recent(*recent, turn))
+        columns, weights = zip(*parts, strict=True)
+        scenarios.append(Scenario(join(columns), np.concatenate(weights)))
+    return Forecast(tuple(scenarios), total)
 
 
 def _forecast_of_today(now: Now, num_slots: int, habits: Habits) -> Forecast | None:
@@ -121,17 +140,35 @@ def _forecast_of_today(now: Now, num_slots: int, habits: Habits) -> Forecast | N
     mean = float((weight * past).sum() / weight.sum()) if len(past) else float(now.num_seen)
     mean = max(mean, 1e-6)
     total = _total(mean, mean, now.num_seen, past / mean)
-    expected = _expected(np.full(num_slots, mean), total, now.num_seen, 0.0)
-    columns, weights = _like_recent(recent, expected, habits.samples)
-    return Forecast(columns, weights, total)
+    enough = len(past) >= _TOO_SHORT and past.any()
+    ratios = past / past.mean() if enough else np.ones(1)
+    paths = _paths(np.full(num_slots, mean), total, now, ratios, 0.0, habits)
+    return Forecast(
+        tuple(
+            _like_recent(recent, expected, habits.samples, turn)
+            for turn, expected in enumerate(paths)
+        ),
+        total,
+    )
 
 
-def _expected(rate: Floats, total: float, num_seen: int, persistence: float) -> Floats:
-    excess = total / max(float(rate[0]), 1e-9) - 1
-    left = np.maximum(_LEAST_SHARE, 1 + excess * persistence ** np.arange(len(rate)))
-    expected: Floats = rate * left
-    expected[0] = max(0.0, total - num_seen)
-    return expected
+def _paths(
+    rate: Floats, total: float, now: Now, ratios: Floats, persistence: float, habits: Habits
+) -> list[Floats]:
+    """Bids expected of each slot, those seen not counted, in each scenario."""
+    num_past, ahead = len(ratios), np.arange(len(rate))
+    kept = persistence**ahead
+    excess = total / max(float(rate[0]), 1e-9)
+    # Stretches that begin at other slots each time, evenly spaced: every slot of the past is heard.
+    offset = (now.slot * GOLDEN) % 1.0
+    paths = []
+    for turn in range(habits.scenarios):
+        start = int((turn + offset) * num_past / habits.scenarios) + now.slot
+        stretch = ratios[(start + ahead) % num_past]
+        expected: Floats = rate * ((1 - kept) * stretch + kept * excess)
+        expected[0] = max(0.0, total - now.num_seen)
+        paths.append(expected)
+    return paths
 
 
 def _total(usual: float, rate: float, num_seen: int, ratios: Floats) -> float:
@@ -185,17 +222,17 @@ def _discount(num_slots: int, half_life: float) -> Floats:
     return weight
 
 
-def _like_recent(columns: TaskColumns, expected: Floats, size: int) -> tuple[TaskColumns, Floats]:
-    rows = [evenly(columns.num_tasks, size, h) for h in range(len(expected))]
-    return place(columns, np.concatenate(rows), expected, size)
+def _like_recent(columns: TaskColumns, expected: Floats, size: int, turn: int) -> Scenario:
+    turns = np.arange(len(expected)) + _OTHER * turn
+    rows = [evenly(columns.num_tasks, size, t) for t in turns.tolist()]
+    return Scenario(*place(columns, np.concatenate(rows), expected, size))
 
 
 def _like_typical(
-    typical: TypicalDay, now: Now, expected: Floats, habits: Habits
-) -> tuple[TaskColumns, Floats]:
+    typical: TypicalDay, now: Now, expected: Floats, habits: Habits, turn: int, scale: float
+) -> Scenario:
     num_day, size = len(typical.rate), habits.samples
-    rows = [
-        typical.rows((now.slot + h) % num_day, habits.width, size) for h in range(len(expected))
-    ]
+    slots = (now.slot + np.arange(len(expected))) % num_day
+    rows = [typical.rows(slot, habits.width, size, _OTHER * turn) for slot in slots.tolist()]
     columns, weights = place(typical.columns, np.concatenate(rows), expected, size)
-    return columns._replace(bid=columns.bid * _scale(typical, now)), weights
+    return Scenario(columns._replace(bid=columns.bid * scale), weights)

@@ -1,9 +1,11 @@
 """Learned prices: the shadow prices of what is left to sell, against a forecast of bids to come.
 
 At the beginning of a slot, and again once it has brought more bids than expected, the Lagrangian
-dual (auction/dual) is minimized over the free capacity and the forecast, from the prices before.
-Its prices, one a slot and node type, say what a sample and a GB-slot there will be worth to others:
-little in a slot that will pass half empty, much in one that better bids will want.
+dual (auction/dual) is minimized over the free capacity and each scenario of the forecast, from that
+scenario's prices before. The mean of their prices, one a slot and node type, says what a sample
+and a GB-slot there will be worth to others: little in a slot that will pass half empty, much in one
+that better bids will want. The prices of a mean day would say less: a slot that a burst may fill is
+worth something although it is free in the mean.
 
 Prices come from bids before, of this day and of earlier ones, and change at these moments only:
 never by the bid being priced. All money is counted in units of the first bid seen and with 30
@@ -57,7 +59,9 @@ class LearnedPricing:
         # Bids of the current slot at which there is something to learn again.
         self._enough = 0.0
         shape = (book.horizon.num_rows, len(book.type_names))
-        self._by_type = DualPrices(0.0, np.zeros(shape), np.zeros(shape))
+        self._scenarios = [
+            DualPrices(0.0, np.zeros(shape), np.zeros(shape)) for _ in range(self._habits.scenarios)
+        ]
         self._has_learned = False
         self.lam: Floats = np.zeros_like(book.usage.compute)
         self.phi: Floats = np.zeros_like(book.usage.memory)
@@ -79,7 +83,8 @@ class LearnedPricing:
 
     def moved(self, shift: Shift) -> None:
         """Cells that enter cost nothing until `start` prices them."""
-        for rows in (self.lam, self.phi, self._by_type.lam, self._by_type.phi):
+        by_type = [rows for found in self._scenarios for rows in (found.lam, found.phi)]
+        for rows in (self.lam, self.phi, *by_type):
             shift.move(rows, 0.0)
 
     def chose(self, rows: Ints, nodes: Ints, request: Request, value: float) -> None:
@@ -111,27 +116,27 @@ class LearnedPricing:
             return
         self._enough = max(expected.total, now.num_seen + 1)
         window = slice(first, first + ahead)
-        found = minimize_dual(
-            self._supply(window),
-            self._in_units(expected.columns),
-            expected.weights,
-            start=self._prices_before(window),
-            params=DescentParams(max_steps=_STEPS if self._has_learned else _FIRST_STEPS),
-        )
+        supply = self._supply(window)
+        params = DescentParams(max_steps=_STEPS if self._has_learned else _FIRST_STEPS)
+        # Beyond a day ahead prices are those of the same time before.
+        same_time = np.arange(last - first) % ahead
+        for scenario, prices in zip(expected.scenarios, self._scenarios, strict=True):
+            before = DualPrices(0.0, prices.lam[window], prices.phi[window])
+            found = minimize_dual(
+                supply,
+                self._in_units(scenario.columns),
+                scenario.weights,
+                start=before if self._has_learned else None,
+                params=params,
+            )
+            prices.lam[first:last] = found.lam[same_time]
+            prices.phi[first:last] = found.phi[same_time]
         self._has_learned = True
-        for begin in range(first, last, ahead):
-            # Beyond a day ahead prices are those of the same time before.
-            num = min(ahead, last - begin)
-            self._by_type.lam[begin : begin + num] = found.lam[:num]
-            self._by_type.phi[begin : begin + num] = found.phi[:num]
         types = self._book.capacity.type_of
-        self.lam[first:last] = self._by_type.lam[first:last, types] * self._unit
-        self.phi[first:last] = self._by_type.phi[first:last, types] * self._unit
-
-    def _prices_before(self, window: slice) -> DualPrices | None:
-        if not self._has_learned:
-            return None
-        return DualPrices(0.0, self._by_type.lam[window], self._by_type.phi[window])
+        lam = np.mean([prices.lam[first:last] for prices in self._scenarios], axis=0)
+        phi = np.mean([prices.phi[first:last] for prices in self._scenarios], axis=0)
+        self.lam[first:last] = lam[:, types] * self._unit
+        self.phi[first:last] = phi[:, types] * self._unit
 
     def _in_units(self, columns: TaskColumns) -> TaskColumns:
         return columns._replace(
@@ -168,12 +173,13 @@ class LearnedPricing:
 def _habits(book: Book) -> Habits:
     hour = max(1.0, 3600 / book.cluster.slot_seconds)
     # Answers of tasks that several types can run take longer.
-    samples, recent = (20, 8) if len(book.type_names) == 1 else (12, 4)
+    scenarios, samples, recent = (8, 5, 2) if len(book.type_names) == 1 else (6, 4, 1)
     return Habits(
         recent=max(1, round(6 * hour)),
         half_life=4 * hour,
         fresh=0.5,
         fading=3 * hour,
+        scenarios=scenarios,
         samples=samples,
         recent_samples=recent,
     )

@@ -18,7 +18,7 @@ from auctune.auction.pricing.learned.bids import choose, join
 from auctune.auction.pricing.learned.diary import Seen
 
 # Even steps of the golden ratio are spread as evenly as can be, whatever their number.
-_GOLDEN = 0.6180339887498949
+GOLDEN = 0.6180339887498949
 _MOST_PERSISTENCE = 0.9
 _HARMONICS = 2
 # No hour of the day is taken to bring less than this share of the mean.
@@ -43,12 +43,12 @@ class TypicalDay:
     ratios: Floats
     persistence: float
 
-    def rows(self, slot: int, width: int, size: int) -> Ints:
-        """`size` bids from around a slot, evenly spaced; from all day if there are fewer."""
+    def rows(self, slot: int, width: int, size: int, turn: int) -> Ints:
+        """`size` bids from around a slot, others at each turn; from all day if there are fewer."""
         first, last = np.searchsorted(self.slot, (slot - width, slot + width + 1)).tolist()
         if last - first < size:
             first, last = 0, len(self.slot)
-        chosen: Ints = first + evenly(last - first, size, slot)
+        chosen: Ints = first + evenly(last - first, size, slot + turn)
         return chosen
 
 
@@ -77,7 +77,7 @@ def typical_day(days: Sequence[Seen]) -> TypicalDay | None:
 
 def evenly(count: int, size: int, turn: int) -> Ints:
     """Indices of `size` of `count` things, evenly spaced, others at each turn."""
-    offset = (turn * _GOLDEN) % 1.0
+    offset = (turn * GOLDEN) % 1.0
     picked = np.floor((np.arange(size) + offset) * (count / size)).astype(np.int64)
     indices: Ints = np.minimum(picked, count - 1)
     return indices
