@@ -11,7 +11,6 @@ from auctune.domain import Admission, Cluster
 Make = Callable[[Cluster], Admission]
 
 PRICINGS: Mapping[str, dict[str, float | str]] = {
-    "learned": {"pricing": "learned"},
     "learned-range": {"pricing": "exponential"},
     "set-range": {
         "pricing": "exponential",
@@ -24,9 +23,18 @@ PRICINGS: Mapping[str, dict[str, float | str]] = {
 }
 
 
+# Learning takes its time, and its prices know nothing of payments: every option once, not all
+# combinations.
+LEARNED = (
+    PdftspParams(pricing="learned"),
+    PdftspParams(pricing="learned", capacity="checked", aggregate="max"),
+    PdftspParams(pricing="learned", payment="paper"),
+)
+
+
 def params_by_name(payments: tuple[Payment, ...] = get_args(Payment)) -> dict[str, PdftspParams]:
-    """All combinations of the auction's options."""
-    return {
+    """The auction's options: all combinations, but of learned prices each option once."""
+    combined = {
         "-".join((payment, capacity, aggregate, name)): PdftspParams(
             payment=payment,
             capacity=capacity,
@@ -36,6 +44,11 @@ def params_by_name(payments: tuple[Payment, ...] = get_args(Payment)) -> dict[st
         for payment, capacity, aggregate, (name, pricing) in itertools.product(
             payments, get_args(CapacityCheck), get_args(Aggregate), PRICINGS.items()
         )
+    }
+    return combined | {
+        f"{params.payment}-{params.capacity}-{params.chosen_aggregate}-learned": params
+        for params in LEARNED
+        if params.payment in payments
     }
 
 
