@@ -1,4 +1,4 @@
-"""Figures 4 to 13 and the sensitivity runs, one after the other.
+"""Figures 4 to 13, the sensitivity runs and untuned settings, one after the other.
 
     python experiments/pdftsp/run_all.py [--quick] [--only NAME,...] [--trace LOG ...]
     python experiments/pdftsp/run_all.py --docs
@@ -24,6 +24,7 @@ import fig11_rationality
 import fig12_competitiveness
 import fig13_time
 import sensitivity
+import untuned
 from auctune.domain import InputError
 from harness.options import add_options, to_options
 from harness.output import Figure, exits
@@ -42,6 +43,7 @@ FIGURES = {
         fig12_competitiveness,
         fig13_time,
         sensitivity,
+        untuned,
     )
 }
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-pdftsp.md"

@@ -7,7 +7,8 @@ are as many as its jobs times one factor for the whole log, so that quiet and bu
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
 
@@ -50,11 +51,15 @@ class Setting:
         label: as the figure's axis shows it.
         workload: settings of `auctune workload`, (key, value) in order of the key.
         trace: where arrivals come from; none: the workload says.
+        before: what was otherwise the day before, likewise; none: nobody knows of that day.
+        afternoon: factor of all bids from noon on.
     """
 
     label: str
     workload: tuple[tuple[str, str], ...]
     trace: Trace | None = None
+    before: tuple[tuple[str, str], ...] | None = ()
+    afternoon: float = 1.0
 
     def key(self) -> dict[str, object]:
         """What the market depends on but for its seed, files by their contents."""
@@ -67,7 +72,13 @@ class Setting:
         if self.trace is not None:
             digest = sha256(_bytes(self.trace.path)).hexdigest()
             trace = [digest, self.trace.start_day, self.trace.days]
-        return {"workload": dict(self.workload), "files": contents, "trace": trace}
+        return {
+            "workload": dict(self.workload),
+            "files": contents,
+            "trace": trace,
+            "before": None if self.before is None else dict(self.before),
+            "afternoon": self.afternoon,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,10 @@ def setting(
 
 def changed(settings: Sequence[Setting], changes: Mapping[str, str]) -> list[Setting]:
     """The same markets with other settings; what a figure varies itself stays."""
-    return [setting(one.label, {**changes, **dict(one.workload)}, one.trace) for one in settings]
+    return [
+        replace(one, workload=tuple(sorted({**changes, **dict(one.workload)}.items())))
+        for one in settings
+    ]
 
 
 def draw(wanted: Setting, seed: int) -> Day:
@@ -98,8 +112,10 @@ def draw(wanted: Setting, seed: int) -> Day:
     """
     workload = dict(wanted.workload)
     if wanted.trace is None:
-        seeds = (seed, seed + _BEFORE)
-        days = [build_workload({**workload, "seed": str(drawn)}) for drawn in seeds]
+        days = [
+            build_workload({**workload, "seed": str(seed)}),
+            build_workload({**workload, **dict(wanted.before or ()), "seed": str(seed + _BEFORE)}),
+        ]
     else:
         log, trace = _log(wanted.trace.path), wanted.trace
         day = _days_with_jobs(log, trace)[seed]
@@ -108,7 +124,18 @@ def draw(wanted: Setting, seed: int) -> Day:
         for start, drawn in ((day, seed), (day - 1, seed + _BEFORE)):
             own = {"start_day": str(start), "rate": repr(rate * len(log.window(start, 1)))}
             days.append(build_workload({**workload, **own, "seed": str(drawn)}, log))
-    return Day(days[0], days[1].tasks)
+    before = () if wanted.before is None else days[1].tasks
+    return Day(_with_afternoon(days[0], wanted.afternoon), before)
+
+
+def _with_afternoon(day: Instance, factor: float) -> Instance:
+    """The same day, its bids from noon on so many times as high."""
+    if factor == 1.0:
+        return day
+    noon = day.cluster.slots // 2
+    exact = Decimal(str(factor))
+    tasks = [replace(t, bid=t.bid * exact) if t.arrival >= noon else t for t in day.tasks]
+    return replace(day, tasks=tuple(tasks))
 
 
 def num_days(trace: Trace) -> int:

@@ -3,12 +3,12 @@
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from auctune.domain import InputError
 from auctune.registry import check_settings
-from harness.market import Setting, Trace, changed, setting
+from harness.market import Setting, Trace, changed
 from harness.trials import MECHANISMS, contender
 
 OUT = Path("out/experiments/pdftsp")
@@ -145,4 +145,12 @@ def _shrunk(one: Setting) -> Setting:
     if one.trace is None:
         # A window of a log as short as that may have no job at all.
         smaller["slots"] = f"{int(workload.get('slots', '144')) // 6}"
-    return setting(one.label, {**workload, **smaller}, one.trace)
+    return replace(
+        one,
+        workload=tuple(sorted({**workload, **smaller}.items())),
+        before=one.before and tuple((key, _fewer(key, value)) for key, value in one.before),
+    )
+
+
+def _fewer(key: str, value: str) -> str:
+    return repr(float(value) / _SMALLER) if key == "rate" else value

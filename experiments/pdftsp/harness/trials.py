@@ -37,6 +37,16 @@ NAMES: Mapping[str, str] = dict(
         strict=True,
     )
 )
+# Exponential prices as somebody may set them by hand who knows what a sample is worth (2e-4).
+_RANGES = {
+    f"pdftsp:pricing=exponential:aggregate={aggregate}:compute_low={0.1 * scale * 2e-4:g}"
+    f":compute_high={2 * scale * 2e-4:g}:memory_low=0.0001:memory_high=0.01": (
+        f"pdFTSP, exponential, set by hand, {aggregate}, x {scale:g}"
+    )
+    for aggregate in ("max", "sum")
+    for scale in (0.5, 1, 2)
+}
+HAND_SET = tuple(_RANGES)
 SCHEMA: Mapping[str, Any] = {
     "figure": pl.String,
     "setting": pl.String,
@@ -147,7 +157,7 @@ def contender(label: str) -> Contender:
 
 def name_of(mechanism: str) -> str:
     """As figures show it."""
-    return NAMES.get(mechanism, mechanism)
+    return NAMES.get(mechanism) or _RANGES.get(mechanism, mechanism)
 
 
 def to_frame(figure: str, trials: Sequence[Trial], results: Mapping[Any, Result]) -> pl.DataFrame:

@@ -24,6 +24,7 @@ def welfare_figure(
     title: str,
     axis: str,
     markets: Sequence[Setting] | Callable[[Options], Sequence[Setting]],
+    more: Sequence[str] = (),
 ) -> Figure:
     """A figure of welfare, and of welfare over its bound.
 
@@ -32,6 +33,7 @@ def welfare_figure(
         title: of its table.
         axis: what differs between its markets.
         markets: these, or what makes them of the options.
+        more: mechanisms beside those of all figures.
     """
 
     def table(frame: pl.DataFrame) -> Rows:
@@ -42,7 +44,7 @@ def welfare_figure(
         trials = [
             Trial(setting, seed, mechanism)
             for setting in options.settings(wanted)
-            for mechanism in options.mechanisms
+            for mechanism in (*options.mechanisms, *more)
             for seed in range(seeds_of(setting, options.seeds))
         ]
         frame = write_data(collect(name, trials, options, console), options.out, name)
