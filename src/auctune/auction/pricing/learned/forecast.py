@@ -29,8 +29,9 @@ _LEAST_SHARE = 0.1
 _TOO_SHORT = 12
 # A slot that brought n bids, more than any before, is expected to bring so many times n.
 _MORE, _MORE_AT_LEAST = 1.5, 1.25
-# Turns of the golden ratio so far apart that no two scenarios share them.
-_OTHER = 1000
+# Turns of the golden ratio so far apart that no two scenarios share them, nor two slots of today:
+# with the same samples all day, one slot's error would stay, and tight deadlines cannot avoid it.
+_OTHER, _AGAIN = 1000, 37
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,7 @@ def _like_typical(
 ) -> Scenario:
     num_day, size = len(typical.rate), habits.samples
     slots = (now.slot + np.arange(len(expected))) % num_day
-    rows = [typical.rows(slot, habits.width, size, _OTHER * turn) for slot in slots.tolist()]
+    turn = _OTHER * turn + _AGAIN * now.slot
+    rows = [typical.rows(slot, habits.width, size, turn) for slot in slots.tolist()]
     columns, weights = place(typical.columns, np.concatenate(rows), expected, size)
     return Scenario(columns._replace(bid=columns.bid * scale), weights)
