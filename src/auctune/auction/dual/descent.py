@@ -56,7 +56,6 @@ def minimize_dual(
     columns: TaskColumns,
     weights: Floats,
     *,
-    first: int = 0,
     start: DualPrices | None = None,
     params: DescentParams | None = None,
 ) -> DualPrices:
@@ -66,12 +65,11 @@ def minimize_dual(
         supply: what is for sale.
         columns: the tasks.
         weights: [I] how many such tasks there are, >= 0.
-        first: slots before it are over.
         start: where to start; none: at the median value of a sample.
         params: when to end.
     """
     params = params or DescentParams()
-    dual = _Dual(supply, columns, weights, first)
+    dual = _Dual(supply, columns, weights)
     num_slots, num_types = supply.compute.shape
     if start is None:
         lam, phi = np.ones((num_slots, num_types)), np.zeros((num_slots, num_types))
@@ -80,10 +78,10 @@ def minimize_dual(
     with one_thread():
         found = minimize(
             dual.value_and_slope,
-            np.concatenate((lam[first:].ravel(), phi[first:].ravel())),
+            np.concatenate((lam.ravel(), phi.ravel())),
             jac=True,
             method="L-BFGS-B",
-            bounds=[(0.0, None)] * (2 * lam[first:].size),
+            bounds=[(0.0, None)] * (2 * lam.size),
             options={
                 "maxiter": params.max_steps,
                 "maxfun": 2 * params.max_steps,
@@ -95,33 +93,27 @@ def minimize_dual(
 
 
 class _Dual:
-    """The dual as a function of one vector: prices from `first` on, in units near 1."""
+    """The dual as a function of one vector: prices in units near 1."""
 
-    def __init__(self, supply: Supply, columns: TaskColumns, weights: Floats, first: int) -> None:
-        self._supply, self._first = supply, first
-        self._weights = weights
+    def __init__(self, supply: Supply, columns: TaskColumns, weights: Floats) -> None:
+        self._supply, self._weights = supply, weights
         self._columns = columns._replace(throughput=_held(columns, supply))
         self.per_sample, self.per_gb = _units(columns)
 
     def value_and_slope(self, x: Floats) -> tuple[float, Floats]:
-        supply, first = self._supply, self._first
+        supply = self._supply
         lam, phi = self.prices(x)
         samples, gigabytes = np.zeros_like(lam), np.zeros_like(phi)
-        value = respond(
-            *self._columns, self._weights, supply.energy, first, lam, phi, samples, gigabytes
-        )
-        value += float((lam * supply.compute + phi * supply.memory)[first:].sum())
-        slope_lam = (supply.compute - samples)[first:] * self.per_sample
-        slope_phi = (supply.memory - gigabytes)[first:] * self.per_gb
+        value = respond(*self._columns, self._weights, supply.energy, lam, phi, samples, gigabytes)
+        value += float((lam * supply.compute + phi * supply.memory).sum())
+        slope_lam = (supply.compute - samples) * self.per_sample
+        slope_phi = (supply.memory - gigabytes) * self.per_gb
         return value, np.concatenate((slope_lam.ravel(), slope_phi.ravel()))
 
     def prices(self, x: Floats) -> tuple[Floats, Floats]:
-        """[T, K] each; 0 for slots that are over."""
-        lam, phi = np.zeros_like(self._supply.compute), np.zeros_like(self._supply.memory)
-        half = len(x) // 2
-        lam[self._first :] = x[:half].reshape(lam[self._first :].shape) * self.per_sample
-        phi[self._first :] = x[half:].reshape(phi[self._first :].shape) * self.per_gb
-        return lam, phi
+        """[T, K] each."""
+        lam, phi = x.reshape(2, *self._supply.compute.shape)
+        return lam * self.per_sample, phi * self.per_gb
 
 
 def _held(columns: TaskColumns, supply: Supply) -> Floats:

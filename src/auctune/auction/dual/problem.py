@@ -11,10 +11,9 @@ from auctune.numerics.jit import kernel
 class Window(NamedTuple):
     """The slots of one task."""
 
-    first: int  # the first in which it could run, had it no vendor to wait for
-    begin: int  # the same with its quickest vendor
-    last: int  # its deadline
     arrival: int
+    begin: int  # the first in which it could run, with its quickest vendor
+    last: int  # its deadline
 
 
 class Buffers(NamedTuple):
@@ -53,7 +52,7 @@ def price_starts(window: Window, prices: Floats, delays: Ints, start_price: Floa
     """Set the least price of a vendor after whose work a slot is the first; else infinite."""
     start_price[window.begin : window.last + 1] = np.inf
     for q in range(len(prices)):
-        t = max(window.first, window.arrival + delays[q])
+        t = window.arrival + delays[q]
         if t <= window.last and prices[q] < start_price[t]:
             start_price[t] = prices[q]
 

@@ -34,7 +34,6 @@ def respond(
     costs: Floats,
     weights: Floats,
     energy: Floats,
-    first: int,
     lam: Floats,
     phi: Floats,
     samples: Floats,
@@ -46,7 +45,6 @@ def respond(
         arrival .. costs: the fields of TaskColumns; throughput is 0 where no node can hold it.
         weights: [I] how many such tasks there are.
         energy: [T, K] operating cost per sample.
-        first: no task runs before this slot.
         lam, phi: [T, K].
         samples, gigabytes: [T, K]; what the tasks take is added.
 
@@ -61,9 +59,8 @@ def respond(
             continue
         quotes = slice(first_quote[i], first_quote[i + 1])
         prices, delays = quote_price[quotes], quote_delay[quotes]
-        begin = max(first, arrival[i] + np.min(delays))
-        window = Window(max(first, arrival[i]), begin, deadline[i], arrival[i])
-        if begin > window.last:
+        window = Window(arrival[i], arrival[i] + np.min(delays), deadline[i])
+        if window.begin > window.last:
             continue
         speed = throughput[i]
         _weigh(window, speed, memory_gb[i], own_cost[i], costs, energy, lam, phi, buffers.weight)
