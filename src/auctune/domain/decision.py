@@ -16,6 +16,8 @@ class Reason(StrEnum):
     """What is left of the market cannot run it by its deadline."""
     UNPROFITABLE = "unprofitable"
     """The bid is not above the price."""
+    OVER_BUDGET = "over_budget"
+    """The price is above what is left of its owner's budget; decided by the service."""
 
 
 @dataclass(frozen=True, slots=True)

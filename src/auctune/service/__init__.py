@@ -1,0 +1,1 @@
+"""The market as a service: durable, over HTTP, with the trainer behind."""

@@ -1,0 +1,1 @@
+"""Jobs: what is to be trained, and what becomes of it."""

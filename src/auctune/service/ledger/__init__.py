@@ -1,0 +1,1 @@
+"""Money in double entry: every event's entries sum to zero."""

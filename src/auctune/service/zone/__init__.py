@@ -1,0 +1,1 @@
+"""A zone: one base model, its supply and one mechanism, decided on by one thread."""

@@ -1,0 +1,50 @@
+"""A bid as it reaches a zone: what to train, what it is worth, by when."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from auctune.domain import Money
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
+
+
+@dataclass(frozen=True, slots=True)
+class VendorOffer:
+    """A vendor's offer to mend the data.
+
+    Attributes:
+        vendor: its name.
+        price: what it takes.
+        seconds: how long its work lasts.
+    """
+
+    vendor: str
+    price: Money
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """What an owner asks of a zone.
+
+    Attributes:
+        job: id of the job that it becomes.
+        owner: user id.
+        training: what to train.
+        size: of the data; none: still being looked at.
+        bid: what it is worth to its owner.
+        deadline: unix time by which it must be done.
+        offers: of vendors, if the data need work.
+        request: as the owner made it, for them to read again.
+        left: of the owner's budget; none: without one.
+    """
+
+    job: str
+    owner: str
+    training: Training
+    size: DataSize
+    bid: Money
+    deadline: float
+    offers: tuple[VendorOffer, ...] = ()
+    request: dict[str, Any] = field(default_factory=dict)
+    left: Money | None = None

@@ -1,0 +1,171 @@
+"""A job as readers see it: one row, replaced whenever something happens to the job.
+
+The body holds plain JSON values:
+
+| key | holds |
+| --- | --- |
+| request, training, owner | what was asked for, and what was made of it |
+| state | where it stands, in the market's words |
+| size | rows and mean_tokens of its data |
+| task, decision, cells | what was offered, what was answered, the plan as it stands |
+| progress | rows, total_rows, tokens, steps, first_loss, last_loss |
+| repaired, files | ids of the mended data, and of what came out |
+| error | code, message and param, where it failed |
+| refunded, finished_at, notes | |
+"""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from auctune.domain import Reason
+from auctune.run.records import decision_record
+from auctune.service.jobs.training import Training
+from auctune.service.zone.event import Kind, ZoneEvent
+from auctune.service.zone.open_job import OpenJob, cell_records
+from auctune.service.zone.records import Record, task_record
+
+
+class Status(StrEnum):
+    """As OpenAI's API names it."""
+
+    VALIDATING = "validating_files"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Asked(Protocol):
+    """A job that its owner asked for."""
+
+    owner: str
+    request: dict[str, Any]
+    training: Training
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A row of the table of jobs.
+
+    Attributes:
+        id: the job's.
+        seq: of the first event about it: the order of lists.
+        owner: user id.
+        created_at: unix time.
+        status: as OpenAI's API names it.
+        body: see above.
+    """
+
+    id: str
+    seq: int
+    owner: str
+    created_at: float
+    status: Status
+    body: Record
+
+
+_WHY = {
+    Reason.NO_FEASIBLE_SCHEDULE: "no node could finish it by its deadline, even if all were free",
+    Reason.NO_CAPACITY: "what is left of the nodes cannot finish it by its deadline",
+    Reason.UNPROFITABLE: "the bid is not above the price",
+}
+
+_STATES = {
+    Kind.FINISHED: "finished",
+    Kind.CANCELLED: "cancelled",
+    Kind.FAILED: "failed",
+    Kind.DECIDED: "rejected",
+}
+
+
+def received_row(event: ZoneEvent) -> JobRow:
+    """A job whose data are being looked at."""
+    body = event.body
+    return JobRow(
+        event.job or "",
+        event.seq,
+        body["owner"],
+        event.at,
+        Status.VALIDATING,
+        {**_blank(body["owner"], body["request"], body["training"]), "state": "validating"},
+    )
+
+
+def open_row(job: OpenJob, event: ZoneEvent) -> JobRow:
+    """An admitted job."""
+    status = Status.RUNNING if job.progress.steps or job.progress.rows else Status.QUEUED
+    return JobRow(job.id, job.seq, job.owner, job.created_at, status, _open_body(job))
+
+
+def closed_row(
+    event: ZoneEvent, seq: int, created_at: float, status: Status, job: Asked | None = None
+) -> JobRow:
+    """A job that is over, or was never admitted.
+
+    Args:
+        event: the last one about it.
+        job: as it stood before; none: the event says it all.
+    """
+    body = event.body
+    if isinstance(job, OpenJob):
+        row = _open_body(job)
+    elif job is not None:
+        row = _blank(job.owner, job.request, job.training.to_record())
+    else:
+        row = _blank(body["owner"], body["request"], body["training"])
+        row |= {name: body[name] for name in ("size", "task", "decision")}
+    refunded = body.get("refund", False)
+    row |= {
+        "state": "refunded" if refunded else _STATES[event.kind],
+        "finished_at": event.at,
+        "files": body.get("files", []),
+        "refunded": refunded,
+        "error": _error(event),
+    }
+    owner = job.owner if job is not None else body["owner"]
+    return JobRow(event.job or "", seq, owner, created_at, status, row)
+
+
+def _blank(owner: str, request: Record, training: Record) -> Record:
+    return {
+        "owner": owner,
+        "request": request,
+        "training": training,
+        "state": "",
+        "size": None,
+        "task": None,
+        "decision": None,
+        "cells": [],
+        "progress": None,
+        "repaired": None,
+        "files": [],
+        "error": None,
+        "refunded": False,
+        "finished_at": None,
+        "notes": [],
+    }
+
+
+def _open_body(job: OpenJob) -> Record:
+    return {
+        **_blank(job.owner, job.request, job.training.to_record()),
+        "state": job.phase.value,
+        "size": asdict(job.size),
+        "task": task_record(job.task),
+        "decision": decision_record(job.decision),
+        "cells": cell_records(job.cells),
+        "progress": asdict(job.progress),
+        "repaired": job.repaired,
+        "notes": list(job.notes),
+    }
+
+
+def _error(event: ZoneEvent) -> Record | None:
+    if event.kind is Kind.FAILED:
+        return {name: event.body[name] for name in ("code", "message", "param")}
+    if event.kind is not Kind.DECIDED:
+        return None
+    why = _WHY[Reason(event.body["decision"]["reason"])]
+    return {"code": "bid_rejected", "message": why, "param": "market.bid"}

@@ -1,0 +1,332 @@
+"""A zone's decisions: bids, quotes, slots, cancellations; what the desk's thread runs.
+
+Each method leaves the zone whole, and notes what happened for the log (`take_events`). Mechanism
+and state are changed by the same functions as on replay.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from auctune.domain import (
+    Admission,
+    Cell,
+    Decision,
+    InputError,
+    NodeReturned,
+    Offered,
+    PriceMenu,
+    Quote,
+    Reason,
+    Released,
+    Replanned,
+    Schedule,
+    Task,
+)
+from auctune.domain.menu import MenuLine
+from auctune.run.records import decision_record
+from auctune.service.zone.bid import Bid
+from auctune.service.zone.clock import SlotClock
+from auctune.service.zone.event import Kind, ZoneEvent
+from auctune.service.zone.market_events import market_kind, market_record
+from auctune.service.zone.open_job import OpenJob, Phase, cell_records
+from auctune.service.zone.recorder import Recorder
+from auctune.service.zone.records import task_record
+from auctune.service.zone.state import Change, ZoneState
+from auctune.service.zone.supply import Supply
+
+
+class Zone:
+    """One zone, at its newest slot.
+
+    Args:
+        name: of the zone.
+        supply: what it offers.
+        mechanism: as it stands.
+        state: as it stands, of the same events.
+        clock: its slots.
+        recorder: hands out numbers of events.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        supply: Supply,
+        mechanism: Admission,
+        state: ZoneState,
+        clock: SlotClock,
+        recorder: Recorder,
+    ) -> None:
+        self.name = name
+        self.supply = supply
+        self.mechanism = mechanism
+        self.state = state
+        self.clock = clock
+        self._recorder = recorder
+        self._happened: list[tuple[ZoneEvent, Change]] = []
+
+    def take_events(self) -> list[tuple[ZoneEvent, Change]]:
+        """What happened since the last call."""
+        happened, self._happened = self._happened, []
+        return happened
+
+    def happen(self, kind: Kind, job: str | None, body: dict[str, Any]) -> ZoneEvent:
+        """Note that something happened, now, and take it over into the state."""
+        seq, slot = self._recorder.next_seq(), max(0, self.state.slot)
+        event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
+        self._happened.append((event, self.state.apply(event)))
+        return event
+
+    def begin_slots(self) -> range:
+        """Begin the current slot, if it has not begun; the slots that passed by it, and itself.
+
+        Slots in which nobody was there to decide are gone over in one step.
+        """
+        before, now = self.state.slot, self.clock.slot()
+        if now > before:
+            self._advance(now)
+        return range(before + 1, now + 1)
+
+    def decide(self, bid: Bid) -> Decision:
+        """Decide on a bid, at once and for good.
+
+        Raises:
+            InputError: if it is no bid that this zone can decide on; nothing has happened then.
+        """
+        self.begin_slots()
+        self._advance(self.state.slot)
+        task = self.task(bid)
+        decision = self._within_budget(task, bid)
+        if decision is None:
+            decision = self.mechanism.offer(task, self.state.slot)
+        self._decided(bid, task, decision)
+        return decision
+
+    def preview(self, bid: Bid) -> Decision:
+        """What `decide` would answer; nothing happens."""
+        self.begin_slots()
+        task = self.task(bid)
+        decision = self.mechanism.preview(task, self.state.slot)
+        over = bid.left is not None and decision.payment > bid.left
+        return _over_budget(decision) if over else decision
+
+    def quote(self, bid: Bid) -> PriceMenu:
+        """Prices by finish time; what it bids does not count."""
+        self.begin_slots()
+        return self.mechanism.quote(self.task(bid), self.state.slot)
+
+    def accept(self, bid: Bid, line: MenuLine) -> Decision | None:
+        """Run and charge a line of an earlier menu as shown; none if that is not possible now."""
+        self.begin_slots()
+        self._advance(self.state.slot)
+        task = self.task(bid)
+        if line.schedule.start <= self.state.slot:
+            return None
+        if bid.left is not None and line.price > bid.left:
+            decision: Decision | None = self._rejected_over_budget(task, line.price)
+        else:
+            decision = self.mechanism.take(task, line, self.state.slot)
+        if decision is not None:
+            self._decided(bid, task, decision)
+        return decision
+
+    def receive(self, bid_job: str, owner: str, request: dict[str, Any], training: Any) -> None:
+        """Note a job whose data are still being looked at."""
+        self.begin_slots()
+        self.happen(
+            Kind.RECEIVED,
+            bid_job,
+            {"owner": owner, "request": request, "training": training.to_record()},
+        )
+
+    def refuse(self, job: str, error: InputError) -> None:
+        """A received job cannot be decided on: its data or its terms are wrong."""
+        if job in self.state.received:
+            self.fail(job, "invalid_request", str(error), error.place, refund=False)
+
+    def cancel(self, job: str) -> bool:
+        """End a job for its owner; cells to come go back to the market. Whether it was open."""
+        self.begin_slots()
+        if job in self.state.received:
+            self.happen(Kind.CANCELLED, job, {})
+            return True
+        found = self.state.jobs.get(job)
+        if found is None:
+            return False
+        self.release(found)
+        self.happen(Kind.CANCELLED, job, {})
+        return True
+
+    def pause(self, job: OpenJob) -> None:
+        """Give a job's cells to come back, until it is resumed.
+
+        Raises:
+            InputError: if it is paused already.
+        """
+        self.begin_slots()
+        if job.phase is Phase.PAUSED:
+            raise InputError("job", f"{job.id} is paused already", "a job that is not paused")
+        left = job.cells_from(self.state.slot + 1)
+        self.mechanism.apply(Released(job.task, left))
+        self.happen(Kind.PAUSED, job.id, _moved(left, ()))
+
+    def resume(self, job: OpenJob) -> bool:
+        """Find a paused job new cells at no charge; whether there were any.
+
+        Raises:
+            InputError: if it is not paused.
+        """
+        self.begin_slots()
+        if job.phase is not Phase.PAUSED:
+            raise InputError("job", f"{job.id} is not paused", "a paused job")
+        found = self._plan_rest(job)
+        if found is None:
+            return False
+        self.mechanism.apply(Replanned(job.task, self.state.slot + 1, (), found, refunded=False))
+        self.happen(Kind.RESUMED, job.id, _moved((), found))
+        return True
+
+    def replan(self, job: OpenJob, why: str) -> bool:
+        """Find new cells for what is left of a job, from the next slot on; else it is refunded.
+
+        Whether cells were found.
+        """
+        first = self.state.slot + 1
+        left = job.cells_from(first)
+        self.mechanism.apply(Released(job.task, left))
+        found = self._plan_rest(job)
+        if found is None:
+            self.happen(Kind.RELEASED, job.id, _moved(left, ()))
+            self.fail(job.id, "deadline_missed", f"{why}; it could not be planned anew", None)
+            return False
+        self.mechanism.apply(Replanned(job.task, first, (), found, refunded=False))
+        self.happen(Kind.REPLANNED, job.id, {**_moved(left, found), "why": why})
+        return True
+
+    def release(self, job: OpenJob) -> None:
+        """Give a job's cells to come back to the market."""
+        left = job.cells_from(self.state.slot + 1)
+        if left:
+            self.mechanism.apply(Released(job.task, left))
+            self.happen(Kind.RELEASED, job.id, _moved(left, ()))
+
+    def fail(
+        self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
+    ) -> None:
+        """End a job that cannot be done."""
+        self.happen(
+            Kind.FAILED,
+            job,
+            {"code": code, "message": message, "param": param, "refund": refund},
+        )
+
+    def lose_node(self, node: str, why: str) -> None:
+        """A node runs nothing from the current slot on; what it was to run is planned anew."""
+        self.begin_slots()
+        if node in self.state.lost:
+            return
+        slot = self.state.slot
+        running = [job.commitment() for job in self.state.jobs.values() if job.cells_from(slot)]
+        replanned = self.mechanism.lose_node(node, slot, running)
+        self.happen(Kind.NODE_LOST, None, {"node": node, "why": why})
+        for event in replanned:
+            job = event.task.id
+            if event.refunded:
+                self.happen(Kind.RELEASED, job, _moved(event.given_up, ()))
+                self.fail(job, "node_lost", f"node {node} was lost, and no other has room", None)
+            else:
+                moved = _moved(event.given_up, event.found)
+                self.happen(Kind.REPLANNED, job, {**moved, "why": f"node {node} was lost"})
+
+    def return_node(self, node: str) -> None:
+        """A lost node is for sale again."""
+        self.begin_slots()
+        if node in self.state.lost:
+            self.mechanism.apply(NodeReturned(node, self.state.slot))
+            self.happen(Kind.NODE_RETURNED, None, {"node": node})
+
+    def task(self, bid: Bid) -> Task:
+        """A bid as the mechanism sees it, from the next slot on.
+
+        Raises:
+            InputError: if its deadline leaves no slot, or no node can hold it.
+        """
+        first = self.state.slot + 1
+        last = min(self.clock.last_by(bid.deadline), self._last_slot())
+        if last < first:
+            raise InputError(
+                "market.deadline",
+                "leaves no whole slot",
+                f"a time after the next slot's end, {self.clock.ends(first):.0f} in unix seconds",
+            )
+        quotes = tuple(
+            Quote(offer.vendor, offer.price, self.clock.slots(offer.seconds))
+            for offer in bid.offers
+        )
+        return self.supply.task(
+            bid.job,
+            bid.training,
+            bid.size,
+            bid=bid.bid,
+            arrival=first,
+            deadline=last,
+            quotes=quotes,
+        )
+
+    def _last_slot(self) -> int:
+        return self.state.slot + self.supply.cluster.slots - 1
+
+    def _advance(self, slot: int) -> None:
+        for event in self.mechanism.advance(slot):
+            self.happen(market_kind(event), None, market_record(event))
+
+    def _decided(self, bid: Bid, task: Task, decision: Decision) -> None:
+        self.happen(
+            Kind.DECIDED,
+            bid.job,
+            {
+                "owner": bid.owner,
+                "request": bid.request,
+                "training": bid.training.to_record(),
+                "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
+                "task": task_record(task),
+                "decision": decision_record(decision),
+            },
+        )
+
+    def _within_budget(self, task: Task, bid: Bid) -> Decision | None:
+        """The rejection of a bid whose price is over its owner's budget; none: it is not."""
+        if bid.left is None:
+            return None
+        shown = self.mechanism.preview(task, self.state.slot)
+        if not shown.admitted or shown.payment <= bid.left:
+            return None
+        return self._rejected_over_budget(task, shown.payment)
+
+    def _rejected_over_budget(self, task: Task, price: Any) -> Decision:
+        decision = Decision(task.id, admitted=False, price=price, reason=Reason.OVER_BUDGET)
+        self.mechanism.apply(Offered(task, decision, self.state.slot))
+        return decision
+
+    def _plan_rest(self, job: OpenJob) -> tuple[Cell, ...] | None:
+        first = max(self.state.slot + 1, job.commitment().ready)
+        if first > job.task.deadline or job.work_left <= 0:
+            return None
+        rest = replace(job.task, work=job.work_left, quotes=())
+        return self.mechanism.plan_rest(rest, first)
+
+
+def _moved(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
+    return {"given_up": cell_records(tuple(given_up)), "found": cell_records(tuple(found))}
+
+
+def _over_budget(decision: Decision) -> Decision:
+    return Decision(
+        decision.task, admitted=False, price=decision.payment, reason=Reason.OVER_BUDGET
+    )
+
+
+def promised(decision: Decision) -> Schedule:
+    """The plan of an admitted job."""
+    assert decision.schedule is not None
+    return decision.schedule
