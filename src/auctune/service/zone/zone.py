@@ -13,6 +13,7 @@ from auctune.domain import (
     Cell,
     Decision,
     InputError,
+    NodeLost,
     NodeReturned,
     Offered,
     PriceMenu,
@@ -226,17 +227,15 @@ class Zone:
         if node in self.state.lost:
             return
         slot = self.state.slot
-        running = [job.commitment() for job in self.state.jobs.values() if job.cells_from(slot)]
-        replanned = self.mechanism.lose_node(node, slot, running)
+        self.mechanism.apply(NodeLost(node, slot))
         self.happen(Kind.NODE_LOST, None, {"node": node, "why": why})
-        for event in replanned:
-            job = event.task.id
-            if event.refunded:
-                self.happen(Kind.RELEASED, job, _moved(event.given_up, ()))
-                self.fail(job, "node_lost", f"node {node} was lost, and no other has room", None)
-            else:
-                moved = _moved(event.given_up, event.found)
-                self.happen(Kind.REPLANNED, job, {**moved, "why": f"node {node} was lost"})
+        hit = [
+            job
+            for job in self.state.jobs.values()
+            if any(cell.node == node for cell in job.cells_from(slot))
+        ]
+        for job in sorted(hit, key=lambda job: job.task.deadline):
+            self.replan(job, f"node {node} was lost")
 
     def return_node(self, node: str) -> None:
         """A lost node is for sale again."""

@@ -1,0 +1,47 @@
+"""How many requests a key may make: a bucket that refills at a steady rate."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float
+
+
+class RateLimit:
+    """Buckets of all keys.
+
+    Args:
+        per_second: requests that a bucket gains in a second, > 0.
+        burst: requests that a full bucket holds, >= 1.
+        now: tells the time; seconds, never going back.
+    """
+
+    def __init__(self, per_second: float, burst: float, now: Callable[[], float]) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._now = now
+        self._buckets: dict[str, _Bucket] = {}
+
+    def take(self, key: str) -> float:
+        """Take a request from a key's bucket; seconds to wait where there is none, else 0."""
+        now = self._now()
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            self._drop_full(now)
+            bucket = self._buckets[key] = _Bucket(self._burst, now)
+        bucket.left = min(self._burst, bucket.left + (now - bucket.at) * self._per_second)
+        bucket.at = now
+        if bucket.left < 1:
+            return (1 - bucket.left) / self._per_second
+        bucket.left -= 1
+        return 0.0
+
+    def _drop_full(self, now: float) -> None:
+        """A full bucket is as good as none: keys that come no more take no memory."""
+        if len(self._buckets) < 10_000:
+            return
+        fill = self._burst / self._per_second
+        self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < fill}

@@ -1,0 +1,114 @@
+"""Bodies of requests, as OpenAI's API has them, with the market's part beside.
+
+What this market cannot do is refused by name, and not left out in silence.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from auctune.domain import InputError
+
+_MOST = 10**9
+Count = Annotated[int, Field(ge=1, le=_MOST, strict=True)]
+Positive = Annotated[float, Field(gt=0, le=_MOST, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False)]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Value = Annotated[str, StringConstraints(max_length=512)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+FileId = Annotated[str, StringConstraints(pattern=r"^file-[A-Za-z0-9]{1,64}$")]
+
+# Nothing that was mistyped is taken for a wish not to have it.
+CLOSED = ConfigDict(extra="forbid", frozen=True)
+
+
+class Hyperparameters(BaseModel):
+    """OpenAI's three; `auto` leaves the choice to the market."""
+
+    model_config = CLOSED
+
+    n_epochs: Literal["auto"] | Count = "auto"
+    batch_size: Literal["auto"] | Count = "auto"
+    learning_rate_multiplier: Literal["auto"] | Positive = "auto"
+
+
+class Supervised(BaseModel):
+    """method.supervised."""
+
+    model_config = CLOSED
+
+    hyperparameters: Hyperparameters = Hyperparameters()
+
+
+class Method(BaseModel):
+    """How the adapter is trained."""
+
+    model_config = CLOSED
+
+    type: Literal["supervised"]
+    supervised: Supervised = Supervised()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_by_name(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("type") in ("dpo", "reinforcement"):
+            raise InputError("type", f"{value['type']!r} is not offered", "'supervised'")
+        return value
+
+
+class Lora(BaseModel):
+    """market.lora: the adapter, and what OpenAI's hyperparameters leave open."""
+
+    model_config = CLOSED
+
+    rank: Annotated[int, Field(ge=1, le=4096, strict=True)] = 8
+    alpha: Positive = 16.0
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    target_modules: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
+    learning_rate: Positive | None = None
+    weight_decay: Rate = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "linear"
+    warmup_steps: Annotated[int, Field(ge=0, le=_MOST, strict=True)] = 0
+    max_length: Count | None = None
+    max_grad_norm: Rate = 1.0
+    patience: Annotated[int, Field(ge=0, le=_MOST, strict=True)] = 0
+
+
+class Terms(BaseModel):
+    """The market's part of a request for a job: what it is worth, and by when."""
+
+    model_config = CLOSED
+
+    bid: Annotated[str, StringConstraints(max_length=32)] | float | int | None = None
+    deadline: Annotated[str, StringConstraints(max_length=64)] | None = None
+    zone: Key | None = None
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    repair: bool = False
+    lora: Lora = Lora()
+    quote: Annotated[str, StringConstraints(pattern=r"^quote-[A-Za-z0-9]{1,64}$")] | None = None
+    line: Annotated[int, Field(ge=0, le=100_000, strict=True)] | None = None
+    what_if: bool = False
+
+
+class JobRequest(BaseModel):
+    """POST /v1/fine_tuning/jobs."""
+
+    model_config = CLOSED
+
+    model: Name
+    training_file: FileId
+    validation_file: FileId | None = None
+    hyperparameters: Hyperparameters | None = None
+    method: Method | None = None
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] | None = None
+    suffix: Annotated[str, StringConstraints(max_length=64)] | None = None
+    metadata: Annotated[dict[Key, Value], Field(max_length=16)] | None = None
+    integrations: Annotated[list[Any], Field(max_length=0)] | None = None
+    market: Terms = Terms()
+
+    @property
+    def chosen(self) -> Hyperparameters:
+        """The hyperparameters, wherever they stand."""
+        if self.method is not None:
+            return self.method.supervised.hyperparameters
+        return self.hyperparameters or Hyperparameters()

@@ -1,0 +1,98 @@
+"""From what happened in a zone to the rows that are written, in one transaction a command."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import orjson
+
+from auctune.domain.money import STEP
+from auctune.service.store import tables
+from auctune.service.store.committer import Committer
+from auctune.service.store.unit import Unit
+from auctune.service.zone.event import ZoneEvent
+from auctune.service.zone.job_row import JobRow
+from auctune.service.zone.recorder import Done
+from auctune.service.zone.state import Change
+
+_STEPS = int(1 / STEP)
+
+
+class LogRecorder:
+    """The log of a database, for zones.
+
+    Args:
+        committer: writes.
+    """
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+
+    def next_seq(self) -> int:
+        """The next number of the log."""
+        return self._committer.next_seq()
+
+    def record(
+        self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done, name: str
+    ) -> None:
+        """Write events, and what they change, in the order of calls; then say so."""
+        unit = Unit(done)
+        rows: dict[str, JobRow] = {}
+        for event, change in happened:
+            unit.insert(tables.events, _event(event))
+            # Only a job's last row would stay in any case.
+            rows.update({row.id: row for row in change.rows})
+            if change.entries:
+                first = self._committer.next_seq(len(change.entries))
+                unit.insert(
+                    tables.entries,
+                    *(
+                        {
+                            "id": first + index,
+                            "seq": event.seq,
+                            "job": event.job,
+                            "account": entry.account,
+                            "amount": to_steps(entry.amount),
+                            "at": event.at,
+                        }
+                        for index, entry in enumerate(change.entries)
+                    ),
+                )
+        if rows:
+            unit.upsert(tables.jobs, *(_job(name, row) for row in rows.values()))
+        self._committer.submit(unit)
+
+
+def to_steps(amount: Decimal) -> int:
+    """Money as the database has it."""
+    steps = amount * _STEPS
+    assert steps == steps.to_integral_value()
+    return int(steps)
+
+
+def from_steps(steps: int) -> Decimal:
+    """Money from the database."""
+    return Decimal(steps) * STEP
+
+
+def _event(event: ZoneEvent) -> dict[str, object]:
+    return {
+        "seq": event.seq,
+        "zone": event.zone,
+        "slot": event.slot,
+        "at": event.at,
+        "kind": event.kind.value,
+        "job": event.job,
+        "body": orjson.dumps(event.body),
+    }
+
+
+def _job(zone: str, row: JobRow) -> dict[str, object]:
+    return {
+        "id": row.id,
+        "seq": row.seq,
+        "zone": zone,
+        "owner": row.owner,
+        "created_at": row.created_at,
+        "status": row.status.value,
+        "body": orjson.dumps(row.body),
+    }
