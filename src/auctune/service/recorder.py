@@ -8,9 +8,10 @@ import orjson
 from auctune.domain.money import STEP
 from auctune.service.store import tables
 from auctune.service.store.committer import Committer
+from auctune.service.store.pages import JobRow as StoredJob
 from auctune.service.store.unit import Unit
 from auctune.service.zone.event import ZoneEvent
-from auctune.service.zone.job_row import JobRow
+from auctune.service.zone.job_row import JobRow, Status
 from auctune.service.zone.recorder import Done
 from auctune.service.zone.state import Change
 
@@ -32,13 +33,15 @@ class LogRecorder:
         return self._committer.next_seq()
 
     def record(
-        self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done, name: str
+        self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done
     ) -> None:
         """Write events, and what they change, in the order of calls; then say so."""
         unit = Unit(done)
         rows: dict[str, JobRow] = {}
         for event, change in happened:
             unit.insert(tables.events, _event(event))
+            if event.body.get("reply") is not None:
+                unit.upsert(tables.replies, _reply(event))
             # Only a job's last row would stay in any case.
             rows.update({row.id: row for row in change.rows})
             if change.entries:
@@ -58,7 +61,7 @@ class LogRecorder:
                     ),
                 )
         if rows:
-            unit.upsert(tables.jobs, *(_job(name, row) for row in rows.values()))
+            unit.upsert(tables.jobs, *(_job(row) for row in rows.values()))
         self._committer.submit(unit)
 
 
@@ -74,6 +77,19 @@ def from_steps(steps: int) -> Decimal:
     return Decimal(steps) * STEP
 
 
+def read_job(stored: StoredJob) -> JobRow:
+    """A job from the database."""
+    return JobRow(
+        id=stored.id,
+        zone=stored.zone,
+        seq=stored.seq,
+        owner=stored.owner,
+        created_at=stored.created_at,
+        status=Status(stored.status),
+        body=orjson.loads(stored.body),
+    )
+
+
 def _event(event: ZoneEvent) -> dict[str, object]:
     return {
         "seq": event.seq,
@@ -86,11 +102,22 @@ def _event(event: ZoneEvent) -> dict[str, object]:
     }
 
 
-def _job(zone: str, row: JobRow) -> dict[str, object]:
+def _reply(event: ZoneEvent) -> dict[str, object]:
+    reply = event.body["reply"]
+    return {
+        "key_id": reply["key"],
+        "token": reply["token"],
+        "digest": reply["digest"],
+        "job": event.job,
+        "at": event.at,
+    }
+
+
+def _job(row: JobRow) -> dict[str, object]:
     return {
         "id": row.id,
         "seq": row.seq,
-        "zone": zone,
+        "zone": row.zone,
         "owner": row.owner,
         "created_at": row.created_at,
         "status": row.status.value,

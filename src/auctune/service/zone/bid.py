@@ -1,11 +1,16 @@
 """A bid as it reaches a zone: what to train, what it is worth, by when."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import Money
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
+
+
+def _unlimited() -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,21 @@ class VendorOffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Reply:
+    """By what a request that is made again is known.
+
+    Attributes:
+        key: id of the key that made it.
+        token: what its maker called it, or a digest of its body.
+        digest: of its body.
+    """
+
+    key: str
+    token: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bid:
     """What an owner asks of a zone.
 
@@ -36,7 +56,8 @@ class Bid:
         deadline: unix time by which it must be done.
         offers: of vendors, if the data need work.
         request: as the owner made it, for them to read again.
-        left: of the owner's budget; none: without one.
+        left: tells what is left of the owner's budget; none: any amount.
+        reply: by what the same request is known when it is made again; none: by nothing.
     """
 
     job: str
@@ -47,4 +68,5 @@ class Bid:
     deadline: float
     offers: tuple[VendorOffer, ...] = ()
     request: dict[str, Any] = field(default_factory=dict)
-    left: Money | None = None
+    left: Callable[[], Money | None] = _unlimited
+    reply: Reply | None = None

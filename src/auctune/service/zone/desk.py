@@ -103,7 +103,7 @@ class Desk:
                 self._broken = error
                 answer(_closed(error))
 
-        self._recorder.record(happened, done, self._zone.name)
+        self._recorder.record(happened, done)
 
 
 def _closed(error: Exception) -> DeskClosedError:

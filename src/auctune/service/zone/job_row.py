@@ -51,6 +51,7 @@ class JobRow:
 
     Attributes:
         id: the job's.
+        zone: its zone's name.
         seq: of the first event about it: the order of lists.
         owner: user id.
         created_at: unix time.
@@ -59,6 +60,7 @@ class JobRow:
     """
 
     id: str
+    zone: str
     seq: int
     owner: str
     created_at: float
@@ -70,6 +72,7 @@ _WHY = {
     Reason.NO_FEASIBLE_SCHEDULE: "no node could finish it by its deadline, even if all were free",
     Reason.NO_CAPACITY: "what is left of the nodes cannot finish it by its deadline",
     Reason.UNPROFITABLE: "the bid is not above the price",
+    Reason.OVER_BUDGET: "the price is above what is left of the budget",
 }
 
 _STATES = {
@@ -85,6 +88,7 @@ def received_row(event: ZoneEvent) -> JobRow:
     body = event.body
     return JobRow(
         event.job or "",
+        event.zone,
         event.seq,
         body["owner"],
         event.at,
@@ -96,7 +100,7 @@ def received_row(event: ZoneEvent) -> JobRow:
 def open_row(job: OpenJob, event: ZoneEvent) -> JobRow:
     """An admitted job."""
     status = Status.RUNNING if job.progress.steps or job.progress.rows else Status.QUEUED
-    return JobRow(job.id, job.seq, job.owner, job.created_at, status, _open_body(job))
+    return JobRow(job.id, event.zone, job.seq, job.owner, job.created_at, status, _open_body(job))
 
 
 def closed_row(
@@ -125,7 +129,29 @@ def closed_row(
         "error": _error(event),
     }
     owner = job.owner if job is not None else body["owner"]
-    return JobRow(event.job or "", seq, owner, created_at, status, row)
+    return JobRow(event.job or "", event.zone, seq, owner, created_at, status, row)
+
+
+def previewed_row(zone: str, at: float, body: Record) -> JobRow:
+    """A job as it would be; it is nowhere on record.
+
+    Args:
+        zone: that was asked.
+        at: unix time.
+        body: of the event that would have happened.
+    """
+    decision = body["decision"]
+    row = _blank(body["owner"], body["request"], body["training"])
+    row |= {name: body[name] for name in ("size", "task", "decision")}
+    row["state"] = "what_if"
+    if decision["admitted"]:
+        row["cells"] = decision["schedule"]["cells"]
+        status = Status.QUEUED
+    else:
+        row["error"] = _rejection(decision)
+        row["finished_at"] = at
+        status = Status.FAILED
+    return JobRow(body["task"]["id"], zone, 0, body["owner"], at, status, row)
 
 
 def _blank(owner: str, request: Record, training: Record) -> Record:
@@ -167,5 +193,9 @@ def _error(event: ZoneEvent) -> Record | None:
         return {name: event.body[name] for name in ("code", "message", "param")}
     if event.kind is not Kind.DECIDED:
         return None
-    why = _WHY[Reason(event.body["decision"]["reason"])]
+    return _rejection(event.body["decision"])
+
+
+def _rejection(decision: Record) -> Record:
+    why = _WHY[Reason(decision["reason"])]
     return {"code": "bid_rejected", "message": why, "param": "market.bid"}

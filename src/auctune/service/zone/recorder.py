@@ -18,7 +18,7 @@ class Recorder(Protocol):
         ...
 
     def record(
-        self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done, name: str
+        self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done
     ) -> None:
         """Write events and what they change, all or nothing, in the order of calls; then say so."""
         ...

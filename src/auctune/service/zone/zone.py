@@ -5,7 +5,7 @@ and state are changed by the same functions as on replay.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from auctune.domain import (
@@ -21,14 +21,15 @@ from auctune.domain import (
     Reason,
     Released,
     Replanned,
-    Schedule,
     Task,
 )
 from auctune.domain.menu import MenuLine
 from auctune.run.records import decision_record
-from auctune.service.zone.bid import Bid
+from auctune.service.jobs.training import Training
+from auctune.service.zone.bid import Bid, Reply
 from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.event import Kind, ZoneEvent
+from auctune.service.zone.job_row import JobRow, previewed_row
 from auctune.service.zone.market_events import market_kind, market_record
 from auctune.service.zone.open_job import OpenJob, Phase, cell_records
 from auctune.service.zone.recorder import Recorder
@@ -88,8 +89,8 @@ class Zone:
             self._advance(now)
         return range(before + 1, now + 1)
 
-    def decide(self, bid: Bid) -> Decision:
-        """Decide on a bid, at once and for good.
+    def decide(self, bid: Bid) -> JobRow:
+        """Decide on a bid, at once and for good; the job as it stands then.
 
         Raises:
             InputError: if it is no bid that this zone can decide on; nothing has happened then.
@@ -100,45 +101,50 @@ class Zone:
         decision = self._within_budget(task, bid)
         if decision is None:
             decision = self.mechanism.offer(task, self.state.slot)
-        self._decided(bid, task, decision)
-        return decision
+        return self._decided(bid, task, decision)
 
-    def preview(self, bid: Bid) -> Decision:
+    def preview(self, bid: Bid) -> JobRow:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
         task = self.task(bid)
         decision = self.mechanism.preview(task, self.state.slot)
-        over = bid.left is not None and decision.payment > bid.left
-        return _over_budget(decision) if over else decision
+        left = bid.left()
+        if left is not None and decision.payment > left:
+            decision = _over_budget(decision)
+        return previewed_row(self.name, self.clock.now(), _decided_body(bid, task, decision))
 
     def quote(self, bid: Bid) -> PriceMenu:
         """Prices by finish time; what it bids does not count."""
         self.begin_slots()
         return self.mechanism.quote(self.task(bid), self.state.slot)
 
-    def accept(self, bid: Bid, line: MenuLine) -> Decision | None:
+    def accept(self, bid: Bid, line: MenuLine) -> JobRow | None:
         """Run and charge a line of an earlier menu as shown; none if that is not possible now."""
         self.begin_slots()
         self._advance(self.state.slot)
         task = self.task(bid)
         if line.schedule.start <= self.state.slot:
             return None
-        if bid.left is not None and line.price > bid.left:
+        left = bid.left()
+        if left is not None and line.price > left:
             decision: Decision | None = self._rejected_over_budget(task, line.price)
         else:
             decision = self.mechanism.take(task, line, self.state.slot)
-        if decision is not None:
-            self._decided(bid, task, decision)
-        return decision
+        return None if decision is None else self._decided(bid, task, decision)
 
-    def receive(self, bid_job: str, owner: str, request: dict[str, Any], training: Any) -> None:
+    def receive(
+        self,
+        job: str,
+        owner: str,
+        request: dict[str, Any],
+        training: Training,
+        reply: Reply | None,
+    ) -> JobRow:
         """Note a job whose data are still being looked at."""
         self.begin_slots()
-        self.happen(
-            Kind.RECEIVED,
-            bid_job,
-            {"owner": owner, "request": request, "training": training.to_record()},
-        )
+        body = {"owner": owner, "request": request, "training": training.to_record()}
+        self.happen(Kind.RECEIVED, job, {**body, "reply": _reply(reply)})
+        return self._last_row()
 
     def refuse(self, job: str, error: InputError) -> None:
         """A received job cannot be decided on: its data or its terms are wrong."""
@@ -158,33 +164,35 @@ class Zone:
         self.happen(Kind.CANCELLED, job, {})
         return True
 
-    def pause(self, job: OpenJob) -> None:
+    def pause(self, name: str) -> None:
         """Give a job's cells to come back, until it is resumed.
 
         Raises:
-            InputError: if it is paused already.
+            InputError: if it is over, or paused already.
         """
         self.begin_slots()
+        job = self._open(name)
         if job.phase is Phase.PAUSED:
-            raise InputError("job", f"{job.id} is paused already", "a job that is not paused")
+            raise InputError("id", f"{name} is paused already", "a job that is not paused")
         left = job.cells_from(self.state.slot + 1)
         self.mechanism.apply(Released(job.task, left))
-        self.happen(Kind.PAUSED, job.id, _moved(left, ()))
+        self.happen(Kind.PAUSED, name, _moved(left, ()))
 
-    def resume(self, job: OpenJob) -> bool:
+    def resume(self, name: str) -> bool:
         """Find a paused job new cells at no charge; whether there were any.
 
         Raises:
-            InputError: if it is not paused.
+            InputError: if it is over, or not paused.
         """
         self.begin_slots()
+        job = self._open(name)
         if job.phase is not Phase.PAUSED:
-            raise InputError("job", f"{job.id} is not paused", "a paused job")
+            raise InputError("id", f"{name} is not paused", "a paused job")
         found = self._plan_rest(job)
         if found is None:
             return False
         self.mechanism.apply(Replanned(job.task, self.state.slot + 1, (), found, refunded=False))
-        self.happen(Kind.RESUMED, job.id, _moved((), found))
+        self.happen(Kind.RESUMED, name, _moved((), found))
         return True
 
     def replan(self, job: OpenJob, why: str) -> bool:
@@ -272,6 +280,12 @@ class Zone:
             quotes=quotes,
         )
 
+    def _open(self, name: str) -> OpenJob:
+        job = self.state.jobs.get(name)
+        if job is None:
+            raise InputError("id", f"{name} is not running", "a job that was admitted and goes on")
+        return job
+
     def _last_slot(self) -> int:
         return self.state.slot + self.supply.cluster.slots - 1
 
@@ -279,26 +293,20 @@ class Zone:
         for event in self.mechanism.advance(slot):
             self.happen(market_kind(event), None, market_record(event))
 
-    def _decided(self, bid: Bid, task: Task, decision: Decision) -> None:
-        self.happen(
-            Kind.DECIDED,
-            bid.job,
-            {
-                "owner": bid.owner,
-                "request": bid.request,
-                "training": bid.training.to_record(),
-                "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
-                "task": task_record(task),
-                "decision": decision_record(decision),
-            },
-        )
+    def _last_row(self) -> JobRow:
+        return self._happened[-1][1].rows[-1]
+
+    def _decided(self, bid: Bid, task: Task, decision: Decision) -> JobRow:
+        self.happen(Kind.DECIDED, bid.job, _decided_body(bid, task, decision))
+        return self._last_row()
 
     def _within_budget(self, task: Task, bid: Bid) -> Decision | None:
         """The rejection of a bid whose price is over its owner's budget; none: it is not."""
-        if bid.left is None:
+        left = bid.left()
+        if left is None:
             return None
         shown = self.mechanism.preview(task, self.state.slot)
-        if not shown.admitted or shown.payment <= bid.left:
+        if not shown.admitted or shown.payment <= left:
             return None
         return self._rejected_over_budget(task, shown.payment)
 
@@ -319,13 +327,24 @@ def _moved(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
     return {"given_up": cell_records(tuple(given_up)), "found": cell_records(tuple(found))}
 
 
+def _decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
+    return {
+        "owner": bid.owner,
+        "request": bid.request,
+        "training": bid.training.to_record(),
+        "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
+        "task": task_record(task),
+        "decision": decision_record(decision),
+        "reply": _reply(bid.reply),
+    }
+
+
+def _reply(reply: Reply | None) -> dict[str, str] | None:
+    return None if reply is None else asdict(reply)
+
+
 def _over_budget(decision: Decision) -> Decision:
     return Decision(
         decision.task, admitted=False, price=decision.payment, reason=Reason.OVER_BUDGET
     )
 
-
-def promised(decision: Decision) -> Schedule:
-    """The plan of an admitted job."""
-    assert decision.schedule is not None
-    return decision.schedule

@@ -1,0 +1,128 @@
+"""Errors in OpenAI's shape: what was found, where, what was expected."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+import orjson
+
+from auctune.domain import InputError
+from auctune.schema import format_path
+from auctune.service.api.answers import ErrorBody
+from auctune.service.jobs.submissions import QuoteChangedError
+from auctune.service.store.errors import StoreError
+from auctune.service.zone.desk import DeskClosedError
+
+_log = structlog.get_logger(__name__)
+
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+
+class ApiError(Exception):
+    """An answer that is an error.
+
+    Args:
+        status: of HTTP.
+        message: for people.
+        code: for programs.
+        param: the field that it is about.
+        headers: of the answer.
+        extra: beside the error, such as a new menu.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.param = param
+        self.headers = headers
+        self.extra = extra or {}
+
+
+def not_found(what: str, name: str) -> ApiError:
+    """There is no such thing, or it is somebody else's: the same answer for both."""
+    return ApiError(404, f"there is no {what} {name!r}", "not_found", "id")
+
+
+def answer_error(
+    status: int,
+    message: str,
+    code: str | None,
+    param: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Response:
+    """An error as an answer."""
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    error = {"message": message, "type": kind, "param": param, "code": code}
+    body = orjson.dumps({"error": error, **(extra or {})})
+    return Response(body, status, dict(headers or {}), media_type="application/json")
+
+
+# What every route may answer; for the OpenAPI document.
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorBody, "description": "The request cannot be done as it stands"},
+    "5XX": {"model": ErrorBody, "description": "The service cannot do it now"},
+}
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Have all errors answered in one shape."""
+
+    @app.exception_handler(ApiError)
+    async def _api(_: Request, error: ApiError) -> Response:
+        return answer_error(
+            error.status, error.message, error.code, error.param, error.headers, error.extra
+        )
+
+    @app.exception_handler(InputError)
+    async def _input(_: Request, error: InputError) -> Response:
+        message = f"{error.found}; expected {error.expected}"
+        return answer_error(400, message, "invalid_value", error.place or None)
+
+    @app.exception_handler(RequestValidationError)
+    async def _validation(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        own = first.get("ctx", {}).get("error")
+        if isinstance(own, InputError):
+            return answer_error(422, f"{own.found}; expected {own.expected}", "invalid_value", own.place)
+        place = format_path([part for part in first["loc"] if part != "body"])
+        return answer_error(422, first["msg"], "invalid_value", place or None)
+
+    @app.exception_handler(QuoteChangedError)
+    async def _quote(_: Request, error: QuoteChangedError) -> Response:
+        # Clients try 409 again by themselves, which would be no use.
+        return answer_error(422, str(error), "quote_changed", "market.quote")
+
+    @app.exception_handler(HTTPException)
+    async def _http(_: Request, error: HTTPException) -> Response:
+        return answer_error(error.status_code, str(error.detail), None, None, error.headers)
+
+    @app.exception_handler(DeskClosedError)
+    @app.exception_handler(StoreError)
+    async def _store(_: Request, error: Exception) -> Response:
+        return answer_error(503, str(error), "unavailable", None, {"Retry-After": "1"})
+
+    @app.exception_handler(Exception)
+    async def _unexpected(request: Request, error: Exception) -> Response:
+        _log.exception("a request failed", path=request.url.path)
+        return answer_error(500, "the service made a mistake; it is on record", "internal")

@@ -1,0 +1,213 @@
+"""From rows to what the API shows: OpenAI's objects, with the market's part beside."""
+
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from auctune.domain.money import STEP
+from auctune.service.files.record import FileRecord
+from auctune.service.store.event_log import EventRow
+from auctune.service.zone.clock import SlotClock
+from auctune.service.zone.event import Kind
+from auctune.service.zone.job_row import JobRow
+
+Shown = dict[str, Any]
+
+
+def file_view(record: FileRecord) -> Shown:
+    """A file."""
+    return {
+        "id": record.id,
+        "object": "file",
+        "bytes": record.size,
+        "created_at": int(record.created_at),
+        "filename": record.filename,
+        "purpose": record.purpose.value,
+        "status": record.status.value,
+        "status_details": record.detail,
+        "expires_at": None,
+    }
+
+
+def job_view(row: JobRow, clock: SlotClock) -> Shown:
+    """A job.
+
+    Args:
+        row: as it stands.
+        clock: of its zone.
+    """
+    body = row.body
+    request, training, progress = body["request"], body["training"], body["progress"]
+    used = {
+        "n_epochs": training["epochs"],
+        "batch_size": training["batch_size"],
+        "learning_rate_multiplier": request["learning_rate_multiplier"],
+    }
+    cells, is_over = body["cells"], body["finished_at"] is not None
+    finish = clock.ends(cells[-1]["slot"]) if cells else None
+    return {
+        "id": row.id,
+        "object": "fine_tuning.job",
+        "created_at": int(row.created_at),
+        "model": request["model"],
+        "training_file": request["training_file"],
+        "validation_file": request["validation_file"],
+        "hyperparameters": used,
+        "method": {"type": "supervised", "supervised": {"hyperparameters": used}},
+        "organization_id": request["organization_id"],
+        "seed": training["seed"],
+        "status": row.status.value,
+        "result_files": body["files"],
+        "trained_tokens": progress["tokens"] if progress and is_over else None,
+        "fine_tuned_model": model_name(row, request) if row.status == "succeeded" else None,
+        "finished_at": int(body["finished_at"]) if is_over else None,
+        "estimated_finish": int(finish) if finish is not None and not is_over else None,
+        "error": body["error"],
+        "integrations": None,
+        "metadata": request["metadata"],
+        "market": _market(row, body, clock),
+    }
+
+
+def model_name(row: JobRow, request: Shown) -> str:
+    """What a trained adapter is called, as OpenAI calls its models."""
+    return ":".join(("ft", request["model"], request["suffix"] or "", row.id.removeprefix("ftjob-")))
+
+
+def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
+    decision, task, training = body["decision"], body["task"], body["training"]
+    admitted = decision is not None and decision["admitted"]
+    reason = None if decision is None else decision["reason"]
+    return {
+        "zone": row.zone,
+        "state": body["state"],
+        "decision": None if decision is None else ("admitted" if admitted else "rejected"),
+        "reason": reason,
+        "bid": task["bid"] if task else body["request"]["bid"],
+        "payment": decision["payment"] if admitted else None,
+        "least_bid": _least_bid(decision),
+        "deadline": body["request"]["deadline"],
+        "refunded": body["refunded"],
+        "plan": _plan(body["cells"], decision, clock),
+        "progress": body["progress"],
+        "notes": body["notes"],
+        "lora": {
+            name: training[name]
+            for name in ("rank", "alpha", "dropout", "target_modules", "learning_rate")
+        },
+    }
+
+
+def _least_bid(decision: Shown | None) -> str | None:
+    """The least bid that would have been admitted; none where no bid would, or it was."""
+    if decision is None or decision["admitted"] or decision["price"] is None:
+        return None
+    return str(Decimal(decision["price"]) + STEP)
+
+
+def _plan(cells: list[Shown], decision: Shown | None, clock: SlotClock) -> Shown | None:
+    if not cells or decision is None or decision["schedule"] is None:
+        return None
+    return {
+        "cells": [{**cell, "begins_at": clock.begins(cell["slot"])} for cell in cells],
+        "vendor": decision["schedule"]["vendor"],
+        "start": clock.begins(cells[0]["slot"]),
+        "finish": clock.ends(cells[-1]["slot"]),
+    }
+
+
+_LEVELS = {Kind.FAILED: "error", Kind.JOB_NOTED: "warn", Kind.REPLANNED: "warn"}
+
+
+def event_view(row: EventRow) -> Shown | None:
+    """An event of a job, for its owner; none: it is no news to them."""
+    kind, body = Kind(row.kind), orjson.loads(row.body)
+    message = _message(kind, body)
+    if message is None:
+        return None
+    is_metrics = kind is Kind.TRAINED
+    return {
+        "id": f"ftevent-{row.seq}",
+        "object": "fine_tuning.job.event",
+        "created_at": int(row.at),
+        "level": _LEVELS.get(kind, "info"),
+        "message": message,
+        "type": "metrics" if is_metrics else "message",
+        "data": _metrics(body) if is_metrics else {"kind": row.kind, "slot": row.slot},
+    }
+
+
+def _message(kind: Kind, body: Shown) -> str | None:
+    match kind:
+        case Kind.RECEIVED:
+            return "The files are being looked at"
+        case Kind.DECIDED:
+            return _decided(body["decision"])
+        case Kind.REPAIRED:
+            return f"The data were repaired; {body['size']['rows']} rows remain"
+        case Kind.TRAINED:
+            result = body["result"]
+            return f"{result['rows']} of {result['total_rows']} rows trained"
+        case Kind.REPLANNED:
+            return f"Planned anew, at the price that was agreed: {body['why']}"
+        case Kind.PAUSED:
+            return "Paused by its owner"
+        case Kind.RESUMED:
+            return "Resumed"
+        case Kind.CANCELLED:
+            return "Cancelled by its owner"
+        case Kind.FINISHED:
+            return "The adapter is ready"
+        case Kind.FAILED:
+            ending = "; refunded" if body["refund"] else ""
+            return f"{body['message']}{ending}"
+        case Kind.JOB_NOTED:
+            text: str = body["text"]
+            return text
+    return None
+
+
+def _decided(decision: Shown) -> str:
+    if decision["admitted"]:
+        return f"Admitted for {decision['payment']}"
+    least = _least_bid(decision)
+    return f"Rejected: {decision['reason']}" + (f"; {least} would do" if least else "")
+
+
+def _metrics(body: Shown) -> Shown:
+    result = body["result"]
+    return {
+        "step": result["steps"],
+        "train_loss": result["losses"][-1][3] if result["losses"] else None,
+        "rows": result["rows"],
+        "total_rows": result["total_rows"],
+        "tokens": result["tokens"],
+        "slot": body["slot"],
+        "losses": [[step, loss] for step, _, _, loss in result["losses"]],
+        "validation": result["validation"],
+    }
+
+
+def checkpoint_view(row: EventRow, job: JobRow) -> Shown | None:
+    """What a slot of training left, as a checkpoint; none: nothing was trained in it."""
+    if row.kind != Kind.TRAINED:
+        return None
+    result = orjson.loads(row.body)["result"]
+    if not result["steps"]:
+        return None
+    request = job.body["request"]
+    validation = result["validation"]
+    return {
+        "id": f"ftckpt-{row.seq}",
+        "object": "fine_tuning.job.checkpoint",
+        "created_at": int(row.at),
+        "fine_tuned_model_checkpoint": f"{model_name(job, request)}:ckpt-step-{result['steps']}",
+        "fine_tuning_job_id": job.id,
+        "metrics": {
+            "step": result["steps"],
+            "train_loss": result["losses"][-1][3] if result["losses"] else None,
+            "full_valid_loss": validation[-1][2] if validation else None,
+        },
+        "step_number": result["steps"],
+    }

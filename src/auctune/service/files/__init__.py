@@ -1,0 +1,1 @@
+"""Files that users brought, and that came out of jobs."""

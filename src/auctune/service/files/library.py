@@ -1,0 +1,180 @@
+"""All files: contents in a folder, what is known of them in the database.
+
+A content is on disk before its row: a row never names what is not there. What was written for a
+row that never came is removed at the start.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+from auctune.domain import InputError
+from auctune.service.durable import durable
+from auctune.service.files.blobs import Blob, Blobs
+from auctune.service.files.record import FileRecord, FileStatus, Purpose, size_key
+from auctune.service.identifiers import new_id
+from auctune.service.jobs.size import DataSize
+from auctune.service.store import tables
+from auctune.service.store.committer import Committer
+from auctune.service.store.pages import Page, Pages
+from auctune.service.store.unit import Unit
+
+_KEPT = 10_000
+
+
+class Library:
+    """The files of a service.
+
+    Args:
+        folder: of contents.
+        pages: reads rows.
+        committer: writes them.
+        limit: bytes of an upload at most.
+        now: tells unix time.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        pages: Pages,
+        committer: Committer,
+        limit: int,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.blobs = Blobs(folder)
+        self._pages = pages
+        self._committer = committer
+        self._limit = limit
+        self._now = now
+        self._known: OrderedDict[str, FileRecord] = OrderedDict()
+
+    async def add(
+        self, owner: str, filename: str, purpose: Purpose, chunks: AsyncIterator[bytes]
+    ) -> FileRecord:
+        """Take a file in.
+
+        Raises:
+            InputError: if it is too large.
+        """
+        name = new_id("file")
+        blob = await self.blobs.write(name, chunks, self._limit)
+        record = self._record(name, owner, filename, purpose, blob, FileStatus.UPLOADED)
+        await self._insert(record)
+        return record
+
+    async def keep(self, owner: str, filename: str, source: Path) -> FileRecord:
+        """Take over what came out of a job."""
+        name = new_id("file")
+        blob = await asyncio.to_thread(self.blobs.take, name, source)
+        record = self._record(name, owner, filename, Purpose.RESULT, blob, FileStatus.PROCESSED)
+        await self._insert(record)
+        return record
+
+    async def note_size(
+        self, file: str, base_digest: str, max_length: int, size: DataSize
+    ) -> None:
+        """Note how much a file is; it can be trained on."""
+        record = await self.get(file)
+        if record is not None:
+            sizes = {**record.sizes, size_key(base_digest, max_length): size}
+            await self._update(
+                replace(record, status=FileStatus.PROCESSED, detail=None, sizes=sizes)
+            )
+
+    async def note_error(self, file: str, detail: str) -> None:
+        """Note what is wrong with a file."""
+        record = await self.get(file)
+        if record is not None:
+            await self._update(replace(record, status=FileStatus.ERROR, detail=detail))
+
+    def known(self, file: str) -> FileRecord | None:
+        """A file, if it was asked for of late: no wait for the database."""
+        record = self._known.get(file)
+        if record is not None:
+            self._known.move_to_end(file)
+        return record
+
+    async def get(self, file: str) -> FileRecord | None:
+        """A file; none: there is none of this id, or it was deleted."""
+        record = self.known(file)
+        if record is None:
+            row = await asyncio.to_thread(self._pages.file, file)
+            if row is None or row.deleted_at is not None:
+                return None
+            record = FileRecord.from_row(row)
+            self._keep(record)
+        return record
+
+    async def page(
+        self, owner: str, limit: int, after: str | None, purpose: str | None, oldest_first: bool
+    ) -> Page[FileRecord]:
+        """A user's files."""
+        page = await asyncio.to_thread(
+            self._pages.files, owner, limit, after, purpose, oldest_first
+        )
+        return Page(tuple(FileRecord.from_row(row) for row in page.items), page.has_more)
+
+    async def delete(self, record: FileRecord) -> None:
+        """Remove a file: its row is marked first, then its content goes."""
+        self._known.pop(record.id, None)
+        row = {**record.to_row(), "deleted_at": self._now()}
+        await self._write(Unit().upsert(tables.files, row))
+        self.blobs.drop(record.id)
+
+    def path(self, record: FileRecord) -> Path:
+        """Where a file's content lies."""
+        return self.blobs.path(record.id)
+
+    def _record(
+        self,
+        name: str,
+        owner: str,
+        filename: str,
+        purpose: Purpose,
+        blob: Blob,
+        status: FileStatus,
+    ) -> FileRecord:
+        return FileRecord(
+            id=name,
+            seq=self._committer.next_seq(),
+            owner=owner,
+            created_at=self._now(),
+            size=blob.size,
+            sha256=blob.sha256,
+            filename=filename,
+            purpose=purpose,
+            status=status,
+            detail=None,
+            sizes={},
+        )
+
+    async def _insert(self, record: FileRecord) -> None:
+        await self._write(Unit().insert(tables.files, record.to_row()))
+        self._keep(record)
+
+    async def _update(self, record: FileRecord) -> None:
+        await self._write(Unit().upsert(tables.files, record.to_row()))
+        self._keep(record)
+
+    def _keep(self, record: FileRecord) -> None:
+        self._known[record.id] = record
+        self._known.move_to_end(record.id)
+        while len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+
+    async def _write(self, unit: Unit) -> None:
+        await asyncio.wrap_future(durable(self._committer, unit))
+
+
+def owned(record: FileRecord | None, owner: str, file: str, place: str) -> FileRecord:
+    """A file of this owner.
+
+    Raises:
+        InputError: if it is somebody else's, or nobody's: the same answer for both.
+    """
+    if record is None or record.owner != owner:
+        raise InputError(place, f"there is no file {file!r}", "the id of a file of yours")
+    return record

@@ -1,0 +1,100 @@
+"""Requests that are made again: the first one's answer, and never a second job.
+
+A request may carry an idempotency key, which counts for a day. Without one, a body that a client
+says it tries again (`x-stainless-retry-count` above 0) within ten minutes is taken for the same.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Engine, select
+
+from auctune.domain import InputError
+from auctune.service.store import tables
+from auctune.service.zone.bid import Reply
+
+BODY_SECONDS = 600.0
+KEY_SECONDS = 86_400.0
+_KEPT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    digest: str
+    job: "asyncio.Future[str]"
+    at: float
+
+
+class Replies:
+    """What requests were answered.
+
+    Args:
+        reader: of the store.
+        now: tells unix time.
+    """
+
+    def __init__(self, reader: Engine, now: Callable[[], float]) -> None:
+        self._reader = reader
+        self._now = now
+        self._recent: OrderedDict[tuple[str, str], _Answer] = OrderedDict()
+
+    def name(self, key: str, idempotency_key: str | None, body: bytes) -> Reply:
+        """By what a request is known."""
+        digest = hashlib.sha256(body).hexdigest()
+        token = f"body:{digest}" if idempotency_key is None else f"key:{idempotency_key}"
+        return Reply(key, token, digest)
+
+    async def earlier(self, reply: Reply, *, is_retry: bool) -> str | None:
+        """The job of the same request made before; none: it is the first.
+
+        Raises:
+            InputError: if its idempotency key was used for another body.
+        """
+        by_key = reply.token.startswith("key:")
+        if not (by_key or is_retry):
+            return None
+        answer = self._recent.get((reply.key, reply.token))
+        if answer is not None and self._counts(answer.at, by_key=by_key):
+            _check_body(answer.digest, reply)
+            return await asyncio.shield(answer.job)
+        found = await asyncio.to_thread(self._stored, reply)
+        if found is None or not self._counts(found[2], by_key=by_key):
+            return None
+        _check_body(found[0], reply)
+        return found[1]
+
+    def begin(self, reply: Reply) -> "asyncio.Future[str]":
+        """Note a request that is being answered; the job's id is to be set, or the failure."""
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        # Nobody may ever ask for it.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._recent[(reply.key, reply.token)] = _Answer(reply.digest, future, self._now())
+        while len(self._recent) > _KEPT:
+            self._recent.popitem(last=False)
+        return future
+
+    def forget(self, reply: Reply) -> None:
+        """The request failed: it may be made again."""
+        self._recent.pop((reply.key, reply.token), None)
+
+    def _counts(self, at: float, *, by_key: bool) -> bool:
+        return self._now() - at < (KEY_SECONDS if by_key else BODY_SECONDS)
+
+    def _stored(self, reply: Reply) -> tuple[str, str, float] | None:
+        table = tables.replies
+        chosen = select(table.c.digest, table.c.job, table.c.at).where(
+            table.c.key_id == reply.key, table.c.token == reply.token
+        )
+        with self._reader.connect() as connection:
+            row = connection.execute(chosen).first()
+        return None if row is None else (row.digest, row.job, row.at)
+
+
+def _check_body(digest: str, reply: Reply) -> None:
+    if digest != reply.digest:
+        raise InputError(
+            "Idempotency-Key", "was used for another request", "a new key for a new request"
+        )

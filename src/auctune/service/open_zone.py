@@ -1,0 +1,67 @@
+"""A zone that is open for business: its desk, and what requests must know of it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from auctune.service.files.record import FileRecord
+from auctune.service.jobs.asked import Defaults
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
+from auctune.service.zone.bid import VendorOffer
+from auctune.service.zone.clock import SlotClock
+from auctune.service.zone.desk import Desk
+from auctune.service.zone.supply import Supply
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """What a look at a data set found.
+
+    Attributes:
+        size: of what would be trained on.
+        offers: of vendors that can mend it, where it needs that.
+    """
+
+    size: DataSize
+    offers: tuple[VendorOffer, ...] = ()
+
+
+class Appraiser(Protocol):
+    """Looks at data sets: reads, tokenizes, asks vendors; takes seconds, and never blocks."""
+
+    async def size(self, file: FileRecord, max_length: int) -> DataSize:
+        """How much a clean data set is.
+
+        Raises:
+            InputError: if it is none that can be trained on.
+        """
+        ...
+
+    async def appraise(self, file: FileRecord, training: Training) -> Appraisal:
+        """How much a data set is that vendors may mend, and what they ask.
+
+        Raises:
+            InputError: if nobody can make anything of it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenZone:
+    """One zone.
+
+    Attributes:
+        name: of the zone.
+        desk: decides.
+        supply: what it offers.
+        clock: its slots.
+        defaults: what it chooses where requests do not.
+        appraiser: looks at data sets for its base.
+    """
+
+    name: str
+    desk: Desk
+    supply: Supply
+    clock: SlotClock
+    defaults: Defaults
+    appraiser: Appraiser
