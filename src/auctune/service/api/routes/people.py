@@ -1,0 +1,170 @@
+"""/v1/users, /v1/teams, /v1/keys: for operators."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field, StringConstraints
+
+from auctune.domain import parse_money
+from auctune.service.access.directory import Account, Budget, KeyRecord
+from auctune.service.access.key import Role
+from auctune.service.api.access import MarketDep, Operator
+from auctune.service.api.errors import ERRORS, not_found
+from auctune.service.jobs.request import CLOSED
+
+router = APIRouter(prefix="/v1", tags=["people"], responses=ERRORS)
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+class BudgetBody(BaseModel):
+    """What may be paid within a span of time."""
+
+    model_config = CLOSED
+
+    amount: Annotated[str, StringConstraints(max_length=32)]
+    seconds: Annotated[float, Field(gt=0, le=1e9)]
+
+
+class TeamBody(BaseModel):
+    """A team."""
+
+    model_config = CLOSED
+
+    id: Name
+    budget: BudgetBody | None = None
+
+
+class UserBody(BaseModel):
+    """A user."""
+
+    model_config = CLOSED
+
+    id: Name
+    team: Name | None = None
+    budget: BudgetBody | None = None
+
+
+class KeyBody(BaseModel):
+    """A key to be made."""
+
+    model_config = CLOSED
+
+    user: Name
+    role: Literal["user", "operator", "vendor"] = "user"
+    name: Annotated[str, StringConstraints(max_length=64)] = ""
+
+
+class AccountView(BaseModel):
+    """A user or a team."""
+
+    id: str
+    object: str
+    team: str | None
+    budget: BudgetBody | None
+
+
+class KeyView(BaseModel):
+    """A key; its secret is shown once, when it is made."""
+
+    id: str
+    object: str = "key"
+    prefix: str
+    user: str
+    role: str
+    name: str
+    created_at: int
+    revoked_at: int | None
+    secret: str | None = None
+
+
+class AccountPage(BaseModel):
+    """All of them."""
+
+    object: str = "list"
+    data: list[AccountView]
+    has_more: bool = False
+
+
+class KeyPage(BaseModel):
+    """All keys."""
+
+    object: str = "list"
+    data: list[KeyView]
+    has_more: bool = False
+
+
+@router.post("/teams", response_model=AccountView)
+async def put_team(market: MarketDep, who: Operator, body: TeamBody) -> dict[str, Any]:
+    """Add a team, or change its budget."""
+    return _account(await market.directory.put_team(body.id, _budget(body.budget)), "team")
+
+
+@router.get("/teams", response_model=AccountPage)
+async def list_teams(market: MarketDep, who: Operator) -> dict[str, Any]:
+    """All teams."""
+    return _page([_account(team, "team") for team in market.directory.teams()])
+
+
+@router.post("/users", response_model=AccountView)
+async def put_user(market: MarketDep, who: Operator, body: UserBody) -> dict[str, Any]:
+    """Add a user, or change its team and budget."""
+    user = await market.directory.put_user(body.id, body.team, _budget(body.budget))
+    return _account(user, "user")
+
+
+@router.get("/users", response_model=AccountPage)
+async def list_users(market: MarketDep, who: Operator) -> dict[str, Any]:
+    """All users."""
+    return _page([_account(user, "user") for user in market.directory.users()])
+
+
+@router.post("/keys", response_model=KeyView)
+async def add_key(market: MarketDep, who: Operator, body: KeyBody) -> dict[str, Any]:
+    """Make a key; its secret is in this answer, and in no other."""
+    record, made = await market.directory.add_key(body.user, Role(body.role), body.name)
+    return {**_key(record), "secret": made.secret}
+
+
+@router.get("/keys", response_model=KeyPage)
+async def list_keys(market: MarketDep, who: Operator) -> dict[str, Any]:
+    """All keys."""
+    return _page([_key(record) for record in market.directory.keys()])
+
+
+@router.delete("/keys/{key_id}", response_model=KeyView)
+async def revoke_key(market: MarketDep, who: Operator, key_id: str) -> dict[str, Any]:
+    """End a key, at once."""
+    record = await market.directory.revoke_key(key_id)
+    if record is None:
+        raise not_found("key", key_id)
+    return _key(record)
+
+
+def _page(data: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"object": "list", "data": data, "has_more": False}
+
+
+def _budget(body: BudgetBody | None) -> Budget | None:
+    if body is None:
+        return None
+    return Budget(parse_money(body.amount, "budget.amount"), body.seconds)
+
+
+def _account(account: Account, kind: str) -> dict[str, Any]:
+    budget = account.budget
+    shown = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
+    return {"id": account.id, "object": kind, "team": account.team, "budget": shown}
+
+
+def _key(record: KeyRecord) -> dict[str, Any]:
+    revoked = record.revoked_at
+    return {
+        "id": record.id,
+        "object": "key",
+        "prefix": record.prefix,
+        "user": record.user,
+        "role": record.role.value,
+        "name": record.name,
+        "created_at": int(record.created_at),
+        "revoked_at": None if revoked is None else int(revoked),
+    }

@@ -1,0 +1,150 @@
+"""/v1/zones: what the market offers; prices, use and plans for operators."""
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from auctune.domain import InputError
+from auctune.service.api.access import MarketDep, Operator, Owner
+from auctune.service.api.errors import ERRORS, not_found
+from auctune.service.market import Market
+from auctune.service.open_zone import OpenZone
+from auctune.service.zone.zone import Zone
+
+router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
+
+
+class ZoneView(BaseModel):
+    """A zone, as everybody sees it."""
+
+    id: str
+    object: str = "zone"
+    model: str
+    slot_seconds: float
+    slots: int
+    num_nodes: int
+    slot: int
+    slot_ends_at: float
+    latest_deadline: float
+
+
+class ZonePage(BaseModel):
+    """All zones."""
+
+    object: str = "list"
+    data: list[ZoneView]
+    has_more: bool = False
+
+
+class NodeState(BaseModel):
+    """A node of a zone."""
+
+    id: str
+    type: str
+    state: str
+
+
+class PriceTable(BaseModel):
+    """Prices and use of every cell of the window; arrays [slot, node]."""
+
+    zone: str
+    first_slot: int
+    first_begins_at: float
+    slot_seconds: float
+    nodes: list[NodeState]
+    compute_price: list[list[float]]
+    memory_price: list[list[float]]
+    compute_used: list[list[float]]
+    memory_used: list[list[float]]
+
+
+@router.get("", response_model=ZonePage)
+async def list_zones(market: MarketDep, who: Owner) -> dict[str, Any]:
+    """The zones that take bids."""
+    return {"object": "list", "data": [_view(z) for z in market.zones.values()], "has_more": False}
+
+
+@router.get("/{zone_id}", response_model=ZoneView)
+async def retrieve_zone(market: MarketDep, who: Owner, zone_id: str) -> dict[str, Any]:
+    """One zone."""
+    return _view(_zone(market, zone_id))
+
+
+@router.get("/{zone_id}/prices", response_model=PriceTable)
+async def prices(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+    """Prices and use by slot and node: an operator's, as a step of a price gives a bid away."""
+    found = _zone(market, zone_id)
+
+    def read(zone: Zone) -> dict[str, Any]:
+        zone.begin_slots()
+        state = zone.mechanism.state()
+        lost = zone.state.lost
+        return {
+            "zone": zone.name,
+            "first_slot": state.first_slot,
+            "first_begins_at": zone.clock.begins(state.first_slot),
+            "slot_seconds": zone.clock.slot_seconds,
+            "nodes": [
+                {"id": n.id, "type": n.type, "state": "lost" if n.id in lost else "up"}
+                for n in zone.supply.cluster.nodes
+            ],
+            "compute_price": state.compute_price.tolist(),
+            "memory_price": state.memory_price.tolist(),
+            "compute_used": state.compute_used.tolist(),
+            "memory_used": state.memory_used.tolist(),
+        }
+
+    return await asyncio.wrap_future(found.desk.ask(read))
+
+
+@router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneView)
+async def drain(market: MarketDep, who: Operator, zone_id: str, node_id: str) -> dict[str, Any]:
+    """Take a node off the market; what it was to run is planned anew, or refunded."""
+    found = _node(market, zone_id, node_id)
+    await asyncio.wrap_future(
+        found.desk.ask(lambda zone: zone.lose_node(node_id, "drained by an operator"))
+    )
+    return _view(found)
+
+
+@router.post("/{zone_id}/nodes/{node_id}/return", response_model=ZoneView)
+async def give_back(
+    market: MarketDep, who: Operator, zone_id: str, node_id: str
+) -> dict[str, Any]:
+    """Put a node on the market again."""
+    found = _node(market, zone_id, node_id)
+    await asyncio.wrap_future(found.desk.ask(lambda zone: zone.return_node(node_id)))
+    return _view(found)
+
+
+def _zone(market: Market, name: str) -> OpenZone:
+    zone = market.zones.get(name)
+    if zone is None:
+        raise not_found("zone", name)
+    return zone
+
+
+def _node(market: Market, zone_id: str, node_id: str) -> OpenZone:
+    zone = _zone(market, zone_id)
+    known = [node.id for node in zone.supply.cluster.nodes]
+    if node_id not in known:
+        raise InputError("node_id", f"{node_id!r} is unknown", f"one of {', '.join(known)}")
+    return zone
+
+
+def _view(zone: OpenZone) -> dict[str, Any]:
+    clock, cluster = zone.clock, zone.supply.cluster
+    slot = clock.slot()
+    return {
+        "id": zone.name,
+        "object": "zone",
+        "model": zone.supply.base,
+        "slot_seconds": clock.slot_seconds,
+        "slots": cluster.slots,
+        "num_nodes": len(cluster.nodes),
+        "slot": slot,
+        "slot_ends_at": clock.ends(slot),
+        "latest_deadline": clock.ends(slot + cluster.slots - 1),
+    }

@@ -1,0 +1,1 @@
+"""Training what was sold: between a zone and its nodes."""
