@@ -7,8 +7,8 @@ import numpy as np
 
 from auctune.auction.book import Ints
 from auctune.auction.dual.columns import TaskColumns
-from auctune.auction.pricing.learned.bids import relative_columns
-from auctune.domain import Cluster, Task
+from auctune.auction.pricing.learned.bids import choose, join, relative_columns
+from auctune.domain import Cluster, Saved, Task
 
 # Bids of one slot that are remembered with all they asked for; the rest is only counted.
 _KEPT_OF_A_SLOT = 200
@@ -28,13 +28,17 @@ class Diary:
     Args:
         cluster: what the bids speak of.
         num_slots: of a day (D).
+        before: what was seen of the day already.
     """
 
-    def __init__(self, cluster: Cluster, num_slots: int) -> None:
+    def __init__(self, cluster: Cluster, num_slots: int, before: Seen | None = None) -> None:
         self._cluster = cluster
+        self._before = before
         self._tasks: list[Task] = []
         self._slots: list[int] = []
         self.counts: Ints = np.zeros(num_slots, dtype=np.int64)
+        if before is not None:
+            self.counts += before.counts
 
     def note(self, task: Task, slot: int) -> None:
         """Remember a bid that came in this slot of the day, which is not before the last one's."""
@@ -47,7 +51,15 @@ class Diary:
         """What was seen from slot `first` of the day on; counts are those of the whole day."""
         start = int(np.searchsorted(self._slots, first))
         columns = relative_columns(self._tasks[start:], self._cluster)
-        return Seen(columns, np.array(self._slots[start:], dtype=np.int64), self.counts)
+        slots = np.array(self._slots[start:], dtype=np.int64)
+        if self._before is None:
+            return Seen(columns, slots, self.counts)
+        kept = np.flatnonzero(self._before.slot >= first)
+        return Seen(
+            join([choose(self._before.columns, kept), columns]),
+            np.concatenate((self._before.slot[kept], slots)),
+            self.counts,
+        )
 
 
 def read_day(tasks: Sequence[Task], cluster: Cluster, num_slots: int) -> Seen:
@@ -58,3 +70,13 @@ def read_day(tasks: Sequence[Task], cluster: Cluster, num_slots: int) -> Seen:
         if any(name in cluster.node_types for name in task.throughput):
             diary.note(task, task.arrival % num_slots)
     return diary.seen()
+
+
+def save_seen(seen: Seen) -> Saved:
+    """As names and arrays."""
+    return {"columns": seen.columns._asdict(), "slot": seen.slot, "counts": seen.counts.copy()}
+
+
+def load_seen(saved: Saved) -> Seen:
+    """What `save_seen` gave."""
+    return Seen(TaskColumns(**saved["columns"]), saved["slot"], saved["counts"])

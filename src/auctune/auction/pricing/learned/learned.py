@@ -21,11 +21,18 @@ from auctune.auction.dual.columns import TaskColumns
 from auctune.auction.dual.descent import DescentParams, DualPrices, minimize_dual
 from auctune.auction.dual.supply import Supply
 from auctune.auction.horizon import Shift
-from auctune.auction.pricing.learned.diary import Diary, Seen, read_day
-from auctune.auction.pricing.learned.forecast import Habits, Now, forecast
+from auctune.auction.pricing.learned.diary import (
+    Diary,
+    Seen,
+    load_seen,
+    read_day,
+    save_seen,
+)
+from auctune.auction.pricing.learned.forecast import Habits, Now, Scenario, forecast
 from auctune.auction.pricing.learned.typical import typical_day
+from auctune.auction.pricing.pricing import Lesson
 from auctune.auction.search.problem import Request
-from auctune.domain import Task
+from auctune.domain import Saved, Task
 
 _DAY_SECONDS = 86_400
 _KEPT_DAYS = 7
@@ -57,34 +64,52 @@ class LearnedPricing:
         self._diary = Diary(book.cluster, self._num_day)
         self._day, self._now = 0, 0
         # Bids of the current slot at which there is something to learn again.
-        self._enough = 0.0
-        shape = (book.horizon.num_rows, len(book.type_names))
-        self._scenarios = [
-            DualPrices(0.0, np.zeros(shape), np.zeros(shape)) for _ in range(self._habits.scenarios)
-        ]
+        self._enough: float = _TOO_FEW
+        # [S, T, K] duals of each scenario, money in units
+        shape = (self._habits.scenarios, book.horizon.num_rows, len(book.type_names))
+        self._lam: Floats = np.zeros(shape)
+        self._phi: Floats = np.zeros(shape)
         self._has_learned = False
         self.lam: Floats = np.zeros_like(book.usage.compute)
         self.phi: Floats = np.zeros_like(book.usage.memory)
 
-    def start(self, now: int) -> None:
-        """Learn from what earlier slots brought."""
+    def begin(self, now: int) -> None:
+        """Turn the diary's page if a day is over."""
         day = now // self._num_day
         if day > self._day:
             self._days = [*self._days, self._diary.seen()][-_KEPT_DAYS:]
             self._typical = typical_day(self._days)
             self._diary = Diary(self._book.cluster, self._num_day)
         self._day, self._now = day, now
-        self._learn()
+        self._enough = _TOO_FEW
 
-    def within(self) -> None:
+    def start(self, now: int) -> Lesson | None:
+        """Learn from what earlier slots brought."""
+        return self._learn()
+
+    def within(self) -> Lesson | None:
         """Learn from this slot's bids if they are more than was expected."""
-        if self._diary.counts[self._slot] >= self._enough:
-            self._learn()
+        return self._learn() if self.is_due() else None
+
+    def is_due(self) -> bool:
+        """Whether they are."""
+        return bool(self._diary.counts[self._slot] >= self._enough and self._unit > 0.0)
+
+    def learned(self, now: int, lesson: Lesson) -> None:
+        """Price what is left to sell by the mean of these scenarios."""
+        first = now - self._book.horizon.origin
+        last = self._book.horizon.rows.stop
+        # Beyond a day ahead prices are those of the same time before.
+        same_time = np.arange(last - first) % lesson["lam"].shape[1]
+        self._lam[:, first:last] = lesson["lam"][:, same_time]
+        self._phi[:, first:last] = lesson["phi"][:, same_time]
+        self._enough = float(lesson["enough"])
+        self._has_learned = True
+        self._price_between(first, last)
 
     def moved(self, shift: Shift) -> None:
         """Cells that enter cost nothing until `start` prices them."""
-        by_type = [rows for found in self._scenarios for rows in (found.lam, found.phi)]
-        for rows in (self.lam, self.phi, *by_type):
+        for rows in (self.lam, self.phi, *self._lam, *self._phi):
             shift.move(rows, 0.0)
 
     def chose(self, rows: Ints, nodes: Ints, request: Request, value: float) -> None:
@@ -99,42 +124,75 @@ class LearnedPricing:
             self._unit = float(task.bid)
         self._diary.note(task, self._slot)
 
+    def save(self) -> Saved:
+        """The scenarios' duals, today's bids and those of earlier days."""
+        rows = self._book.horizon.rows
+        return {
+            "unit": self._unit,
+            "day": self._day,
+            "now": self._now,
+            "enough": self._enough,
+            "has_learned": self._has_learned,
+            "lam": self._lam[:, rows].copy(),
+            "phi": self._phi[:, rows].copy(),
+            "today": save_seen(self._diary.seen()),
+            "days": [save_seen(day) for day in self._days],
+        }
+
+    def load(self, saved: Saved) -> None:
+        """Take over what was saved."""
+        rows = self._book.horizon.rows
+        self._unit, self._enough = float(saved["unit"]), float(saved["enough"])
+        self._day, self._now = saved["day"], saved["now"]
+        self._has_learned = bool(saved["has_learned"])
+        self._lam[:, rows], self._phi[:, rows] = saved["lam"], saved["phi"]
+        self._days = [load_seen(day) for day in saved["days"]]
+        self._typical = typical_day(self._days)
+        self._diary = Diary(self._book.cluster, self._num_day, load_seen(saved["today"]))
+        self._price_between(rows.start, rows.stop)
+
     @property
     def _slot(self) -> int:
         return self._now % self._num_day
 
-    def _learn(self) -> None:
+    def _learn(self) -> Lesson | None:
         today = self._diary.seen(max(0, self._slot - self._habits.recent))
         now = Now(self._slot, today)
         first = self._now - self._book.horizon.origin
-        last = self._book.horizon.rows.stop
-        ahead = min(self._num_day, last - first)
+        ahead = min(self._num_day, self._book.horizon.rows.stop - first)
         expected = forecast(self._typical, now, ahead, self._habits)
         num_known = today.columns.num_tasks + _TOO_FEW * (self._typical is not None)
         if expected is None or num_known < _TOO_FEW or self._unit == 0.0:
-            self._enough = max(_TOO_FEW, now.num_seen + 1)
-            return
-        self._enough = max(expected.total, now.num_seen + 1)
+            return None
         window = slice(first, first + ahead)
+        found = self._duals(expected.scenarios, window)
+        lesson = {
+            "lam": np.array([prices.lam for prices in found]),
+            "phi": np.array([prices.phi for prices in found]),
+            "enough": np.array(max(expected.total, now.num_seen + 1.0)),
+        }
+        self.learned(self._now, lesson)
+        return lesson
+
+    def _duals(self, scenarios: Sequence[Scenario], window: slice) -> list[DualPrices]:
+        """[W, K] of each scenario, from where they were."""
         supply = self._supply(window)
         params = DescentParams(max_steps=_STEPS if self._has_learned else _FIRST_STEPS)
-        # Beyond a day ahead prices are those of the same time before.
-        same_time = np.arange(last - first) % ahead
-        for scenario, prices in zip(expected.scenarios, self._scenarios, strict=True):
-            before = DualPrices(0.0, prices.lam[window], prices.phi[window])
-            found = minimize_dual(
+        return [
+            minimize_dual(
                 supply,
                 self._in_units(scenario.columns),
                 scenario.weights,
-                start=before if self._has_learned else None,
+                start=DualPrices(0.0, lam[window], phi[window]) if self._has_learned else None,
                 params=params,
             )
-            prices.lam[first:last] = found.lam[same_time]
-            prices.phi[first:last] = found.phi[same_time]
-        self._has_learned = True
+            for scenario, lam, phi in zip(scenarios, self._lam, self._phi, strict=True)
+        ]
+
+    def _price_between(self, first: int, last: int) -> None:
+        """Price the rows [first, last) at the mean of the scenarios."""
         types = self._book.capacity.type_of
-        lam = np.mean([prices.lam[first:last] for prices in self._scenarios], axis=0)
-        phi = np.mean([prices.phi[first:last] for prices in self._scenarios], axis=0)
+        lam, phi = _mean(self._lam[:, first:last]), _mean(self._phi[:, first:last])
         self.lam[first:last] = lam[:, types] * self._unit
         self.phi[first:last] = phi[:, types] * self._unit
 
@@ -183,6 +241,15 @@ def _habits(book: Book) -> Habits:
         samples=samples,
         recent_samples=recent,
     )
+
+
+def _mean(by_scenario: Floats) -> Floats:
+    """[S, W, K] -> [W, K], added one after the other: few rows give the bits that all rows do."""
+    total = np.zeros_like(by_scenario[0])
+    for one in by_scenario:
+        total += one
+    mean: Floats = total / len(by_scenario)
+    return mean
 
 
 def _coarse(numbers: Floats) -> Floats:
