@@ -171,8 +171,9 @@ class Pdftsp:
         Raises:
             InputError: as `offer`, or if the plan is not one of the task's.
         """
-        self.book.check(task)
-        return explain(self._begun(now)._terms, task, chosen, now)
+        market = self._begun(now)
+        market.book.check(task)
+        return explain(market._terms, task, chosen, now)
 
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         """Take cells that an admitted task no longer needs back into the market."""

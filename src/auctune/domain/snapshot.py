@@ -12,7 +12,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,11 +20,8 @@ from numpy.typing import NDArray
 
 from auctune.domain.errors import InputError
 
-Value: TypeAlias = (
-    "str | int | float | bool | None | NDArray[Any] | Sequence[Value] | Mapping[str, Value]"
-)
 Saved: TypeAlias = Mapping[str, Any]
-"""Names to text, numbers, arrays, and lists and mappings of these (`Value`)."""
+"""Names to text, numbers, truth values, none, arrays, and lists and mappings of these."""
 
 VERSION = 1
 _MAGIC = b"auctune snapshot "

@@ -85,9 +85,9 @@ class BidCharging(ABC):
 
     def explain(self, task: Task, chosen: Decision | Schedule, now: int) -> Explanation:
         """What a plan costs the operator, and when others would finish; changes nothing."""
-        self.book.check(task)
         begun = self if now <= self._now else copy_of(self)
         begun.advance(now)
+        begun.book.check(task)
         return explain(begun, task, chosen, now)
 
     def find_plan(self, task: Task, now: int, *, with_room: bool = True) -> PricedPlan | None:
