@@ -149,8 +149,7 @@ class Pdftsp:
         ):
             return None
         priced = self._terms.priced(task, plan)
-        assert priced.price is not None
-        if priced.price > line.price:
+        if self._terms.payment(priced.cost, priced.operating_cost) > line.price:
             return None
         value = float(task.bid) - priced.vendor_price - priced.operating_cost
         self._book(request, plan.rows, plan.nodes, value)

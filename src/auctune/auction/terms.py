@@ -83,7 +83,7 @@ class Terms:
             if found is None or not self._has_room(found, request):
                 continue
             schedule = self._search.schedule(found)
-            price = self._payment(found.cost, found.operating_cost)
+            price = self.payment(found.cost, found.operating_cost)
             if not lines or price < lines[-1].price:
                 lines.append(MenuLine(schedule.finish, price, schedule))
         return PriceMenu(task.id, tuple(lines))
@@ -106,7 +106,11 @@ class Terms:
         priced = price_plan(
             self.book, task, plan, pricing.lam, pricing.phi, at_dearest=self._at_dearest
         )
-        return replace(priced, price=self._payment(priced.cost, priced.operating_cost))
+        return replace(priced, price=_to_price(priced.cost))
+
+    def payment(self, cost: float, operating_cost: float) -> Money:
+        """What is charged for a plan of this cost."""
+        return _to_price(cost if self._is_critical else cost - operating_cost)
 
     def request(self, task: Task, now: int) -> Request:
         """The task as the kernels read it."""
@@ -130,7 +134,7 @@ class Terms:
         return Decision(
             task.id,
             admitted=True,
-            payment=price if self._is_critical else self._payment(found.cost, found.operating_cost),
+            payment=price if self._is_critical else self.payment(found.cost, found.operating_cost),
             price=price,
             schedule=self._search.schedule(found),
             value=value_of(task, found),
@@ -139,9 +143,6 @@ class Terms:
 
     def _is_profitable(self, task: Task, found: Found, price: Money) -> bool:
         return task.bid > price if self._is_critical else float(task.bid) > found.cost
-
-    def _payment(self, cost: float, operating_cost: float) -> Money:
-        return _to_price(cost if self._is_critical else cost - operating_cost)
 
     def _has_room(self, found: Found, request: Request) -> bool:
         return self._is_masked or self.book.has_room(

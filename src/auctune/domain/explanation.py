@@ -46,7 +46,7 @@ class PricedPlan:
         vendor_price: what its vendor takes; 0 without one.
         operating_cost: of all cells.
         compute, memory: money for all samples, and for all GB-slots.
-        price: what its owner would pay, rounded; none where a mechanism charges the bid.
+        price: its cost rounded, which a bid must exceed; none where the bid is charged.
     """
 
     schedule: Schedule

@@ -64,10 +64,12 @@ def read_snapshot(data: bytes) -> dict[str, Any]:
     if hashlib.sha256(content).digest() != digest:
         raise InputError("snapshot", "is damaged: its checksum differs", "the bytes as written")
     try:
+        if not zipfile.is_zipfile(io.BytesIO(content)):
+            raise ValueError("no archive")
         with np.load(io.BytesIO(content), allow_pickle=False) as members:
             arrays = {name: members[name] for name in members.files}
         tree: dict[str, Any] = _with_arrays(json.loads(arrays[_TREE].tobytes()), arrays)
-    except (ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         # Its checksum is right, so somebody else wrote it.
         raise InputError("snapshot", f"cannot be read ({error})", "what auctune wrote") from None
     return tree
