@@ -205,4 +205,4 @@ def test_a_bid_by_menu_counts_for_learning_like_any_other() -> None:
         mechanism.advance(2)
         prices.append(mechanism.state().compute_price)
     assert prices[0].max() > 0
-    np.testing.assert_array_equal(*prices)
+    np.testing.assert_array_equal(prices[0], prices[1])
