@@ -135,7 +135,7 @@ def test_a_quote_is_what_is_charged_and_changes_nothing() -> None:
 def test_an_accepted_line_is_charged_as_shown_while_its_cells_are_free() -> None:
     rng = np.random.default_rng(8)
     kept = gone = 0
-    for _ in range(20):
+    for _ in range(40):
         market = random_market(rng, num_tasks=14)
         mechanism = make(market.cluster)
         *others, task = (replace(task, bid=LARGEST) for task in market.tasks[:9])
