@@ -143,6 +143,7 @@ def test_an_accepted_line_is_charged_as_shown_while_its_cells_are_free() -> None
         offer_all(mechanism, others)
         if line is None:
             continue
+        mechanism.advance(task.arrival)
         before = mechanism.save()
         decision = mechanism.take(task, line, task.arrival)
         if decision is None:
