@@ -8,8 +8,8 @@ that better bids will want. The prices of a mean day would say less: a slot that
 worth something although it is free in the mean.
 
 Prices come from bids before, of this day and of earlier ones, and change at these moments only:
-never by the bid being priced. All money is counted in units of the first bid seen and with 30
-binary digits, so that the currency changes nothing.
+never by the bid being priced. All money is counted in units of the median bid of late and with 30
+binary digits, so that neither the currency nor a single absurd bid changes anything.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from auctune.auction.pricing.learned.diary import (
     Diary,
     Seen,
     load_seen,
-    read_day,
+    read_days,
     save_seen,
 )
 from auctune.auction.pricing.learned.forecast import Habits, Now, Scenario, forecast
-from auctune.auction.pricing.learned.typical import typical_day
+from auctune.auction.pricing.learned.typical import typical_day, worth
 from auctune.auction.pricing.pricing import Lesson
 from auctune.auction.search.problem import Request
 from auctune.domain import Saved, Task
@@ -42,6 +42,9 @@ _SPARE = 0.03
 _FIRST_STEPS, _STEPS = 100, 15
 # Fewer bids than these say nothing of a market.
 _TOO_FEW = 8
+# Moments that a forecast has samples for: with shorter slots than this leaves, several go together,
+# so that learning a day takes about as long whatever its slots.
+_MOST_MOMENTS = 144
 _DIGITS = 30
 
 
@@ -56,35 +59,39 @@ class LearnedPricing:
     def __init__(self, book: Book, history: Sequence[Sequence[Task]] = ()) -> None:
         self._book = book
         self._num_day = max(1, round(_DAY_SECONDS / book.cluster.slot_seconds))
-        self._habits = _habits(book)
-        self._unit = next((float(t.bid) for day in history for t in day if t.bid > 0), 0.0)
-        days = [read_day(day, book.cluster, self._num_day) for day in history]
+        self._habits = _habits(book, self._num_day)
+        horizon = self._num_day if book.horizon.rolls else book.horizon.num_slots
+        days = [
+            day for bids in history for day in read_days(bids, book.cluster, self._num_day, horizon)
+        ]
         self._days: list[Seen] = days[-_KEPT_DAYS:]
         self._typical = typical_day(self._days)
-        self._diary = Diary(book.cluster, self._num_day)
-        self._day, self._now = 0, 0
+        self._diary = Diary(book.cluster, self._num_day, self._habits.recent)
         # Bids of the current slot at which there is something to learn again.
         self._enough: float = _TOO_FEW
-        # [S, T, K] duals of each scenario, money in units
+        # The slot of the last lesson; before the first one there are no prices to start from.
+        self._taught: int | None = None
+        # What money is counted in: a bid as there are many; 0 before there was one above 0.
+        self._unit = self._typical.worth.median_bid if self._typical is not None else 0.0
+        # [S, T, K] duals of each scenario, money
         shape = (self._habits.scenarios, book.horizon.num_rows, len(book.type_names))
         self._lam: Floats = np.zeros(shape)
         self._phi: Floats = np.zeros(shape)
-        self._has_learned = False
         self.lam: Floats = np.zeros_like(book.usage.compute)
         self.phi: Floats = np.zeros_like(book.usage.memory)
 
     def begin(self, now: int) -> None:
-        """Turn the diary's page if a day is over."""
-        day = now // self._num_day
-        if day > self._day:
-            self._days = [*self._days, self._diary.seen()][-_KEPT_DAYS:]
+        """Turn the diary's page."""
+        day = self._diary.begin(now)
+        if day is not None:
+            self._days = [*self._days, day][-_KEPT_DAYS:]
             self._typical = typical_day(self._days)
-            self._diary = Diary(self._book.cluster, self._num_day)
-        self._day, self._now = day, now
         self._enough = _TOO_FEW
 
     def start(self, now: int) -> Lesson | None:
-        """Learn from what earlier slots brought."""
+        """Learn from what earlier slots brought, unless the last lesson is as good as new."""
+        if self._taught is not None and now - self._taught < self._habits.grid:
+            return None
         return self._learn()
 
     def within(self) -> Lesson | None:
@@ -92,8 +99,8 @@ class LearnedPricing:
         return self._learn() if self.is_due() else None
 
     def is_due(self) -> bool:
-        """Whether they are."""
-        return bool(self._diary.counts[self._slot] >= self._enough and self._unit > 0.0)
+        """Whether they are, and enough is known to learn from."""
+        return self._diary.num_seen >= self._enough and self._can_learn()
 
     def learned(self, now: int, lesson: Lesson) -> None:
         """Price what is left to sell by the mean of these scenarios."""
@@ -103,8 +110,8 @@ class LearnedPricing:
         same_time = np.arange(last - first) % lesson["lam"].shape[1]
         self._lam[:, first:last] = lesson["lam"][:, same_time]
         self._phi[:, first:last] = lesson["phi"][:, same_time]
-        self._enough = float(lesson["enough"])
-        self._has_learned = True
+        self._enough, self._unit = float(lesson["enough"]), float(lesson["unit"])
+        self._taught = now
         self._price_between(first, last)
 
     def moved(self, shift: Shift) -> None:
@@ -122,68 +129,69 @@ class LearnedPricing:
         """Note the bid."""
         if self._unit == 0.0:
             self._unit = float(task.bid)
-        self._diary.note(task, self._slot)
+        self._diary.note(task)
 
     def save(self) -> Saved:
-        """The scenarios' duals, today's bids and those of earlier days."""
+        """The scenarios' duals, what is noted of late, and earlier days."""
         rows = self._book.horizon.rows
         return {
-            "unit": self._unit,
-            "day": self._day,
-            "now": self._now,
             "enough": self._enough,
-            "has_learned": self._has_learned,
+            "taught": self._taught,
+            "unit": self._unit,
             "lam": self._lam[:, rows].copy(),
             "phi": self._phi[:, rows].copy(),
-            "today": save_seen(self._diary.seen()),
+            "diary": self._diary.save(),
             "days": [save_seen(day) for day in self._days],
         }
 
     def load(self, saved: Saved) -> None:
         """Take over what was saved."""
         rows = self._book.horizon.rows
-        self._unit, self._enough = float(saved["unit"]), float(saved["enough"])
-        self._day, self._now = saved["day"], saved["now"]
-        self._has_learned = bool(saved["has_learned"])
+        self._enough, self._taught = float(saved["enough"]), saved["taught"]
+        self._unit = float(saved["unit"])
         self._lam[:, rows], self._phi[:, rows] = saved["lam"], saved["phi"]
         self._days = [load_seen(day) for day in saved["days"]]
         self._typical = typical_day(self._days)
-        self._diary = Diary(self._book.cluster, self._num_day, load_seen(saved["today"]))
+        self._diary.load(saved["diary"])
         self._price_between(rows.start, rows.stop)
 
-    @property
-    def _slot(self) -> int:
-        return self._now % self._num_day
+    def _can_learn(self) -> bool:
+        known = self._diary.num_late
+        if self._typical is not None:
+            known += self._typical.columns.num_tasks
+        return known >= _TOO_FEW and self._unit > 0.0
 
     def _learn(self) -> Lesson | None:
-        today = self._diary.seen(max(0, self._slot - self._habits.recent))
-        now = Now(self._slot, today)
-        first = self._now - self._book.horizon.origin
+        slot = self._diary.now
+        first = slot - self._book.horizon.origin
         ahead = min(self._num_day, self._book.horizon.rows.stop - first)
-        expected = forecast(self._typical, now, ahead, self._habits)
-        num_known = today.columns.num_tasks + _TOO_FEW * (self._typical is not None)
-        if expected is None or num_known < _TOO_FEW or self._unit == 0.0:
+        if ahead <= 0 or not self._can_learn():
             return None
-        window = slice(first, first + ahead)
-        found = self._duals(expected.scenarios, window)
+        now = Now(slot, self._diary.late())
+        unit = worth(now.late.columns).median_bid or self._unit
+        expected = forecast(self._typical, now, ahead, self._habits)
+        if expected is None:
+            return None
+        found = self._duals(expected.scenarios, slice(first, first + ahead), unit)
         lesson = {
-            "lam": np.array([prices.lam for prices in found]),
-            "phi": np.array([prices.phi for prices in found]),
+            "lam": np.array([prices.lam for prices in found]) * unit,
+            "phi": np.array([prices.phi for prices in found]) * unit,
             "enough": np.array(max(expected.total, now.num_seen + 1.0)),
+            "unit": np.array(unit),
         }
-        self.learned(self._now, lesson)
+        self.learned(slot, lesson)
         return lesson
 
-    def _duals(self, scenarios: Sequence[Scenario], window: slice) -> list[DualPrices]:
-        """[W, K] of each scenario, from where they were."""
-        supply = self._supply(window)
-        params = DescentParams(max_steps=_STEPS if self._has_learned else _FIRST_STEPS)
+    def _duals(self, scenarios: Sequence[Scenario], window: slice, unit: float) -> list[DualPrices]:
+        """[W, K] of each scenario, from where they were; money in units."""
+        supply, again = self._supply(window, unit), self._taught is not None
+        params = DescentParams(max_steps=_STEPS if again else _FIRST_STEPS)
         return [
             minimize_dual(
                 supply,
-                self._in_units(scenario.columns),
+                _in_units(scenario.columns, unit),
                 scenario.weights,
-                start=DualPrices(0.0, lam[window], phi[window]) if self._has_learned else None,
+                start=_start(lam[window], phi[window], unit) if again else None,
                 params=params,
             )
             for scenario, lam, phi in zip(scenarios, self._lam, self._phi, strict=True)
@@ -193,19 +201,13 @@ class LearnedPricing:
         """Price the rows [first, last) at the mean of the scenarios."""
         types = self._book.capacity.type_of
         lam, phi = _mean(self._lam[:, first:last]), _mean(self._phi[:, first:last])
-        self.lam[first:last] = lam[:, types] * self._unit
-        self.phi[first:last] = phi[:, types] * self._unit
+        self.lam[first:last] = lam[:, types]
+        self.phi[first:last] = phi[:, types]
 
-    def _in_units(self, columns: TaskColumns) -> TaskColumns:
-        return columns._replace(
-            bid=_coarse(columns.bid / self._unit),
-            quote_price=_coarse(columns.quote_price / self._unit),
-        )
-
-    def _supply(self, window: slice) -> Supply:
+    def _supply(self, window: slice, unit: float) -> Supply:
         """What is free in these rows, less what stays free since tasks do not fit it."""
         book, capacity = self._book, self._book.capacity
-        energy = book.energy_cost[:, window].T / capacity.compute / self._unit
+        energy = book.energy_cost[:, window].T / capacity.compute / unit
         return Supply(
             self._free(book.usage.compute[window], capacity.compute),
             self._free(book.usage.memory[window], capacity.memory),
@@ -228,7 +230,7 @@ class LearnedPricing:
         return free
 
 
-def _habits(book: Book) -> Habits:
+def _habits(book: Book, num_day: int) -> Habits:
     hour = max(1.0, 3600 / book.cluster.slot_seconds)
     # Answers of tasks that several types can run take longer.
     scenarios, samples, recent = (8, 5, 2) if len(book.type_names) == 1 else (6, 4, 1)
@@ -240,7 +242,18 @@ def _habits(book: Book) -> Habits:
         scenarios=scenarios,
         samples=samples,
         recent_samples=recent,
+        grid=max(1, round(min(num_day, book.horizon.num_slots) / _MOST_MOMENTS)),
     )
+
+
+def _in_units(columns: TaskColumns, unit: float) -> TaskColumns:
+    return columns._replace(
+        bid=_coarse(columns.bid / unit), quote_price=_coarse(columns.quote_price / unit)
+    )
+
+
+def _start(lam: Floats, phi: Floats, unit: float) -> DualPrices:
+    return DualPrices(0.0, _coarse(lam / unit), _coarse(phi / unit))
 
 
 def _mean(by_scenario: Floats) -> Floats:
