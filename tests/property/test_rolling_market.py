@@ -19,14 +19,13 @@ from auctune.domain import (
     NodeReturned,
     Offered,
     Released,
-    RepeatedEnergy,
     SlotAdvanced,
-    Task,
 )
 from auctune.sim.instance import Instance
 from auctune.sim.outages import Outages
 from support.markets import random_market
 from support.mechanisms import params_by_name
+from support.windows import WINDOW, first_window, in_window, known_costs
 
 Mechanism = Pdftsp | GreedyAdmission
 Make = Callable[[Cluster, EnergyForecast | None], Mechanism]
@@ -47,30 +46,6 @@ MAKERS: Mapping[str, Make] = {
     "ntm": lambda cluster, energy: make_ntm(cluster, 3, energy=energy),
 }
 LEARNING = "critical-masked-max-learned-range"
-WINDOW = 8  # as far ahead as the bids of `random_market` look
-
-
-def first_window(cluster: Cluster) -> Cluster:
-    types = {
-        name: replace(kind, energy_cost=tuple(kind.energy_cost[:WINDOW]))
-        for name, kind in cluster.node_types.items()
-    }
-    return replace(cluster, slots=WINDOW, node_types=types)
-
-
-def known_costs(cluster: Cluster) -> EnergyForecast:
-    # Beyond the horizon nothing is asked for that counts.
-    return RepeatedEnergy(cluster)
-
-
-def in_window(task: Task) -> Task:
-    """The task as a rolling market reads it: its own costs are those from its arrival on."""
-    own = task.operating_cost
-    if own is None:
-        return task
-    ahead = {name: (*costs[task.arrival : task.arrival + WINDOW],) for name, costs in own.items()}
-    padded = {name: costs + (0.0,) * (WINDOW - len(costs)) for name, costs in ahead.items()}
-    return replace(task, operating_cost=padded)
 
 
 def long_market(seed: int, *, slots: int = 60, num_tasks: int = 120) -> Instance:
@@ -175,12 +150,9 @@ def test_a_log_rebuilds_it_without_the_forecast(name: str) -> None:
     second = MAKERS[name](first_window(market.cluster), unknown)
     half = len(market.tasks) // 2
     events: list[Event] = []
-    slot = -1
     for task in map(in_window, market.tasks[:half]):
-        while slot < task.arrival:
-            slot += 1
-            events.append(first.entering(slot))
-            first.apply(events[-1])
+        slot = task.arrival
+        events += first.advance(slot)
         decision = first.offer(task, slot)
         events.append(Offered(task, decision, slot))
         if decision.schedule is not None and task.bid % 2 < 1:
@@ -189,14 +161,13 @@ def test_a_log_rebuilds_it_without_the_forecast(name: str) -> None:
             events.append(Released(task, cells))
     for event in events:
         second.apply(event)
-    for later in range(slot + 1, market.cluster.slots):
-        event = first.entering(later)
-        for mechanism in (first, second):
-            mechanism.apply(event)
-        for task in market.tasks[half:]:
-            if task.arrival == later:
-                mine = in_window(task)
-                assert second.offer(mine, later) == first.offer(mine, later)
+    for task in market.tasks[half:]:
+        for event in first.advance(task.arrival):
+            second.apply(event)
+        mine = in_window(task)
+        decision = first.offer(mine, task.arrival)
+        assert second.preview(mine, task.arrival) == decision
+        second.apply(Offered(mine, decision, task.arrival))
 
 
 @pytest.mark.parametrize("name", [LEARNING, "eft"])
