@@ -1,7 +1,8 @@
 """The bids of a day, as later slots and days remember them: how many came when, and samples."""
 
+import copy
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,13 @@ class Diary:
         self.counts: Ints = np.zeros(num_slots, dtype=np.int64)
         if before is not None:
             self.counts += before.counts
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Diary":
+        """The same notes in lists of their own; what was noted never changes."""
+        later = copy.copy(self)
+        later._tasks, later._slots = self._tasks.copy(), self._slots.copy()
+        later.counts = self.counts.copy()
+        return later
 
     def note(self, task: Task, slot: int) -> None:
         """Remember a bid that came in this slot of the day, which is not before the last one's."""
