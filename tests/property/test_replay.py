@@ -75,6 +75,22 @@ def test_a_record_is_applied_without_learning_again() -> None:
         assert not free.compute_price.any()
 
 
+def test_a_record_that_ends_with_a_lesson_is_not_taught_it_again() -> None:
+    market = random_market(np.random.default_rng(5), num_tasks=60)
+    half = len(market.tasks) // 2
+    slot = market.tasks[half].arrival
+    for name in ("critical-masked-sum-learned", "critical-masked-max-learned-range"):
+        recorder = Recorder(MECHANISMS[name](market.cluster), market.cluster)
+        for task in market.tasks[:half]:
+            recorder.offer(task, task.arrival)
+        recorder.events += recorder.mechanism.advance(slot + 1)
+        assert isinstance(recorder.events[-1], PricesLearned)
+        second = rebuilt(MECHANISMS[name](market.cluster), recorder.events)
+        assert second.advance(slot + 1) == ()
+        later = [task for task in market.tasks if task.arrival > slot]
+        assert_alike(recorder.mechanism, second, later)
+
+
 def test_who_calls_advance_first_has_all_lessons_on_record() -> None:
     market = random_market(np.random.default_rng(4), num_tasks=60)
     mechanism = MECHANISMS["critical-masked-sum-learned"](market.cluster)

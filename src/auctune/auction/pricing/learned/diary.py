@@ -3,8 +3,9 @@
 Shapes: D slots a day, I bids kept.
 """
 
+import copy
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
