@@ -61,6 +61,13 @@ class Diary:
         self._chunks: list[tuple[int, TaskColumns]] = []
         self._fresh: list[Task] = []
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Diary":
+        """The same notes in lists of their own; what was noted never changes."""
+        later = copy.copy(self)
+        later._chunks, later._fresh = self._chunks.copy(), self._fresh.copy()
+        later._counts = self._counts.copy()
+        return later
+
     def begin(self, now: int) -> Seen | None:
         """Slot `now` begins; what the day brought, if it was its last one."""
         if now == self.now:
