@@ -195,7 +195,7 @@ def test_a_bid_by_menu_counts_for_learning_like_any_other() -> None:
     tasks = [replace(ONE, id=f"t{i}", bid=Decimal(90 + i)) for i in range(5)]
     prices = []
     for by_menu in (False, True):
-        mechanism = MECHANISMS["critical-masked-max-learned-range"](CLUSTER)
+        mechanism = MECHANISMS["critical-masked-max-revealed-range"](CLUSTER)
         for task in tasks:
             lines = mechanism.quote(task, 1).lines
             if by_menu and lines:

@@ -73,7 +73,7 @@ def test_final_plans_can_be_carried_out_and_refunds_are_whole(make: Make) -> Non
 
 def test_the_accounts_show_what_outages_cost() -> None:
     for seed in range(8):
-        outages, result = played(MECHANISMS["critical-masked-max-learned-range"], seed)
+        outages, result = played(MECHANISMS["critical-masked-max-revealed-range"], seed)
         if not outages:
             continue
         cluster, accounts = result.instance.cluster, Accounts(result.instance.cluster)
@@ -149,7 +149,7 @@ CLUSTER = Cluster(
 TASK = Task("x", 0, 5, 16.0, 1.0, Decimal(50), {"cheap": 8.0, "dear": 8.0})
 
 
-@pytest.mark.parametrize("name", ["critical-masked-max-learned-range", "eft"])
+@pytest.mark.parametrize("name", ["critical-masked-max-revealed-range", "eft"])
 def test_a_task_moves_to_what_is_left_and_pays_no_more(name: str) -> None:
     outage = NodeLost("a", 1)
     result = simulate(Instance(CLUSTER, (TASK,)), MECHANISMS[name](CLUSTER), outages=[outage])
@@ -166,7 +166,7 @@ def test_a_task_moves_to_what_is_left_and_pays_no_more(name: str) -> None:
     assert report.outages.refunds == 0
 
 
-@pytest.mark.parametrize("name", ["critical-masked-max-learned-range", "eft"])
+@pytest.mark.parametrize("name", ["critical-masked-max-revealed-range", "eft"])
 def test_a_task_that_nothing_can_finish_gets_its_money_back(name: str) -> None:
     only = Task("x", 0, 2, 16.0, 1.0, Decimal(50), {"cheap": 8.0})
     result = simulate(

@@ -65,7 +65,7 @@ def test_a_rebuilt_mechanism_goes_on_identically_for_days_without_an_end(name: s
 
 def test_a_record_is_applied_without_learning_again() -> None:
     market = random_market(np.random.default_rng(3), num_tasks=40)
-    for name in ("critical-masked-sum-learned", "critical-masked-max-learned-range"):
+    for name in ("critical-masked-sum-learned", "critical-masked-max-revealed-range"):
         recorder = Recorder(MECHANISMS[name](market.cluster), market.cluster)
         for task in market.tasks:
             recorder.offer(task, task.arrival)
@@ -79,7 +79,7 @@ def test_a_record_that_ends_with_a_lesson_is_not_taught_it_again() -> None:
     market = random_market(np.random.default_rng(5), num_tasks=60)
     half = len(market.tasks) // 2
     slot = market.tasks[half].arrival
-    for name in ("critical-masked-sum-learned", "critical-masked-max-learned-range"):
+    for name in ("critical-masked-sum-learned", "critical-masked-max-revealed-range"):
         recorder = Recorder(MECHANISMS[name](market.cluster), market.cluster)
         for task in market.tasks[:half]:
             recorder.offer(task, task.arrival)

@@ -43,8 +43,8 @@ ENDLESS: Mapping[str, MakeEndless] = {
     **{
         name: _auction(_ALL[name])
         for name in (
-            "critical-masked-max-learned-range",
-            "critical-checked-sum-learned-range",
+            "critical-masked-max-revealed-range",
+            "critical-checked-sum-revealed-range",
             "critical-masked-max-set-range",
             "critical-checked-max-paper",
             "paper-masked-sum-paper",
