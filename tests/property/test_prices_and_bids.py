@@ -84,7 +84,7 @@ def test_price_payment_and_plan_do_not_depend_on_the_bid(make: Make) -> None:
 @pytest.mark.parametrize(
     "name", ["critical-masked-max-revealed-range", "critical-masked-sum-paper"]
 )
-def test_a_bid_may_move_later_prices_but_not_those_of_its_own_slot_where_bids_reveal_them(
+def test_a_bid_may_move_later_prices_but_not_its_own_slots_where_bids_reveal_them(
     name: str,
 ) -> None:
     # What truthfulness does not cover, shown: docs/explanation/auction.md says so.
