@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from auctune.auction.baselines.charging import BidCharging
 from auctune.auction.baselines.earliest import find_earliest
 from auctune.auction.book import Ints, Usage, empty_usage
+from auctune.auction.plan import Plan, read_plan
 from auctune.auction.sale import sell_for_bid
 from auctune.domain import (
     Cluster,
@@ -78,8 +79,7 @@ class PostedPrice(BidCharging):
         return [self.offer(task, now) for task in tasks]
 
     def quote(self, task: Task, now: int) -> PriceMenu:
-        """The one choice that there is; changes nothing."""
-        self.advance(now)
+        """The one choice that there is, in a slot that has begun; changes nothing."""
         self.book.check(task)
         vendor = _quickest(task)
         cells = self._earliest(self.book.usage, task, now, vendor)
@@ -87,6 +87,25 @@ class PostedPrice(BidCharging):
             return PriceMenu(task.id, ())
         plan = Schedule(self.book.cells(*cells), None if vendor is None else vendor.vendor)
         return PriceMenu(task.id, (MenuLine(plan.finish, self._price(task, vendor), plan),))
+
+    def take(self, task: Task, line: MenuLine, now: int) -> Decision | None:
+        """Accept the choice of an earlier menu, if its cells are still free."""
+        if task.bid < line.price:
+            raise InputError("bid", f"{task.bid}", f"at least the line's price, {line.price}")
+        self.advance(now)
+        plan = read_plan(self.book, task, line.schedule, now)
+        if plan is None or not self._is_free(task, plan):
+            return None
+        price = self._price(task, plan.quote)
+        if price > line.price:
+            return None
+        sold = sell_for_bid(self.book, task, plan.quote, plan.rows, plan.nodes)
+        surplus = float(task.bid - price)
+        return replace(sold, payment=line.price, price=price, surplus=surplus)
+
+    def _is_free(self, task: Task, plan: Plan) -> bool:
+        throughput = self.book.throughput(task)
+        return self.book.has_room(plan.rows, plan.nodes, throughput, task.memory_gb)
 
     def _price(self, task: Task, vendor: Quote | None) -> Money:
         price = round_money(self._params.price_per_sample * task.work)

@@ -8,7 +8,6 @@ whose price lay a little above its value is asked what it would have gained by b
 that there is; the one that gains most is shown last.
 """
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -81,13 +80,11 @@ class Misreports:
         rows: list[list[Any]] = []
         for index, task in enumerate(tasks):
             mechanism.advance(task.arrival)
-            before = copy.deepcopy(mechanism) if index in drawn else None
-            decision = mechanism.offer(task, task.arrival)
-            if before is not None:
-                rows += _try(before, task, _bids(task.bid, decision.price), drawn=True)
-            elif _is_close(task, decision):
-                # A bid that was rejected has left the market as it was.
-                rows += _try(mechanism, task, _bids(task.bid, decision.price), drawn=False)
+            truth = mechanism.preview(task, task.arrival)
+            if index in drawn or _is_close(task, truth):
+                bids = _bids(task.bid, truth.price)
+                rows += _try(mechanism, task, bids, drawn=index in drawn)
+            mechanism.offer(task, task.arrival)
         return {"rows": rows}
 
 
@@ -183,7 +180,7 @@ def _try(
 ) -> Iterator[list[Any]]:
     for bid in bids:
         asked = replace(task, bid=bid)
-        decision = copy.deepcopy(mechanism).offer(asked, task.arrival)
+        decision = mechanism.preview(asked, task.arrival)
         utility = task.bid - decision.payment if decision.admitted else ZERO
         yield [task.id, drawn, float(task.bid), float(bid), decision.admitted, float(utility)]
 

@@ -39,7 +39,8 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     frames = [
         collect(NAME, _trials(which, options), options, console, kind) for which, kind in settings
     ]
-    ratio = (pl.col("bound") / pl.col("welfare")).alias("competitive")
+    reached = pl.when(pl.col("welfare") > 0).then(pl.col("welfare"))
+    ratio = (pl.col("bound") / reached).alias("competitive")
     frame = write_data(pl.concat(frames).with_columns(ratio), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
     show(console, "Figure 12: bound / welfare", table(frame), notes(frame, options))

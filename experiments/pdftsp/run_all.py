@@ -60,6 +60,8 @@ def main(arguments: list[str] | None = None) -> None:
     parsed = parser.parse_args(arguments)
     figures = _chosen(parsed.only)
     if parsed.docs:
+        if parsed.quick:
+            raise InputError("--docs", "is given with --quick", "data of whole runs")
         write_tables(PAGE, parsed.out, figures)
         return
     options, console = to_options(parsed), Console()

@@ -19,7 +19,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trace = ROOT / "examples" / "workloads" / "jobs.csv"
     options = ["--quick", "--seeds", "1", "--workers", "1", "--trace", str(trace)]
     run_all.main([*options, "--out", str(folder)])
-    return folder
+    # Data of small markets stand apart from those of whole runs.
+    assert [path.name for path in folder.iterdir()] == ["quick"]
+    return folder / "quick"
 
 
 @pytest.mark.parametrize("name", run_all.FIGURES)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from auctune import registry
-from auctune.domain import Admission, Cluster
+from auctune.domain import Admission, Cluster, write_snapshot
 from auctune.domain.money import LARGEST, STEP
 from auctune.sim.engine import simulate
 from auctune.sim.feasibility import violations
@@ -128,6 +129,31 @@ def test_a_quote_is_what_is_charged_and_changes_nothing() -> None:
             compared += 1
             assert (line.price, line.schedule) == (decision.payment, decision.schedule)
     assert compared > 3
+
+
+@pytest.mark.usefixtures("posted")
+def test_an_accepted_line_is_charged_as_shown_while_its_cells_are_free() -> None:
+    rng = np.random.default_rng(8)
+    kept = gone = 0
+    for _ in range(40):
+        market = random_market(rng, num_tasks=14)
+        mechanism = make(market.cluster)
+        *others, task = (replace(task, bid=LARGEST) for task in market.tasks[:9])
+        line = mechanism.quote(task, task.arrival).by(task.deadline)
+        offer_all(mechanism, others)
+        if line is None:
+            continue
+        mechanism.advance(task.arrival)
+        before = mechanism.save()
+        decision = mechanism.take(task, line, task.arrival)
+        if decision is None:
+            assert write_snapshot(mechanism.save()) == write_snapshot(before)
+            gone += 1
+        else:
+            assert (decision.payment, decision.schedule) == (line.price, line.schedule)
+            kept += 1
+    assert kept > 3
+    assert gone > 3
 
 
 def test_the_page_shows_the_files_as_they_are() -> None:

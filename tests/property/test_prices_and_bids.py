@@ -81,8 +81,12 @@ def test_price_payment_and_plan_do_not_depend_on_the_bid(make: Make) -> None:
     assert compared > 3
 
 
-@pytest.mark.parametrize("name", ["critical-masked-max-learned-range", "critical-masked-sum-paper"])
-def test_a_bid_may_move_later_prices_but_not_those_of_its_own_slot_when_learned(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["critical-masked-max-revealed-range", "critical-masked-sum-paper"]
+)
+def test_a_bid_may_move_later_prices_but_not_its_own_slots_where_bids_reveal_them(
+    name: str,
+) -> None:
     # What truthfulness does not cover, shown: docs/explanation/auction.md says so.
     rng = np.random.default_rng(6)
     market = random_market(rng, max_types=1, num_tasks=40)

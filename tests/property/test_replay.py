@@ -6,54 +6,100 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from auctune.domain import Admission, Cluster, Event, Offered, Released, Task
+from auctune.domain import Admission, Cluster, PricesLearned, Task
+from support.endless import ENDLESS, days_of_six_slots
 from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.playing import offer_all
+from support.recording import Recorder, assert_alike, play_day, rebuilt
+from support.windows import in_window
 
 
-def record(mechanism: Admission, tasks: list[Task], rng: np.random.Generator) -> list[Event]:
-    """Offer the tasks, releasing what is left of some admitted ones; all that happened."""
-    events: list[Event] = []
-    for task in tasks:
-        decision = mechanism.offer(task, task.arrival)
-        events.append(Offered(task, decision, task.arrival))
-        if decision.schedule is not None and rng.random() < 0.3:
-            kept = int(rng.integers(0, len(decision.schedule.cells)))
-            cells = decision.schedule.cells[kept:]
-            mechanism.release(task, cells)
-            events.append(Released(task, cells))
-    return events
-
-
-def assert_rebuilt(make: Make, cluster: Cluster, tasks: list[Task], seed: int) -> None:
+def assert_rebuilt(make: Make, cluster: Cluster, tasks: list[Task], seed: int) -> int:
+    """Half of the bids are recorded, the rest go to both; the number of lessons in the record."""
     half = len(tasks) // 2
-    first = make(cluster)
-    events = record(first, tasks[:half], np.random.default_rng(seed))
-    second = make(cluster)
-    for event in events:
-        second.apply(event)
-    for task in tasks[half:]:
-        assert second.quote(task, task.arrival) == first.quote(task, task.arrival)
-        assert second.offer(task, task.arrival) == first.offer(task, task.arrival)
+    recorder = Recorder(make(cluster), cluster)
+    nodes = [node.id for node in cluster.nodes]
+    play_day(recorder, tasks[:half], nodes, np.random.default_rng(seed))
+    second = rebuilt(make(cluster), recorder.events)
+    assert_alike(recorder.mechanism, second, tasks[half:])
+    return sum(isinstance(event, PricesLearned) for event in recorder.events)
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
-def test_a_rebuilt_mechanism_decides_identically_on_crowded_markets(make: Make) -> None:
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_rebuilt_mechanism_goes_on_identically_on_crowded_markets(name: str) -> None:
     rng = np.random.default_rng(7)
+    lessons = 0
     for seed in range(12):
-        market = random_market(rng)
-        assert_rebuilt(make, market.cluster, list(market.tasks), seed)
+        market = random_market(rng, num_tasks=40)
+        lessons += assert_rebuilt(MECHANISMS[name], market.cluster, list(market.tasks), seed)
+    # Ranges that are set and prices of the paper learn nothing, nor do baselines.
+    assert (lessons > 5) == ("learned" in name)
 
 
 @pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
 @settings(max_examples=20, deadline=None)
 @given(instance=instances())
-def test_a_rebuilt_mechanism_decides_identically_on_degenerate_markets(
+def test_a_rebuilt_mechanism_goes_on_identically_on_degenerate_markets(
     make: Make, instance: tuple[Cluster, list[Task]]
 ) -> None:
     assert_rebuilt(make, *instance, seed=0)
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_rebuilt_mechanism_goes_on_identically_for_days_without_an_end(name: str) -> None:
+    lessons = 0
+    for seed in range(3):
+        market = days_of_six_slots(seed)
+        tasks = [in_window(task) for task in market.tasks]
+        half = len(tasks) // 2
+        recorder = Recorder(ENDLESS[name](market, seed), market.cluster)
+        nodes = [node.id for node in market.cluster.nodes]
+        play_day(recorder, tasks[:half], nodes, np.random.default_rng(seed))
+        second = rebuilt(ENDLESS[name](market, seed), recorder.events)
+        assert_alike(recorder.mechanism, second, tasks[half:])
+        lessons += sum(isinstance(event, PricesLearned) for event in recorder.events)
+    assert (lessons > 20) == ("learned" in name)
+
+
+def test_a_record_is_applied_without_learning_again() -> None:
+    market = random_market(np.random.default_rng(3), num_tasks=40)
+    for name in ("critical-masked-sum-learned", "critical-masked-max-revealed-range"):
+        recorder = Recorder(MECHANISMS[name](market.cluster), market.cluster)
+        for task in market.tasks:
+            recorder.offer(task, task.arrival)
+        unlearned = [e for e in recorder.events if not isinstance(e, PricesLearned)]
+        assert len(unlearned) < len(recorder.events)
+        free = rebuilt(MECHANISMS[name](market.cluster), unlearned).state()
+        assert not free.compute_price.any()
+
+
+def test_a_record_that_ends_with_a_lesson_is_not_taught_it_again() -> None:
+    market = random_market(np.random.default_rng(5), num_tasks=60)
+    half = len(market.tasks) // 2
+    slot = market.tasks[half].arrival
+    for name in ("critical-masked-sum-learned", "critical-masked-max-revealed-range"):
+        recorder = Recorder(MECHANISMS[name](market.cluster), market.cluster)
+        for task in market.tasks[:half]:
+            recorder.offer(task, task.arrival)
+        recorder.events += recorder.mechanism.advance(slot + 1)
+        assert isinstance(recorder.events[-1], PricesLearned)
+        second = rebuilt(MECHANISMS[name](market.cluster), recorder.events)
+        assert second.advance(slot + 1) == ()
+        later = [task for task in market.tasks if task.arrival > slot]
+        assert_alike(recorder.mechanism, second, later)
+
+
+def test_who_calls_advance_first_has_all_lessons_on_record() -> None:
+    market = random_market(np.random.default_rng(4), num_tasks=60)
+    mechanism = MECHANISMS["critical-masked-sum-learned"](market.cluster)
+    for task in market.tasks:
+        mechanism.advance(task.arrival)
+        before = mechanism.state()
+        decision = mechanism.offer(task, task.arrival)
+        np.testing.assert_array_equal(before.compute_price, mechanism.state().compute_price)
+        assert decision.task == task.id
 
 
 @pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
@@ -95,11 +141,11 @@ def test_mechanisms_can_be_copied_in_full() -> None:
         offer_all(duplicate, market.tasks[10:])
         rest = offer_all(original, market.tasks[10:])
         assert rest == offer_all(
-            rebuilt(make, market.cluster, list(market.tasks[:10])), market.tasks[10:]
+            begun_with(make, market.cluster, list(market.tasks[:10])), market.tasks[10:]
         )
 
 
-def rebuilt(make: Make, cluster: Cluster, tasks: list[Task]) -> Admission:
+def begun_with(make: Make, cluster: Cluster, tasks: list[Task]) -> Admission:
     mechanism = make(cluster)
     offer_all(mechanism, tasks)
     return mechanism

@@ -19,14 +19,13 @@ from auctune.domain import (
     NodeReturned,
     Offered,
     Released,
-    RepeatedEnergy,
     SlotAdvanced,
-    Task,
 )
 from auctune.sim.instance import Instance
 from auctune.sim.outages import Outages
 from support.markets import random_market
 from support.mechanisms import params_by_name
+from support.windows import WINDOW, first_window, in_window, known_costs
 
 Mechanism = Pdftsp | GreedyAdmission
 Make = Callable[[Cluster, EnergyForecast | None], Mechanism]
@@ -46,31 +45,9 @@ MAKERS: Mapping[str, Make] = {
     "eft": lambda cluster, energy: make_eft(cluster, energy=energy),
     "ntm": lambda cluster, energy: make_ntm(cluster, 3, energy=energy),
 }
-LEARNING = "critical-masked-max-learned-range"
-WINDOW = 8  # as far ahead as the bids of `random_market` look
-
-
-def first_window(cluster: Cluster) -> Cluster:
-    types = {
-        name: replace(kind, energy_cost=tuple(kind.energy_cost[:WINDOW]))
-        for name, kind in cluster.node_types.items()
-    }
-    return replace(cluster, slots=WINDOW, node_types=types)
-
-
-def known_costs(cluster: Cluster) -> EnergyForecast:
-    # Beyond the horizon nothing is asked for that counts.
-    return RepeatedEnergy(cluster)
-
-
-def in_window(task: Task) -> Task:
-    """The task as a rolling market reads it: its own costs are those from its arrival on."""
-    own = task.operating_cost
-    if own is None:
-        return task
-    ahead = {name: (*costs[task.arrival : task.arrival + WINDOW],) for name, costs in own.items()}
-    padded = {name: costs + (0.0,) * (WINDOW - len(costs)) for name, costs in ahead.items()}
-    return replace(task, operating_cost=padded)
+REVEALED = "critical-masked-max-revealed-range"
+LEARNED = "critical-masked-sum-learned"
+MAKERS_AND_LEARNED = {**MAKERS, LEARNED: auction(LEARNED)}
 
 
 def long_market(seed: int, *, slots: int = 60, num_tasks: int = 120) -> Instance:
@@ -95,7 +72,7 @@ def test_a_rolling_market_decides_as_one_with_an_end(make: Make) -> None:
     assert admitted > 100
 
 
-@pytest.mark.parametrize("name", [LEARNING, "critical-checked-sum-set-range", "eft", "ntm"])
+@pytest.mark.parametrize("name", [REVEALED, "critical-checked-sum-set-range", "eft", "ntm"])
 def test_it_does_so_when_nodes_are_lost_and_return(name: str) -> None:
     changed = 0
     for seed in range(6):
@@ -143,7 +120,7 @@ def parts_of(value: object) -> Iterator[object]:
         yield from vars(value).values()
 
 
-@pytest.mark.parametrize("name", [LEARNING, "critical-masked-sum-paper", "eft", "ntm"])
+@pytest.mark.parametrize("name", [REVEALED, "critical-masked-sum-paper", "eft", "ntm"])
 def test_nothing_grows_however_long_it_runs(name: str) -> None:
     market = long_market(5, slots=3 * WINDOW, num_tasks=60)
     rolling = MAKERS[name](first_window(market.cluster), known_costs(market.cluster))
@@ -164,23 +141,42 @@ def test_nothing_grows_however_long_it_runs(name: str) -> None:
     assert rolling.state().first_slot >= 119 * market.cluster.slots
 
 
-@pytest.mark.parametrize("name", [LEARNING, "critical-checked-max-paper", "eft", "ntm"])
+def test_learned_prices_remember_days_and_not_years() -> None:
+    """Days of six slots: seven of them are kept, and the bids of the last hours."""
+    market = long_market(5, slots=3 * WINDOW, num_tasks=60)
+    cluster = replace(first_window(market.cluster), slot_seconds=14_400.0)
+    rolling = Pdftsp(cluster, params_by_name()[LEARNED], energy=known_costs(market.cluster))
+    sizes, admitted = [], 0
+    for round_ in range(30):  # 120 days, 1,800 bids
+        for task in market.tasks:
+            shift = round_ * market.cluster.slots
+            later = replace(
+                in_window(task),
+                id=f"{round_}-{task.id}",
+                arrival=task.arrival + shift,
+                deadline=task.deadline + shift,
+            )
+            admitted += rolling.offer(later, later.arrival).admitted
+        sizes.append(bytes_of(rolling, set()))
+    assert admitted > 300
+    assert max(sizes[20:]) < 1.05 * max(sizes[5:15])
+
+
+@pytest.mark.parametrize("name", [REVEALED, LEARNED, "critical-checked-max-paper", "eft", "ntm"])
 def test_a_log_rebuilds_it_without_the_forecast(name: str) -> None:
     market = long_market(7)
 
     def unknown(node_type: str, slot: int) -> float:
         raise AssertionError((node_type, slot))
 
-    first = MAKERS[name](first_window(market.cluster), known_costs(market.cluster))
-    second = MAKERS[name](first_window(market.cluster), unknown)
+    make = MAKERS_AND_LEARNED[name]
+    first = make(first_window(market.cluster), known_costs(market.cluster))
+    second = make(first_window(market.cluster), unknown)
     half = len(market.tasks) // 2
     events: list[Event] = []
-    slot = -1
     for task in map(in_window, market.tasks[:half]):
-        while slot < task.arrival:
-            slot += 1
-            events.append(first.entering(slot))
-            first.apply(events[-1])
+        slot = task.arrival
+        events += first.advance(slot)
         decision = first.offer(task, slot)
         events.append(Offered(task, decision, slot))
         if decision.schedule is not None and task.bid % 2 < 1:
@@ -189,17 +185,16 @@ def test_a_log_rebuilds_it_without_the_forecast(name: str) -> None:
             events.append(Released(task, cells))
     for event in events:
         second.apply(event)
-    for later in range(slot + 1, market.cluster.slots):
-        event = first.entering(later)
-        for mechanism in (first, second):
-            mechanism.apply(event)
-        for task in market.tasks[half:]:
-            if task.arrival == later:
-                mine = in_window(task)
-                assert second.offer(mine, later) == first.offer(mine, later)
+    for task in market.tasks[half:]:
+        for event in first.advance(task.arrival):
+            second.apply(event)
+        mine = in_window(task)
+        decision = first.offer(mine, task.arrival)
+        assert second.preview(mine, task.arrival) == decision
+        second.apply(Offered(mine, decision, task.arrival))
 
 
-@pytest.mark.parametrize("name", [LEARNING, "eft"])
+@pytest.mark.parametrize("name", [REVEALED, "eft"])
 def test_a_deadline_outside_the_window_is_refused(name: str) -> None:
     market = long_market(8)
     rolling = MAKERS[name](first_window(market.cluster), known_costs(market.cluster))
@@ -223,9 +218,10 @@ def test_slots_come_with_the_energy_costs_of_all_types() -> None:
     )
 
 
-def test_a_leap_of_many_windows_leaves_an_empty_market() -> None:
+@pytest.mark.parametrize("name", [REVEALED, LEARNED])
+def test_a_leap_of_many_windows_leaves_an_empty_market(name: str) -> None:
     market = long_market(10)
-    rolling = MAKERS[LEARNING](first_window(market.cluster), known_costs(market.cluster))
+    rolling = MAKERS_AND_LEARNED[name](first_window(market.cluster), known_costs(market.cluster))
     for task in market.tasks[:20]:
         rolling.offer(in_window(task), task.arrival)
     rolling.advance(1000)

@@ -11,7 +11,7 @@ from auctune.domain import Admission, Cluster
 Make = Callable[[Cluster], Admission]
 
 PRICINGS: Mapping[str, dict[str, float | str]] = {
-    "learned-range": {"pricing": "exponential"},
+    "revealed-range": {"pricing": "exponential"},
     "set-range": {
         "pricing": "exponential",
         "compute_low": 0.05,

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from auctune.domain import InputError, Task
+from auctune.domain.money import STEP
 from auctune.sim.instance import Instance
 from auctune.sim.traces import JobLog, read_job_log
 from auctune.sim.workloads.build import build_workload
@@ -62,6 +63,11 @@ class Setting:
     afternoon: float = 1.0
 
     def key(self) -> dict[str, object]:
+        """What the market and the day before depend on but for their seed."""
+        before = None if self.before is None else dict(self.before)
+        return {**self.market_key(), "before": before}
+
+    def market_key(self) -> dict[str, object]:
         """What the market depends on but for its seed, files by their contents."""
         contents = {
             key: sha256(Path(value).read_bytes()).hexdigest()
@@ -76,7 +82,6 @@ class Setting:
             "workload": dict(self.workload),
             "files": contents,
             "trace": trace,
-            "before": None if self.before is None else dict(self.before),
             "afternoon": self.afternoon,
         }
 
@@ -134,7 +139,11 @@ def _with_afternoon(day: Instance, factor: float) -> Instance:
         return day
     noon = day.cluster.slots // 2
     exact = Decimal(str(factor))
-    tasks = [replace(t, bid=t.bid * exact) if t.arrival >= noon else t for t in day.tasks]
+
+    def changed_bid(task: Task) -> Task:
+        return replace(task, bid=(task.bid * exact).quantize(STEP))
+
+    tasks = [changed_bid(task) if task.arrival >= noon else task for task in day.tasks]
     return replace(day, tasks=tuple(tasks))
 
 
@@ -147,7 +156,14 @@ def _days_with_jobs(log: JobLog, trace: Trace) -> list[int]:
     """Days of the window that have jobs, and had some the day before."""
     end = min(trace.start_day + trace.days, int(log.num_days))
     jobs = {day: len(log.window(day, 1)) for day in range(trace.start_day - 1, end)}
-    return [day for day in range(trace.start_day, end) if jobs[day] and jobs[day - 1]]
+    days = [day for day in range(trace.start_day, end) if jobs[day] and jobs[day - 1]]
+    if not days:
+        raise InputError(
+            f"--trace {trace.path}",
+            f"has no day with jobs, and with jobs the day before, from day {trace.start_day} on",
+            f"another --start-day of its {log.num_days:g} days",
+        )
+    return days
 
 
 def _mean_jobs(log: JobLog, trace: Trace) -> float:

@@ -47,6 +47,7 @@ class Options:
 
     def settings(self, wanted: Sequence[Setting]) -> list[Setting]:
         """A figure's markets as these options change them."""
+        _check_varied(wanted, self.market)
         asked = changed(wanted, self.market)
         return [_shrunk(one) for one in asked] if self.quick else asked
 
@@ -114,7 +115,8 @@ def to_options(parsed: argparse.Namespace) -> Options:
         except InputError as error:
             raise InputError(f"--mechanisms {label}", error.found, error.expected) from None
     return Options(
-        out=parsed.out,
+        # Small markets say nothing of large ones: their data stand apart.
+        out=parsed.out / "quick" if parsed.quick else parsed.out,
         seeds=seeds,
         workers=parsed.workers,
         mechanisms=tuple(dict.fromkeys((*MECHANISMS, *more))),
@@ -123,6 +125,13 @@ def to_options(parsed: argparse.Namespace) -> Options:
         quick=parsed.quick,
         fresh=parsed.fresh,
     )
+
+
+def _check_varied(wanted: Sequence[Setting], market: Mapping[str, str]) -> None:
+    """Refuse to set what a figure varies itself."""
+    for key in market:
+        if all(key in dict(one.workload) for one in wanted):
+            raise InputError("--market", f"{key!r} is what this figure varies", "another key")
 
 
 def _market(texts: Sequence[str]) -> dict[str, str]:

@@ -28,12 +28,10 @@ MECHANISMS = (
     "ntm",
 )
 LEARNED = MECHANISMS[0]
-# What is shown as learned must have learned: the auction's default prices do, or are called so.
-_DEFAULT = "pdFTSP, learned" if registry.learns(LEARNED, {}) else "pdFTSP, default prices"
 NAMES: Mapping[str, str] = dict(
     zip(
         MECHANISMS,
-        (_DEFAULT, "pdFTSP, exponential", "pdFTSP, as printed", "Titan", "EFT", "NTM"),
+        ("pdFTSP, learned", "pdFTSP, exponential", "pdFTSP, as printed", "Titan", "EFT", "NTM"),
         strict=True,
     )
 )
@@ -92,7 +90,14 @@ class Trial:
         """The market, the seed and the mechanism."""
         source = _source_of(self.mechanism.split(":")[0])
         own = {"mechanism": self.mechanism, "source": source}
-        return {**self.setting.key(), "seed": self.seed, **own}
+        # The day before changes nothing for those that do not read it.
+        market = self.setting.key() if self._learns else self.setting.market_key()
+        return {**market, "seed": self.seed, **own}
+
+    @property
+    def _learns(self) -> bool:
+        who = contender(self.mechanism)
+        return registry.learns(who.mechanism, who.settings)
 
     def run(self) -> Result:
         """Its figures."""
@@ -137,7 +142,7 @@ class BoundOf:
 
     def key(self) -> dict[str, object]:
         """The market, the seed and the kind."""
-        return {**self.setting.key(), "seed": self.seed, "bound": self.kind}
+        return {**self.setting.market_key(), "seed": self.seed, "bound": self.kind}
 
     def run(self) -> Result:
         """The bound, and whether it is the optimum."""

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auctune.auction.candidates import book_cells, list_candidates, list_open
-from auctune.auction.horizon import Horizon, Shift
+from auctune.auction.horizon import Horizon, Shift, load_rows, save_rows
 from auctune.auction.tolerance import FIT
 from auctune.domain import (
     Cell,
     Cluster,
     EnergyForecast,
     InputError,
+    Saved,
     SlotAdvanced,
     Task,
     check_task,
@@ -75,10 +76,10 @@ class Book:
         self.node_ids = tuple(node.id for node in cluster.nodes)
         self.horizon = Horizon(cluster.slots, rolls=energy is not None)
         self.capacity = _capacity(cluster)
-        self._index = {node_id: index for index, node_id in enumerate(self.node_ids)}
+        self.node_index = {node_id: index for index, node_id in enumerate(self.node_ids)}
         self._lost: set[int] = set()
         self._prune = prune
-        self._energy = energy
+        self.energy = energy
         # [K, T] money for a slot at full load
         self.energy_cost: Floats = np.zeros((len(self.type_names), self.horizon.num_rows))
         self.energy_cost[:, : cluster.slots] = [
@@ -122,7 +123,7 @@ class Book:
         """Cells (slot, node id) as arrays of rows and node indices; those of slots that the
         window has left behind are left out."""
         origin, first = self.horizon.origin, self.horizon.first
-        pairs = [(slot - origin, self._index[node]) for slot, node in cells if slot >= first]
+        pairs = [(slot - origin, self.node_index[node]) for slot, node in cells if slot >= first]
         array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         return array[:, 0].copy(), array[:, 1].copy()
 
@@ -155,7 +156,7 @@ class Book:
     def entering(self, now: int) -> SlotAdvanced:
         """What the beginning of slot `now` brings into the window, by the forecast."""
         slots = self.horizon.entering(now)
-        energy = self._energy
+        energy = self.energy
         if energy is None or not slots:
             return SlotAdvanced(now, {})
         return SlotAdvanced(
@@ -213,10 +214,37 @@ class Book:
         self._lost.remove(node)
         return self._set_rest(node, now, 0.0)
 
+    def save(self) -> Saved:
+        """What is sold of the window, its slots, their costs, and which nodes are lost."""
+        return {
+            "nodes": list(self.node_ids),
+            "rolls": self.horizon.rolls,
+            "first": self.horizon.first,
+            "origin": self.horizon.origin,
+            "lost": sorted(self._lost),
+            **save_rows(self.horizon, energy_cost=self.energy_cost.T, **self.usage._asdict()),
+        }
+
+    def load(self, saved: Saved) -> None:
+        """Take over what the book of the same cluster saved.
+
+        Raises:
+            InputError: if it was another cluster's.
+        """
+        if tuple(saved["nodes"]) != self.node_ids:
+            raise InputError("snapshot.nodes", "are others", f"{', '.join(self.node_ids)}")
+        if saved["rolls"] != self.horizon.rolls:
+            expected = "both with an end, or both without one"
+            raise InputError("snapshot.rolls", "is of another market", expected)
+        self.horizon.first, self.horizon.origin = saved["first"], saved["origin"]
+        self._lost = set(saved["lost"])
+        load_rows(self.horizon, saved, energy_cost=self.energy_cost.T, **self.usage._asdict())
+        self.rows_by_energy = self._sort_rows()
+
     def _known(self, node_id: str) -> int:
-        if node_id not in self._index:
+        if node_id not in self.node_index:
             raise InputError("node", f"{node_id!r} is no node", "the id of a node")
-        return self._index[node_id]
+        return self.node_index[node_id]
 
     def _set_rest(self, node: int, now: int, use: float) -> tuple[Ints, Ints]:
         rows = self.horizon.rows

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from auctune.domain import InputError, Saved
+
 
 class Shift(NamedTuple):
     """What became of the rows when the window moved.
@@ -58,6 +60,11 @@ class Horizon:
         first = self.first - self.origin
         return slice(first, first + self.num_slots)
 
+    @property
+    def last(self) -> int:
+        """The last slot of the window."""
+        return self.first + self.num_slots - 1
+
     def entering(self, now: int) -> range:
         """The slots that enter when slot `now` begins; those that have passed by then do not."""
         if not self.rolls or now <= self.first:
@@ -76,3 +83,22 @@ class Horizon:
             self.origin = now
         self.first = now
         return Shift(dropped, kept, start + kept, start + self.num_slots)
+
+
+def save_rows(horizon: Horizon, **by_row: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """The rows of the window, of each of these arrays: nothing depends on others."""
+    return {name: rows[horizon.rows].copy() for name, rows in by_row.items()}
+
+
+def load_rows(horizon: Horizon, saved: Saved, **by_row: NDArray[Any]) -> None:
+    """Put rows that `save_rows` gave into arrays of the same horizon, in place.
+
+    Raises:
+        InputError: if they are those of a market of another size.
+    """
+    for name, rows in by_row.items():
+        window = rows[horizon.rows]
+        if saved[name].shape != window.shape:
+            found = f"are of shape {saved[name].shape}"
+            raise InputError(f"snapshot.{name}", found, f"{window.shape}")
+        window[...] = saved[name]

@@ -9,13 +9,17 @@ tells; each mend is an option.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from auctune.auction.book import Book, Ints
+from auctune.auction.copies import copy_of
+from auctune.auction.explain import explain
 from auctune.auction.params import PdftspParams
-from auctune.auction.pricing import ExponentialPricing, LearnedPricing, PaperPricing, Pricing
+from auctune.auction.plan import read_plan
+from auctune.auction.pricing import make_pricing
 from auctune.auction.replan import plan_anew
-from auctune.auction.search import Found, ScheduleSearch
 from auctune.auction.search.problem import Request
+from auctune.auction.terms import Terms, value_of
 from auctune.domain import (
     Cell,
     Cluster,
@@ -23,22 +27,23 @@ from auctune.domain import (
     Decision,
     EnergyForecast,
     Event,
+    Explanation,
     InputError,
     MarketState,
     MenuLine,
-    Money,
     NodeLost,
     NodeReturned,
     Offered,
     PriceMenu,
+    PricesLearned,
     Reason,
     Released,
     Replanned,
+    Saved,
+    Schedule,
     SlotAdvanced,
     Task,
-    round_money,
 )
-from auctune.domain.money import LARGEST
 
 
 class Pdftsp:
@@ -65,22 +70,25 @@ class Pdftsp:
     ) -> None:
         self.params = params or PdftspParams()
         self.book = Book(cluster, prune=self.params.pricing != "paper", energy=energy)
-        self._now = -1
-        self.pricing = _make_pricing(self.book, self.params, history)
-        self._search = ScheduleSearch(
-            self.book,
-            self.pricing.lam,
-            self.pricing.phi,
-            aggregate=self.params.chosen_aggregate,
-            masked=self.params.capacity == "masked",
-        )
+        # The latest slot that has begun, and the latest that has brought its lesson.
+        self._now = self._taught = -1
+        self.pricing = make_pricing(self.book, self.params, history)
+        self._terms = Terms(self.book, self.pricing, self.params)
 
-    def advance(self, now: int) -> None:
+    def advance(self, now: int) -> tuple[Event, ...]:
         """Slot `now` begins, or goes on: prices take over what earlier bids taught."""
+        if now <= self._taught:
+            lesson = self.pricing.within()
+            return () if lesson is None else (PricesLearned(now, lesson),)
+        events: list[Event] = []
         if now > self._now:
-            self._begin(self.entering(now))
-        else:
-            self.pricing.within()
+            events.append(self.entering(now))
+            self.apply(events[-1])
+        lesson = self.pricing.start(now)
+        self._taught = now
+        if lesson is not None:
+            events.append(PricesLearned(now, lesson))
+        return tuple(events)
 
     def entering(self, now: int) -> SlotAdvanced:
         """What the beginning of slot `now` would bring into the market."""
@@ -93,16 +101,26 @@ class Pdftsp:
             InputError: if the task does not fit this cluster's types and horizon.
         """
         self.advance(now)
-        self.book.check(task)
-        request = self._search.request(task, now)
-        found = self._search.find(request, task)
-        decision = self._decide(task, request, found)
+        request, found, decision = self._terms.answer(task, now)
+        if decision.value is not None:
+            assert found is not None
+            self._book(request, found.slots, found.nodes, decision.value)
+        elif found is not None and decision.reason is Reason.NO_CAPACITY:
+            self.pricing.chose(found.slots, found.nodes, request, value_of(task, found))
         self.pricing.saw(task)
         return decision
 
     def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
         """Decide on all bids of one slot, one after the other."""
         return [self.offer(task, now) for task in tasks]
+
+    def preview(self, task: Task, now: int) -> Decision:
+        """What `offer` would answer now; changes nothing.
+
+        Raises:
+            InputError: as `offer`.
+        """
+        return self._begun(now)._terms.answer(task, now).decision
 
     def quote(self, task: Task, now: int) -> PriceMenu:
         """The price of each finish time up to the task's deadline; changes nothing.
@@ -112,20 +130,49 @@ class Pdftsp:
         Raises:
             InputError: as `offer`.
         """
-        if now > self._now:
-            self.advance(now)
+        return self._begun(now)._terms.menu(task, now)
+
+    def take(self, task: Task, line: MenuLine, now: int) -> Decision | None:
+        """Accept a line of an earlier menu, if its plan is still to be had at its price.
+
+        Raises:
+            InputError: as `offer`, or if the bid is below the line's price.
+        """
+        if task.bid < line.price:
+            raise InputError("bid", f"{task.bid}", f"at least the line's price, {line.price}")
+        self.advance(now)
         self.book.check(task)
-        lines: list[MenuLine] = []
-        request = self._search.request(task, now)
-        for deadline in range(request.first, request.last + 1):
-            found = self._search.find(request._replace(last=deadline), task)
-            if found is None or not self._has_room(found, request):
-                continue
-            schedule = self._search.schedule(found)
-            price = self._payment(found, _to_price(found.cost))
-            if not lines or price < lines[-1].price:
-                lines.append(MenuLine(schedule.finish, price, schedule))
-        return PriceMenu(task.id, tuple(lines))
+        plan = read_plan(self.book, task, line.schedule, now)
+        request = self._terms.request(task, now)
+        if plan is None or not self.book.has_room(
+            plan.rows, plan.nodes, request.throughput, request.memory_gb
+        ):
+            return None
+        priced = self._terms.priced(task, plan)
+        if self._terms.payment(priced.cost, priced.operating_cost) > line.price:
+            return None
+        value = float(task.bid) - priced.vendor_price - priced.operating_cost
+        self._book(request, plan.rows, plan.nodes, value)
+        self.pricing.saw(task)
+        return Decision(
+            task.id,
+            admitted=True,
+            payment=line.price,
+            price=priced.price,
+            schedule=line.schedule,
+            value=value,
+            surplus=float(task.bid) - priced.cost,
+        )
+
+    def explain(self, task: Task, chosen: Decision | Schedule, now: int) -> Explanation:
+        """What a plan costs part by part, and what others would have cost; changes nothing.
+
+        Raises:
+            InputError: as `offer`, or if the plan is not one of the task's.
+        """
+        market = self._begun(now)
+        market.book.check(task)
+        return explain(market._terms, task, chosen, now)
 
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         """Take cells that an admitted task no longer needs back into the market."""
@@ -150,8 +197,7 @@ class Pdftsp:
 
     def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
         """The least-cost cells with room for a task from slot `now` on, if there are any."""
-        found = self._search.find(self._search.request(rest, now), rest, masked=True)
-        return None if found is None else self.book.cells(found.slots, found.nodes)
+        return self._terms.rest(rest, now)
 
     def state(self) -> MarketState:
         """What is sold and at which prices, now."""
@@ -168,106 +214,76 @@ class Pdftsp:
                 self.release(event.task, event.cells)
             case SlotAdvanced():
                 self._begin(event)
+            case PricesLearned():
+                self.pricing.learned(event.now, event.lesson)
+                self._taught = event.now
             case NodeLost():
-                self.advance(event.now)
+                self._begin(self.entering(event.now))
                 self.pricing.booked(*self.book.lose(event.node, event.now))
             case NodeReturned():
-                self.advance(event.now)
+                self._begin(self.entering(event.now))
                 self.pricing.booked(*self.book.restore(event.node, event.now))
             case Replanned():
                 self.release(event.task, event.given_up)
                 self.assign(event.task, event.found)
 
+    def save(self) -> Saved:
+        """All that it remembers."""
+        return {
+            "mechanism": "pdftsp",
+            "params": asdict(self.params),
+            "now": self._now,
+            "taught": self._taught,
+            "book": self.book.save(),
+            "pricing": self.pricing.save(),
+        }
+
+    def load(self, saved: Saved) -> None:
+        """Take over what one with the same cluster and options saved.
+
+        Raises:
+            InputError: if it was built otherwise.
+        """
+        if saved.get("mechanism") != "pdftsp" or saved["params"] != asdict(self.params):
+            raise InputError("snapshot", "is of another mechanism", f"pdftsp with {self.params}")
+        self.book.load(saved["book"])
+        self.pricing.load(saved["pricing"])
+        self._now, self._taught = saved["now"], saved["taught"]
+
+    def _begun(self, now: int) -> "Pdftsp":
+        """The market with slot `now` begun and all learned: a copy, if that is still to come."""
+        if now <= self._taught and not self.pricing.is_due():
+            return self
+        later = copy_of(self)
+        later.advance(now)
+        return later
+
     def _begin(self, event: SlotAdvanced) -> None:
+        if event.now <= self._now:
+            return
         shift = self.book.advance(event)
         if shift is not None:
             self.pricing.moved(shift)
         self._now = event.now
-        self.pricing.start(event.now)
+        self.pricing.begin(event.now)
 
     def _apply_offer(self, event: Offered) -> None:
         task, decision = event.task, event.decision
-        self.advance(event.now)
-        request = self._search.request(task, event.now)
+        self._begin(self.entering(event.now))
+        self._taught = event.now
         if decision.schedule is not None:
             assert decision.value is not None
             slots, nodes = self.book.indices(decision.schedule.cells)
-            self._book(request, slots, nodes, decision.value)
+            self._book(self._terms.request(task, event.now), slots, nodes, decision.value)
         elif decision.reason is Reason.NO_CAPACITY and self.params.capacity == "checked":
             # Prices rose for a choice that was not granted, and that no record holds; not where
             # lost nodes had left no choice.
-            found = self._search.find(request, task)
+            request, found, _ = self._terms.answer(task, event.now)
             if found is not None:
-                self.pricing.chose(found.slots, found.nodes, request, _value(task, found))
+                self.pricing.chose(found.slots, found.nodes, request, value_of(task, found))
         self.pricing.saw(task)
-
-    def _decide(self, task: Task, request: Request, found: Found | None) -> Decision:
-        if found is None:
-            feasible = self._search.could_ever_run(request)
-            reason = Reason.NO_CAPACITY if feasible else Reason.NO_FEASIBLE_SCHEDULE
-            return Decision(task.id, admitted=False, reason=reason)
-        price = _to_price(found.cost)
-        if not self._profitable(task, found, price):
-            return Decision(task.id, admitted=False, price=price, reason=Reason.UNPROFITABLE)
-        value = _value(task, found)
-        if not self._has_room(found, request):
-            self.pricing.chose(found.slots, found.nodes, request, value)
-            return Decision(task.id, admitted=False, reason=Reason.NO_CAPACITY)
-        self._book(request, found.slots, found.nodes, value)
-        return Decision(
-            task.id,
-            admitted=True,
-            payment=self._payment(found, price),
-            price=price,
-            schedule=self._search.schedule(found),
-            value=value,
-            surplus=float(task.bid) - found.cost,
-        )
-
-    def _profitable(self, task: Task, found: Found, price: Money) -> bool:
-        if self.params.payment == "critical":
-            return task.bid > price
-        return float(task.bid) > found.cost
-
-    def _payment(self, found: Found, price: Money) -> Money:
-        if self.params.payment == "critical":
-            return price
-        return _to_price(found.cost - found.operating_cost)
-
-    def _has_room(self, found: Found, request: Request) -> bool:
-        if self.params.capacity == "masked":
-            return True
-        return self.book.has_room(found.slots, found.nodes, request.throughput, request.memory_gb)
 
     def _book(self, request: Request, slots: Ints, nodes: Ints, value: float) -> None:
         self.pricing.chose(slots, nodes, request, value)
         self.book.take(slots, nodes, request.throughput, request.memory_gb)
         self.pricing.booked(slots, nodes)
-
-
-def _to_price(cost: float) -> Money:
-    """A cost as a price; what is beyond the largest amount is above all bids in any case."""
-    return round_money(min(cost, float(LARGEST)))
-
-
-def _value(task: Task, found: Found) -> float:
-    vendor = 0.0 if found.quote is None else float(found.quote.price)
-    return float(task.bid) - vendor - found.operating_cost
-
-
-def _make_pricing(book: Book, params: PdftspParams, history: Sequence[Sequence[Task]]) -> Pricing:
-    if params.pricing == "learned":
-        return LearnedPricing(book, history)
-    if params.pricing == "paper":
-        if params.alpha is None or params.beta is None:
-            raise InputError("alpha", "is not set", "alpha and beta, for pricing paper")
-        return PaperPricing(book, params.alpha, params.beta)
-    return ExponentialPricing(
-        book,
-        _range(params.compute_low, params.compute_high),
-        _range(params.memory_low, params.memory_high),
-    )
-
-
-def _range(low: float | None, high: float | None) -> tuple[float, float] | None:
-    return None if low is None or high is None else (low, high)

@@ -5,15 +5,20 @@
 | 2 | bad input: options, files, settings |
 | 1 | something else that auctune or the system names, such as a damaged checkpoint or a full disk |
 | 130 | interrupted |
+| 141 | whoever read the output closed it |
 
 Anything else is a defect of auctune: it keeps its traceback.
 """
+
+import os
+import sys
 
 import typer
 
 from auctune.domain.errors import AuctuneError, InputError
 
 INTERRUPTED = 130
+CLOSED_PIPE = 141
 
 
 def exit_code_of(error: Exception) -> int:
@@ -34,6 +39,10 @@ def exit_code_of(error: Exception) -> int:
     if isinstance(error, AuctuneError):
         _say(str(error))
         return 1
+    if isinstance(error, BrokenPipeError):
+        # Whoever read has seen enough; the interpreter shall not complain of it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         _say(f"{place}{error.strerror}")

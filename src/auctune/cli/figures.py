@@ -4,11 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from auctune.sim.bound import WelfareBound
     from auctune.sim.comparison import Played
     from auctune.sim.metrics import SimulationReport
 
 _MOST_DAYS = 14
+# A file or a pipe has no width; a table of all mechanisms there are is not as wide as this.
+_WIDEST = 1000
+# Seconds at the beginnings of slots that are no learning.
+_NOISE = 0.5
 
 
 def show_figures(label: str, figures: "SimulationReport") -> None:
@@ -27,20 +34,31 @@ def show_figures(label: str, figures: "SimulationReport") -> None:
 def show_comparison(played: "Sequence[Played]", bound: "WelfareBound") -> None:
     """Several mechanisms' figures, a column each, and the bound under them."""
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for one in played:
         # Settings go under the name: a column is as wide as the longest of them.
         name = one.contender.label.replace(":", "\n")
         table.add_column(name, justify="right", overflow="fold")
     for rows in zip(*(_compared(one.report) for one in played), strict=True):
         table.add_row(rows[0][0], *(figure for _, figure in rows))
-    console = Console()
+    console = _console_for(table)
     console.print(table)
-    console.print(_summary(bound, played[0].report.num_tasks), highlight=False, soft_wrap=True)
+    console.print(_summary(bound, played[0].report), highlight=False, soft_wrap=True)
+
+
+def _console_for(table: "Table") -> "Console":
+    """One as wide as a table; what a terminal cannot show beside, it shows in more lines."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console()
+    if console.is_terminal:
+        return console
+    wide = console.options.update(max_width=_WIDEST)
+    return Console(width=Measurement.get(console, wide, table).maximum)
 
 
 def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
@@ -49,8 +67,7 @@ def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
     for what in ("welfare", "revenue", "vendor_cost", "operating_cost"):
         yield what.replace("_", " "), f"{getattr(figures, what):,.4f}"
     if figures.bound.value is not None:
-        name = f"{figures.bound.kind}, the optimum" if figures.bound.exact else figures.bound.kind
-        yield f"bound ({name})", f"{figures.bound.value:,.4f}"
+        yield f"bound ({_bound_name(figures)})", f"{figures.bound.value:,.4f}"
         yield "welfare / bound", _share(figures.bound.ratio)
         for day, one in enumerate(figures.by_day[:_MOST_DAYS], start=1):
             yield f"welfare / bound, day {day}", _share(one.ratio)
@@ -67,6 +84,16 @@ def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
     if seconds.p50 is not None and seconds.p99 is not None:
         yield "time to decide, median", f"{seconds.p50 * 1e6:,.0f} us"
         yield "time to decide, 99%", f"{seconds.p99 * 1e6:,.0f} us"
+    if figures.learning_seconds > _NOISE:
+        yield "learning", _time(figures.learning_seconds)
+
+
+def _bound_name(figures: "SimulationReport") -> str:
+    bound = figures.bound
+    name = f"{bound.kind}, the optimum" if bound.exact else f"{bound.kind}"
+    if bound.kind == "milp" and not bound.exact:
+        name += ", search stopped"
+    return name if figures.outages is None else f"{name}, no node lost"
 
 
 def _compared(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
@@ -77,18 +104,25 @@ def _compared(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
             yield f"  on day {day}", _share(one.ratio)
     yield "revenue", f"{figures.revenue:,.0f}"
     yield "admitted", f"{figures.num_admitted:,}"
+    if figures.outages is not None:
+        yield "plans changed", f"{figures.outages.num_replanned:,}"
+        yield "refunded", f"{figures.outages.num_refunded:,}"
     yield "compute used", _mean(figures.utilization.compute)
     yield "memory used", _mean(figures.utilization.memory)
     yield "decides, median", _time(figures.decision_seconds.p50)
     yield "decides, 99%", _time(figures.decision_seconds.p99)
-    yield "learns", _time(figures.learning_seconds)
+    yield "learns", _time(figures.learning_seconds if figures.learning_seconds > _NOISE else None)
 
 
-def _summary(bound: "WelfareBound", num_tasks: int) -> str:
-    tasks = f"{num_tasks:,} tasks"
+def _summary(bound: "WelfareBound", figures: "SimulationReport") -> str:
+    tasks = f"{figures.num_tasks:,} tasks"
     if bound.value is None:
         return tasks
     name = "the optimum" if bound.exact else "no market has more welfare"
+    if bound.kind == "milp" and not bound.exact:
+        name += "; the search for the optimum was stopped before its end"
+    if figures.outages is not None:
+        name += ", even if no node had been lost"
     return f"{tasks}; bound ({bound.kind}): {bound.value:,.0f}, {name}"
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auctune.cli.history import check_learners, read_history
+from auctune.cli.overwriting import files_in, refuse_overwriting
 from auctune.cli.settings import parse_settings
-from auctune.cli.stream import is_stream, open_market, simulate_stream
-from auctune.cli.workload import Arrivals, make_market
+from auctune.cli.stream import check_stream, open_market, simulate_stream, streams
+from auctune.cli.workload import SUFFIX, Arrivals, make_market
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,11 +79,13 @@ def simulate(
     from auctune.sim.outages import read_outages
 
     _check_bound(bound)
-    _refuse_overwriting(instance or arrivals, (report, decisions))
+    read = (instance, _beside(instance), arrivals, events, *(history or ()))
+    refuse_overwriting((*read, *files_in(workload or ())), (report, decisions, charts))
     if history:
         check_learners(contenders)
-    if is_stream(instance, decisions):
+    if streams(instance, decisions):
         _refuse_with_stream({"--compare": compare, "--charts": charts, "--bound": bound != "none"})
+        check_stream(instance, decisions)
         market, bids = _stream(instance, arrivals, workload or [])
         outages = () if events is None else read_outages(events, market.cluster)
         _check_contenders(contenders, market, compared=False)
@@ -179,7 +182,7 @@ def _market(instance: Path | None, arrivals: Path | None, workload: list[str]) -
     return read_instance(instance)
 
 
-def _refuse_overwriting(source: Path | None, outputs: Sequence[Path | None]) -> None:
-    for output in outputs:
-        if source is not None and output is not None and output.resolve() == source.resolve():
-            raise InputError(str(output), "is the instance itself", "another file to write")
+def _beside(instance: Path | None) -> Path | None:
+    """The file with the cluster of tasks that are streamed."""
+    streamed = instance is not None and instance.suffix == SUFFIX
+    return instance.with_suffix(".json") if instance is not None and streamed else None

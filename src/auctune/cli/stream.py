@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from auctune.cli.workload import SUFFIX
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,21 +16,24 @@ if TYPE_CHECKING:
     from auctune.sim.instance import Instance
     from auctune.sim.outages import Outage
 
-SUFFIX = ".parquet"
+
+def streams(instance: Path | None, decisions: Path | None) -> bool:
+    """Whether tasks are read, or decisions written, as they come."""
+    return any(path is not None and path.suffix == SUFFIX for path in (instance, decisions))
 
 
-def is_stream(instance: Path | None, decisions: Path | None) -> bool:
-    """Whether tasks are read, or decisions written, as they come.
+def check_stream(instance: Path | None, decisions: Path | None) -> None:
+    """Refuse what is read as it comes, and is not to be written so.
 
     Raises:
-        InputError: if tasks are read as they come, and decisions are not to be written so.
+        InputError: naming the option, or the file that is missing.
     """
-    reads, writes = (path is not None and path.suffix == SUFFIX for path in (instance, decisions))
-    if reads and not writes:
+    if decisions is None or decisions.suffix != SUFFIX:
         raise InputError(
             "--decisions", f"{decisions}", f"a folder named *{SUFFIX}, for bids that are streamed"
         )
-    return writes
+    if instance is not None and instance.suffix == SUFFIX and not instance.exists():
+        raise InputError(str(instance), "is not there", "a file of tasks")
 
 
 def open_market(instance: Path) -> "tuple[Instance, Iterator[Task]]":

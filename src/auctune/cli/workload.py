@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auctune.cli.overwriting import files_in, refuse_overwriting
 from auctune.cli.settings import parse_settings
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
     from auctune.sim.instance import Instance
     from auctune.sim.traces import JobLog
+
+SUFFIX = ".parquet"
 
 Arrivals = Annotated[
     Path | None,
@@ -22,7 +25,9 @@ Arrivals = Annotated[
 
 
 def workload(
-    out: Annotated[Path, typer.Option(help="Where the instance goes (JSON).")],
+    out: Annotated[
+        Path, typer.Option(help="Where the instance goes: JSON, or *.parquet to be streamed.")
+    ],
     arrivals: Arrivals = None,
     settings: Annotated[
         list[str] | None,
@@ -30,13 +35,18 @@ def workload(
     ] = None,
 ) -> None:
     """Make a market up, or take its bids' times from a job log, and write it as an instance."""
+    written = (out, out.with_suffix(".json")) if out.suffix == SUFFIX else (out,)
+    refuse_overwriting((arrivals, *files_in(settings or ())), written)
     market = make_market(arrivals, settings or [], "--set")
 
-    from auctune.sim.instance_file import write_instance
+    if out.suffix == SUFFIX:
+        from auctune.sim.stream.task_writer import write_market
 
-    if arrivals is not None and out.resolve() == arrivals.resolve():
-        raise InputError(str(out), "is the job log itself", "another file to write")
-    write_instance(market, out)
+        write_market(market, market.in_order(), out)
+    else:
+        from auctune.sim.instance_file import write_instance
+
+        write_instance(market, out)
     cluster = market.cluster
     typer.echo(
         f"{out}: {len(market.tasks):,} bids for {len(cluster.nodes)} nodes, "

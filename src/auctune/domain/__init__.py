@@ -10,16 +10,19 @@ from auctune.domain.events import (
     NodeLost,
     NodeReturned,
     Offered,
+    PricesLearned,
     Released,
     Replanned,
     SlotAdvanced,
 )
+from auctune.domain.explanation import Explanation, PricedCell, PricedPlan
 from auctune.domain.market_state import MarketState
 from auctune.domain.menu import MenuLine, PriceMenu
 from auctune.domain.money import Money, parse_money, round_money
 from auctune.domain.protocols import Admission
 from auctune.domain.receipt import Receipt
 from auctune.domain.schedule import Cell, Schedule
+from auctune.domain.snapshot import Saved, read_snapshot, write_snapshot
 from auctune.domain.task import Quote, Task
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "Decision",
     "EnergyForecast",
     "Event",
+    "Explanation",
     "InputError",
     "MarketState",
     "MenuLine",
@@ -42,16 +46,22 @@ __all__ = [
     "NodeType",
     "Offered",
     "PriceMenu",
+    "PricedCell",
+    "PricedPlan",
+    "PricesLearned",
     "Quote",
     "Reason",
     "Receipt",
     "Released",
     "RepeatedEnergy",
     "Replanned",
+    "Saved",
     "Schedule",
     "SlotAdvanced",
     "Task",
     "check_task",
     "parse_money",
+    "read_snapshot",
     "round_money",
+    "write_snapshot",
 ]

@@ -5,6 +5,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from auctune.domain.decision import Decision
 from auctune.domain.schedule import Cell, Schedule
@@ -40,6 +43,20 @@ class SlotAdvanced:
 
     now: int
     energy_cost: Mapping[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PricesLearned:
+    """Prices moved in slot `now` by what earlier bids taught, at its beginning or within it.
+
+    Attributes:
+        now: the slot.
+        lesson: what the mechanism learned, in its own terms: all that prices and later lessons
+            follow from beside the bids, so that nothing is learned again on replay.
+    """
+
+    now: int
+    lesson: Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +101,4 @@ class Replanned:
         return tuple(cell for cell in before.cells if cell.slot < self.now) + self.found
 
 
-Event = Offered | Released | SlotAdvanced | NodeLost | NodeReturned | Replanned
+Event = Offered | Released | SlotAdvanced | PricesLearned | NodeLost | NodeReturned | Replanned

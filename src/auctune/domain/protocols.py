@@ -6,8 +6,11 @@ from typing import Protocol
 from auctune.domain.commitment import Commitment
 from auctune.domain.decision import Decision
 from auctune.domain.events import Event, Replanned
+from auctune.domain.explanation import Explanation
 from auctune.domain.market_state import MarketState
-from auctune.domain.menu import PriceMenu
+from auctune.domain.menu import MenuLine, PriceMenu
+from auctune.domain.schedule import Schedule
+from auctune.domain.snapshot import Saved
 from auctune.domain.task import Task
 
 
@@ -23,11 +26,16 @@ class Admission(Protocol):
         """Whether the bids of a slot are weighed against each other, and so offered together."""
         ...
 
-    def advance(self, now: int) -> None:
+    def advance(self, now: int) -> tuple[Event, ...]:
         """Slot `now` begins, or goes on: what earlier bids taught is taken over.
 
-        Learning happens here, so that it can be timed apart from decisions: call it once a slot
-        and before each bid. `offer` does so by itself, and `quote` where a slot has not begun.
+        Learning happens here, so that it can be timed apart from decisions and put on record:
+        call it once a slot and before each bid. `offer` and `take` do so by themselves where
+        nobody has, and then what they learned is on nobody's record.
+
+        Returns:
+            What happened, in its order, for the record: `SlotAdvanced` if the slot began,
+            `PricesLearned` if prices moved.
         """
         ...
 
@@ -39,11 +47,43 @@ class Admission(Protocol):
         """Decide on all bids of one slot, in their order."""
         ...
 
+    def preview(self, task: Task, now: int) -> Decision:
+        """What `offer` would answer now; changes nothing."""
+        ...
+
     def quote(self, task: Task, now: int) -> PriceMenu:
         """Prices by finish time for this task, whatever it bids; changes nothing.
 
         A mechanism that charges the bid has no prices to show: its menu is empty. `now` is the
         current slot, as in `offer`: a look ahead would take over prices before their time.
+        """
+        ...
+
+    def take(self, task: Task, line: MenuLine, now: int) -> Decision | None:
+        """Accept a line of an earlier menu.
+
+        Returns:
+            An admission at the line's price, if its very plan has room and costs no more now;
+            else none, and nothing was booked. None where a mechanism has no menu.
+
+        Raises:
+            InputError: if the task bids less than the line's price.
+        """
+        ...
+
+    def explain(self, task: Task, chosen: Decision | Schedule, now: int) -> Explanation:
+        """What a plan costs part by part, and what others would have cost; changes nothing.
+
+        It speaks of the prices and the room of this moment. A decision is explained by the market
+        as it was before it: before the bid is offered, or in one that was rebuilt to that point.
+
+        Args:
+            task: the task.
+            chosen: the plan, or a decision with one; for a rejected bid the best plan is taken.
+            now: the current slot.
+
+        Raises:
+            InputError: if the plan is not one that the task could run by.
         """
         ...
 
@@ -76,4 +116,18 @@ class Admission(Protocol):
 
     def apply(self, event: Event) -> None:
         """Take over what happened, on replay, without deciding again."""
+        ...
+
+    def save(self) -> Saved:
+        """All that this mechanism remembers; `write_snapshot` makes bytes of it."""
+        ...
+
+    def load(self, saved: Saved) -> None:
+        """Take over what another one saved that was built alike: it goes on to the last bit.
+
+        Call it on a new mechanism, before anything else.
+
+        Raises:
+            InputError: if it was saved by a mechanism that was built otherwise.
+        """
         ...

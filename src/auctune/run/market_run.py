@@ -106,6 +106,8 @@ class MarketRun:
             if event["type"] == "decided":
                 record = self.state.tasks[event["decision"]["task"]]
                 task = self._bids[record.decision.task].task
+                # The journal holds no lessons: they are learned again, at the same moments.
+                mechanism.advance(event["slot"])
                 mechanism.apply(Offered(task, record.decision, event["slot"]))
             elif event["type"] == "released":
                 task = self._bids[event["task"]].task

@@ -80,10 +80,13 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
         (("--compare", "ntm:seed"), "--compare: 'seed' in 'ntm:seed'; expected MECHANISM[:KEY="),
         (("--compare", "ntm:seed=1:seed=2"), "--compare: 'seed' is twice in 'ntm:seed=1:seed=2'"),
         (("--compare", "eft,ntm,eft"), "--compare: 'eft' is there twice; expected each once"),
-        (("--compare", "eft", "--decisions", "market.json"), "market.json: is the instance itself"),
+        (
+            ("--compare", "eft", "--decisions", "market.json"),
+            "market.json: is read by this command",
+        ),
         (("--compare", "eft", "--decisions", "no/d"), "no/d: cannot be made (No such file or dir"),
         (("--mechanism", "eft", "--charts", "no/c"), "no/c: cannot be made (No such file or dir"),
-        (("--mechanism", "eft", "--charts", "market.json"), "market.json: cannot be made (File ex"),
+        (("--mechanism", "eft", "--charts", "market.json"), "market.json: is read by this command"),
         (("--mechanism", "eft", "--set", "seed=1"), "--set seed: is no setting of this mechanism"),
         (("--mechanism", "ntm", "--set", "seed=x"), "--set seed: 'x'; expected a whole number"),
         (("--mechanism", "ntm", "--set", "seed"), "--set: 'seed'; expected KEY=VALUE"),
@@ -91,7 +94,7 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
         (("--mechanism", "eft", "--report", "."), ".: is no regular file; expected a file to"),
         (("--mechanism", "eft", "--report", "no/r.json"), "no/r.json: cannot be written (No such"),
         (("--mechanism", "eft", "--report", "d.jsonl"), "d.jsonl: is given twice; expected a file"),
-        (("--mechanism", "eft", "--report", "market.json"), "market.json: is the instance itself"),
+        (("--mechanism", "eft", "--report", "market.json"), "market.json: is read by this command"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2_and_leaves_nothing(
@@ -271,3 +274,44 @@ def test_without_a_command_the_help_is_shown_as_it_is(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("Usage: auctune")
     assert any(line.strip().startswith("simulate") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        (("--history", "h.json", "--report", "h.json"), "h.json"),
+        (("--events", "e.json", "--report", "e.json"), "e.json"),
+        (("--workload", "energy=p.csv", "--report", "p.csv"), "p.csv"),
+        (("--workload", "device.own=d.json", "--report", "./d.json"), "d.json"),
+    ],
+)
+def test_no_command_writes_over_what_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    file: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(file).write_text("precious")
+    made_up = ("--workload", "nodes=a100:2", "--mechanism", "pdftsp", "--decisions", "d.jsonl")
+    assert run(monkeypatch, "simulate", *made_up, *arguments) == 2
+    assert capsys.readouterr().err.startswith(f"auctune: {file}: is read by this command")
+    assert Path(file).read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_the_cluster_beside_streamed_tasks_is_not_written_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = ("--set", "nodes=a100:2", "--set", "rate=1", "--set", "slots=6")
+    assert run(monkeypatch, "workload", "--out", "week.parquet", *small) == 0
+    cluster = Path("week.json").read_text()
+    outputs = ("--decisions", "out.parquet", "--report", "week.json")
+    assert run(monkeypatch, "simulate", "week.parquet", "--mechanism", "eft", *outputs) == 2
+    assert capsys.readouterr().err.startswith("auctune: week.json: is read by this command")
+    assert Path("week.json").read_text() == cluster
+    good = ("--decisions", "out.parquet", "--report", "report.json")
+    assert run(monkeypatch, "simulate", "week.parquet", "--mechanism", "eft", *good) == 0
+    assert json.loads(Path("report.json").read_text())["num_tasks"] > 0

@@ -19,14 +19,17 @@ from auctune.domain import (
     Commitment,
     Decision,
     Event,
+    Explanation,
     InputError,
     MarketState,
+    MenuLine,
     Node,
     NodeType,
     PriceMenu,
     Quote,
     Reason,
     Replanned,
+    Saved,
     Schedule,
     Task,
 )
@@ -64,8 +67,9 @@ class Scripted:
         self.asked: list[tuple[str, int]] = []
         self.begun: list[int] = []
 
-    def advance(self, now: int) -> None:
+    def advance(self, now: int) -> tuple[Event, ...]:
         self.begun.append(now)
+        return ()
 
     def offer(self, task: Task, now: int) -> Decision:
         self.asked.append((task.id, now))
@@ -78,6 +82,15 @@ class Scripted:
     def quote(self, task: Task, now: int) -> PriceMenu:
         return PriceMenu(task.id, ())
 
+    def preview(self, task: Task, now: int) -> Decision:
+        raise AssertionError
+
+    def take(self, task: Task, line: MenuLine, now: int) -> Decision | None:
+        raise AssertionError
+
+    def explain(self, task: Task, chosen: Decision | Schedule, now: int) -> Explanation:
+        raise AssertionError
+
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         raise AssertionError
 
@@ -88,6 +101,12 @@ class Scripted:
         raise AssertionError
 
     def apply(self, event: Event) -> None:
+        raise AssertionError
+
+    def save(self) -> Saved:
+        raise AssertionError
+
+    def load(self, saved: Saved) -> None:
         raise AssertionError
 
 

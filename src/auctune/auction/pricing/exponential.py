@@ -7,10 +7,11 @@ nothing is known, cells cost nothing beyond their operation.
 import numpy as np
 
 from auctune.auction.book import Book, Capacity, Floats, Ints, Usage
-from auctune.auction.horizon import Shift
+from auctune.auction.horizon import Shift, load_rows, save_rows
+from auctune.auction.pricing.pricing import Lesson
 from auctune.auction.pricing.revealed import RevealedRange
 from auctune.auction.search.problem import Request
-from auctune.domain import Task
+from auctune.domain import Saved, Task
 from auctune.numerics.jit import kernel
 
 Range = tuple[float, float]
@@ -33,13 +34,30 @@ class ExponentialPricing:
         self.phi: Floats = np.zeros_like(book.usage.memory)
         self._price_between(0, self._horizon.rows.stop)
 
-    def start(self, now: int) -> None:
-        """Take over the range that earlier slots revealed."""
-        if None in self._fixed and self._revealed.start(now):
-            self._price_between(now - self._horizon.origin, self._horizon.rows.stop)
+    def begin(self, now: int) -> None:
+        """Nothing: prices follow use."""
 
-    def within(self) -> None:
+    def start(self, now: int) -> Lesson | None:
+        """Take over the range that earlier slots revealed."""
+        if None not in self._fixed or not self._revealed.is_new:
+            return None
+        compute, memory = self._revealed.learn()
+        lesson = {"compute": np.array(compute), "memory": np.array(memory)}
+        self.learned(now, lesson)
+        return lesson
+
+    def within(self) -> Lesson | None:
         """Nothing: ranges are those of earlier slots."""
+        return None
+
+    def is_due(self) -> bool:
+        """Never."""
+        return False
+
+    def learned(self, now: int, lesson: Lesson) -> None:
+        """Price what is left to sell by these ranges."""
+        self._revealed.learned(_pair(lesson["compute"]), _pair(lesson["memory"]))
+        self._price_between(now - self._horizon.origin, self._horizon.rows.stop)
 
     def moved(self, shift: Shift) -> None:
         """Cells enter empty."""
@@ -73,6 +91,16 @@ class ExponentialPricing:
         if None in self._fixed:
             self._revealed.saw(task)
 
+    def save(self) -> Saved:
+        """The prices, and what was revealed."""
+        prices = save_rows(self._horizon, lam=self.lam, phi=self.phi)
+        return {**prices, "revealed": self._revealed.save()}
+
+    def load(self, saved: Saved) -> None:
+        """Take them over."""
+        load_rows(self._horizon, saved, lam=self.lam, phi=self.phi)
+        self._revealed.load(saved["revealed"])
+
     def _ranges(self) -> tuple[Range, Range]:
         compute, memory = self._fixed
         return compute or self._revealed.compute, memory or self._revealed.memory
@@ -80,6 +108,11 @@ class ExponentialPricing:
     def _price_between(self, first: int, last: int) -> None:
         """Price all cells of the rows [first, last) anew."""
         _price_rows(self._capacity, self._usage, first, last, *self._ranges(), self.lam, self.phi)
+
+
+def _pair(numbers: Floats) -> Range:
+    low, high = numbers.tolist()
+    return low, high
 
 
 @kernel

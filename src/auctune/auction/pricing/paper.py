@@ -9,9 +9,10 @@ Prices start at 0 and never fall, and depend on the order in which tasks came.
 import numpy as np
 
 from auctune.auction.book import Book, Floats, Ints
-from auctune.auction.horizon import Shift
+from auctune.auction.horizon import Shift, load_rows, save_rows
+from auctune.auction.pricing.pricing import Lesson
 from auctune.auction.search.problem import Request
-from auctune.domain import Task
+from auctune.domain import Saved, Task
 
 
 class PaperPricing:
@@ -25,16 +26,28 @@ class PaperPricing:
     """
 
     def __init__(self, book: Book, alpha: float, beta: float) -> None:
-        self._capacity = book.capacity
+        self._capacity, self._horizon = book.capacity, book.horizon
         self._alpha, self._beta = alpha, beta
         self.lam: Floats = np.zeros_like(book.usage.compute)
         self.phi: Floats = np.zeros_like(book.usage.memory)
 
-    def start(self, now: int) -> None:
+    def begin(self, now: int) -> None:
         """Nothing: time alone moves no price."""
 
-    def within(self) -> None:
+    def start(self, now: int) -> Lesson | None:
+        """Nothing: alpha and beta are fixed."""
+        return None
+
+    def within(self) -> Lesson | None:
         """Nothing: bids that are not sold to teach nothing."""
+        return None
+
+    def is_due(self) -> bool:
+        """Never."""
+        return False
+
+    def learned(self, now: int, lesson: Lesson) -> None:
+        """No lesson is ever recorded."""
 
     def moved(self, shift: Shift) -> None:
         """Cells enter at a price of 0."""
@@ -45,7 +58,8 @@ class PaperPricing:
         """Raise the prices of these cells."""
         types = self._capacity.type_of[nodes]
         samples = request.throughput[types]
-        density = value / float(samples.sum() + request.memory_gb * len(slots))
+        # Who takes a line of a menu may bid less than the vendor and the cells' running cost.
+        density = max(value, 0.0) / float(samples.sum() + request.memory_gb * len(slots))
         compute = samples / self._capacity.compute[types]
         memory = request.memory_gb / self._capacity.memory[types]
         self.lam[slots, nodes] += (self.lam[slots, nodes] + self._alpha * density) * compute
@@ -56,3 +70,11 @@ class PaperPricing:
 
     def saw(self, task: Task) -> None:
         """Nothing: alpha and beta are fixed."""
+
+    def save(self) -> Saved:
+        """The prices."""
+        return save_rows(self._horizon, lam=self.lam, phi=self.phi)
+
+    def load(self, saved: Saved) -> None:
+        """Take them over."""
+        load_rows(self._horizon, saved, lam=self.lam, phi=self.phi)

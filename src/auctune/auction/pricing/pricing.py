@@ -1,11 +1,17 @@
 """What a mechanism asks of its prices."""
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
+
+from numpy.typing import NDArray
 
 from auctune.auction.book import Floats, Ints
 from auctune.auction.horizon import Shift
 from auctune.auction.search.problem import Request
-from auctune.domain import Task
+from auctune.domain import Saved, Task
+
+Lesson: TypeAlias = Mapping[str, NDArray[Any]]
+"""What was learned, as `PricesLearned` holds it."""
 
 
 class Pricing(Protocol):
@@ -21,18 +27,34 @@ class Pricing(Protocol):
     lam: Floats
     phi: Floats
 
-    def start(self, now: int) -> None:
-        """Slot `now` has begun; called once, before its first bid is looked at."""
+    def begin(self, now: int) -> None:
+        """Slot `now` has begun, and prices have not learned from it yet."""
         ...
 
-    def within(self) -> None:
-        """Called before each bid: take over what this slot's bids taught, if it is time."""
+    def start(self, now: int) -> Lesson | None:
+        """Learn from the slots before slot `now`, which has begun.
+
+        Returns:
+            The lesson if prices moved, which was taken over by `learned`.
+        """
+        ...
+
+    def within(self) -> Lesson | None:
+        """Called before each bid: learn from this slot's bids if it is time, as `start` does."""
+        ...
+
+    def is_due(self) -> bool:
+        """Whether `within` would learn."""
+        ...
+
+    def learned(self, now: int, lesson: Lesson) -> None:
+        """Take a lesson of slot `now` over, one's own or a recorded one."""
         ...
 
     def moved(self, shift: Shift) -> None:
         """The window of a market without an end moved on, and the book with it.
 
-        Move the rows of all arrays in place, and price those that entered; `start` follows.
+        Move the rows of all arrays in place, and price those that entered; `begin` follows.
         """
         ...
 
@@ -52,4 +74,12 @@ class Pricing(Protocol):
 
     def saw(self, task: Task) -> None:
         """A bid was decided, one way or the other."""
+        ...
+
+    def save(self) -> Saved:
+        """All that later prices follow from, but for the book."""
+        ...
+
+    def load(self, saved: Saved) -> None:
+        """Take over what was saved; the book has taken over its part."""
         ...

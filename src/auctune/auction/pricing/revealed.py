@@ -7,10 +7,13 @@ taken over at the start of a slot from bids of earlier slots only, so no bid mov
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
-from auctune.domain import Task
+from auctune.domain import Saved, Task
+
+Range = tuple[float, float]
 
 # Long enough for quantiles to be steady, short enough to follow a changing demand.
 _MEMORY = 2000
@@ -20,41 +23,65 @@ _SHARE = 0.5
 
 
 class RevealedRange:
-    """Prices (low, high) for compute and memory, learned from bids as they come; 0 at first."""
+    """Prices (low, high) for compute and memory, learned from bids as they come; 0 at first.
+
+    Attributes:
+        compute, memory: the prices.
+        is_new: whether bids were seen since they were learned.
+    """
 
     def __init__(self) -> None:
         self.compute = (0.0, 0.0)
         self.memory = (0.0, 0.0)
         self._compute: deque[float] = deque(maxlen=_MEMORY)
         self._memory: deque[float] = deque(maxlen=_MEMORY)
-        self._slot = -1
-        self._changed = False
+        self.is_new = False
 
-    def start(self, now: int) -> bool:
-        """Take over what was seen before slot `now`; whether the ranges changed."""
-        if now <= self._slot:
-            return False
-        self._slot = now
-        if not self._changed:
-            return False
-        self._changed = False
-        self.compute = _range(self._compute)
-        self.memory = _range(self._memory)
-        return True
+    def learn(self) -> tuple[Range, Range]:
+        """What has been seen by now says so, for compute and memory; it is not taken over yet."""
+        return _range(self._compute), _range(self._memory)
+
+    def learned(self, compute: Range, memory: Range) -> None:
+        """Take over what was learned from the bids seen by now."""
+        self.compute, self.memory = compute, memory
+        self.is_new = False
 
     def saw(self, task: Task) -> None:
         """Remember a bid; one of 0 says nothing about value."""
         bid = float(task.bid)
         if bid <= 0:
             return
-        self._changed = True
+        self.is_new = True
         self._compute.append(bid / task.work)
         if task.memory_gb > 0:
             num_cells = math.ceil(task.work / max(task.throughput.values()))
             self._memory.append(bid / (num_cells * task.memory_gb))
 
+    def save(self) -> Saved:
+        """The ranges and the densities that they will follow."""
+        return {
+            "compute": list(self.compute),
+            "memory": list(self.memory),
+            "compute_densities": np.array(self._compute),
+            "memory_densities": np.array(self._memory),
+            "is_new": self.is_new,
+        }
 
-def _range(densities: deque[float]) -> tuple[float, float]:
+    def load(self, saved: Saved) -> None:
+        """Take over what was saved."""
+        self.compute = _as_range(saved["compute"])
+        self.memory = _as_range(saved["memory"])
+        self._compute = deque(saved["compute_densities"].tolist(), maxlen=_MEMORY)
+        self._memory = deque(saved["memory_densities"].tolist(), maxlen=_MEMORY)
+        self.is_new = bool(saved["is_new"])
+
+
+def _as_range(numbers: Sequence[float]) -> Range:
+    low, high = numbers
+    return low, high
+
+
+def _range(densities: deque[float]) -> Range:
     if not densities:
         return 0.0, 0.0
     low, high = np.quantile(np.array(densities), (_LOW, _HIGH))

@@ -5,7 +5,8 @@ The order: least cost, earlier finish, fewer cells, first quote, then the lexico
 
 The cost of a schedule, the same sum for every caller, in slot order:
  c = q + sum(e) + lam_hat * sum(s) + phi_hat * sum(r)        (max)
- c = q + sum(e + lam * s + phi * r)                          (sum)
+ c = q + sum(e) + sum(lam * s) + sum(phi * r)                (sum)
+each sum by itself, and then added from left to right: an explanation of a price adds up to it.
 """
 
 import numpy as np
@@ -81,7 +82,8 @@ def schedule_cost(search: Search, num_cells: int, quote: int) -> tuple[float, fl
     memory = 0.0
     lam_hat = 0.0
     phi_hat = 0.0
-    additive = 0.0
+    compute_price = 0.0
+    memory_price = 0.0
     for i in range(num_cells):
         t, n = scratch.cell_slots[i], scratch.cell_nodes[i]
         k = cells.capacity.type_of[n]
@@ -91,13 +93,12 @@ def schedule_cost(search: Search, num_cells: int, quote: int) -> tuple[float, fl
         memory += request.memory_gb
         lam_hat = max(lam_hat, lam)
         phi_hat = max(phi_hat, phi)
-        additive += (
-            request.operating_cost[k, t] + lam * request.throughput[k] + phi * request.memory_gb
-        )
-    price = request.quote_price[quote]
+        compute_price += lam * request.throughput[k]
+        memory_price += phi * request.memory_gb
     if search.rule.aggregate == MAX:
-        return price + operating + lam_hat * samples + phi_hat * memory, operating
-    return price + additive, operating
+        compute_price = lam_hat * samples
+        memory_price = phi_hat * memory
+    return request.quote_price[quote] + operating + compute_price + memory_price, operating
 
 
 @kernel

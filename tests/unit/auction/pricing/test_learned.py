@@ -1,5 +1,6 @@
 """Learned prices: the typical day, the forecast, and when prices move."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -9,10 +10,11 @@ import pytest
 from auctune.auction import Pdftsp, PdftspParams
 from auctune.auction.pricing import LearnedPricing
 from auctune.auction.pricing.learned.bids import choose, join, place, relative_columns
-from auctune.auction.pricing.learned.diary import Diary, Seen, read_day
+from auctune.auction.pricing.learned.diary import Diary, Seen, read_days
 from auctune.auction.pricing.learned.forecast import Habits, Now, forecast
-from auctune.auction.pricing.learned.typical import evenly, typical_day
-from auctune.domain import NodeLost, Task
+from auctune.auction.pricing.learned.typical import TypicalDay, evenly, typical_day, worth
+from auctune.domain import InputError, NodeLost, PricesLearned, Task
+from auctune.domain.money import LARGEST
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 
 SMALL = make_instance(SyntheticParams(nodes={"a100": 4}, rate=8.0, seed=5))
@@ -27,13 +29,27 @@ HABITS = Habits(
 )
 
 
-def seen_with(counts: np.ndarray) -> Seen:
-    """A day that brought so many bids in each slot, all of them the first one's like."""
-    diary = Diary(SMALL.cluster, len(counts))
-    for slot, count in enumerate(counts.tolist()):
+def diary_with(counts: np.ndarray, now: int | None = None) -> Diary:
+    """Slots that brought so many bids each, all of them the first one's like."""
+    diary = Diary(SMALL.cluster, 144, HABITS.recent)
+    for slot, count in enumerate(counts.tolist()[: None if now is None else now + 1]):
+        diary.begin(slot)
         for _ in range(count):
-            diary.note(SMALL.tasks[0], slot)
-    return diary.seen()
+            diary.note(SMALL.tasks[0])
+    return diary
+
+
+def seen_with(counts: np.ndarray) -> Seen:
+    """A day of them."""
+    seen = diary_with(counts).begin(144)
+    assert seen is not None
+    return seen
+
+
+def typical_small() -> TypicalDay:
+    typical = typical_day(read_days(SMALL.tasks, SMALL.cluster, 144, 144))
+    assert typical is not None
+    return typical
 
 
 def test_a_daily_curve_is_seen_when_days_agree_on_it() -> None:
@@ -62,12 +78,12 @@ def test_days_without_bids_teach_nothing() -> None:
 
 
 def test_a_slot_that_brought_more_than_expected_lets_more_be_expected() -> None:
-    history = typical_day([read_day(SMALL.tasks, SMALL.cluster, 144)])
+    history = typical_small()
     quiet, busy = np.zeros(144, dtype=np.int64), np.zeros(144, dtype=np.int64)
     busy[0] = 30
     totals = []
     for counts in (quiet, busy):
-        found = forecast(history, Now(0, seen_with(counts)), 40, HABITS)
+        found = forecast(history, Now(0, diary_with(counts, 0).late()), 40, HABITS)
         assert found is not None
         totals.append(found.total)
         for scenario in found.scenarios:
@@ -79,10 +95,10 @@ def test_a_slot_that_brought_more_than_expected_lets_more_be_expected() -> None:
 
 @pytest.mark.parametrize("factor", [1, 3])
 def test_the_level_of_today_is_taken_over(factor: int) -> None:
-    history = typical_day([read_day(SMALL.tasks, SMALL.cluster, 144)])
+    history = typical_small()
     today = np.zeros(144, dtype=np.int64)
     today[:72] = np.random.default_rng(1).poisson(8 * factor, 72)
-    found = forecast(history, Now(72, seen_with(today)), 72, HABITS)
+    found = forecast(history, Now(72, diary_with(today, 72).late()), 72, HABITS)
     assert found is not None
     assert len(found.scenarios) == HABITS.scenarios
     mean = np.mean([scenario.weights.sum() for scenario in found.scenarios])
@@ -100,10 +116,11 @@ def test_cut_and_joined_columns_keep_each_task_and_its_quotes() -> None:
         assert joined.deadline[i] == task.deadline - task.arrival
         prices = joined.quote_price[joined.first_quote[i] : joined.first_quote[i + 1]]
         assert prices.tolist() == ([float(q.price) for q in task.quotes] or [0.0])
-    placed, weights = place(columns, np.repeat([5, 6], 4), np.array([8.0, 2.0]), 4)
-    assert placed.arrival.tolist() == [0] * 4 + [1] * 4
+    moments, expected = np.array([0, 3]), np.array([8.0, 2.0])
+    placed, weights = place(columns, np.repeat([5, 6], 4), moments, expected, 5)
+    assert placed.arrival.tolist() == [0] * 4 + [3] * 4
     assert weights.tolist() == [2.0] * 4 + [0.5] * 4
-    assert placed.deadline.max() <= 1
+    assert placed.deadline.max() <= 4
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 5), (10, 4), (1000, 20)])
@@ -122,18 +139,23 @@ def learned(history: tuple[tuple[Task, ...], ...] = ()) -> tuple[Pdftsp, Learned
     return mechanism, mechanism.pricing
 
 
-def test_no_bid_moves_prices_between_two_lessons() -> None:
-    first, second = [t for t in SMALL.tasks if t.arrival == 0][:2]
+@pytest.mark.parametrize("num_before", [1, 30])
+def test_what_a_bid_is_moves_no_price_but_by_the_next_lesson(num_before: int) -> None:
+    """Also where that bid is the one that makes a lesson due: it is priced before."""
+    others = [replace(t, id=f"o{i}", arrival=0) for i, t in enumerate(SMALL.tasks[:num_before])]
+    last = replace(SMALL.tasks[40], id="last", arrival=0)
     prices = []
-    for bid in (second.bid, second.bid * 50):
+    for bid in (last.bid, last.bid * 50):
         mechanism, pricing = learned((SMALL.tasks,))
-        mechanism.offer(first, 0)
+        for task in others:
+            mechanism.offer(task, 0)
+        mechanism.advance(0)
         before = pricing.lam.copy()
-        mechanism.offer(replace(second, bid=bid), 0)
+        decision = mechanism.offer(replace(last, bid=bid), 0)
         assert np.array_equal(pricing.lam, before)
-        prices.append(before)
-    assert np.array_equal(prices[0], prices[1])
-    assert prices[0].max() > 0
+        prices.append(decision.price)
+    assert prices[0] == prices[1]
+    assert prices[0] is not None
 
 
 def test_cells_cost_nothing_but_their_running_before_anything_is_known() -> None:
@@ -167,3 +189,123 @@ def test_bids_of_zero_teach_nothing_and_break_nothing() -> None:
     for i, task in enumerate(SMALL.tasks[:60]):
         mechanism.offer(replace(task, id=f"z{i}", bid=Decimal(0)), task.arrival)
     assert not pricing.lam.any()
+
+
+def lessons_of(mechanism: Pdftsp, tasks: Sequence[Task], now: int) -> int:
+    """How often prices are learned while these bids come in one slot."""
+    count = 0
+    for task in tasks:
+        count += sum(isinstance(event, PricesLearned) for event in mechanism.advance(now))
+        mechanism.offer(task, now)
+    return count
+
+
+def test_a_first_slot_is_learned_from_a_few_times_however_many_bids_it_brings() -> None:
+    mechanism, _ = learned()
+    crowd = [replace(t, id=f"c{i}", arrival=0) for i, t in enumerate(SMALL.tasks[:600])]
+    # From 8 bids on, each lesson expects half as many more.
+    assert 5 <= lessons_of(mechanism, crowd, 0) <= 1 + np.log(600 / 8) / np.log(1.4)
+
+
+def test_a_single_absurd_bid_changes_no_price() -> None:
+    """Neither the first one of all nor a later one: money is counted in bids as there are many."""
+    prices = []
+    for absurd in (None, 0, 50):
+        tasks = list(SMALL.in_order())[:300]
+        if absurd is not None:
+            tasks[absurd] = replace(tasks[absurd], bid=LARGEST)
+        mechanism, pricing = learned()
+        for task in tasks:
+            mechanism.offer(task, task.arrival)
+        prices.append(pricing.lam[50:120].mean())
+    assert prices[1] == pytest.approx(prices[0], rel=0.5)
+    assert prices[2] == pytest.approx(prices[0], rel=0.5)
+
+
+def test_midnight_forgets_neither_the_rate_nor_the_bids_of_the_last_hours() -> None:
+    """An evening brings eight times as many bids, of twice the value."""
+    counts = np.full(144, 5, dtype=np.int64)
+    counts[108:] = 40
+    diary, dear = Diary(SMALL.cluster, 144, HABITS.recent), SMALL.tasks[0].bid * 2
+    for slot, count in enumerate(counts.tolist()):
+        diary.begin(slot)
+        for _ in range(count):
+            diary.note(SMALL.tasks[0] if slot < 108 else replace(SMALL.tasks[0], bid=dear))
+    yesterday = diary.begin(144)
+    assert yesterday is not None
+    typical = typical_day([yesterday])
+    found = forecast(typical, Now(144, diary.late()), 12, HABITS)
+    assert found is not None
+    expected = np.mean([scenario.weights.sum() for scenario in found.scenarios]) / 12
+    assert expected > 1.4 * counts.mean()
+    assert max(s.columns.bid.max() for s in found.scenarios) == pytest.approx(float(dear), rel=0.2)
+
+
+@pytest.mark.parametrize("num_slots", [36, 144])
+def test_slots_that_a_day_did_not_have_are_not_empty_ones(num_slots: int) -> None:
+    tasks = [task for task in SMALL.tasks if task.arrival < num_slots]
+    typical = typical_day(read_days(tasks, SMALL.cluster, 144, num_slots))
+    assert typical is not None
+    assert typical.rate.mean() == pytest.approx(len(tasks) / num_slots)
+    assert len(typical.ratios) == num_slots
+
+
+def test_earlier_bids_of_two_days_are_two_days() -> None:
+    later = [replace(t, arrival=t.arrival + 144, deadline=t.deadline + 144) for t in SMALL.tasks]
+    days = read_days([*SMALL.tasks, *later], SMALL.cluster, 144, 144)
+    assert [int(day.counts.sum()) for day in days] == [len(SMALL.tasks)] * 2
+    assert np.array_equal(days[0].counts, days[1].counts)
+
+
+def test_a_slot_after_the_last_one_teaches_nothing_and_breaks_nothing() -> None:
+    mechanism, _ = learned((SMALL.tasks,))
+    mechanism.advance(144)
+    with pytest.raises(InputError, match="deadline"):
+        mechanism.offer(replace(SMALL.tasks[0], arrival=144, deadline=150), 144)
+    mechanism.apply(NodeLost(SMALL.cluster.nodes[0].id, 144))
+
+
+def test_what_is_kept_of_a_crowded_slot_is_of_all_its_bids_alike() -> None:
+    diary = Diary(SMALL.cluster, 144, HABITS.recent)
+    diary.begin(3)
+    for bid in range(1, 2001):
+        diary.note(replace(SMALL.tasks[0], bid=Decimal(bid)))
+    late = diary.late()
+    assert late.num_seen == 2000
+    assert late.columns.num_tasks == 200
+    assert len(set(late.columns.bid.tolist())) == 200
+    assert late.columns.bid.mean() == pytest.approx(1000, rel=0.15)
+    assert late.columns.bid.max() > 1800
+
+
+def test_a_diary_goes_on_where_a_saved_one_was() -> None:
+    one, other = (Diary(SMALL.cluster, 12, 5) for _ in range(2))
+    for number, task in enumerate(SMALL.in_order()[:400]):
+        if number == 250:
+            other.load(one.save())
+        for diary in (one, other)[: 2 if number >= 250 else 1]:
+            diary.begin(number // 13)
+            diary.note(task)
+    first, second = one.late(), other.late()
+    assert np.array_equal(first.past, second.past)
+    assert first.num_seen == second.num_seen
+    for a, b in zip(first.columns, second.columns, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_a_history_of_far_more_bids_is_soon_not_believed() -> None:
+    """Fifty times as many bids a slot as today brings."""
+    typical = typical_day([seen_with(np.full(144, 50, dtype=np.int64))])
+    today = np.ones(144, dtype=np.int64)
+    found = forecast(typical, Now(20, diary_with(today, 20).late()), 40, HABITS)
+    assert found is not None
+    mean = np.mean([scenario.weights.sum() for scenario in found.scenarios])
+    assert mean == pytest.approx(40, rel=0.5)
+
+
+def test_worth_is_of_bids_above_zero() -> None:
+    tasks = [replace(SMALL.tasks[0], bid=Decimal(bid)) for bid in (0, 4, 4, 4)]
+    found = worth(relative_columns(tasks, SMALL.cluster))
+    assert found.median_bid == 4
+    assert found.mean == pytest.approx(np.log(4 / SMALL.tasks[0].work))
+    assert found.error == pytest.approx(0, abs=1e-12)

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 
 from auctune.auction.book import Floats, Ints
 from auctune.auction.dual.columns import TaskColumns, to_columns
-from auctune.domain import Cluster, Task
+from auctune.domain import Cluster, Quote, Task
 
 
 def relative_columns(tasks: Sequence[Task], cluster: Cluster) -> TaskColumns:
@@ -24,6 +25,31 @@ def relative_columns(tasks: Sequence[Task], cluster: Cluster) -> TaskColumns:
     return columns._replace(
         arrival=np.zeros_like(columns.arrival), deadline=columns.deadline - columns.arrival
     )
+
+
+def to_tasks(columns: TaskColumns, cluster: Cluster) -> list[Task]:
+    """Tasks of which `relative_columns` makes these columns again."""
+    tasks = []
+    for i in range(columns.num_tasks):
+        offers = slice(columns.first_quote[i], columns.first_quote[i + 1])
+        prices, delays = columns.quote_price[offers].tolist(), columns.quote_delay[offers].tolist()
+        speeds = zip(cluster.node_types, columns.throughput[i].tolist(), strict=True)
+        tasks.append(
+            Task(
+                id=f"{i}",
+                arrival=0,
+                deadline=int(columns.deadline[i]),
+                work=float(columns.work[i]),
+                memory_gb=float(columns.memory_gb[i]),
+                bid=Decimal(float(columns.bid[i])),
+                throughput={name: speed for name, speed in speeds if speed > 0},
+                quotes=tuple(
+                    Quote(f"{n}", Decimal(price), delay)
+                    for n, (price, delay) in enumerate(zip(prices, delays, strict=True))
+                ),
+            )
+        )
+    return tasks
 
 
 def choose(columns: TaskColumns, rows: Ints) -> TaskColumns:
@@ -60,21 +86,22 @@ def join(parts: Sequence[TaskColumns]) -> TaskColumns:
 
 
 def place(
-    columns: TaskColumns, rows: Ints, expected: Floats, size: int
+    columns: TaskColumns, rows: Ints, arrival: Ints, expected: Floats, num_slots: int
 ) -> tuple[TaskColumns, Floats]:
-    """`size` rows for each slot, to stand for the bids that it is expected to bring.
+    """The same number of rows for each moment, to stand for the bids that it is expected to bring.
 
     Args:
         columns: bids.
-        rows: [T * size] of them, slot by slot.
-        expected: [T] bids.
-        size: rows a slot.
+        rows: [G * size] of them, moment by moment.
+        arrival: [G] slots of the moments.
+        expected: [G] bids.
+        num_slots: slots that there are.
 
     Returns:
         The bids with slots from 0 on, none after the last; and how many each stands for.
     """
-    chosen, num_slots = choose(columns, rows), len(expected)
-    arrival = np.repeat(np.arange(num_slots), size)
+    chosen, size = choose(columns, rows), len(rows) // len(arrival)
+    arrival = np.repeat(arrival, size)
     deadline = np.minimum(arrival + chosen.deadline, num_slots - 1)
     return chosen._replace(arrival=arrival, deadline=deadline), np.repeat(expected / size, size)
 

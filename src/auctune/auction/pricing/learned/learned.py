@@ -8,8 +8,8 @@ that better bids will want. The prices of a mean day would say less: a slot that
 worth something although it is free in the mean.
 
 Prices come from bids before, of this day and of earlier ones, and change at these moments only:
-never by the bid being priced. All money is counted in units of the first bid seen and with 30
-binary digits, so that the currency changes nothing.
+never by the bid being priced. All money is counted in units of the median bid of late and with 30
+binary digits, so that neither the currency nor a single absurd bid changes anything.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,18 @@ from auctune.auction.dual.columns import TaskColumns
 from auctune.auction.dual.descent import DescentParams, DualPrices, minimize_dual
 from auctune.auction.dual.supply import Supply
 from auctune.auction.horizon import Shift
-from auctune.auction.pricing.learned.diary import Diary, Seen, read_day
-from auctune.auction.pricing.learned.forecast import Habits, Now, forecast
-from auctune.auction.pricing.learned.typical import typical_day
+from auctune.auction.pricing.learned.diary import (
+    Diary,
+    Seen,
+    load_seen,
+    read_days,
+    save_seen,
+)
+from auctune.auction.pricing.learned.forecast import Habits, Now, Scenario, forecast
+from auctune.auction.pricing.learned.typical import typical_day, worth
+from auctune.auction.pricing.pricing import Lesson
 from auctune.auction.search.problem import Request
-from auctune.domain import Task
+from auctune.domain import Saved, Task
 
 _DAY_SECONDS = 86_400
 _KEPT_DAYS = 7
@@ -35,6 +42,9 @@ _SPARE = 0.03
 _FIRST_STEPS, _STEPS = 100, 15
 # Fewer bids than these say nothing of a market.
 _TOO_FEW = 8
+# Moments that a forecast has samples for: with shorter slots than this leaves, several go together,
+# so that learning a day takes about as long whatever its slots.
+_MOST_MOMENTS = 144
 _DIGITS = 30
 
 
@@ -49,42 +59,64 @@ class LearnedPricing:
     def __init__(self, book: Book, history: Sequence[Sequence[Task]] = ()) -> None:
         self._book = book
         self._num_day = max(1, round(_DAY_SECONDS / book.cluster.slot_seconds))
-        self._habits = _habits(book)
-        self._unit = next((float(t.bid) for day in history for t in day if t.bid > 0), 0.0)
-        days = [read_day(day, book.cluster, self._num_day) for day in history]
+        self._habits = _habits(book, self._num_day)
+        horizon = self._num_day if book.horizon.rolls else book.horizon.num_slots
+        days = [
+            day for bids in history for day in read_days(bids, book.cluster, self._num_day, horizon)
+        ]
         self._days: list[Seen] = days[-_KEPT_DAYS:]
         self._typical = typical_day(self._days)
-        self._diary = Diary(book.cluster, self._num_day)
-        self._day, self._now = 0, 0
+        self._diary = Diary(book.cluster, self._num_day, self._habits.recent)
         # Bids of the current slot at which there is something to learn again.
-        self._enough = 0.0
-        shape = (book.horizon.num_rows, len(book.type_names))
-        self._scenarios = [
-            DualPrices(0.0, np.zeros(shape), np.zeros(shape)) for _ in range(self._habits.scenarios)
-        ]
-        self._has_learned = False
+        self._enough: float = _TOO_FEW
+        # The slot of the last lesson; before the first one there are no prices to start from.
+        self._taught: int | None = None
+        # What money is counted in: a bid as there are many; 0 before there was one above 0.
+        self._unit = self._typical.worth.median_bid if self._typical is not None else 0.0
+        # [S, T, K] duals of each scenario, money
+        shape = (self._habits.scenarios, book.horizon.num_rows, len(book.type_names))
+        self._lam: Floats = np.zeros(shape)
+        self._phi: Floats = np.zeros(shape)
         self.lam: Floats = np.zeros_like(book.usage.compute)
         self.phi: Floats = np.zeros_like(book.usage.memory)
 
-    def start(self, now: int) -> None:
-        """Learn from what earlier slots brought."""
-        day = now // self._num_day
-        if day > self._day:
-            self._days = [*self._days, self._diary.seen()][-_KEPT_DAYS:]
+    def begin(self, now: int) -> None:
+        """Turn the diary's page."""
+        day = self._diary.begin(now)
+        if day is not None:
+            self._days = [*self._days, day][-_KEPT_DAYS:]
             self._typical = typical_day(self._days)
-            self._diary = Diary(self._book.cluster, self._num_day)
-        self._day, self._now = day, now
-        self._learn()
+        self._enough = _TOO_FEW
 
-    def within(self) -> None:
+    def start(self, now: int) -> Lesson | None:
+        """Learn from what earlier slots brought, unless the last lesson is as good as new."""
+        if self._taught is not None and now - self._taught < self._habits.grid:
+            return None
+        return self._learn()
+
+    def within(self) -> Lesson | None:
         """Learn from this slot's bids if they are more than was expected."""
-        if self._diary.counts[self._slot] >= self._enough:
-            self._learn()
+        return self._learn() if self.is_due() else None
+
+    def is_due(self) -> bool:
+        """Whether they are, and enough is known to learn from."""
+        return self._diary.num_seen >= self._enough and self._can_learn()
+
+    def learned(self, now: int, lesson: Lesson) -> None:
+        """Price what is left to sell by the mean of these scenarios."""
+        first = now - self._book.horizon.origin
+        last = self._book.horizon.rows.stop
+        # Beyond a day ahead prices are those of the same time before.
+        same_time = np.arange(last - first) % lesson["lam"].shape[1]
+        self._lam[:, first:last] = lesson["lam"][:, same_time]
+        self._phi[:, first:last] = lesson["phi"][:, same_time]
+        self._enough, self._unit = float(lesson["enough"]), float(lesson["unit"])
+        self._taught = now
+        self._price_between(first, last)
 
     def moved(self, shift: Shift) -> None:
         """Cells that enter cost nothing until `start` prices them."""
-        by_type = [rows for found in self._scenarios for rows in (found.lam, found.phi)]
-        for rows in (self.lam, self.phi, *by_type):
+        for rows in (self.lam, self.phi, *self._lam, *self._phi):
             shift.move(rows, 0.0)
 
     def chose(self, rows: Ints, nodes: Ints, request: Request, value: float) -> None:
@@ -97,57 +129,85 @@ class LearnedPricing:
         """Note the bid."""
         if self._unit == 0.0:
             self._unit = float(task.bid)
-        self._diary.note(task, self._slot)
+        self._diary.note(task)
 
-    @property
-    def _slot(self) -> int:
-        return self._now % self._num_day
+    def save(self) -> Saved:
+        """The scenarios' duals, what is noted of late, and earlier days."""
+        rows = self._book.horizon.rows
+        return {
+            "enough": self._enough,
+            "taught": self._taught,
+            "unit": self._unit,
+            "lam": self._lam[:, rows].copy(),
+            "phi": self._phi[:, rows].copy(),
+            "diary": self._diary.save(),
+            "days": [save_seen(day) for day in self._days],
+        }
 
-    def _learn(self) -> None:
-        today = self._diary.seen(max(0, self._slot - self._habits.recent))
-        now = Now(self._slot, today)
-        first = self._now - self._book.horizon.origin
-        last = self._book.horizon.rows.stop
-        ahead = min(self._num_day, last - first)
+    def load(self, saved: Saved) -> None:
+        """Take over what was saved."""
+        rows = self._book.horizon.rows
+        self._enough, self._taught = float(saved["enough"]), saved["taught"]
+        self._unit = float(saved["unit"])
+        self._lam[:, rows], self._phi[:, rows] = saved["lam"], saved["phi"]
+        self._days = [load_seen(day) for day in saved["days"]]
+        self._typical = typical_day(self._days)
+        self._diary.load(saved["diary"])
+        self._price_between(rows.start, rows.stop)
+
+    def _can_learn(self) -> bool:
+        known = self._diary.num_late
+        if self._typical is not None:
+            known += self._typical.columns.num_tasks
+        return known >= _TOO_FEW and self._unit > 0.0
+
+    def _learn(self) -> Lesson | None:
+        slot = self._diary.now
+        first = slot - self._book.horizon.origin
+        ahead = min(self._num_day, self._book.horizon.rows.stop - first)
+        if ahead <= 0 or not self._can_learn():
+            return None
+        now = Now(slot, self._diary.late())
+        unit = worth(now.late.columns).median_bid or self._unit
         expected = forecast(self._typical, now, ahead, self._habits)
-        num_known = today.columns.num_tasks + _TOO_FEW * (self._typical is not None)
-        if expected is None or num_known < _TOO_FEW or self._unit == 0.0:
-            self._enough = max(_TOO_FEW, now.num_seen + 1)
-            return
-        self._enough = max(expected.total, now.num_seen + 1)
-        window = slice(first, first + ahead)
-        supply = self._supply(window)
-        params = DescentParams(max_steps=_STEPS if self._has_learned else _FIRST_STEPS)
-        # Beyond a day ahead prices are those of the same time before.
-        same_time = np.arange(last - first) % ahead
-        for scenario, prices in zip(expected.scenarios, self._scenarios, strict=True):
-            before = DualPrices(0.0, prices.lam[window], prices.phi[window])
-            found = minimize_dual(
+        if expected is None:
+            return None
+        found = self._duals(expected.scenarios, slice(first, first + ahead), unit)
+        lesson = {
+            "lam": np.array([prices.lam for prices in found]) * unit,
+            "phi": np.array([prices.phi for prices in found]) * unit,
+            "enough": np.array(max(expected.total, now.num_seen + 1.0)),
+            "unit": np.array(unit),
+        }
+        self.learned(slot, lesson)
+        return lesson
+
+    def _duals(self, scenarios: Sequence[Scenario], window: slice, unit: float) -> list[DualPrices]:
+        """[W, K] of each scenario, from where they were; money in units."""
+        supply, again = self._supply(window, unit), self._taught is not None
+        params = DescentParams(max_steps=_STEPS if again else _FIRST_STEPS)
+        return [
+            minimize_dual(
                 supply,
-                self._in_units(scenario.columns),
+                _in_units(scenario.columns, unit),
                 scenario.weights,
-                start=before if self._has_learned else None,
+                start=_start(lam[window], phi[window], unit) if again else None,
                 params=params,
             )
-            prices.lam[first:last] = found.lam[same_time]
-            prices.phi[first:last] = found.phi[same_time]
-        self._has_learned = True
+            for scenario, lam, phi in zip(scenarios, self._lam, self._phi, strict=True)
+        ]
+
+    def _price_between(self, first: int, last: int) -> None:
+        """Price the rows [first, last) at the mean of the scenarios."""
         types = self._book.capacity.type_of
-        lam = np.mean([prices.lam[first:last] for prices in self._scenarios], axis=0)
-        phi = np.mean([prices.phi[first:last] for prices in self._scenarios], axis=0)
-        self.lam[first:last] = lam[:, types] * self._unit
-        self.phi[first:last] = phi[:, types] * self._unit
+        lam, phi = _mean(self._lam[:, first:last]), _mean(self._phi[:, first:last])
+        self.lam[first:last] = lam[:, types]
+        self.phi[first:last] = phi[:, types]
 
-    def _in_units(self, columns: TaskColumns) -> TaskColumns:
-        return columns._replace(
-            bid=_coarse(columns.bid / self._unit),
-            quote_price=_coarse(columns.quote_price / self._unit),
-        )
-
-    def _supply(self, window: slice) -> Supply:
+    def _supply(self, window: slice, unit: float) -> Supply:
         """What is free in these rows, less what stays free since tasks do not fit it."""
         book, capacity = self._book, self._book.capacity
-        energy = book.energy_cost[:, window].T / capacity.compute / self._unit
+        energy = book.energy_cost[:, window].T / capacity.compute / unit
         return Supply(
             self._free(book.usage.compute[window], capacity.compute),
             self._free(book.usage.memory[window], capacity.memory),
@@ -170,7 +230,7 @@ class LearnedPricing:
         return free
 
 
-def _habits(book: Book) -> Habits:
+def _habits(book: Book, num_day: int) -> Habits:
     hour = max(1.0, 3600 / book.cluster.slot_seconds)
     # Answers of tasks that several types can run take longer.
     scenarios, samples, recent = (8, 5, 2) if len(book.type_names) == 1 else (6, 4, 1)
@@ -182,7 +242,27 @@ def _habits(book: Book) -> Habits:
         scenarios=scenarios,
         samples=samples,
         recent_samples=recent,
+        grid=max(1, round(min(num_day, book.horizon.num_slots) / _MOST_MOMENTS)),
     )
+
+
+def _in_units(columns: TaskColumns, unit: float) -> TaskColumns:
+    return columns._replace(
+        bid=_coarse(columns.bid / unit), quote_price=_coarse(columns.quote_price / unit)
+    )
+
+
+def _start(lam: Floats, phi: Floats, unit: float) -> DualPrices:
+    return DualPrices(0.0, _coarse(lam / unit), _coarse(phi / unit))
+
+
+def _mean(by_scenario: Floats) -> Floats:
+    """[S, W, K] -> [W, K], added one after the other: few rows give the bits that all rows do."""
+    total = np.zeros_like(by_scenario[0])
+    for one in by_scenario:
+        total += one
+    mean: Floats = total / len(by_scenario)
+    return mean
 
 
 def _coarse(numbers: Floats) -> Floats:

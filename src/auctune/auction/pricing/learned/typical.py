@@ -4,11 +4,15 @@ Bursts come at another time on another day, only the daily curve returns, and on
 tell them apart: its rate is taken to be flat. Of several days the first harmonics are fitted, and
 trusted as far as the days agree on them (the shrinkage of James and Stein).
 
-Shapes: D slots of a day, I bids seen.
+Slots that a day did not have, as in a market that ends before it, say nothing.
+
+Shapes: D slots of a day, I bids seen, R slots known.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +29,14 @@ _HARMONICS = 2
 _LEAST_RATE = 0.1
 
 
+class Worth(NamedTuple):
+    """What a sample is worth to bids, by its logarithm."""
+
+    mean: float
+    error: float  # variance of the mean; infinite for fewer than two bids
+    median_bid: float  # money, of bids above 0; 0 without any
+
+
 @dataclass(frozen=True)
 class TypicalDay:
     """What earlier days taught.
@@ -33,8 +45,9 @@ class TypicalDay:
         columns: of the bids kept, by slot of the day.
         slot: [I] of the day, rising.
         rate: [D] bids a slot.
-        ratios: counts of single slots over their rates.
+        ratios: [R] counts of single slots over their rates, slot by slot and day by day.
         persistence: how much of a slot's excess over its rate is left in the next one, 0 to 0.9.
+        worth: what its bids are worth.
     """
 
     columns: TaskColumns
@@ -42,6 +55,7 @@ class TypicalDay:
     rate: Floats
     ratios: Floats
     persistence: float
+    worth: Worth
 
     def rows(self, slot: int, width: int, size: int, turn: int) -> Ints:
         """`size` bids from around a slot, others at each turn; from all day if there are fewer."""
@@ -63,16 +77,21 @@ def typical_day(days: Sequence[Seen]) -> TypicalDay | None:
         return None
     slots = np.concatenate([day.slot for day in days])
     order = np.argsort(slots, kind="stable")
-    counts = np.array([day.counts for day in days], dtype=np.float64)
-    rate = _daily_curve(counts)
-    ratios = counts / rate
+    columns = choose(join([day.columns for day in days]), order)
+    rate = _daily_curve(days)
+    ratios = [day.counts[: day.num_known] / rate[: day.num_known] for day in days]
     return TypicalDay(
-        choose(join([day.columns for day in days]), order),
-        slots[order],
-        rate,
-        ratios.ravel(),
-        _persistence(ratios),
+        columns, slots[order], rate, np.concatenate(ratios), _persistence(ratios), worth(columns)
     )
+
+
+def worth(columns: TaskColumns) -> Worth:
+    """What these bids are worth."""
+    bids = columns.bid[columns.bid > 0]
+    if len(bids) < 2:
+        return Worth(0.0, math.inf, float(bids[0]) if len(bids) else 0.0)
+    logs = np.log(bids / columns.work[columns.bid > 0])
+    return Worth(float(logs.mean()), float(logs.var() / len(logs)), float(np.median(bids)))
 
 
 def evenly(count: int, size: int, turn: int) -> Ints:
@@ -83,26 +102,30 @@ def evenly(count: int, size: int, turn: int) -> Ints:
     return indices
 
 
-def _daily_curve(counts: Floats) -> Floats:
-    """[days, D] -> [D] bids a slot: the mean, and two harmonics as far as days agree on them."""
-    num_days, num_slots = counts.shape
-    mean = float(counts.mean())
-    if num_days == 1 or num_slots <= 2 * _HARMONICS:
+def _daily_curve(days: Sequence[Seen]) -> Floats:
+    """[D] bids a slot: the mean, and two harmonics as far as days agree on them."""
+    num_slots = len(days[0].counts)
+    num_known = sum(day.num_known for day in days)
+    mean = sum(int(day.counts.sum()) for day in days) / num_known
+    is_whole = num_known == len(days) * num_slots
+    if len(days) == 1 or not is_whole or num_slots <= 2 * _HARMONICS:
         return np.full(num_slots, mean)
+    counts = np.array([day.counts for day in days], dtype=np.float64)
     turn = np.outer(np.arange(num_slots), np.arange(1, _HARMONICS + 1)) * (2 * np.pi / num_slots)
     waves = np.hstack((np.cos(turn), np.sin(turn)))
     by_day = counts @ waves @ waves.T * (2 / num_slots)
     fitted = by_day.mean(axis=0)
-    by_chance = by_day.var(axis=0, ddof=1).mean() / num_days
+    by_chance = by_day.var(axis=0, ddof=1).mean() / len(days)
     variance = fitted.var()
     trust = max(0.0, 1 - float(by_chance / variance)) if variance > 0 else 0.0
     curve: Floats = np.maximum(mean + trust * fitted, _LEAST_RATE * mean)
     return curve
 
 
-def _persistence(ratios: Floats) -> float:
-    """[days, D] -> correlation of one slot and the next."""
-    before, after = ratios[:, :-1].ravel(), ratios[:, 1:].ravel()
+def _persistence(ratios: Sequence[Floats]) -> float:
+    """Correlation of one slot and the next, over days."""
+    before = np.concatenate([day[:-1] for day in ratios])
+    after = np.concatenate([day[1:] for day in ratios])
     if len(before) < 2:
         return 0.0
     spread = float(before.std() * after.std())

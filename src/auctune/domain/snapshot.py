@@ -1,0 +1,97 @@
+"""What a mechanism remembers, as bytes that can be kept and read back.
+
+    MAGIC, version, SHA-256 of the rest, then an .npz: "tree" is the JSON of all but the arrays, in
+    whose places it has {"array": n}; arrays are "0", "1", ...
+
+Nothing in it is code, and nothing is unpickled: bytes from anywhere either are what was written or
+are refused.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auctune.domain.errors import InputError
+
+Saved: TypeAlias = Mapping[str, Any]
+"""Names to text, numbers, truth values, none, arrays, and lists and mappings of these."""
+
+VERSION = 1
+_MAGIC = b"auctune snapshot "
+_DIGEST = hashlib.sha256().digest_size
+_ARRAY, _TREE = "array", "tree"
+
+
+def write_snapshot(saved: Saved) -> bytes:
+    """`saved` as bytes; the same for the same content.
+
+    Raises:
+        TypeError: for what is neither text, number, array, list nor mapping.
+        ValueError: for an array of objects.
+    """
+    arrays: list[NDArray[Any]] = []
+    tree = json.dumps(_without_arrays(saved, arrays)).encode()
+    numbered = {str(index): array for index, array in enumerate(arrays)}
+    body = io.BytesIO()
+    np.savez_compressed(
+        body, allow_pickle=False, **{_TREE: np.frombuffer(tree, dtype=np.uint8)}, **numbered
+    )
+    content = body.getvalue()
+    head = _MAGIC + VERSION.to_bytes(2, "big")
+    return head + hashlib.sha256(content).digest() + content
+
+
+def read_snapshot(data: bytes) -> dict[str, Any]:
+    """What `write_snapshot` was given; sequences are lists.
+
+    Raises:
+        InputError: if these are no such bytes, or others than were written.
+    """
+    start = len(_MAGIC) + 2
+    if not data.startswith(_MAGIC) or len(data) < start + _DIGEST:
+        raise InputError("snapshot", f"{len(data)} bytes that are none", "a snapshot of auctune")
+    version = int.from_bytes(data[len(_MAGIC) : start], "big")
+    if version != VERSION:
+        raise InputError("snapshot", f"is of version {version}", f"version {VERSION}")
+    digest, content = data[start : start + _DIGEST], data[start + _DIGEST :]
+    if hashlib.sha256(content).digest() != digest:
+        raise InputError("snapshot", "is damaged: its checksum differs", "the bytes as written")
+    try:
+        if not zipfile.is_zipfile(io.BytesIO(content)):
+            raise ValueError("no archive")
+        with np.load(io.BytesIO(content), allow_pickle=False) as members:
+            arrays = {name: members[name] for name in members.files}
+        tree: dict[str, Any] = _with_arrays(json.loads(arrays[_TREE].tobytes()), arrays)
+    except (ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        # Its checksum is right, so somebody else wrote it.
+        raise InputError("snapshot", f"cannot be read ({error})", "what auctune wrote") from None
+    return tree
+
+
+def _without_arrays(value: Any, arrays: list[NDArray[Any]]) -> Any:
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {_ARRAY: len(arrays) - 1}
+    if isinstance(value, Mapping):
+        assert _ARRAY not in value, "the name stands for an array's place"
+        return {name: _without_arrays(part, arrays) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_arrays(part, arrays) for part in value]
+    return value
+
+
+def _with_arrays(tree: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if isinstance(tree, dict):
+        if _ARRAY in tree:
+            return arrays[str(tree[_ARRAY])]
+        return {name: _with_arrays(part, arrays) for name, part in tree.items()}
+    if isinstance(tree, list):
+        return [_with_arrays(part, arrays) for part in tree]
+    return tree
