@@ -1,0 +1,47 @@
+"""Databases of both kinds; pytest_plugins = ["support.store_fixtures"]."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from auctune.service.store import Committer, Store, open_store
+from support.postgres import PostgresServer, find_programs, private_server
+
+DATABASES = ("sqlite", "postgresql")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server for all tests; each makes its own database in it."""
+    programs = find_programs()
+    if programs is None:
+        pytest.skip(
+            "POSTGRESQL IS NOT TESTED: no initdb and postgres on PATH or in /usr/lib/postgresql; "
+            "install a PostgreSQL server (apt-get install postgresql)"
+        )
+    with private_server(programs) as server:
+        yield server
+
+
+@pytest.fixture(params=DATABASES)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a new empty database, once of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'auctune.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.make_database()
+
+
+@pytest.fixture
+def store(database: str) -> Iterator[Store]:
+    """A new database with its tables, owned."""
+    with open_store(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+def committer(store: Store) -> Iterator[Committer]:
+    """What writes to it."""
+    with Committer(store) as started:
+        yield started
