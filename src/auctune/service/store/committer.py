@@ -176,7 +176,9 @@ class Committer:
                 self._failure = error
             except Exception as error:
                 self._failure = StoreError(f"{self._store.place}: {_reason(error)}")
-            _log.error("the database failed", reason=str(self._failure))
+                # What a database says may quote rows; a fault of ours shows where it is.
+                self._failure.__cause__ = None if isinstance(error, StatementError) else error
+            _log.error("the database failed", exc_info=self._failure)
         return [Outcome(unit, self._failure) for unit in units]
 
 

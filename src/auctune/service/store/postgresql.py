@@ -19,7 +19,7 @@ from auctune.domain import InputError
 # "auctune", as a number.
 _LOCK = int.from_bytes(b"auctune", "big")
 # The server sees at once that a killed process is gone, but may first end what it was doing.
-_LOCK_WAIT = "3s"
+_LOCK_WAIT = "2s"
 
 _HOLDER = text(
     "SELECT application_name, pid, backend_start FROM pg_locks JOIN pg_stat_activity USING (pid)"
@@ -56,7 +56,7 @@ class PostgresqlDatabase:
             self._url,
             poolclass=NullPool,
             hide_parameters=True,
-            connect_args={"application_name": name},
+            connect_args={"application_name": name, "client_encoding": "utf8"},
         )
         try:
             connection = engine.connect()
@@ -74,7 +74,12 @@ class PostgresqlDatabase:
 
     def reader(self) -> Engine:
         """Connections whose transactions are read-only; see `Database`."""
-        engine = create_engine(self._url, hide_parameters=True, pool_pre_ping=True)
+        engine = create_engine(
+            self._url,
+            hide_parameters=True,
+            pool_pre_ping=True,
+            connect_args={"client_encoding": "utf8"},
+        )
 
         @event.listens_for(engine, "connect")
         def set_up(connection: psycopg.Connection, _: object) -> None:

@@ -63,6 +63,6 @@ def _statement(table: Table, change: Change, dialect: str) -> Executable:
         return insert
     keys = table.primary_key.columns
     replaced = {
-        column.name: insert.excluded[column.name] for column in table.columns if column not in keys
+        column.name: insert.excluded[column.name] for column in table.columns if not column.primary_key
     }
     return insert.on_conflict_do_update(index_elements=list(keys), set_=replaced)

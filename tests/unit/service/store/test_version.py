@@ -71,7 +71,7 @@ def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
 ) -> None:
     open_store(database).close()
     next_release.write_text(SECOND)
-    with pytest.raises(InputError, match="has tables of revision 0001; .*: auctune db upgrade"):
+    with pytest.raises(InputError, match=r"has tables of revision 0001; .*: auctune db upgrade"):
         open_store(database)
     upgrade(database)
     with open_store(database) as store:
