@@ -51,7 +51,7 @@ def test_a_place_that_is_not_in_the_list_is_refused_alike_whatever_it_is(
 
 
 def test_a_page_of_nothing_is_refused(pages: Pages) -> None:
-    with pytest.raises(InputError, match="^limit: 0; expected at least 1$"):
+    with pytest.raises(InputError, match=r"^limit: 0; expected at least 1$"):
         pages.jobs("a", limit=0)
 
 
