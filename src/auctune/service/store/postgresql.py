@@ -83,6 +83,11 @@ class PostgresqlDatabase:
 
         @event.listens_for(engine, "connect")
         def set_up(connection: psycopg.Connection, _: object) -> None:
+            # Pages are read along an index. Before the tables are analyzed the planner would rather
+            # gather all that follows, sort it, and take a page of it.
+            connection.autocommit = True
+            connection.execute("SET enable_bitmapscan = off")
+            connection.autocommit = False
             connection.read_only = True
 
         return engine

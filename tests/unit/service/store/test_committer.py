@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -50,6 +51,10 @@ def recording(
         yield committer, deliveries
 
 
+def note(told: list[int], number: int, _: Exception | None) -> None:
+    told.append(number)
+
+
 def test_a_unit_is_stored_in_all_its_tables_when_it_is_told_so(
     store: Store, committer: Committer
 ) -> None:
@@ -77,7 +82,7 @@ def test_units_are_told_in_the_order_in_which_they_were_submitted(store: Store) 
     with Committer(store, params=CommitterParams(most_together=7)) as committer:
         for number in range(100):
             unit = meta_unit(str(number))
-            unit.done = lambda _, number=number: told.append(number)
+            unit.done = partial(note, told, number)
             committer.submit(unit)
     assert told == list(range(100))
 
@@ -154,7 +159,7 @@ def test_an_asyncio_loop_is_woken_once_a_transaction(store: Store) -> None:
         with Committer(store, deliver) as committer:
             for number in range(50):
                 unit = meta_unit(str(number))
-                unit.done = lambda _, number=number: told.append(number)
+                unit.done = partial(note, told, number)
                 committer.submit(unit)
             committer.submit(Unit(lambda _: finished.set()))
             await finished.wait()
@@ -201,7 +206,8 @@ def test_a_unit_may_be_submitted_by_a_callback_even_when_too_many_wait(store: St
         def submit_two(_: Exception | None) -> None:
             for name in ("a", "b"):
                 unit = meta_unit(name)
-                unit.done = lambda _, name=name: finished.set() if name == "b" else None
+                if name == "b":
+                    unit.done = lambda _: finished.set()
                 committer.submit(unit)
 
         committer.submit(Unit(submit_two))

@@ -35,7 +35,11 @@ def break_off(store: Store, url: str) -> Callable[[], None]:
         return lambda: None
     path = Path(str(make_url(url).database))
     move_away(url)
-    return lambda: path.with_name("elsewhere.db").replace(path)
+
+    def give_back() -> None:
+        path.with_name("elsewhere.db").replace(path)
+
+    return give_back
 
 
 def test_when_the_database_is_gone_all_fail_until_it_is_opened_anew(
