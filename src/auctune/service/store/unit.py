@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, Self
 
 from sqlalchemy import Table
@@ -46,7 +47,7 @@ class Unit:
         """Rows that must not be there yet. Columns that may be empty may be left out.
 
         Raises:
-            ValueError: if a column is missing or not one of the table's.
+            ValueError: if a column is missing, of another type, or not one of the table's.
         """
         return self._add(table, Change.INSERT, (_full(table, row) for row in rows))
 
@@ -74,11 +75,25 @@ class Unit:
 
 
 def _full(table: Table, row: Row) -> dict[str, Any]:
-    columns = table.columns
-    full = {name: row.get(name) for name in columns.keys()}  # noqa: SIM118
-    if len(row) > len(full) or not row.keys() <= full.keys():
+    """All columns in the table's order, checked; both databases would take some wrong types."""
+    full = {}
+    for name, types, expected in _columns(table):
+        value = full[name] = row.get(name)
+        if not isinstance(value, types):
+            found = "missing" if value is None else f"a {type(value).__name__}"
+            raise ValueError(f"{table.name}: {name} is {found}; expected {expected}")
+    if not row.keys() <= full.keys():
         raise ValueError(f"{table.name}: unknown columns {sorted(row.keys() - full.keys())}")
-    for name, value in full.items():
-        if value is None and not columns[name].nullable:
-            raise ValueError(f"{table.name}: {name} is missing")
     return full
+
+
+@cache
+def _columns(table: Table) -> list[tuple[str, tuple[type, ...], str]]:
+    """Names of columns, what their values may be, and the same in words."""
+    found = []
+    for column in table.columns:
+        kind = column.type.python_type
+        types = (float, int) if kind is float else (kind,)
+        empty = (type(None),) if column.nullable else ()
+        found.append((column.name, types + empty, kind.__name__))
+    return found

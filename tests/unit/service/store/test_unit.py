@@ -18,10 +18,13 @@ UNITS = st.lists(st.lists(ACTS, min_size=1, max_size=3), min_size=1, max_size=8)
 EXAMPLES = count()
 
 
-def test_a_row_with_an_unknown_or_a_missing_column_is_refused_at_once() -> None:
+def test_a_row_with_an_unknown_a_missing_or_a_wrong_column_is_refused_at_once() -> None:
     row = job_row("a", 1)
     with pytest.raises(ValueError, match="jobs: unknown columns \\['colour'\\]"):
         Unit().insert(jobs, {**row, "colour": "red"})
+    for column, value in (("seq", "1"), ("seq", 1.5), ("body", "text"), ("owner", b"ada")):
+        with pytest.raises(ValueError, match=f"jobs: {column} is a {type(value).__name__}; exp"):
+            Unit().insert(jobs, {**row, column: value})
     del row["owner"]
     with pytest.raises(ValueError, match="jobs: owner is missing"):
         Unit().upsert(jobs, row)
