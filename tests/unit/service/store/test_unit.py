@@ -90,3 +90,21 @@ def one_by_one(
         fails.append(failed)
         stored = stored if failed else draft
     return stored, fails
+
+
+def test_of_a_row_that_is_put_again_and_again_the_last_stays(
+    store: Store, committer: Committer
+) -> None:
+    puts = [{"name": f"{number % 3}", "value": f"{number}"} for number in range(100)]
+    assert write(committer, Unit().upsert(meta, *puts)) == [None]
+    assert [row["value"] for row in rows_of(store, meta)] == ["99", "97", "98"]
+
+
+def test_many_rows_are_written_as_they_are_whatever_their_number(
+    store: Store, committer: Committer
+) -> None:
+    for num_rows in (1, 3, 4, 63, 64, 65, 200):
+        rows = [{"name": f"{num_rows}/{number:03}", "value": "x"} for number in range(num_rows)]
+        assert write(committer, Unit().insert(meta, *rows)) == [None]
+        stored = [row for row in rows_of(store, meta) if row["name"].startswith(f"{num_rows}/")]
+        assert stored == rows
