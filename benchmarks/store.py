@@ -1,0 +1,210 @@
+"""How many units a second become durable, by how many submit at once.
+
+    python benchmarks/store.py [--seconds S] [--folder FOLDER] [--postgres URL]
+
+| what | how |
+| --- | --- |
+| a flush | 4 KiB appended to a file in FOLDER and forced to disk, again and again, by one process |
+| units | an event of 600 bytes, a job of 1,200 bytes and two entries; as many submitters as named, each of which submits its next unit when the last one is durable; after a second of warming up |
+| reading | 100,000 events of 600 bytes of one zone, through `EventLog`; once, from a warm cache |
+
+FOLDER (a new one in the system's temporary folder) holds the SQLite database. PostgreSQL is a
+private server on the same disk if one is installed, else left out; or the empty database at URL.
+"""  # noqa: E501
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+from rich.console import Console
+from rich.table import Table
+
+from auctune.service.store import Committer, EventLog, Outcome, Store, Unit, open_store
+from auctune.service.store.tables import entries, events, jobs
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from support.postgres import find_programs, private_server
+
+SUBMITTERS = (1, 10, 100, 1000)
+WARM_UP_SECONDS = 1.0
+EVENTS_READ = 100_000
+EVENT_BODY, JOB_BODY = b"e" * 600, b"j" * 1200
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one number of submitters."""
+
+    submitters: int
+    per_second: float
+    per_transaction: float
+    p50_ms: float
+    p99_ms: float
+    cpu_us: float
+
+
+def make_unit(committer: Committer, sent: float, waits: list[float]) -> Unit:
+    seq = committer.next_seq(3)
+    job = f"ftjob-{seq:024}"
+    at = time.time()
+    shared = {"seq": seq, "job": job, "at": at}
+
+    def done(error: Exception | None) -> None:
+        assert error is None
+        waits.append(time.perf_counter() - sent)
+
+    event = {"zone": "z", "slot": seq // 1000, "kind": "job.decided", "body": EVENT_BODY}
+    return (
+        Unit(done)
+        .insert(events, {**shared, **event})
+        .upsert(
+            jobs,
+            {
+                "id": job,
+                "seq": seq,
+                "zone": "z",
+                "owner": f"user-{seq % 50}",
+                "created_at": at,
+                "status": "queued",
+                "body": JOB_BODY,
+            },
+        )
+        .insert(
+            entries,
+            {**shared, "id": seq + 1, "account": f"user-{seq % 50}", "amount": -seq},
+            {**shared, "id": seq + 2, "account": "market", "amount": seq},
+        )
+    )
+
+
+def measure(store: Store, submitters: int, seconds: float) -> Measured:
+    """Keep so many units under way for a while."""
+    delivered: SimpleQueue[Sequence[Outcome]] = SimpleQueue()
+    waits: list[float] = []
+    with Committer(store, delivered.put) as committer:
+        for _ in range(submitters):
+            committer.submit(make_unit(committer, time.perf_counter(), waits))
+        transactions, begin, end = 0, 0.0, time.perf_counter() + WARM_UP_SECONDS
+        cpu = time.process_time()
+        while True:
+            outcomes = delivered.get()
+            for outcome in outcomes:
+                outcome.tell()
+            transactions += 1
+            now = time.perf_counter()
+            if now >= end:
+                if begin:
+                    break
+                begin, end = now, now + seconds
+                transactions, cpu = 0, time.process_time()
+                waits.clear()
+            for _ in outcomes:
+                committer.submit(make_unit(committer, time.perf_counter(), waits))
+        cpu = time.process_time() - cpu
+        count = len(waits)
+        ranked = statistics.quantiles(waits, n=100)
+        return Measured(
+            submitters,
+            count / (now - begin),
+            count / transactions,
+            ranked[49] * 1000,
+            ranked[98] * 1000,
+            cpu / count * 1e6,
+        )
+
+
+def flush_seconds(folder: Path, seconds: float) -> list[float]:
+    """What single flushes took."""
+    taken = []
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        end = time.perf_counter() + seconds
+        while (begin := time.perf_counter()) < end:
+            file.write(bytes(4096))
+            os.fsync(file.fileno())
+            taken.append(time.perf_counter() - begin)
+    return taken
+
+
+def read_seconds(store: Store) -> float:
+    """What reading a zone of its own takes."""
+    with Committer(store) as committer:
+        first = committer.next_seq(EVENTS_READ)
+        for begin in range(first, first + EVENTS_READ, 1000):
+            committer.submit(
+                Unit().insert(
+                    events,
+                    *(
+                        {
+                            "seq": seq,
+                            "zone": "read",
+                            "slot": 0,
+                            "at": 0.0,
+                            "kind": "k",
+                            "body": EVENT_BODY,
+                        }
+                        for seq in range(begin, begin + 1000)
+                    ),
+                )
+            )
+    log = EventLog(store.reader)
+    begin_time = time.perf_counter()
+    assert sum(1 for _ in log.of_zone("read")) == EVENTS_READ
+    return time.perf_counter() - begin_time
+
+
+@contextmanager
+def databases(folder: Path, url: str | None) -> Iterator[dict[str, str | Path]]:
+    """Where to measure, by name."""
+    found: dict[str, str | Path] = {"SQLite": folder}
+    with ExitStack() as stack:
+        programs = find_programs()
+        if url is None and programs is not None:
+            url = stack.enter_context(private_server(programs)).make_database()
+        if url is not None:
+            found["PostgreSQL"] = url
+        yield found
+
+
+def show(console: Console, name: str, measured: Sequence[Measured], reading: float) -> None:
+    table = Table("submitters", "units/s", "a transaction", "p50 ms", "p99 ms", "CPU µs/unit")
+    table.title = f"{name}: {EVENTS_READ:,} events read in {reading:.2f} s"
+    for row in measured:
+        table.add_row(
+            f"{row.submitters:,}",
+            f"{row.per_second:,.0f}",
+            f"{row.per_transaction:,.1f}",
+            f"{row.p50_ms:,.2f}",
+            f"{row.p99_ms:,.2f}",
+            f"{row.cpu_us:,.0f}",
+        )
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Durable units a second.")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--folder", type=Path, help="on the disk to be measured")
+    parser.add_argument("--postgres", metavar="URL", help="of an empty database")
+    arguments = parser.parse_args()
+    console = Console()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+        folder = Path(name)
+        flushes = statistics.quantiles(flush_seconds(folder, arguments.seconds), n=100)
+        console.print(f"a flush: p50 {flushes[49] * 1000:.2f} ms, p99 {flushes[98] * 1000:.2f} ms")
+        with databases(folder, arguments.postgres) as places:
+            for kind, place in places.items():
+                with open_store(place) as store:
+                    measured = [measure(store, count, arguments.seconds) for count in SUBMITTERS]
+                    show(console, kind, measured, read_seconds(store))
+
+
+if __name__ == "__main__":
+    main()

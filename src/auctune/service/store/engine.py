@@ -1,0 +1,102 @@
+"""Opening the database of a service: found, owned, at the right revision."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from auctune.domain import InputError
+from auctune.service.store.database import Database
+from auctune.service.store.postgresql import PostgresqlDatabase
+from auctune.service.store.sqlite import SqliteDatabase
+from auctune.service.store.version import migrate, prepare_tables
+
+FILE_NAME = "auctune.db"
+
+
+class Store:
+    """A database that this process owns until it closes it.
+
+    Attributes:
+        writer: the one connection that writes; used by one thread at a time.
+        reader: connections that only read, for any number of threads.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.place = database.place
+        self.writer: Connection = database.own()
+        self.reader: Engine = database.reader()
+
+    def check_still_owned(self) -> None:
+        """Before a write.
+
+        Raises:
+            StoreError: if what is written to is no longer what was opened.
+        """
+        self._database.check_still_owned()
+
+    def close(self) -> None:
+        """Close all connections, then let the next owner in."""
+        self.reader.dispose()
+        self.writer.close()
+        self._database.disown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_store(where: str | Path) -> Store:
+    """Own a database; an empty one is given its tables at once.
+
+    Args:
+        where: a data folder, made if it is not there, for SQLite in it; or a URL, `sqlite:///FILE`
+            or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`.
+
+    Raises:
+        InputError: if it cannot be opened, another process owns it, or it is of another release;
+            a database of an earlier one is brought to this one by `upgrade`.
+    """
+    store = Store(_find(where))
+    try:
+        prepare_tables(store.writer, store.place)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def upgrade(where: str | Path) -> None:
+    """Bring a database to the tables of this release; as `open_store` otherwise."""
+    with closing(Store(_find(where))) as store:
+        migrate(store.writer, store.place)
+
+
+def _find(where: str | Path) -> Database:
+    if isinstance(where, Path) or "://" not in where:
+        return SqliteDatabase(Path(where) / FILE_NAME)
+    expected = "a folder, sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+    try:
+        url = make_url(where)
+    except (ArgumentError, ValueError):
+        raise InputError("database", "is no URL that can be read", expected) from None
+    return _of_url(url, expected)
+
+
+def _of_url(url: URL, expected: str) -> Database:
+    place = f"database {url.render_as_string(hide_password=True)}"
+    kind = url.get_backend_name()
+    if kind == "postgresql":
+        return PostgresqlDatabase(url)
+    if kind != "sqlite":
+        raise InputError(place, f"{kind} is not known", expected)
+    if url.database in (None, "", ":memory:") or url.query:
+        raise InputError(place, "names no file", expected)
+    assert url.database is not None
+    return SqliteDatabase(Path(url.database))

@@ -1,0 +1,98 @@
+"""Reading the event log: what a zone folds into its state, what a replay goes through."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine, Row, Select, func, select
+
+from auctune.service.store.tables import events
+
+# Long reads would keep SQLite's log from being folded into its file.
+_PAGE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One event as it is stored.
+
+    Attributes:
+        seq: its place in the log.
+        zone: where it happened.
+        slot: in which slot of the zone.
+        at: when, unix time.
+        kind: such as job.decided.
+        job: the job it is of, if it is of one.
+        body: JSON.
+    """
+
+    seq: int
+    zone: str
+    slot: int
+    at: float
+    kind: str
+    job: str | None
+    body: bytes
+
+
+_ALL: Select[*tuple[Any, ...]] = select(
+    events.c.seq,
+    events.c.zone,
+    events.c.slot,
+    events.c.at,
+    events.c.kind,
+    events.c.job,
+    events.c.body,
+)
+
+
+class EventLog:
+    """The events in a database, to read; safe for any number of threads.
+
+    Args:
+        reader: of the store.
+    """
+
+    def __init__(self, reader: Engine) -> None:
+        self._reader = reader
+
+    def of_zone(
+        self, zone: str, after: int = 0, until: int | None = None, page: int = _PAGE
+    ) -> Iterator[EventRow]:
+        """Events of a zone, oldest first, read page by page as they are taken.
+
+        Args:
+            zone: its name.
+            after: events after this number.
+            until: up to this number, it included; to the newest if none is given.
+            page: events read together; the database is not held between pages.
+        """
+        chosen = _ALL.where(events.c.zone == zone).order_by(events.c.seq).limit(page)
+        if until is not None:
+            chosen = chosen.where(events.c.seq <= until)
+        while True:
+            rows = self._read(chosen.where(events.c.seq > after))
+            yield from (EventRow(*row) for row in rows)
+            if len(rows) < page:
+                return
+            after = rows[-1].seq
+
+    def of_job(self, job: str, after: int = 0, limit: int | None = None) -> tuple[EventRow, ...]:
+        """Events of a job after a number, oldest first, at most `limit` of them."""
+        chosen = (
+            _ALL.where(events.c.job == job, events.c.seq > after)
+            .order_by(events.c.seq)
+            .limit(limit)
+        )
+        return tuple(EventRow(*row) for row in self._read(chosen))
+
+    def last_seq(self, zone: str | None = None) -> int:
+        """The number of the newest event, of a zone or of all; 0 if there is none."""
+        newest = select(func.max(events.c.seq))
+        if zone is not None:
+            newest = newest.where(events.c.zone == zone)
+        return self._read(newest)[0][0] or 0
+
+    def _read(self, chosen: Select[*tuple[Any, ...]]) -> list[Row[*tuple[Any, ...]]]:
+        with self._reader.connect() as connection:
+            return list(connection.execute(chosen).all())

@@ -1,0 +1,190 @@
+"""Lists in pages, newest first, each page named by the last row of the one before.
+
+Pages by key stay right while rows are added and cost the same wherever they are, unlike pages by
+number; it is also what OpenAI's API does with `after` and `has_more`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import BigInteger, Column, Engine, Select, Table, cast, func, select
+
+from auctune.domain import InputError
+from auctune.service.store.tables import entries, files, jobs
+
+Item = TypeVar("Item")
+Body = bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job as it stands; see `auctune.service.store.tables`."""
+
+    id: str
+    seq: int
+    zone: str
+    owner: str
+    created_at: float
+    status: str
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file as it stands; see `auctune.service.store.tables`."""
+
+    id: str
+    seq: int
+    owner: str
+    created_at: float
+    bytes: int
+    sha256: str
+    filename: str
+    purpose: str
+    status: str
+    detail: str | None
+    body: Body
+    deleted_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """An entry of the ledger; see `auctune.service.store.tables`."""
+
+    id: int
+    seq: int
+    job: str | None
+    account: str
+    amount: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """Part of a list, and whether there is more of it."""
+
+    items: tuple[Item, ...]
+    has_more: bool
+
+
+class Pages:
+    """Lists of what a database holds; safe for any number of threads.
+
+    Args:
+        reader: of the store.
+    """
+
+    def __init__(self, reader: Engine) -> None:
+        self._reader = reader
+
+    def jobs(self, owner: str | None, limit: int, after: str | None = None) -> Page[JobRow]:
+        """Jobs, newest first.
+
+        Args:
+            owner: whose; those of all if none is given.
+            limit: at most so many; >= 1.
+            after: the last job of the page before.
+
+        Raises:
+            InputError: if `after` is no job in this list, or `limit` is below 1.
+        """
+        chosen = _owned(select(jobs), jobs, owner)
+        return self._page(JobRow, chosen, jobs.c.seq, limit, self._place(jobs, owner, after))
+
+    def files(
+        self,
+        owner: str | None,
+        limit: int,
+        after: str | None = None,
+        purpose: str | None = None,
+        oldest_first: bool = False,
+    ) -> Page[FileRow]:
+        """Files that are not deleted, newest first, otherwise as `jobs`.
+
+        Args:
+            owner: whose; those of all if none is given.
+            limit: at most so many; >= 1.
+            after: the last file of the page before; it may have been deleted since.
+            purpose: only those with this purpose.
+            oldest_first: the other way round.
+        """
+        chosen = _owned(select(files), files, owner).where(files.c.deleted_at.is_(None))
+        if purpose is not None:
+            chosen = chosen.where(files.c.purpose == purpose)
+        place = self._place(files, owner, after)
+        return self._page(FileRow, chosen, files.c.seq, limit, place, oldest_first)
+
+    def entries(self, account: str, limit: int, after: int | None = None) -> Page[EntryRow]:
+        """Entries of an account, newest first; `after` is the last of the page before."""
+        chosen = select(entries).where(entries.c.account == account)
+        return self._page(EntryRow, chosen, entries.c.id, limit, after)
+
+    def job(self, job: str) -> JobRow | None:
+        """A job by its id."""
+        return self._one(JobRow, jobs, job)
+
+    def file(self, file: str) -> FileRow | None:
+        """A file by its id, also a deleted one."""
+        return self._one(FileRow, files, file)
+
+    def balances(
+        self, accounts: Sequence[str] | None = None, since: float | None = None
+    ) -> dict[str, int]:
+        """Sums of the amounts of accounts that have entries, by name.
+
+        Args:
+            accounts: which; all if none are given.
+            since: only entries from this unix time on.
+        """
+        total = cast(func.sum(entries.c.amount), BigInteger)
+        chosen = select(entries.c.account, total).group_by(entries.c.account)
+        if accounts is not None:
+            chosen = chosen.where(entries.c.account.in_(accounts))
+        if since is not None:
+            chosen = chosen.where(entries.c.at >= since)
+        with self._reader.connect() as connection:
+            rows = connection.execute(chosen.order_by(entries.c.account)).all()
+        return {account: int(amount) for account, amount in rows}
+
+    def _page(
+        self,
+        make: Callable[..., Item],
+        chosen: Select[*tuple[Any, ...]],
+        key: Column[int],
+        limit: int,
+        after: int | None,
+        rising: bool = False,
+    ) -> Page[Item]:
+        """The page of `chosen` that follows the row whose `key` is `after`."""
+        if limit < 1:
+            raise InputError("limit", f"{limit}", "at least 1")
+        if after is not None:
+            chosen = chosen.where(key > after if rising else key < after)
+        # One more than asked for shows whether there is more.
+        chosen = chosen.order_by(key if rising else key.desc()).limit(limit + 1)
+        with self._reader.connect() as connection:
+            rows = connection.execute(chosen).all()
+        return Page(tuple(make(*row) for row in rows[:limit]), len(rows) > limit)
+
+    def _place(self, table: Table, owner: str | None, after: str | None) -> int | None:
+        """The number of the row that a page comes after."""
+        if after is None:
+            return None
+        chosen = _owned(select(table.c.seq).where(table.c.id == after), table, owner)
+        with self._reader.connect() as connection:
+            seq: int | None = connection.execute(chosen).scalar()
+        if seq is None:
+            raise InputError("after", f"there is no {after!r} in this list", "an id from the list")
+        return seq
+
+    def _one(self, make: Callable[..., Item], table: Table, key: str) -> Item | None:
+        with self._reader.connect() as connection:
+            row = connection.execute(select(table).where(table.c.id == key)).first()
+        return None if row is None else make(*row)
+
+
+def _owned(
+    chosen: Select[*tuple[Any, ...]], table: Table, owner: str | None
+) -> Select[*tuple[Any, ...]]:
+    return chosen if owner is None else chosen.where(table.c.owner == owner)

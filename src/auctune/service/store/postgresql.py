@@ -1,0 +1,124 @@
+"""PostgreSQL as the store of a service.
+
+The database is owned through an advisory lock of the session that writes: lock and writes end
+together, so that whoever lost the lock cannot write either. The session asks for commits that are
+on disk, whatever the server's default is.
+"""
+
+import os
+import socket
+
+import psycopg
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool
+
+from auctune.domain import InputError
+
+# "auctune", as a number.
+_LOCK = int.from_bytes(b"auctune", "big")
+# The server sees at once that a killed process is gone, but may first end what it was doing.
+_LOCK_WAIT = "2s"
+
+_HOLDER = text(
+    "SELECT application_name, pid, backend_start FROM pg_locks JOIN pg_stat_activity USING (pid)"
+    " WHERE locktype = 'advisory' AND granted AND pg_locks.database = "
+    "(SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND (classid::bigint << 32) + objid::bigint = :lock"
+)
+# A setting stronger than 'on' stays; the session must not be ended for having nothing to do.
+_SETTINGS = (
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') IN ('off', 'local')",
+    "SELECT set_config(name, '0', false) FROM pg_settings"
+    " WHERE name IN ('idle_session_timeout', 'statement_timeout', 'lock_timeout',"
+    " 'transaction_timeout', 'idle_in_transaction_session_timeout')",
+)
+_NEEDED = {"server_encoding": "UTF8", "fsync": "on", "transaction_read_only": "off"}
+
+
+class PostgresqlDatabase:
+    """A database of a PostgreSQL server.
+
+    Args:
+        url: of the database; the driver in it is replaced by psycopg 3.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self.place = url.render_as_string(hide_password=True)
+        self._url = url.set(drivername="postgresql+psycopg")
+
+    def own(self) -> Connection:
+        """The writing connection, which holds the lock; see `Database`."""
+        name = f"auctune: process {os.getpid()} on {socket.gethostname()}"[:63]
+        engine = create_engine(
+            self._url,
+            poolclass=NullPool,
+            hide_parameters=True,
+            connect_args={"application_name": name, "client_encoding": "utf8"},
+        )
+        try:
+            connection = engine.connect()
+        except OperationalError as error:
+            reason = str(error.orig).splitlines()[0]
+            raise InputError(
+                self.place, f"cannot be reached: {reason}", "a PostgreSQL server that answers"
+            ) from None
+        try:
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def reader(self) -> Engine:
+        """Connections whose transactions are read-only; see `Database`."""
+        engine = create_engine(
+            self._url,
+            hide_parameters=True,
+            pool_pre_ping=True,
+            connect_args={"client_encoding": "utf8"},
+        )
+
+        @event.listens_for(engine, "connect")
+        def set_up(connection: psycopg.Connection, _: object) -> None:
+            # Pages are read along an index. Before the tables are analyzed the planner would rather
+            # gather all that follows, sort it, and take a page of it.
+            connection.autocommit = True
+            connection.execute("SET enable_bitmapscan = off")
+            connection.autocommit = False
+            connection.read_only = True
+
+        return engine
+
+    def check_still_owned(self) -> None:
+        """Nothing to see: without the lock's session nothing can be written."""
+
+    def disown(self) -> None:
+        """Nothing to do: the lock went with its session."""
+
+    def _set_up(self, connection: Connection) -> None:
+        with connection.begin():
+            for statement in _SETTINGS:
+                connection.exec_driver_sql(statement)
+            for name, needed in _NEEDED.items():
+                found = connection.exec_driver_sql(f"SHOW {name}").scalar_one()
+                if found != needed:
+                    raise InputError(self.place, f"has {name}={found}", f"{name}={needed}")
+        try:
+            with connection.begin():
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
+                connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+        except DBAPIError as error:
+            if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
+                raise
+            raise self._owned_by(connection) from None
+
+    def _owned_by(self, connection: Connection) -> InputError:
+        with connection.begin():
+            row = connection.execute(_HOLDER, {"lock": _LOCK}).first()
+        holder = "another process" if row is None else f"{row[0]} (backend {row[1]}) since {row[2]}"
+        return InputError(
+            self.place, f"is in use by {holder}", "a database that no other process serves"
+        )

@@ -1,0 +1,107 @@
+"""Snapshots: the state of a zone after an event, so that a restart folds only what came later.
+
+A snapshot is never needed: one that cannot be read is passed over, and without any the whole log is
+folded. The body is compressed, with a checksum over what was put in.
+"""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+from sqlalchemy import Engine, select
+
+from auctune.service.store.tables import snapshots
+from auctune.service.store.unit import Done, Unit, ignore
+
+KEPT = 3
+
+_log = structlog.get_logger(__name__)
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Generic[State]):
+    """The state of a zone after the event `seq`, taken at a unix time."""
+
+    zone: str
+    seq: int
+    at: float
+    state: State
+
+
+class Snapshots:
+    """The snapshots in a database; safe for any number of threads.
+
+    Args:
+        reader: of the store.
+    """
+
+    def __init__(self, reader: Engine) -> None:
+        self._reader = reader
+
+    def unit(self, zone: str, seq: int, at: float, body: bytes, done: Done = ignore) -> Unit:
+        """What writes a snapshot and removes those that are then older than the newest three.
+
+        Args:
+            zone: its name.
+            seq: of the last event in the state.
+            at: unix time.
+            body: the state.
+            done: see `Unit`.
+        """
+        row = {"zone": zone, "seq": seq, "at": at, "body": _pack(body)}
+        old = [stored for stored in self._stored(zone) if stored != seq][KEPT - 1 :]
+        return (
+            Unit(done)
+            .upsert(snapshots, row)
+            .remove(snapshots, *({"zone": zone, "seq": stored} for stored in old))
+        )
+
+    def newest(self, zone: str, read: Callable[[bytes], State]) -> Snapshot[State] | None:
+        """The newest snapshot of a zone that can be read.
+
+        Args:
+            zone: its name.
+            read: the state from a body; raises ValueError where it cannot.
+        """
+        for seq in self._stored(zone):
+            with self._reader.connect() as connection:
+                row = connection.execute(
+                    select(snapshots.c.at, snapshots.c.body).where(
+                        snapshots.c.zone == zone, snapshots.c.seq == seq
+                    )
+                ).first()
+            if row is None:
+                continue
+            try:
+                state = read(_unpack(row.body))
+            except ValueError as error:
+                _log.warning("a snapshot is passed over", zone=zone, seq=seq, reason=str(error))
+            else:
+                return Snapshot(zone, seq, row.at, state)
+        return None
+
+    def _stored(self, zone: str) -> list[int]:
+        """Numbers of a zone's snapshots, newest first."""
+        chosen = (
+            select(snapshots.c.seq).where(snapshots.c.zone == zone).order_by(snapshots.c.seq.desc())
+        )
+        with self._reader.connect() as connection:
+            return list(connection.execute(chosen).scalars())
+
+
+def _pack(body: bytes) -> bytes:
+    return zlib.crc32(body).to_bytes(4, "big") + zlib.compress(body, level=1)
+
+
+def _unpack(packed: bytes) -> bytes:
+    try:
+        body = zlib.decompress(packed[4:])
+    except zlib.error as error:
+        raise ValueError(f"is damaged: {error}") from None
+    if zlib.crc32(body).to_bytes(4, "big") != packed[:4]:
+        raise ValueError("is damaged: its checksum is another one")
+    return body

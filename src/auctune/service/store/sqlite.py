@@ -1,0 +1,123 @@
+"""SQLite as the store of a service: one file, a write-ahead log, every commit on disk.
+
+`synchronous=FULL` syncs the log at each commit. Readers see the last commit and never wait for the
+writer. The file is owned through a lock on a file beside it, which the kernel takes back when the
+owner ends, however it ends.
+"""
+
+import fcntl
+import os
+import socket
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from auctune.domain import InputError
+from auctune.service.store.errors import StoreError
+
+_BUSY_SECONDS = 10.0
+# recursive_triggers: else REPLACE would remove rows and no trigger would see it.
+_EVERYWHERE = ("foreign_keys=ON", "recursive_triggers=ON")
+_WRITER = (*_EVERYWHERE, "journal_mode=WAL", "synchronous=FULL")
+_READER = (*_EVERYWHERE, "query_only=ON")
+
+
+class SqliteDatabase:
+    """The database in a file, made if it is not there.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.place = str(path)
+        self._path = path.resolve()
+        self._lock: TextIO | None = None
+        self._inode = 0
+
+    def own(self) -> Connection:
+        """The writing connection; see `Database`."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            lock = self._path.with_name(f"{self._path.name}.lock").open("a+")
+            self._path.touch(mode=0o600)
+        except OSError as error:
+            raise self._cannot_be_opened(error.strerror or "unknown error") from None
+        _acquire(lock, self.place)
+        self._lock = lock
+        self._inode = self._path.stat().st_ino
+        try:
+            return _engine(self._path, _WRITER, "BEGIN IMMEDIATE", poolclass=NullPool).connect()
+        except DBAPIError as error:
+            self.disown()
+            raise self._cannot_be_opened(str(error.orig)) from None
+
+    def reader(self) -> Engine:
+        """Connections with `query_only`; see `Database`."""
+        return _engine(self._path, _READER, "BEGIN")
+
+    def check_still_owned(self) -> None:
+        """SQLite itself would go on writing to a file that is no longer in its folder."""
+        try:
+            inode = self._path.stat().st_ino
+        except OSError as error:
+            raise StoreError(f"{self.place}: is gone: {error.strerror}") from None
+        if inode != self._inode:
+            raise StoreError(f"{self.place}: is another file than the one that was opened")
+
+    def disown(self) -> None:
+        """Let go of the lock; see `Database`."""
+        assert self._lock is not None
+        self._lock.close()
+
+    def _cannot_be_opened(self, reason: str) -> InputError:
+        return InputError(
+            self.place, f"cannot be opened: {reason}", "a place for an SQLite database"
+        )
+
+
+def _engine(path: Path, pragmas: tuple[str, ...], begin: str, **pool: Any) -> Engine:
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        # Python's driver leaves transactions alone, and SQLAlchemy begins them itself.
+        connect_args={
+            "isolation_level": None,
+            "timeout": _BUSY_SECONDS,
+            "check_same_thread": False,
+        },
+        hide_parameters=True,
+        **pool,
+    )
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _: object) -> None:
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _acquire(lock: TextIO, place: str) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        holder = lock.read() or "another process"
+        lock.close()
+        raise InputError(
+            place, f"is in use by {holder}", "a database that no other process serves"
+        ) from None
+    lock.truncate(0)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    lock.write(f"process {os.getpid()} on {socket.gethostname()} since {now}")
+    lock.flush()

@@ -1,0 +1,178 @@
+"""The tables of a service, as this release reads and writes them.
+
+Times are unix seconds. Money is a whole number of `auctune.domain.money.STEP`. A `body` is JSON in
+UTF-8, except that of a snapshot. `seq` comes from one sequence for the whole database, which rises
+and never gives a number twice.
+
+| table | a row is |
+| --- | --- |
+| events | something that happened in a zone; never changed, never removed |
+| entries | one side of a movement of money; those of one event sum to 0; never changed either |
+| jobs | a job as it stands now, for reading; `seq` is that of its first event |
+| snapshots | the state of a zone after the event `seq` |
+| files | an uploaded or produced file; `deleted_at` stays empty until it is deleted |
+| teams, users, keys | who may do what; of an API key there is only its hash |
+| replies | what a request with an idempotency token, or one tried again, was answered |
+| meta | named values of the whole service |
+
+Migrations lead from one set of tables to the next; a test holds the newest against this module.
+"""
+
+from sqlalchemy import (
+    REAL,
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.types import TypeEngine
+
+# SQLite checks types only in tables that are STRICT, and those know only its own types.
+WHOLE = BigInteger().with_variant(Integer(), "sqlite")
+TIME: TypeEngine[float] = Double().with_variant(REAL(), "sqlite")
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    }
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", WHOLE, primary_key=True, autoincrement=False),
+    Column("zone", Text, nullable=False),
+    Column("slot", WHOLE, nullable=False),
+    Column("at", TIME, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("job", Text),
+    Column("body", LargeBinary, nullable=False),
+    Index(None, "zone", "seq"),
+    Index(None, "job", "seq"),
+    sqlite_strict=True,
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("seq", WHOLE, ForeignKey("events.seq"), nullable=False),
+    Column("zone", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    UniqueConstraint("seq"),
+    Index(None, "owner", "seq"),
+    Index(None, "zone", "status"),
+    sqlite_strict=True,
+)
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("id", WHOLE, primary_key=True, autoincrement=False),
+    Column("seq", WHOLE, ForeignKey("events.seq"), nullable=False),
+    Column("job", Text),
+    Column("account", Text, nullable=False),
+    Column("amount", WHOLE, nullable=False),
+    Column("at", TIME, nullable=False),
+    Index(None, "account", "id"),
+    Index(None, "job"),
+    sqlite_strict=True,
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("zone", Text, primary_key=True),
+    Column("seq", WHOLE, primary_key=True, autoincrement=False),
+    Column("at", TIME, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+
+files = Table(
+    "files",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("seq", WHOLE, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Column("bytes", WHOLE, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("filename", Text, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("detail", Text),
+    Column("body", LargeBinary, nullable=False),
+    Column("deleted_at", TIME),
+    UniqueConstraint("seq"),
+    Index(None, "owner", "seq"),
+    sqlite_strict=True,
+)
+
+teams = Table(
+    "teams",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("created_at", TIME, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("team", Text, ForeignKey("teams.id")),
+    Column("created_at", TIME, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("hash", Text, nullable=False),
+    Column("prefix", Text, nullable=False),
+    Column("user", Text, ForeignKey("users.id"), nullable=False),
+    Column("role", Text, nullable=False),
+    Column("created_at", TIME, nullable=False),
+    Column("revoked_at", TIME),
+    Column("body", LargeBinary, nullable=False),
+    UniqueConstraint("hash"),
+    sqlite_strict=True,
+)
+
+replies = Table(
+    "replies",
+    metadata,
+    Column("key_id", Text, primary_key=True),
+    Column("token", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("job", Text, nullable=False),
+    Column("at", TIME, nullable=False),
+    sqlite_strict=True,
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_strict=True,
+)
+
+APPEND_ONLY = (events, entries)

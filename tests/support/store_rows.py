@@ -1,0 +1,131 @@
+"""Rows for the store's tables, and units of them written and waited for."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
+
+from sqlalchemy import Table, func, select
+
+from auctune.service.store import Committer, Store, Unit
+from auctune.service.store.tables import entries, events, jobs, meta
+
+_WAIT_SECONDS = 60.0
+
+
+def event_row(seq: int, zone: str = "north", job: str | None = None) -> dict[str, Any]:
+    body = f'{{"number": {seq}}}'.encode()
+    kind = "slot.began" if job is None else "job.decided"
+    return {
+        "seq": seq,
+        "zone": zone,
+        "slot": seq // 10,
+        "at": 1e9 + seq / 8,
+        "kind": kind,
+        "job": job,
+        "body": body,
+    }
+
+
+def job_row(job: str, seq: int, owner: str = "ada", status: str = "queued") -> dict[str, Any]:
+    return {
+        "id": job,
+        "seq": seq,
+        "zone": "north",
+        "owner": owner,
+        "created_at": 1e9 + seq,
+        "status": status,
+        "body": b"{}",
+    }
+
+
+def file_row(file: str, seq: int, owner: str = "ada", **changes: Any) -> dict[str, Any]:
+    return {
+        "id": file,
+        "seq": seq,
+        "owner": owner,
+        "created_at": 1e9 + seq,
+        "bytes": 3,
+        "sha256": "00",
+        "filename": f"{file}.jsonl",
+        "purpose": "fine-tune",
+        "status": "processed",
+        "body": b"{}",
+        **changes,
+    }
+
+
+def entry_rows(first: int, seq: int, amount: int, at: float = 1e9) -> list[dict[str, Any]]:
+    """A payment of `amount` by user:ada to the market."""
+    shared = {"seq": seq, "job": None, "at": at}
+    return [
+        {"id": first, "account": "user:ada", "amount": -amount, **shared},
+        {"id": first + 1, "account": "market", "amount": amount, **shared},
+    ]
+
+
+def job_unit(committer: Committer, job: str, amount: int = 125) -> Unit:
+    """A decided job: event, job and two entries."""
+    seq = committer.next_seq(3)
+    return (
+        Unit()
+        .insert(entries, *entry_rows(seq + 1, seq, amount))
+        .upsert(jobs, job_row(job, seq))
+        .insert(events, event_row(seq, job=job))
+    )
+
+
+def meta_unit(name: str, value: str = "") -> Unit:
+    return Unit().insert(meta, {"name": name, "value": value})
+
+
+def write(committer: Committer, *units: Unit) -> list[Exception | None]:
+    """Submit units and wait; their errors, in the order in which they were told."""
+    told: SimpleQueue[Exception | None] = SimpleQueue()
+    for unit in units:
+        unit.done = told.put
+        committer.submit(unit)
+    return [told.get(timeout=_WAIT_SECONDS) for _ in units]
+
+
+def write_together(committer: Committer, *units: Unit) -> list[Exception | None]:
+    """The same, all waiting before the first is written: they share a transaction."""
+    told: SimpleQueue[Exception | None] = SimpleQueue()
+    with held(committer):
+        for unit in units:
+            unit.done = told.put
+            committer.submit(unit)
+    return [told.get(timeout=_WAIT_SECONDS) for _ in units]
+
+
+@contextmanager
+def held(committer: Committer) -> Iterator[None]:
+    """Meanwhile the committer writes nothing."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    def wait(_: Exception | None) -> None:
+        reached.set()
+        go_on.wait(_WAIT_SECONDS)
+
+    committer.submit(Unit(wait))
+    assert reached.wait(_WAIT_SECONDS)
+    try:
+        yield
+    finally:
+        go_on.set()
+
+
+def rows_of(store: Store, table: Table) -> list[dict[str, Any]]:
+    """All rows, by primary key."""
+    with store.reader.connect() as connection:
+        found = connection.execute(select(table).order_by(*table.primary_key.columns))
+        return [dict(row) for row in found.mappings()]
+
+
+def num_rows(store: Store, tables: Sequence[Table]) -> list[int]:
+    with store.reader.connect() as connection:
+        return [
+            connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in tables
+        ]

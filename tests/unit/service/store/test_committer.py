@@ -1,0 +1,257 @@
+"""Group commit: what shares a transaction, who fails, who is told what and when."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from auctune.service.store import (
+    Committer,
+    CommitterParams,
+    Outcome,
+    Store,
+    StoreError,
+    Unit,
+    UnitError,
+    tell_all,
+)
+from auctune.service.store.tables import entries, events, files, jobs, meta
+from support.store_rows import (
+    entry_rows,
+    event_row,
+    file_row,
+    held,
+    job_row,
+    job_unit,
+    meta_unit,
+    num_rows,
+    rows_of,
+    write,
+    write_together,
+)
+
+pytest_plugins = ["support.store_fixtures"]
+
+
+@contextmanager
+def recording(
+    store: Store, params: CommitterParams | None = None
+) -> Iterator[tuple[Committer, list[Sequence[Outcome]]]]:
+    """A committer and the outcomes it delivers, which are told all the same."""
+    deliveries: list[Sequence[Outcome]] = []
+
+    def deliver(outcomes: Sequence[Outcome]) -> None:
+        deliveries.append(outcomes)
+        tell_all(outcomes)
+
+    with Committer(store, deliver, params) as committer:
+        yield committer, deliveries
+
+
+def note(told: list[int], number: int, _: Exception | None) -> None:
+    told.append(number)
+
+
+def test_a_unit_is_stored_in_all_its_tables_when_it_is_told_so(
+    store: Store, committer: Committer
+) -> None:
+    assert write(committer, job_unit(committer, "a", amount=7)) == [None]
+    assert rows_of(store, events) == [event_row(1, job="a")]
+    assert rows_of(store, jobs) == [job_row("a", 1)]
+    assert [(row["account"], row["amount"]) for row in rows_of(store, entries)] == [
+        ("user:ada", -7),
+        ("market", 7),
+    ]
+
+
+def test_units_that_wait_together_are_one_transaction_up_to_the_limit(store: Store) -> None:
+    params = CommitterParams(most_together=20)
+    with recording(store, params) as (committer, deliveries):
+        errors = write_together(committer, *(job_unit(committer, f"job{i}") for i in range(50)))
+    assert errors == [None] * 50
+    # The first is the unit that held the others up.
+    assert [len(outcomes) for outcomes in deliveries] == [1, 20, 20, 10]
+    assert num_rows(store, [events, jobs, entries]) == [50, 50, 100]
+
+
+def test_units_are_told_in_the_order_in_which_they_were_submitted(store: Store) -> None:
+    told: list[int] = []
+    with Committer(store, params=CommitterParams(most_together=7)) as committer:
+        for number in range(100):
+            unit = meta_unit(str(number))
+            unit.done = partial(note, told, number)
+            committer.submit(unit)
+    assert told == list(range(100))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Unit().insert(meta, {"name": "fine", "value": ""}).insert(events, event_row(1)),
+        Unit().insert(meta, {"name": "fine", "value": ""}).insert(jobs, job_row("b", seq=99)),
+        Unit().insert(events, event_row(2), event_row(2**63)),
+        Unit().insert(meta, {"name": "fine", "value": ""}, {"name": "a", "value": "\ud800"}),
+    ],
+    ids=["key", "reference", "range", "surrogate"],
+)
+def test_a_bad_unit_fails_alone_and_leaves_nothing(
+    store: Store, committer: Committer, bad: Unit
+) -> None:
+    write(committer, job_unit(committer, "a"))
+    good = [meta_unit(f"good{number}") for number in range(6)]
+    errors = write_together(committer, *good[:3], bad, *good[3:])
+    assert [type(error) for error in errors if error] == [UnitError]
+    assert isinstance(errors[3], UnitError)
+    assert [row["name"] for row in rows_of(store, meta)] == [f"good{n}" for n in range(6)]
+    assert num_rows(store, [events, jobs, entries]) == [1, 1, 2]
+    assert committer.failure is None
+
+
+def test_an_error_says_what_was_wrong_and_quotes_no_row(store: Store, committer: Committer) -> None:
+    write(committer, meta_unit("one", "a sealed bid"))
+    wrong = {**job_row("b", 99), "body": b"a sealed bid"}
+    for unit in (meta_unit("one", "a sealed bid"), Unit().insert(jobs, wrong)):
+        (error,) = write(committer, unit)
+        assert error is not None
+        assert "constraint" in str(error)
+        assert "a sealed bid" not in str(error)
+        assert error.__cause__ is None
+
+
+def test_many_bad_units_among_good_ones_are_told_apart(store: Store, committer: Committer) -> None:
+    units = [meta_unit(str(number // 2)) for number in range(40)]
+    errors = write_together(committer, *units)
+    assert [error is None for error in errors] == [True, False] * 20
+
+
+def test_a_row_may_be_made_changed_and_removed_by_units_of_one_transaction(
+    store: Store, committer: Committer
+) -> None:
+    def put(value: str) -> Unit:
+        return Unit().upsert(meta, {"name": "a", "value": value})
+
+    remove = Unit().remove(meta, {"name": "a"})
+    assert write_together(committer, put("1"), remove, meta_unit("a", "2"), put("3")) == [None] * 4
+    assert rows_of(store, meta) == [{"name": "a", "value": "3"}]
+
+
+def test_an_asyncio_loop_is_woken_once_a_transaction(store: Store) -> None:
+    async def submit_all() -> tuple[list[int], int, int]:
+        loop, told, finished = asyncio.get_running_loop(), list[int](), asyncio.Event()
+        transactions = wakes = 0
+
+        def hear(outcomes: Sequence[Outcome]) -> None:
+            nonlocal wakes
+            wakes += 1
+            tell_all(outcomes)
+
+        def deliver(outcomes: Sequence[Outcome]) -> None:
+            nonlocal transactions
+            transactions += 1
+            loop.call_soon_threadsafe(hear, outcomes)
+
+        with Committer(store, deliver) as committer:
+            for number in range(50):
+                unit = meta_unit(str(number))
+                unit.done = partial(note, told, number)
+                committer.submit(unit)
+            committer.submit(Unit(lambda _: finished.set()))
+            await finished.wait()
+        return told, wakes, transactions
+
+    told, wakes, transactions = asyncio.run(submit_all())
+    assert told == list(range(50))
+    assert wakes == transactions
+
+
+def test_a_listener_that_fails_keeps_no_unit_from_the_disk(store: Store) -> None:
+    def deliver(_: Sequence[Outcome]) -> None:
+        raise RuntimeError("the loop is closed")
+
+    with Committer(store, deliver) as committer:
+        for number in range(5):
+            committer.submit(meta_unit(str(number)))
+    assert num_rows(store, [meta]) == [5]
+
+
+def test_submitting_blocks_while_too_many_wait(store: Store) -> None:
+    third_in = threading.Event()
+    with Committer(store, params=CommitterParams(most_waiting=2)) as committer:
+
+        def submit_third() -> None:
+            committer.submit(meta_unit("third"))
+            third_in.set()
+
+        with held(committer):
+            committer.submit(meta_unit("first"))
+            committer.submit(meta_unit("second"))
+            thread = threading.Thread(target=submit_third)
+            thread.start()
+            assert not third_in.wait(0.1)
+        assert third_in.wait(30)
+        thread.join()
+    assert num_rows(store, [meta]) == [3]
+
+
+def test_a_unit_may_be_submitted_by_a_callback_even_when_too_many_wait(store: Store) -> None:
+    with Committer(store, params=CommitterParams(most_waiting=1)) as committer:
+        finished = threading.Event()
+
+        def submit_two(_: Exception | None) -> None:
+            for name in ("a", "b"):
+                unit = meta_unit(name)
+                if name == "b":
+                    unit.done = lambda _: finished.set()
+                committer.submit(unit)
+
+        committer.submit(Unit(submit_two))
+        assert finished.wait(30)
+    assert num_rows(store, [meta]) == [2]
+
+
+def test_closing_writes_what_waits_and_refuses_the_rest(store: Store) -> None:
+    committer = Committer(store)
+    with held(committer):
+        for number in range(30):
+            committer.submit(meta_unit(str(number)))
+    committer.close()
+    assert num_rows(store, [meta]) == [30]
+    with pytest.raises(StoreError, match="is being closed"):
+        committer.submit(meta_unit("late"))
+    committer.close()
+
+
+def test_numbers_rise_without_reuse_across_threads_and_restarts(
+    store: Store, committer: Committer
+) -> None:
+    taken: list[int] = []
+
+    def take() -> None:
+        for _ in range(500):
+            first = committer.next_seq(3)
+            taken.extend(range(first, first + 3))
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == list(range(1, 6001))
+
+    committer.close()
+    last = 0
+    for unit, stored in (
+        (Unit().insert(events, event_row(6005)), 6005),
+        (Unit().upsert(files, file_row("f", 7000)), 7000),
+        (Unit().upsert(files, file_row("g", 6990)), 7000),
+        (Unit().insert(entries, *entry_rows(8000, 6005, 1)), 8001),
+    ):
+        with Committer(store) as again:
+            assert again.next_seq() == last + 1
+            assert write(again, unit) == [None]
+        last = stored
+    with Committer(store) as again:
+        assert again.next_seq() == last + 1

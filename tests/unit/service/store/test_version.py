@@ -1,0 +1,105 @@
+"""Migrations: where they lead, and what a database of another release is told."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from auctune.domain import InputError
+from auctune.service.store import Store, open_store, upgrade, version
+from auctune.service.store.tables import metadata
+
+pytest_plugins = ["support.store_fixtures"]
+
+SECOND = '''"""Adds a column."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    """Add it, and a row with it."""
+    op.add_column("meta", sa.Column("note", sa.Text))
+    op.execute("INSERT INTO meta (name, value, note) VALUES ('a', 'b', 'c')")
+'''
+
+
+@pytest.fixture
+def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """From here on a release with one migration more; its file."""
+    folder = tmp_path / "migrations 100%"
+    shutil.copytree(Path(version.__file__).with_name("migrations"), folder)
+    monkeypatch.setattr(version, "_MIGRATIONS", folder)
+    return folder / "versions" / "r0002_note.py"
+
+
+def differences(store: Store) -> list[object]:
+    with store.writer.begin():
+        context = MigrationContext.configure(store.writer, opts={"compare_type": True})
+        return list(compare_metadata(context, metadata))
+
+
+def test_migrations_lead_to_the_tables_that_are_read_and_written(store: Store) -> None:
+    assert differences(store) == []
+
+
+def test_the_comparison_with_the_tables_would_see_a_difference(store: Store) -> None:
+    with store.writer.begin():
+        store.writer.exec_driver_sql("DROP INDEX ix_events_job_seq")
+        store.writer.exec_driver_sql("ALTER TABLE jobs ADD COLUMN more TEXT")
+    assert len(differences(store)) == 2
+
+
+def test_upgrading_the_newest_database_changes_nothing(store: Store, database: str) -> None:
+    with store.writer.begin():
+        store.writer.exec_driver_sql("INSERT INTO meta VALUES ('name', 'value')")
+    store.close()
+    upgrade(database)
+    with open_store(database) as again:
+        assert differences(again) == []
+        assert again.writer.execute(text("SELECT name FROM meta")).scalar() == "name"
+
+
+def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
+    database: str, next_release: Path
+) -> None:
+    open_store(database).close()
+    next_release.write_text(SECOND)
+    with pytest.raises(InputError, match=r"has tables of revision 0001; .*: auctune db upgrade"):
+        open_store(database)
+    upgrade(database)
+    with open_store(database) as store:
+        assert store.writer.execute(text("SELECT note FROM meta")).scalar() == "c"
+
+
+def test_a_migration_that_fails_leaves_no_half_of_it(database: str, next_release: Path) -> None:
+    open_store(database).close()
+    next_release.write_text(SECOND.replace("INSERT INTO meta", "INSERT INTO nothing"))
+    with pytest.raises(Exception, match="nothing"):
+        upgrade(database)
+    next_release.write_text(SECOND)
+    upgrade(database)
+
+
+def test_a_database_of_a_later_release_is_refused(database: str, next_release: Path) -> None:
+    next_release.write_text(SECOND)
+    open_store(database).close()
+    next_release.unlink()
+    for act in (open_store, upgrade):
+        with pytest.raises(InputError, match="has tables of revision 0002; expected at most 0001"):
+            act(database)
+
+
+def test_a_database_with_other_tables_in_it_is_left_alone(store: Store, database: str) -> None:
+    with store.writer.begin():
+        store.writer.exec_driver_sql("DROP TABLE alembic_version")
+    store.close()
+    for act in (open_store, upgrade):
+        with pytest.raises(InputError, match="holds tables that are not auctune's: entries"):
+            act(database)
