@@ -1,0 +1,1 @@
+"""The market as a service that people and programs use."""
