@@ -9,6 +9,7 @@ keeps its orders on disk: one that was accepted is done, whatever happens to the
 import argparse
 import asyncio
 import json
+import shutil
 import socket
 import time
 from collections import defaultdict
@@ -48,6 +49,8 @@ from auctune.service.vendors.signature import DIGEST
 SECRET_VARIABLE = "AUCTUNE_VENDOR_SECRET"
 FETCH_SECONDS = 60.0
 MAX_WAIT_SECONDS = 20.0
+# No order can be called so.
+LOCK, DRAFTS = ".lock", ".drafts"
 
 OrderId = Annotated[str, InPath(pattern="^[A-Za-z0-9_-]{1,64}$")]
 Json = dict[str, Any]
@@ -144,8 +147,14 @@ class Orders:
 class Desk:
     """Looks at data sets, and does orders one after the other."""
 
-    def __init__(self, orders: Orders, repairer: RepairVendor, market: Exchange) -> None:
+    def __init__(
+        self, orders: Orders, repairer: RepairVendor, market: Exchange, drafts: Path
+    ) -> None:
         self._orders = orders
+        self._drafts = drafts
+        # Of a process that was killed while it looked at data.
+        shutil.rmtree(drafts, ignore_errors=True)
+        drafts.mkdir()
         self._repairer = repairer
         self._market = market
         self._queue: asyncio.Queue[str] = asyncio.Queue()
@@ -171,7 +180,7 @@ class Desk:
 
     async def price(self, data: DataBody) -> str | None:
         """What the work on a data set costs; none if nothing would be left of it."""
-        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        with TemporaryDirectory(dir=self._drafts, ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "data.jsonl"
             await self._download(data, path)
             quote = await asyncio.to_thread(self._repairer.quote, path)
@@ -314,7 +323,8 @@ async def serve(given: argparse.Namespace, secret: Secret, params: RepairParams)
     # Bound before anything is said, so that whoever reads the line can connect.
     listener = socket.create_server((given.host, given.port))
     async with make_client() as client, asyncio.TaskGroup() as group:
-        desk = Desk(orders, RepairVendor(params), Exchange("market", secret, client))
+        market = Exchange("market", secret, client)
+        desk = Desk(orders, RepairVendor(params), market, given.folder / DRAFTS)
         app = make_app(desk, orders, secret, terms)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
         print(f"listening on port {listener.getsockname()[1]}", flush=True)
@@ -324,8 +334,8 @@ async def serve(given: argparse.Namespace, secret: Secret, params: RepairParams)
         worker.cancel()
 
 
-def parse_arguments() -> argparse.Namespace:
-    """What the command line says."""
+def make_parser() -> argparse.ArgumentParser:
+    """What the command line can say."""
     parser = argparse.ArgumentParser(description="A data vendor for a market of auctune.")
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
@@ -342,7 +352,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--languages", default="", help="to keep: ISO 639 codes with commas; all if empty")
     add("--similarity", type=float, default=0.9, help="of near-duplicates (%(default)s)")
     add("--kind", type=RowKind, choices=list(RowKind), help="of the rows written; else most rows'")
-    return parser.parse_args()
+    return parser
 
 
 def read_params(given: argparse.Namespace) -> RepairParams:
@@ -361,7 +371,7 @@ def read_params(given: argparse.Namespace) -> RepairParams:
 
 def main() -> None:
     """Run the vendor."""
-    given = parse_arguments()
+    given = make_parser().parse_args()
     try:
         params = read_params(given)
         secret = (
@@ -370,7 +380,7 @@ def main() -> None:
             else read_secret_variable(SECRET_VARIABLE)
         )
         given.folder.mkdir(parents=True, exist_ok=True)
-        with hold(given.folder / "lock", str(given.folder)):
+        with hold(given.folder / LOCK, str(given.folder)):
             asyncio.run(serve(given, secret, params))
     except InputError as error:
         raise SystemExit(f"error: {error}") from None

@@ -24,7 +24,7 @@ class VendorProcess:
     """
 
     def __init__(self, folder: Path, secret: str, *arguments: str) -> None:
-        self._folder = folder
+        self.folder = folder
         self._arguments = arguments
         self._secret_file = folder.with_name(f"{folder.name}.secret")
         self._secret_file.write_text(secret + "\n")
@@ -34,7 +34,7 @@ class VendorProcess:
     def _start(self) -> subprocess.Popen[str]:
         """Returns once the port is open; the same one each time."""
         command = [sys.executable, str(ROOT / "examples" / "vendor" / "app.py")]
-        command += ["--port", str(self._port), "--folder", str(self._folder)]
+        command += ["--port", str(self._port), "--folder", str(self.folder)]
         command += ["--secret-file", str(self._secret_file), *self._arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None

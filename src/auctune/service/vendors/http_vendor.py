@@ -39,6 +39,8 @@ from auctune.service.vendors.params import HttpVendorParams
 
 B = TypeVar("B", bound=BaseModel)
 
+# Of the time for a quote; the rest is for the way there and back.
+_VENDORS_SHARE = 0.8
 _MONEY = re.compile(MONEY)
 _QUOTE: TypeAdapter[OfferAnswer | DeclineAnswer] = TypeAdapter(QuoteAnswer)
 
@@ -76,7 +78,9 @@ class HttpVendor:
         Raises:
             VendorError: if there is no good answer within `seconds`.
         """
-        request = QuoteRequest(data=self._describe(data), answer_within_seconds=seconds)
+        request = QuoteRequest(
+            data=self._describe(data), answer_within_seconds=_VENDORS_SHARE * seconds
+        )
         asked = self._clock()
         answer = await self._ask("POST", "/quotes", request.to_bytes(), seconds)
         self._expect(answer, 200)
