@@ -189,6 +189,28 @@ def test_kill_9_loses_no_order_that_is_done_and_none_that_is_being_done(
     assert len(read_dataset(results[0])) == report.rows_out == 2
 
 
+def test_a_result_is_there_as_soon_as_the_work_is_done_however_seldom_the_market_asks(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    path, facts = write_messy(tmp_path)
+    vendor = market.vendor(process.url, poll_seconds=4.0)
+    with market.lent.lend(path, facts.sha256):
+        found = market.run(vendor.quote(facts, 10.0))
+        assert isinstance(found, Offer)
+        order = Order("order-6", found.id, found.price, facts)
+        market.call(market.gate.shut)
+        market.run(vendor.order(order))
+        began = time.monotonic()
+        fetching = asyncio.run_coroutine_threadsafe(
+            vendor.fetch(order, tmp_path / "clean.jsonl", 20.0), market.loop
+        )
+        # Its question is on its way before the work can be done.
+        market.run(vendor.quote(replace(facts, bytes=10**12), 10.0))
+        market.call(market.gate.open)
+        fetching.result(20)
+    assert time.monotonic() - began < 3.5
+
+
 def test_an_order_whose_link_is_over_goes_on_with_a_new_one(
     market: VendorMarket, process: VendorProcess, tmp_path: Path
 ) -> None:

@@ -73,10 +73,12 @@ class VendorMarket:
 
         self.run(now())
 
-    def vendor(self, url: str, name: str = "mender", secret: Secret = SECRET) -> HttpVendor:
+    def vendor(
+        self, url: str, name: str = "mender", secret: Secret = SECRET, poll_seconds: float = 0.2
+    ) -> HttpVendor:
         """A vendor at this address, asked with little patience."""
         params = HttpVendorParams(
-            name, url, secret, answer_seconds=5.0, poll_seconds=0.2, backoff=QUICK
+            name, url, secret, answer_seconds=5.0, poll_seconds=poll_seconds, backoff=QUICK
         )
         return HttpVendor(params, self.links, self.client)
 

@@ -1,5 +1,6 @@
 """Vendors that lie, stall or talk nonsense, over real sockets: nothing of it becomes a data set."""
 
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 from hashlib import sha256
@@ -125,3 +126,22 @@ def test_a_delivery_that_breaks_off_is_fetched_again(market: VendorMarket, tmp_p
         market.run(market.vendor(url).fetch(ORDER, tmp_path / "clean.jsonl", 5.0))
     assert (tmp_path / "clean.jsonl").read_bytes() == CLEAN
     assert len(broken) == 1
+
+
+def test_a_vendor_that_lost_an_order_gets_it_again(market: VendorMarket, tmp_path: Path) -> None:
+    whole = deliver(CLEAN, report_on())
+    taken: list[bytes] = []
+
+    async def forgetful(asked: Asked, write: Write) -> None:
+        if asked.method == "PUT":
+            taken.append(asked.body)
+            await answer(SECRET, {"state": "accepted"}, 201)(asked, write)
+        elif not taken:
+            await answer(SECRET, {"reason": "no such order"}, 404)(asked, write)
+        else:
+            await whole(asked, write)
+
+    with lying_vendor(forgetful) as url:
+        market.run(market.vendor(url).fetch(ORDER, tmp_path / "clean.jsonl", 5.0))
+    assert (tmp_path / "clean.jsonl").read_bytes() == CLEAN
+    assert [json.loads(body)["offer"] for body in taken] == [ORDER.offer]
