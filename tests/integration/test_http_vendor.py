@@ -1,0 +1,260 @@
+"""Both sides of the vendor protocol over real sockets, the example's vendor as a real process."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from auctune.domain import Quote
+from auctune.domain.dataset import read_dataset
+from auctune.run.vendors import RepairVendor, Vendor
+from auctune.service.vendors import (
+    BlockingVendor,
+    DataFacts,
+    Decline,
+    Fault,
+    HttpVendor,
+    Offer,
+    Order,
+    Secret,
+    VendorError,
+    ask_vendors,
+    read_facts,
+)
+from support.lying_vendor import answer, lying_vendor, offer
+from support.vendor_market import SECRET, VendorMarket, vendor_market
+from support.vendor_process import VendorProcess
+
+SECRET_TEXT = "shared-with-one-vendor-" + "s" * 20
+MESSY = (
+    '{"prompt": "What is a bid?", "completion": "An offer to pay."}\n'
+    '{"instruction": "Name the auction", "output": "second price",}\n'
+    '{"prompt": "WHAT is a bid?", "completion": "An offer  to pay."}\n'
+    '{"prompt": "cut off", "comple\n'
+)
+
+
+@pytest.fixture(scope="module")
+def market() -> Iterator[VendorMarket]:
+    with vendor_market({"mender": SECRET, "other": Secret("another-vendor-" + "o" * 20)}) as market:
+        yield market
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VendorProcess]:
+    folder = tmp_path_factory.mktemp("vendor") / "orders"
+    terms = ("--price", "0.5", "--price-per-row", "0.25", "--delay-seconds", "90")
+    with VendorProcess(folder, SECRET_TEXT, *terms) as process:
+        yield process
+
+
+def write_messy(folder: Path, text: str = MESSY) -> tuple[Path, DataFacts]:
+    path = folder / "messy.jsonl"
+    path.write_text(text)
+    return path, read_facts(path)
+
+
+def place_order(
+    market: VendorMarket, vendor: HttpVendor, path: Path, facts: DataFacts, order_id: str
+) -> Order:
+    """An order by a new offer; the file is lent for the quote only."""
+    with market.lent.lend(path, facts.sha256):
+        found = market.run(vendor.quote(facts, 10.0))
+    assert isinstance(found, Offer)
+    order = Order(order_id, found.id, found.price, facts)
+    market.run(vendor.order(order))
+    return order
+
+
+def test_a_repair_over_http_is_the_repair_in_process(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    path, facts = write_messy(tmp_path)
+    vendor = market.vendor(process.url)
+    with market.lent.lend(path, facts.sha256):
+        found = market.run(vendor.quote(facts, 10.0))
+        assert isinstance(found, Offer)
+        assert found.to_quote(60.0) == Quote("mender", Decimal("1.5000"), 2)
+        order = place_order(market, vendor, path, facts, "order-1")
+        report = market.run(vendor.fetch(order, tmp_path / "clean.jsonl", 20.0))
+    expected = RepairVendor().repair(path, tmp_path / "expected.jsonl")
+    assert (tmp_path / "clean.jsonl").read_bytes() == (tmp_path / "expected.jsonl").read_bytes()
+    assert report.to_json() == expected.to_json() | {"vendor": "mender"}
+
+
+def test_the_same_order_twice_is_the_same_work_and_a_dropped_one_is_not_done_again(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    path, facts = write_messy(tmp_path)
+    vendor = market.vendor(process.url)
+    with market.lent.lend(path, facts.sha256):
+        order = place_order(market, vendor, path, facts, "order-2")
+        first = market.run(vendor.fetch(order, tmp_path / "first.jsonl", 20.0))
+    # Nobody lends the data now: there is nothing that could be done anew.
+    market.run(vendor.order(order))
+    assert market.run(vendor.fetch(order, tmp_path / "again.jsonl", 20.0)) == first
+    with pytest.raises(VendorError, match="another order has this id"):
+        market.run(vendor.order(replace(order, price=Decimal("9"))))
+    market.run(vendor.forget(order))
+    market.run(vendor.forget(order))
+    with pytest.raises(VendorError, match="dropped"):
+        market.run(vendor.order(order))
+
+
+@pytest.mark.parametrize("change", ["price", "data", "offer"])
+def test_an_order_that_was_not_offered_is_not_taken(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path, change: str
+) -> None:
+    path, facts = write_messy(tmp_path)
+    vendor = market.vendor(process.url)
+    with market.lent.lend(path, facts.sha256):
+        found = market.run(vendor.quote(facts, 10.0))
+    assert isinstance(found, Offer)
+    changed = {
+        "price": Order("order-0", found.id, Decimal("0.0001"), facts),
+        "data": Order("order-0", found.id, found.price, DataFacts(4, 200, "0" * 64)),
+        "offer": Order("order-0", "9" + found.id, found.price, facts),
+    }
+    with pytest.raises(VendorError, match="this was not offered"):
+        market.run(vendor.order(changed[change]))
+
+
+def test_a_vendor_declines_what_cannot_be_repaired(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    path, facts = write_messy(tmp_path, "nothing to be had\n")
+    with market.lent.lend(path, facts.sha256):
+        found = market.run(market.vendor(process.url).quote(facts, 10.0))
+    assert found == Decline("mender", "no usable row would be left")
+
+
+def test_a_vendor_that_cannot_fetch_the_data_declines(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    _, facts = write_messy(tmp_path)
+    found = market.run(market.vendor(process.url).quote(facts, 10.0))
+    assert isinstance(found, Decline)
+
+
+def test_a_secret_that_is_not_shared_ends_the_conversation(
+    market: VendorMarket, process: VendorProcess
+) -> None:
+    stranger = market.vendor(process.url, secret=Secret("a" * 40))
+    with pytest.raises(VendorError, match="signature"):
+        market.run(stranger.quote(DataFacts(4, 200, "0" * 64), 10.0))
+
+
+def test_kill_9_loses_no_order_that_is_done_and_none_that_is_being_done(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    path, facts = write_messy(tmp_path)
+    vendor = market.vendor(process.url)
+    with market.lent.lend(path, facts.sha256):
+        done = place_order(market, vendor, path, facts, "order-3")
+        report = market.run(vendor.fetch(done, tmp_path / "done.jsonl", 20.0))
+        found = market.run(vendor.quote(facts, 10.0))
+        assert isinstance(found, Offer)
+        order = Order("order-4", found.id, found.price, facts)
+        market.call(market.gate.shut)
+        market.gate.reached.clear()
+        market.run(vendor.order(order))
+        # It is at work: it asks for the data, which it does not get.
+        assert market.gate.reached.wait(10)
+        fetching = asyncio.run_coroutine_threadsafe(
+            vendor.fetch(order, tmp_path / "clean.jsonl", 30.0), market.loop
+        )
+        market.gate.reached.clear()
+        asking = asyncio.run_coroutine_threadsafe(vendor.quote(facts, 30.0), market.loop)
+        assert market.gate.reached.wait(10)
+        assert len(list(process.folder.glob(".drafts/*"))) == 1
+        process.kill()
+        market.gate.reached.clear()
+        process.restart()
+        # Nobody has told it anything, and it asks for the data again.
+        assert market.gate.reached.wait(10)
+        assert not fetching.done()
+        market.call(market.gate.open)
+        assert fetching.result(20) == report
+        assert isinstance(asking.result(20), Offer)
+        # Nothing is kept of data that were only looked at, before the kill or after it.
+        assert list(process.folder.glob(".drafts/*")) == []
+    assert market.run(vendor.fetch(done, tmp_path / "again.jsonl", 20.0)) == report
+    results = [tmp_path / name for name in ("done.jsonl", "clean.jsonl", "again.jsonl")]
+    assert len({result.read_bytes() for result in results}) == 1
+    assert len(read_dataset(results[0])) == report.rows_out == 2
+
+
+def test_a_result_is_there_as_soon_as_the_work_is_done_however_seldom_the_market_asks(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    path, facts = write_messy(tmp_path)
+    vendor = market.vendor(process.url, poll_seconds=4.0)
+    with market.lent.lend(path, facts.sha256):
+        found = market.run(vendor.quote(facts, 10.0))
+        assert isinstance(found, Offer)
+        order = Order("order-6", found.id, found.price, facts)
+        market.call(market.gate.shut)
+        market.run(vendor.order(order))
+        began = time.monotonic()
+        fetching = asyncio.run_coroutine_threadsafe(
+            vendor.fetch(order, tmp_path / "clean.jsonl", 20.0), market.loop
+        )
+        # Its question is on its way before the work can be done.
+        market.run(vendor.quote(replace(facts, bytes=10**12), 10.0))
+        market.call(market.gate.open)
+        fetching.result(20)
+    assert time.monotonic() - began < 3.5
+
+
+def test_an_order_whose_link_is_over_goes_on_with_a_new_one(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    path, facts = write_messy(tmp_path)
+    vendor = market.vendor(process.url)
+    # Nobody lends the file now: the vendor finds it gone, and says that it needs it.
+    order = place_order(market, vendor, path, facts, "order-5")
+    with pytest.raises(VendorError, match="late"):
+        market.run(vendor.fetch(order, tmp_path / "clean.jsonl", 0.5))
+    assert not (tmp_path / "clean.jsonl").exists()
+    with market.lent.lend(path, facts.sha256):
+        report = market.run(vendor.fetch(order, tmp_path / "clean.jsonl", 20.0))
+    assert report.rows_out == 2
+
+
+def test_a_frozen_vendor_is_out_of_one_auction_and_costs_the_others_nothing(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    path, facts = write_messy(tmp_path)
+    frozen = market.vendor(process.url)
+    with lying_vendor(answer(SECRET, offer())) as url, market.lent.lend(path, facts.sha256):
+        quick = market.vendor(url, "quick")
+        process.freeze()
+        began = time.monotonic()
+        with capture_logs() as logs:
+            found = market.run(ask_vendors([frozen, quick], facts, 0.5))
+        assert time.monotonic() - began < 2.0
+        process.thaw()
+        assert [one.vendor for one in found.offers] == ["quick"]
+        assert [one.fault for one in found.absences] == [Fault.LATE]
+        assert [(log["event"], log["vendor"], log["fault"]) for log in logs] == [
+            ("vendor_absent", "mender", "late")
+        ]
+        again = market.run(ask_vendors([frozen, quick], facts, 10.0))
+        assert [one.vendor for one in again.offers] == ["mender", "quick"]
+
+
+def test_a_thread_without_a_loop_uses_it_as_any_vendor(
+    market: VendorMarket, process: VendorProcess, tmp_path: Path
+) -> None:
+    path, _ = write_messy(tmp_path)
+    vendor: Vendor = BlockingVendor(
+        market.vendor(process.url), market.loop, market.lent, time.time, 60.0, 10.0, 20.0
+    )
+    assert vendor.quote(path) == Quote("mender", Decimal("1.5000"), 2)
+    report = vendor.repair(path, path)
+    assert (report.vendor, report.rows_out, len(read_dataset(path))) == ("mender", 2, 2)
