@@ -9,7 +9,7 @@ from auctune.domain.events import Event, Replanned
 from auctune.domain.explanation import Explanation
 from auctune.domain.market_state import MarketState
 from auctune.domain.menu import MenuLine, PriceMenu
-from auctune.domain.schedule import Schedule
+from auctune.domain.schedule import Cell, Schedule
 from auctune.domain.snapshot import Saved
 from auctune.domain.task import Task
 
@@ -107,6 +107,13 @@ class Admission(Protocol):
 
         Raises:
             InputError: if there is no such node, or if it is lost already.
+        """
+        ...
+
+    def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
+        """Cells with room for a task whose plan failed, from slot `now` on; none if there are none.
+
+        Nothing is booked: `apply(Replanned(...))` does that. Its quotes do not count.
         """
         ...
 

@@ -94,6 +94,9 @@ class Scripted:
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         raise AssertionError
 
+    def plan_rest(self, rest: Task, now: int) -> None:
+        raise NotImplementedError
+
     def lose_node(self, node: str, now: int, running: Sequence[Commitment]) -> list[Replanned]:
         raise AssertionError
 

@@ -7,7 +7,7 @@ must be asked, the job is on record as `validating_files` first, and decided as 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -28,6 +28,8 @@ from auctune.service.quotes import Quote, Quotes
 from auctune.service.zone.bid import Bid, Reply
 from auctune.service.zone.job_row import JobRow
 from auctune.service.zone.zone import Zone
+
+T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -108,8 +110,7 @@ class Submissions:
         bid = await self._appraised(
             who, request, zone, _bid_amount(request), self._deadline(request, zone)
         )
-        row: JobRow = await self._ask(zone, lambda desk: desk.preview(bid))
-        return row
+        return await self._ask(zone, lambda desk: desk.preview(bid))
 
     async def quote(self, who: Principal, request: JobRequest) -> Quote:
         """What a job would cost, by the time at which it is finished.
@@ -303,7 +304,7 @@ class Submissions:
             raise InputError("market.deadline", "is missing", "a time, or a span such as +2h")
         return parse_deadline(text, self._now())
 
-    async def _ask(self, zone: OpenZone, run: Callable[[Zone], Any]) -> Any:
+    async def _ask(self, zone: OpenZone, run: Callable[[Zone], T]) -> T:
         return await asyncio.wrap_future(zone.desk.ask(run))
 
 
