@@ -4,16 +4,14 @@ from pathlib import Path
 import pytest
 
 from auctune.run.executor import NodeProcess, NodeSettings
-from auctune.run.executor.messages import Message
+from auctune.run.executor.node_process import Inbox, into
 
 pytest_plugins = ["support.tiny_bases"]
-
-Inbox = queue.Queue[tuple[str, Message | None]]
 
 
 def test_a_node_that_cannot_load_its_base_says_so_and_ends(tmp_path: Path) -> None:
     inbox: Inbox = queue.Queue()
-    process = NodeProcess("alpha", NodeSettings("./none", str(tmp_path)), inbox)
+    process = NodeProcess(NodeSettings("./none", str(tmp_path)), into(inbox, "alpha"))
 
     node, message = inbox.get()
     assert node == "alpha"
@@ -30,7 +28,9 @@ def test_a_node_that_crashes_leaves_its_last_line_and_its_log(tmp_path: Path) ->
     log = tmp_path / "alpha.log"
     log.write_text("of an earlier process\n")
 
-    process = NodeProcess("alpha", NodeSettings("tiny", str(tmp_path), threads=-1), inbox, log=log)
+    process = NodeProcess(
+        NodeSettings("tiny", str(tmp_path), threads=-1), into(inbox, "alpha"), log=log
+    )
 
     assert inbox.get() == ("alpha", None)
     assert process.ending() == "RuntimeError: set_num_threads expects a positive integer"
@@ -45,7 +45,7 @@ def test_a_node_ignores_files_of_the_current_folder_and_stops_when_asked(
     (tmp_path / "queue.py").write_text("raise SystemExit('the wrong module')")
     monkeypatch.chdir(tmp_path)
     inbox: Inbox = queue.Queue()
-    process = NodeProcess("alpha", NodeSettings("tiny", str(tiny_cache)), inbox)
+    process = NodeProcess(NodeSettings("tiny", str(tiny_cache)), into(inbox, "alpha"))
 
     _, message = inbox.get()
 
