@@ -93,13 +93,15 @@ def test_a_node_killed_and_frozen_within_slots_leaves_the_weights_of_an_undistur
             "started", "ready", "ended", "started", "ready", "trained",
             "ended", "started", "ready", "trained", "trained",
         ]  # fmt: skip
+    (tmp_path / "whole").mkdir()
     undisturbed(tiny_cache, tmp_path / "whole")
     for name in TASKS:
         assert adapter(tmp_path, name) == adapter(tmp_path / "whole", name)
 
 
 def pid_of(heard: Heard) -> int:
-    return [message["pid"] for _, message in heard.messages if message["kind"] == "started"][-1]
+    pids: list[int] = [m["pid"] for _, m in heard.messages if m["kind"] == "started"]
+    return pids[-1]
 
 
 def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
@@ -115,9 +117,7 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
         heard.wait_for("ready")
         rows = {"long": 0, "large": 0}
         for slot in range(2):
-            orders = [
-                make_order(tmp_path, job, slot + 1, 10**9) for job in (long, large, gone)
-            ]
+            orders = [make_order(tmp_path, job, slot + 1, 10**9) for job in (long, large, gone)]
             until = time.time() + 4.0
             executor.start(slot, "alpha", orders, until)
             answer = heard.wait_for("trained")

@@ -18,12 +18,13 @@ from pathlib import Path
 
 from auctune.domain import InputError, Offered, Released
 from auctune.run.child import Message
+from auctune.run.data.facts import DataSize
 from auctune.run.executor import NodeError, NodeProcess, TaskOrder
 from auctune.run.executor.node_process import Inbox, into
 from auctune.run.folder import RunFolder
 from auctune.run.journal import Journal
 from auctune.run.listener import Listener
-from auctune.run.market.demand import DataSize, samples_of
+from auctune.run.market.demand import samples_of
 from auctune.run.outcome import write_decisions, write_outcome, write_task
 from auctune.run.prepared import Prepared, node_settings
 from auctune.run.records import decision_record

@@ -12,6 +12,7 @@ from pathlib import Path
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.registry import build, check_settings
+from auctune.run.data.examiner import Examiner
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
 from auctune.run.executor.node_process import Inbox, into
 from auctune.run.input_file import InputFile
@@ -98,9 +99,8 @@ def prepare(
         name = base or _find_base(market, resolve)
         loaded = _load_base(name, market.dtype, cache, report)
         report("reading the data sets", 0.0)
-        appraiser = Appraiser(
-            loaded.tokenizer, loaded.context_tokens, tuple(vendors.values()), resolve
-        )
+        examiner = Examiner(loaded.tokenizer, loaded.context_tokens)
+        appraiser = Appraiser(examiner, tuple(vendors.values()), resolve)
         requests = appraiser.requests(market.bids)
         profiles = given | known_profiles
         for kind in market.node_types:

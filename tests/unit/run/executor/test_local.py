@@ -25,8 +25,11 @@ def scripted(folder: Path, *words: str) -> NodeSettings:
     return NodeSettings(json.dumps(words), str(folder))
 
 
-def start(heard: Heard, params: KeeperParams = QUICK, **nodes: NodeSettings) -> LocalExecutor:
+def start(
+    heard: Heard, alpha: NodeSettings, params: KeeperParams = QUICK, **more: NodeSettings
+) -> LocalExecutor:
     program = (scripted_node.__file__,)
+    nodes = {"alpha": alpha, **more}
     return LocalExecutor(nodes, heard.hear, params=params, program=program)
 
 
@@ -36,7 +39,7 @@ def order(task: str = "a", number: int = 1) -> TaskOrder:
 
 def test_answers_carry_their_order_and_repeated_ones_are_marked(tmp_path: Path) -> None:
     heard = Heard()
-    with closing(start(heard, alpha=scripted(tmp_path, "repeat"))) as executor:
+    with closing(start(heard, scripted(tmp_path, "repeat"))) as executor:
         declared: Executor = executor
         assert declared.nodes == ("alpha",)
         for slot in (7, 8):
@@ -50,7 +53,7 @@ def test_answers_carry_their_order_and_repeated_ones_are_marked(tmp_path: Path) 
 
 def test_an_order_is_given_again_to_the_process_that_comes_next(tmp_path: Path) -> None:
     heard = Heard()
-    with closing(start(heard, alpha=scripted(tmp_path, "crash", "good"))) as executor:
+    with closing(start(heard, scripted(tmp_path, "crash", "good"))) as executor:
         executor.start(0, "alpha", [order()], until=time.time() + 100)
         assert heard.wait_for("ended") == {
             "kind": "ended", "how": "exit code 4", "endings": 1, "pause": 0.0
@@ -60,7 +63,7 @@ def test_an_order_is_given_again_to_the_process_that_comes_next(tmp_path: Path) 
 
 def test_a_slot_that_is_over_is_not_given(tmp_path: Path) -> None:
     heard = Heard()
-    with closing(start(heard, alpha=scripted(tmp_path, "good"))) as executor:
+    with closing(start(heard, scripted(tmp_path, "good"))) as executor:
         executor.start(0, "alpha", [order("a"), order("b")], until=time.time() - 1)
         message = heard.wait_for("unanswered")
         assert (message["order"], message["tasks"]) == ("0/alpha/1", ["a", "b"])
@@ -71,7 +74,7 @@ def test_a_slot_that_is_over_is_not_given(tmp_path: Path) -> None:
 def test_a_node_that_ends_again_and_again_is_lost_and_comes_back(tmp_path: Path) -> None:
     heard = Heard()
     words = ("crash", "crash", "crash", "die", "die", "good")
-    with closing(start(heard, alpha=scripted(tmp_path, *words))) as executor:
+    with closing(start(heard, scripted(tmp_path, *words))) as executor:
         executor.start(0, "alpha", [order()])
         heard.wait_for("back")
         executor.start(1, "alpha", [order()])
@@ -88,7 +91,7 @@ def test_a_node_that_ends_again_and_again_is_lost_and_comes_back(tmp_path: Path)
 def test_an_order_for_a_lost_node_is_turned_away(tmp_path: Path) -> None:
     heard = Heard()
     params = replace(QUICK, tries=1, retry_seconds=3600.0)
-    with closing(start(heard, params, alpha=scripted(tmp_path, "die"))) as executor:
+    with closing(start(heard, scripted(tmp_path, "die"), params)) as executor:
         heard.wait_for("lost")
         executor.start(4, "alpha", [order()])
         assert heard.wait_for("unanswered")["why"] == "the node is lost"
@@ -97,7 +100,7 @@ def test_an_order_for_a_lost_node_is_turned_away(tmp_path: Path) -> None:
 def test_a_frozen_process_is_found_and_replaced(tmp_path: Path) -> None:
     heard = Heard()
     params = replace(QUICK, silent_seconds=2.5)
-    with closing(start(heard, params, alpha=scripted(tmp_path, "idle", "good"))) as executor:
+    with closing(start(heard, scripted(tmp_path, "idle", "good"), params)) as executor:
         executor.start(0, "alpha", [order()])
         pid = heard.wait_for("started")["pid"]
         heard.wait_for("ready")
@@ -110,7 +113,7 @@ def test_a_frozen_process_is_found_and_replaced(tmp_path: Path) -> None:
 def test_a_living_process_that_never_answers_is_found_too(tmp_path: Path) -> None:
     heard = Heard()
     params = replace(QUICK, overdue_seconds=0.5)
-    with closing(start(heard, params, alpha=scripted(tmp_path, "idle", "good"))) as executor:
+    with closing(start(heard, scripted(tmp_path, "idle", "good"), params)) as executor:
         heard.wait_for("ready")
         executor.start(0, "alpha", [order()], until=time.time() + 0.5)
         assert heard.wait_for("ended")["how"] == "was 0.5 s late with slot 0"
@@ -119,11 +122,9 @@ def test_a_living_process_that_never_answers_is_found_too(tmp_path: Path) -> Non
 
 def test_a_task_waits_for_the_node_that_is_still_at_it(tmp_path: Path) -> None:
     heard = Heard()
-    nodes = {
-        "alpha": scripted(tmp_path / "alpha", "idle", "good"),
-        "beta": scripted(tmp_path / "beta", "good"),
-    }
-    with closing(start(heard, **nodes)) as executor:
+    alpha = scripted(tmp_path / "alpha", "idle", "good")
+    beta = scripted(tmp_path / "beta", "good")
+    with closing(start(heard, alpha, beta=beta)) as executor:
         executor.start(0, "alpha", [order("a")])
         pid = heard.wait_for("started")["pid"]
         heard.wait_for("ready")
@@ -141,7 +142,7 @@ def test_a_task_waits_for_the_node_that_is_still_at_it(tmp_path: Path) -> None:
 
 def test_a_frozen_process_does_not_hold_up_the_end(tmp_path: Path) -> None:
     heard = Heard()
-    executor = start(heard, replace(QUICK, stop_seconds=0.2), alpha=scripted(tmp_path, "good"))
+    executor = start(heard, scripted(tmp_path, "good"), replace(QUICK, stop_seconds=0.2))
     pid = heard.wait_for("started")["pid"]
     heard.wait_for("ready")
     os.kill(pid, signal.SIGSTOP)

@@ -2,18 +2,28 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from auctune.train.folders import sync_folder
 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` beside `path`, flush it to disk, then rename it to `path`."""
+    with atomic_file(path) as draft:
+        draft.write(data)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """A draft beside `path`, flushed to disk and renamed to `path` at the end of the block."""
     with tempfile.NamedTemporaryFile(
         dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as draft:
         try:
-            draft.write(data)
+            yield draft
             draft.flush()
             os.fsync(draft.fileno())
             # Temporary files are private; the result is as readable as any new file.
@@ -23,3 +33,12 @@ def write_atomically(path: Path, data: bytes) -> None:
             Path(draft.name).unlink(missing_ok=True)
             raise
     sync_folder(path.parent)
+
+
+def drop_drafts(path: Path) -> None:
+    """Remove what writers of `path` that were killed have left; no other may be writing now."""
+    if path.parent.is_dir():
+        # Not by a pattern, in which parts of the name might mean something.
+        for draft in path.parent.iterdir():
+            if draft.name.startswith(f".{path.name}."):
+                draft.unlink()
