@@ -31,7 +31,7 @@ SLOTS = 3
 def make_job(folder: Path, name: str, **changes: object) -> LoraJob:
     job = LoraJob(
         id=name,
-        data=write_rows(folder / f"{name}.jsonl", ROWS, seed=len(name)),
+        data=write_rows(folder / f"{name}.jsonl", ROWS, seed=len(name), longest=4),
         epochs=EPOCHS,
         rank=4,
         dropout=0.1,

@@ -38,10 +38,10 @@ from auctune.train.bench import Bench, random_mix, round_tokens
 from auctune.train.device_facts import (
     default_modules,
     device_name,
-    library_versions,
     linear_features,
     usable_bytes,
 )
+from auctune.train.machine import library_versions
 from auctune.train.node import NodeTrainer
 from auctune.train.pass_time import (
     choose_budget,
