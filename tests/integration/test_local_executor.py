@@ -118,7 +118,7 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
         rows = {"long": 0, "large": 0}
         for slot in range(2):
             orders = [make_order(tmp_path, job, slot + 1, 10**9) for job in (long, large, gone)]
-            until = time.time() + 4.0
+            until = time.time() + 3.0
             executor.start(slot, "alpha", orders, until)
             answer = heard.wait_for("trained")
             # A busy machine may hold up a process, but not for as long as a batch here lasts.
@@ -130,6 +130,11 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
                 assert result["rows"] > rows[order.job.id]
                 assert checkpointed(order) == result["rows"]
                 rows[order.job.id] = result["rows"]
+        last = make_order(tmp_path, long, 3, 10**9)
+        executor.start(2, "alpha", [last], time.time() + 600.0)
+        heard.wait_for("progress", order="2/alpha/1")
+    # It puts away what it has trained when it is asked to end.
+    assert checkpointed(last) > rows["long"]
 
 
 def test_nodes_end_by_themselves_if_their_market_is_killed(

@@ -24,10 +24,10 @@ PROMPT = "say it: "
 def train(base: Base, folder: Path) -> Path:
     """An adapter that always says the same."""
     data = folder / "data.jsonl"
-    row = {"prompt": PROMPT, "completion": "word3 word5 word8"}
+    row = {"prompt": PROMPT, "completion": "second price wins"}
     data.write_text((json.dumps(row) + "\n") * 8)
     trainer = NodeTrainer(base)
-    trainer.load(LoraJob("a", data, epochs=40, learning_rate=2e-2, batch_size=4), folder / "work")
+    trainer.load(LoraJob("a", data, epochs=40, learning_rate=1e-2, batch_size=4), folder / "work")
     trainer.train({"a": 10**6}, lambda progress: None)
     return trainer.export("a", folder / "adapter").folder
 
@@ -51,7 +51,7 @@ def test_an_adapter_says_what_it_has_learnt_and_what_peft_would_say(
     words = tiny_base.tokenizer.decode(
         expected[0, ids["input_ids"].shape[1] :], skip_special_tokens=True
     )
-    assert "".join(pieces) == words == "word3 word5 word8"
+    assert "".join(pieces) == words == "second price wins"
 
 
 def test_what_cannot_be_sampled_is_told(tiny_cache: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ their checkpoints, and let go of them. What is wrong with one task is told of th
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from auctune.run.child import Message
 from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
 from auctune.run.executor.messages import NodeSettings, TaskOrder, TaskResult, read_order
+from auctune.train.pace import Pace, TimeLeft, Unlimited
 
 # Progress is for people: a few lines a second are enough.
 _REPORT_SECONDS = 0.2
@@ -26,6 +28,29 @@ _REPORT_SECONDS = 0.2
 
 class StopAskedError(Exception):
     """The market wants the node to put its tasks away and end."""
+
+
+class WhileWanted:
+    """The time left to train, until the market wants the node to end.
+
+    Args:
+        time_left: as long as it does not.
+        stop: set when it does; the next round does not begin then, and `StopAskedError` is raised.
+    """
+
+    def __init__(self, time_left: TimeLeft, stop: threading.Event) -> None:
+        self._time_left = time_left
+        self._stop = stop
+
+    def most_rows(self) -> int | None:
+        """Rows of the round that begins now."""
+        if self._stop.is_set():
+            raise StopAskedError
+        return self._time_left.most_rows()
+
+    def trained(self, rows: int) -> None:
+        """The round is over."""
+        self._time_left.trained(rows)
 
 
 class Worker:
@@ -43,7 +68,6 @@ class Worker:
         from auctune.train.base import load_base
         from auctune.train.multilora.batches import OVERHEAD_TOKENS
         from auctune.train.node import NodeTrainer
-        from auctune.train.pace import Pace, Unlimited
         from auctune.train.tiny import tiny_folder
 
         torch.set_num_threads(settings.threads)
@@ -113,11 +137,14 @@ class Worker:
         loaded = [task for task in tasks if task.job.id in loaded_steps]
         time_left = self._unlimited if until is None else self._pace.until(until, len(loaded))
         targets = {task.job.id: task.target for task in loaded}
+        wanted = WhileWanted(time_left, self._parent.stop)
         try:
             try:
-                self._trainer.train(targets, partial(self._report, order), time_left)
-            finally:
-                unsaved = self._save(loaded)
+                self._trainer.train(targets, partial(self._report, order), wanted)
+            except StopAskedError:
+                self._save(loaded)
+                raise
+            unsaved = self._save(loaded)
             saved_at = time.time()
             results = {
                 task.job.id: asdict(self._result(task, loaded_steps[task.job.id]))
@@ -225,8 +252,6 @@ class Worker:
         from auctune.train.progress import Progress
 
         assert isinstance(progress, Progress)
-        if self._parent.stop.is_set():
-            raise StopAskedError
         now = time.monotonic()
         if now - self._reported < _REPORT_SECONDS and progress.state == "training":
             return
