@@ -30,6 +30,9 @@ class ChildProcess:
         lock: descriptor of a lock to be held by the child too; none: there is no lock.
         log: file to which its standard error is added; none: it is kept only while it runs.
         environment: what differs from this process's own.
+
+    Raises:
+        OSError: if it cannot be started.
     """
 
     def __init__(
@@ -46,15 +49,19 @@ class ChildProcess:
         # Held as long as the process, and closed with it.
         self._errors: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("a+b")  # noqa: SIM115
         self._begin = self._errors.seek(0, os.SEEK_END)
-        self._process = subprocess.Popen(
-            # -P: a file of the user's in the current folder is no module of ours.
-            [sys.executable, "-P", *program, json.dumps(argument)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            pass_fds=() if lock is None else (lock,),
-            env=os.environ | (environment or {}),
-        )
+        try:
+            self._process = subprocess.Popen(
+                # -P: a file of the user's in the current folder is no module of ours.
+                [sys.executable, "-P", *program, json.dumps(argument)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                pass_fds=() if lock is None else (lock,),
+                env=os.environ | (environment or {}),
+            )
+        except OSError:
+            self._errors.close()
+            raise
         # A child that is frozen reads nothing; what it is told must not hold up its parent.
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._threads = [

@@ -152,6 +152,24 @@ def test_a_frozen_process_does_not_hold_up_the_end(tmp_path: Path) -> None:
     assert poll(lambda: not living([pid]))
 
 
+def test_a_node_that_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
+    heard = Heard()
+    logs = tmp_path / "logs"
+    (logs / "alpha.log").mkdir(parents=True)
+    executor = LocalExecutor(
+        {"alpha": scripted(tmp_path / "alpha", "good")},
+        heard.hear,
+        params=QUICK,
+        logs=logs,
+        program=(scripted_node.__file__,),
+    )
+    with closing(executor):
+        assert heard.wait_for("lost")["how"] == "cannot be started (Is a directory)"
+        (logs / "alpha.log").rmdir()
+        heard.wait_for("back")
+    assert (logs / "alpha.log").read_text() == ""
+
+
 def test_limits_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match="silent_seconds"):
         KeeperParams(silent_seconds=0.0)
