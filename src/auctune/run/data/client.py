@@ -178,6 +178,9 @@ class DataClient:
             self._look()
             with suppress(queue.Empty):
                 self._inbox.get(timeout=_LOOK_SECONDS)()
+                # An answer that has come is not late.
+                while True:
+                    self._inbox.get_nowait()()
         if self._process is not None:
             self._process.stop(0.0 if self._current is not None else _STOP_SECONDS)
             self._process = None

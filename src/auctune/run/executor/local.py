@@ -100,6 +100,9 @@ class LocalExecutor:
                 self._send(keeper)
             with suppress(queue.Empty):
                 self._inbox.get(timeout=_LOOK_SECONDS)()
+                # What has been said must be heard before anyone is taken to be silent.
+                while True:
+                    self._inbox.get_nowait()()
         for keeper in self._keepers.values():
             keeper.ask_to_stop()
         deadline = time.monotonic() + self._params.stop_seconds

@@ -19,6 +19,9 @@ Launch = Callable[[int], NodeProcess]
 
 Now = Callable[[], float]
 
+# Of silence, from one look to the next: whoever was held up longer itself has not listened.
+_LONGEST_STEP = 1.0
+
 _ANSWERS = ("trained", "failed")
 _OF_ORDERS = ("progress", "noted", *_ANSWERS)
 
@@ -108,7 +111,8 @@ class NodeKeeper:
         self._process: NodeProcess | None = None
         self._number = 0
         self._start_at = monotonic()
-        self._heard_at = 0.0
+        self._looked_at = self._start_at
+        self._silent = 0.0
         self._ready = False
         self._lost = False
         self._endings = 0
@@ -146,12 +150,14 @@ class NodeKeeper:
     def look(self) -> None:
         """Do what is due by now."""
         now = self._monotonic()
+        self._silent += min(_LONGEST_STEP, now - self._looked_at)
+        self._looked_at = now
         if self._waiting is not None and self._is_over(self._waiting, 0.0):
             self._drop_waiting("its slot ended before the node could take it")
         if self._process is None:
             if now >= self._start_at:
                 self._start()
-        elif now - self._heard_at > (limit := self._silence()):
+        elif self._silent > (limit := self._silence()):
             self._bury(f"was silent for {limit:g} s")
         elif self._given is not None and self._is_over(self._given, self._params.overdue_seconds):
             self._bury(f"was {self._params.overdue_seconds:g} s late with slot {self._given.slot}")
@@ -166,7 +172,7 @@ class NodeKeeper:
         if message is None:
             self._bury(self._process.ending())
             return
-        self._heard_at = self._monotonic()
+        self._silent = 0.0
         kind = message["kind"]
         if kind in _OF_ORDERS:
             self._take(message)
@@ -191,7 +197,7 @@ class NodeKeeper:
 
     def _start(self) -> None:
         self._number += 1
-        self._heard_at = self._monotonic()
+        self._silent = 0.0
         try:
             self._process = self._launch(self._number)
         except OSError as error:
