@@ -32,12 +32,12 @@ def test_a_base_is_measured_once_and_asked_again_only_if_its_files_change(
     assert (facts[0].digest, facts[0].context_tokens) == (tiny_base.digest, 512)
     assert facts[0].profile.origin.num_threads == 1
     assert learn() == []
+    (shortcut,) = kept.glob("base-*")
+    shortcut.write_text("damaged")
     (folder / "config.json").touch()
     assert learn() == [f"loading the base {folder}"]
-    for path in kept.glob("base-*"):
-        path.write_text("damaged")
-    assert learn() == [f"loading the base {folder}"]
-    assert facts[0] == facts[1] == facts[2] == facts[3]
+    assert len(list(kept.glob("base-*"))) == 2
+    assert facts[0] == facts[1] == facts[2]
 
 
 def test_a_base_that_is_not_there_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from typing import Protocol
 FIRST_SAVE_SECONDS = 0.25
 # Disks are uneven: what is kept free for saving, in times of the slowest of late.
 SAVE_MARGIN = 1.5
+# For the answer to be heard before the slot is over.
+ANSWER_SECONDS = 0.05
 ROUND_MARGIN = 2.0
 REMEMBERED_SAVES = 8
 
@@ -67,8 +69,10 @@ class Pace:
         self._saves.append(seconds)
 
     def save_seconds(self, num_tasks: int) -> float:
-        """To keep free for the checkpoints of so many tasks (w)."""
-        return SAVE_MARGIN * num_tasks * max(self._saves, default=FIRST_SAVE_SECONDS)
+        """To keep free for the checkpoints of so many tasks, and to tell of them (w)."""
+        return ANSWER_SECONDS + SAVE_MARGIN * num_tasks * max(
+            self._saves, default=FIRST_SAVE_SECONDS
+        )
 
     def ran(self, rows: int, seconds: float) -> None:
         """A round is over; a slower one counts at once, a quicker one by half."""

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from auctune.train.pace import FIRST_SAVE_SECONDS, SAVE_MARGIN, Pace, TimeLeft, Unlimited
+from auctune.train.pace import (
+    ANSWER_SECONDS,
+    FIRST_SAVE_SECONDS,
+    SAVE_MARGIN,
+    Pace,
+    TimeLeft,
+    Unlimited,
+)
 
 
 @dataclass
@@ -58,13 +65,13 @@ def test_rows_that_become_twice_as_slow_are_still_in_time() -> None:
 
 def test_the_slowest_save_of_late_is_what_is_kept_free() -> None:
     pace = Pace(Clock())
-    assert pace.save_seconds(3) == SAVE_MARGIN * 3 * FIRST_SAVE_SECONDS
+    assert pace.save_seconds(3) == ANSWER_SECONDS + SAVE_MARGIN * 3 * FIRST_SAVE_SECONDS
     for seconds in (0.01, 0.4, 0.02):
         pace.saved(seconds)
-    assert pace.save_seconds(3) == pytest.approx(SAVE_MARGIN * 3 * 0.4)
+    assert pace.save_seconds(3) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 3 * 0.4)
     for _ in range(8):
         pace.saved(0.02)
-    assert pace.save_seconds(1) == pytest.approx(SAVE_MARGIN * 0.02)
+    assert pace.save_seconds(1) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 0.02)
 
 
 def test_nothing_is_begun_after_the_end_and_an_empty_round_teaches_nothing() -> None:
