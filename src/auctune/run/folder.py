@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.domain import InputError
+from auctune.run.atomic_file import write_atomically
 from auctune.run.journal import JournalEvent
 from auctune.run.lock import hold
-from auctune.run.vendors.atomic_file import write_atomically
 
 DRAFT = ".state.new"
 LOCK = ".lock"

@@ -17,12 +17,14 @@ from math import floor
 from pathlib import Path
 
 from auctune.domain import InputError, Offered, Released
+from auctune.run.child import Message
+from auctune.run.data.facts import DataSize
 from auctune.run.executor import NodeError, NodeProcess, TaskOrder
-from auctune.run.executor.messages import Message
+from auctune.run.executor.node_process import Inbox, into
 from auctune.run.folder import RunFolder
 from auctune.run.journal import Journal
 from auctune.run.listener import Listener
-from auctune.run.market.demand import DataSize, samples_of
+from auctune.run.market.demand import samples_of
 from auctune.run.outcome import write_decisions, write_outcome, write_task
 from auctune.run.prepared import Prepared, node_settings
 from auctune.run.records import decision_record
@@ -61,7 +63,7 @@ class MarketRun:
         self._lock = lock
         self._slow: set[str] = set()
         self._bids = {bid.task.id: bid for bid in prepared.bids}
-        self._inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
+        self._inbox: Inbox = queue.Queue()
         self._nodes: dict[str, NodeProcess] = {}
         self.state = RunState.fold(journal.events)
         self._rebuild_mechanism()
@@ -181,6 +183,8 @@ class MarketRun:
             elif message["kind"] == "failed":
                 raise _node_failure(node, message)
             elif message["kind"] == "trained":
+                for error in message["refused"].values():
+                    raise _node_failure(node, error)
                 waiting.discard(node)
                 self._take(slot, node, message)
         # In the order of decisions and not of messages: what is released moves prices.
@@ -241,7 +245,9 @@ class MarketRun:
             )
             log = self._folder.log(node)
             log.parent.mkdir(exist_ok=True)
-            self._nodes[node] = NodeProcess(node, settings, self._inbox, self._lock, log)
+            self._nodes[node] = NodeProcess(
+                settings, into(self._inbox, node), lock=self._lock, log=log
+            )
         return self._nodes[node]
 
     def _bury(self, node: str) -> str:

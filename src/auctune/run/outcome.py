@@ -7,6 +7,7 @@ from pathlib import Path
 
 from auctune.domain import Decision, Receipt, Task, round_money
 from auctune.domain.money import ZERO
+from auctune.run.atomic_file import write_atomically
 from auctune.run.folder import RunFolder
 from auctune.run.market.demand import Bid
 from auctune.run.prepared import Prepared
@@ -22,7 +23,6 @@ from auctune.run.report_data import (
 )
 from auctune.run.state import RunState, TaskRecord
 from auctune.run.vendors import RepairReport
-from auctune.run.vendors.atomic_file import write_atomically
 from auctune.sim.result_file import decision_json
 
 

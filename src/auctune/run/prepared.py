@@ -12,8 +12,9 @@ from pathlib import Path
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.registry import build, check_settings
+from auctune.run.data.examiner import Examiner
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
-from auctune.run.executor.messages import Message
+from auctune.run.executor.node_process import Inbox, into
 from auctune.run.input_file import InputFile
 from auctune.run.market.demand import Appraiser, Bid, make_bids
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
@@ -98,9 +99,8 @@ def prepare(
         name = base or _find_base(market, resolve)
         loaded = _load_base(name, market.dtype, cache, report)
         report("reading the data sets", 0.0)
-        appraiser = Appraiser(
-            loaded.tokenizer, loaded.context_tokens, tuple(vendors.values()), resolve
-        )
+        examiner = Examiner(loaded.tokenizer, loaded.context_tokens)
+        appraiser = Appraiser(examiner, tuple(vendors.values()), resolve)
         requests = appraiser.requests(market.bids)
         profiles = given | known_profiles
         for kind in market.node_types:
@@ -256,8 +256,8 @@ def _load_base(name: str, dtype: str, cache: Path, report: Report) -> Base:
 
 def _measure(market: MarketFile, name: str, base: str, cache: Path, report: Report) -> Profile:
     """Measure a node type in a process like the one that will train."""
-    inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
-    process = NodeProcess(name, node_settings(market, name, base, cache), inbox)
+    inbox: Inbox = queue.Queue()
+    process = NodeProcess(node_settings(market, name, base, cache), into(inbox, name))
     try:
         while True:
             _, message = inbox.get()
@@ -270,7 +270,7 @@ def _measure(market: MarketFile, name: str, base: str, cache: Path, report: Repo
             elif message["kind"] == "failed":
                 place = f"node_types.{name}: {message['place']}"
                 raise InputError(place, message["found"], message["expected"])
-            else:
+            elif message["kind"] == "measured":
                 return Profile.from_json(message["profile"], f"profile of {name}")
     finally:
         process.stop()

@@ -7,11 +7,11 @@ from string import Template
 
 from auctune.charts import LIGHT
 from auctune.charts.render import dark_style
+from auctune.run.atomic_file import write_atomically
 from auctune.run.report_charts import draw_figures
 from auctune.run.report_data import MarketReport
 from auctune.run.report_style import DARK_RULES, DARK_TOKENS, LIGHT_TOKENS, STYLE
 from auctune.run.report_tables import count, decisions_table, repair_section, total_tiles
-from auctune.run.vendors.atomic_file import write_atomically
 
 _PAGE = Template("""<!doctype html>
 <html lang="en">

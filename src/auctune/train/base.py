@@ -9,6 +9,8 @@ import hashlib
 import json
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,8 +65,7 @@ class Base:
     @property
     def context_tokens(self) -> int | None:
         """The longest row, in tokens, that the model has positions for; none if it has no limit."""
-        limit = getattr(self.model.config, "max_position_embeddings", None)
-        return None if limit is None else int(limit)
+        return context_of(self.model.config)
 
     @property
     def attention(self) -> str:
@@ -109,18 +110,12 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
     target, number_type = check_device(device, dtype)
     source, local = _find_source(name, cache)
     started = time.perf_counter()
-    try:
-        with quiet_transformers():
-            config = AutoConfig.from_pretrained(source, local_files_only=local)
-            _check_config(name, config)
-            _switch_off_dropouts(config)
-            model = _load_model(place, source, config, dtype=number_type, local_files_only=local)
-            tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
-    except InputError:
-        raise
-    except (OSError, ValueError, ImportError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(place, f"cannot be loaded ({reason})", EXPECTED) from None
+    with _loading(place):
+        config = AutoConfig.from_pretrained(source, local_files_only=local)
+        _check_config(name, config)
+        _switch_off_dropouts(config)
+        model = _load_model(place, source, config, dtype=number_type, local_files_only=local)
+        tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
     _freeze(model)
     _give_padding(tokenizer, place)
     digest = compute_digest(model)
@@ -136,6 +131,30 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         load_seconds=time.perf_counter() - started,
         _untouched=_share_weights(model),
     )
+
+
+def load_tokenizer(name: str, *, cache: Path) -> tuple[PreTrainedTokenizerBase, int | None]:
+    """A base's tokenizer, as `load_base` gives it, and its `context_tokens`; no weights are read.
+
+    Raises:
+        InputError: as `load_base`, as far as it can be known without weights.
+    """
+    place = f"base {name!r}"
+    source, local = _find_source(name, cache)
+    with _loading(place):
+        config = AutoConfig.from_pretrained(source, local_files_only=local)
+        _check_config(name, config)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            source, local_files_only=local
+        )
+    _give_padding(tokenizer, place)
+    return tokenizer, context_of(config)
+
+
+def context_of(config: PretrainedConfig) -> int | None:
+    """The longest row, in tokens, that a model has positions for; none if it has no limit."""
+    limit = getattr(config, "max_position_embeddings", None)
+    return None if limit is None else int(limit)
 
 
 def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
@@ -164,6 +183,19 @@ def num_weight_bytes(model: nn.Module) -> int:
         for tensor in (*model.parameters(), *model.buffers())
     }
     return sum(storages.values())
+
+
+@contextmanager
+def _loading(place: str) -> Iterator[None]:
+    """Says of whatever goes wrong in the block that the base cannot be loaded."""
+    try:
+        with quiet_transformers():
+            yield
+    except InputError:
+        raise
+    except (OSError, ValueError, ImportError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(place, f"cannot be loaded ({reason})", EXPECTED) from None
 
 
 def _load_model(

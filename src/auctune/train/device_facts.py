@@ -1,9 +1,7 @@
 """What can be asked of a device and a base without running them."""
 
 import os
-import platform
 import re
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -12,9 +10,9 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-LIBRARIES = ("torch", "transformers", "peft")
+from auctune.train.machine import cpu_name
+
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-CPU_FACTS = Path("/proc/cpuinfo")
 OWN_PAGES = Path("/proc/self/statm")
 
 
@@ -22,9 +20,7 @@ def device_name(device: torch.device) -> str:
     """The name of a GPU, or of the CPU's model."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    facts = CPU_FACTS.read_text() if CPU_FACTS.is_file() else ""
-    found = re.search(r"^model name\s*:\s*(.+)$", facts, re.MULTILINE)
-    return found[1].strip() if found else platform.processor() or platform.machine()
+    return cpu_name()
 
 
 def usable_bytes(device: torch.device, base_bytes: int) -> int:
@@ -43,11 +39,6 @@ def usable_bytes(device: torch.device, base_bytes: int) -> int:
         total = min(total, int(limit))
     resident = page * int(OWN_PAGES.read_text().split()[1]) if OWN_PAGES.is_file() else 0
     return total - max(0, resident - base_bytes)
-
-
-def library_versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that decide what training computes, and how fast."""
-    return {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
 
 
 def linear_features(model: PreTrainedModel) -> dict[str, int]:

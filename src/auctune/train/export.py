@@ -88,7 +88,7 @@ def export_adapter(
     with unfinished_folder(folder) as unfinished:
         plain_config(config, base.source).save_pretrained(str(unfinished))
         save_file(contents, unfinished / "adapter_model.safetensors", {"format": "pt"})
-        loaded = _load(base, unfinished)
+        loaded = load_adapter(base, unfinished)
         _check_weights(loaded, contents)
         exported = _check_logits(loaded, folder, rows[:CHECKED_ROWS], trained_logits, base.dtype)
         put_in_place(unfinished, folder)
@@ -111,7 +111,12 @@ def plain_config(config: LoraConfig, source: str) -> LoraConfig:
     return plain
 
 
-def _load(base: Base, folder: Path) -> PeftModel:
+def load_adapter(base: Base, folder: Path) -> PeftModel:
+    """An adapter on its base as it was loaded, ready to be used.
+
+    Raises:
+        ExportError: if it is not one of this base.
+    """
     # PEFT draws a start for the weights before it reads them, from a state that is not ours.
     devices = [base.device] if base.device.type == "cuda" else []
     with torch.random.fork_rng(devices), warnings.catch_warnings():

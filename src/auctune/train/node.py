@@ -34,10 +34,12 @@ from auctune.train.multilora.rounds import Rounds
 from auctune.train.multilora.step import ModelStep
 from auctune.train.multilora.suspend import capture, restore
 from auctune.train.multilora.task import TrainingTask
+from auctune.train.pace import TimeLeft, Unlimited
 from auctune.train.progress import Loaded, Progress
 from auctune.train.rows import TokenizedDataSet, tokenize
 
 CHECKPOINTS = "checkpoints"
+UNLIMITED = Unlimited()
 
 __all__ = ["Loaded", "NodeTrainer", "Progress"]
 
@@ -149,7 +151,10 @@ class NodeTrainer:
         return Loaded(task.cursor.done, task.cursor.total, tuple(warnings))
 
     def train(
-        self, targets: Mapping[str, int], report: Callable[[Progress], None]
+        self,
+        targets: Mapping[str, int],
+        report: Callable[[Progress], None],
+        time_left: TimeLeft = UNLIMITED,
     ) -> dict[str, Progress]:
         """Train each job up to a cumulative number of rows, over all its epochs.
 
@@ -158,6 +163,7 @@ class NodeTrainer:
         Args:
             targets: rows by job; what lies beyond a job's last row does not count.
             report: called after each optimizer step of a job.
+            time_left: says when to end before all targets are reached.
 
         Returns:
             Where each job of `targets` stands.
@@ -169,7 +175,12 @@ class NodeTrainer:
             place.call = _Call(time.monotonic(), tokens, task.steps, task.steps)
         with _deterministic() if self.mode == "exact" else nullcontext():
             tasks = [(places[job].task, rows) for job, rows in targets.items()]
-            while (moved := self.rounds.run(tasks)) is not None:
+            while (most_rows := time_left.most_rows()) != 0:
+                done = sum(task.cursor.done for task, _ in tasks)
+                moved = self.rounds.run(tasks, most_rows)
+                if moved is None:
+                    break
+                time_left.trained(sum(task.cursor.done for task, _ in tasks) - done)
                 for task in moved:
                     report(self._progress(places[task.job.id]))
         return {job: self._progress(place, whole_call=True) for job, place in places.items()}

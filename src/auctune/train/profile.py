@@ -38,10 +38,10 @@ from auctune.train.bench import Bench, random_mix, round_tokens
 from auctune.train.device_facts import (
     default_modules,
     device_name,
-    library_versions,
     linear_features,
     usable_bytes,
 )
+from auctune.train.machine import library_versions
 from auctune.train.node import NodeTrainer
 from auctune.train.pass_time import (
     choose_budget,
@@ -165,7 +165,7 @@ class _Measurement:
         self.report("done", 1.0)
         weights = num_weight_bytes(self.base.model)
         return Profile(
-            origin=self.origin(),
+            origin=origin_of(self.base),
             memory_gb=usable_bytes(self.base.device, weights) / 1e9,
             base_weights_gb=weights / 1e9,
             activations_gb=activations / 1e9,
@@ -298,16 +298,17 @@ class _Measurement:
             mixes.append(Mix(len(jobs), tokens, predicted, measured))
         return mixes
 
-    def origin(self) -> Origin:
-        device = self.base.device
-        return Origin(
-            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            device="cuda" if device.type == "cuda" else "cpu",
-            device_name=device_name(device),
-            num_threads=torch.get_num_threads(),
-            base_name=self.base.name,
-            base_digest=self.base.digest,
-            dtype=str(self.base.dtype).removeprefix("torch."),
-            attention=self.base.attention,
-            versions=library_versions(),
-        )
+
+def origin_of(base: Base) -> Origin:
+    """What a profile of this base would be of, if it were measured now."""
+    return Origin(
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        device="cuda" if base.device.type == "cuda" else "cpu",
+        device_name=device_name(base.device),
+        num_threads=torch.get_num_threads(),
+        base_name=base.name,
+        base_digest=base.digest,
+        dtype=str(base.dtype).removeprefix("torch."),
+        attention=base.attention,
+        versions=library_versions(),
+    )

@@ -131,6 +131,23 @@ def tokenize(
     return TokenizedDataSet(tuple(rows), tuple(dropped), num_cut)
 
 
+def prompt_tokens(kind: RowKind, prompt: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    """A prompt as the rows of this kind taught the model to meet it.
+
+    Of a chat it is the user's only message, and the assistant's turn has begun; else it is the
+    beginning of a text, or a completion's prompt.
+    """
+    if kind is not RowKind.CHAT:
+        encoded = tokenizer(prompt, add_special_tokens=False, verbose=False)
+        return _start_tokens(tokenizer) + list(encoded["input_ids"])
+    message = {"role": "user", "content": prompt}
+    if tokenizer.chat_template:
+        text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+        return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    ids, _ = _plain_chat([message], tokenizer)
+    return ids + list(tokenizer("assistant:", add_special_tokens=False)["input_ids"])
+
+
 def _cut(piece: Piece, max_length: int) -> TokenizedRow:
     ids = np.array(piece[0][:max_length], dtype=np.int64)
     learnt = np.array(piece[1][:max_length], dtype=bool)

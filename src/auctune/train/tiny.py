@@ -8,11 +8,8 @@ The same recipe gives the same weights, bit for bit, whenever it is built on one
 release of torch: one thread, one seed, and no other use of the global random state.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -23,6 +20,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from auctune.train.folders import put_if_absent, unfinished_folder
 from auctune.train.quiet import quiet_transformers
+from auctune.train.tiny_recipe import TINY, TinyRecipe
 from auctune.train.tiny_text import chats, texts
 
 END = "<|end|>"
@@ -39,44 +37,10 @@ CHAT_TEMPLATE = (
     f"{{% if add_generation_prompt %}}{TURN}assistant\n{{% endif %}}"
 )
 
+__all__ = ["TINY", "TinyRecipe", "tiny_folder"]
+
 Progress = Callable[[float], None]
 """Told the share done of a piece of work, from 0 to 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class TinyRecipe:
-    """How a tiny base is made.
-
-    Attributes:
-        version: raised whenever the code or the texts change what comes out.
-        layers, heads, width, context: of the GPT-2; context in tokens.
-        vocabulary: tokens that the tokenizer knows.
-        num_texts: texts that the tokenizer is trained on.
-        steps, rows, row_tokens, learning_rate: of its pre-training with AdamW.
-        seed: of everything random in it.
-    """
-
-    version: int = 1
-    layers: int = 3
-    heads: int = 4
-    width: int = 128
-    context: int = 512
-    vocabulary: int = 1024
-    num_texts: int = 4000
-    steps: int = 400
-    rows: int = 8
-    row_tokens: int = 48
-    learning_rate: float = 4e-3
-    seed: int = 2024
-
-    @property
-    def key(self) -> str:
-        """The name under which its result is cached."""
-        parts = json.dumps(asdict(self), sort_keys=True).encode()
-        return f"tiny-{self.version}-{hashlib.sha256(parts).hexdigest()[:12]}"
-
-
-TINY = TinyRecipe()
 
 
 def _ignore(share: float) -> None:

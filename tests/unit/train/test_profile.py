@@ -17,11 +17,11 @@ from auctune.train.bench import Bench, MeasurementError, random_mix, round_token
 from auctune.train.device_facts import (
     default_modules,
     device_name,
-    library_versions,
     linear_features,
     usable_bytes,
 )
 from auctune.train.job import LoraJob
+from auctune.train.machine import library_versions
 from auctune.train.node import NodeTrainer
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.profile import QUICK, Profile, _Measurement, measure_profile

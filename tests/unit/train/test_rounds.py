@@ -1,10 +1,14 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from auctune.train.multilora.batches import MicroBatch, PlannedRow
-from auctune.train.multilora.rounds import attempt
+from auctune.train.multilora.rounds import attempt, cut_down
 
 TOKENS = np.zeros(4, dtype=np.int64)
 BATCH = MicroBatch((PlannedRow("a", 0, TOKENS, TOKENS, 1.0),), 4)
@@ -36,3 +40,20 @@ def test_any_other_error_is_one() -> None:
 def test_what_a_pass_returns_is_passed_on() -> None:
     sums = {"a": torch.ones(())}
     assert attempt(lambda batch: sums, BATCH) is sums
+
+
+@given(
+    rows=st.lists(st.integers(1, 50), min_size=1, max_size=6),
+    most=st.one_of(st.none(), st.integers(1, 400)),
+)
+def test_a_round_is_cut_in_proportion_and_is_never_empty(rows: list[int], most: int | None) -> None:
+    shares: Any = [(f"task {n}", share) for n, share in enumerate(rows)]
+    cut: Any = dict(cut_down(shares, most))
+    total = sum(rows)
+    assert 1 <= sum(cut.values()) <= (total if most is None else min(total, most))
+    assert all(cut.values())
+    if most is None or most >= total:
+        assert list(cut.items()) == shares
+    elif most >= len(rows):
+        for name, share in shares:
+            assert abs(cut.get(name, 0) - share * most / total) < 1 or cut == {"task 0": 1}

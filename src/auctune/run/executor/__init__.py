@@ -1,6 +1,21 @@
 """Node processes: each holds the base once and trains what the plan puts on its node."""
 
+from auctune.run.executor.executor import Executor, HearNode
+from auctune.run.executor.local import LocalExecutor
 from auctune.run.executor.messages import NodeSettings, TaskOrder, TaskResult
+from auctune.run.executor.node_keeper import KeeperParams
 from auctune.run.executor.node_process import NodeError, NodeProcess
+from auctune.train.job import LoraJob
 
-__all__ = ["NodeError", "NodeProcess", "NodeSettings", "TaskOrder", "TaskResult"]
+__all__ = [
+    "Executor",
+    "HearNode",
+    "KeeperParams",
+    "LocalExecutor",
+    "LoraJob",
+    "NodeError",
+    "NodeProcess",
+    "NodeSettings",
+    "TaskOrder",
+    "TaskResult",
+]

@@ -2,21 +2,22 @@
 
 | to the node | from the node |
 | --- | --- |
-| measure {effort} | ready {base_digest} |
-| train {slot, tasks} | measuring {what, share}, measured {profile} |
-| stop | progress {task, rows, total_rows, loss, tokens_per_second, tokens} |
-| | noted {task, text} |
-| | trained {slot, seconds, results}, failed {place, found, expected} |
+| ping | preparing {what, share}, ready {base_digest, context_tokens, origin}, alive, pong |
+| measure {effort} | measuring {what, share}, measured {profile} |
+| train {slot, order, until, tasks} | progress {order, task, rows, total_rows, loss, ...} |
+| stop | noted {order, task, text} |
+| | trained {order, slot, seconds, saved_at, results, refused} |
+| | failed {order, place, found, expected} |
+
+Times are unix seconds. `order` is the id of the order that a message answers; `refused` holds the
+errors of tasks that could not be taken up or saved, by task.
 """
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from auctune.run.child import Message
 from auctune.train.job import LoraJob
-
-Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +88,6 @@ class TaskResult:
     validation: tuple[tuple[int, int, float], ...]
     note: str
     exported: bool
-
-
-def encode(message: Message) -> bytes:
-    """A message as a line; losses that are not finite are kept, as both ends are Python."""
-    return json.dumps(message).encode() + b"\n"
 
 
 def order_record(order: TaskOrder) -> Message:

@@ -1,32 +1,26 @@
 """The process of one node: loads the base once, then does slot after slot what it is told.
 
-It speaks the protocol of auctune.run.executor.messages over standard input and output. A slot is:
-take up each task from its newest checkpoint, train all of them together to their targets, write
-their checkpoints, and let go of them. If the market goes away, its end of the pipe closes and the
-node ends at once: all that counts is in checkpoints.
+It speaks the protocol of auctune.run.executor.messages. A slot is: take up each task from its
+newest checkpoint, train all of them together to their targets, or as far as time allows, write
+their checkpoints, and let go of them. What is wrong with one task is told of that task alone.
 """
 
 import json
-import os
-import queue
-import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import CheckpointError
-from auctune.run.executor.messages import (
-    Message,
-    NodeSettings,
-    TaskOrder,
-    TaskResult,
-    encode,
-    read_order,
-)
+from auctune.run.child import Message
+from auctune.run.child.messages import error_record
+from auctune.run.child.parent import Parent
+from auctune.run.executor.messages import NodeSettings, TaskOrder, TaskResult, read_order
+from auctune.train.pace import Pace, TimeLeft, Unlimited
 
 # Progress is for people: a few lines a second are enough.
 _REPORT_SECONDS = 0.2
@@ -36,33 +30,58 @@ class StopAskedError(Exception):
     """The market wants the node to put its tasks away and end."""
 
 
+class WhileWanted:
+    """The time left to train, until the market wants the node to end.
+
+    Args:
+        time_left: as long as it does not.
+        stop: set when it does; the next round does not begin then, and `StopAskedError` is raised.
+    """
+
+    def __init__(self, time_left: TimeLeft, stop: threading.Event) -> None:
+        self._time_left = time_left
+        self._stop = stop
+
+    def most_rows(self) -> int | None:
+        """Rows of the round that begins now."""
+        if self._stop.is_set():
+            raise StopAskedError
+        return self._time_left.most_rows()
+
+    def trained(self, rows: int) -> None:
+        """The round is over."""
+        self._time_left.trained(rows)
+
+
 class Worker:
     """One node at work.
 
     Args:
         settings: the base and how it computes.
-        out: where messages go.
+        parent: the market.
     """
 
-    def __init__(self, settings: NodeSettings, out: BinaryIO) -> None:
-        # torch takes seconds to import; only node processes do.
+    def __init__(self, settings: NodeSettings, parent: Parent) -> None:
+        # torch takes seconds to import; only child processes do.
         import torch
 
         from auctune.train.base import load_base
         from auctune.train.multilora.batches import OVERHEAD_TOKENS
         from auctune.train.node import NodeTrainer
+        from auctune.train.tiny import tiny_folder
 
         torch.set_num_threads(settings.threads)
-        self._out = out
-        self._orders: queue.Queue[Message] = queue.Queue()
-        self._stop = threading.Event()
+        self._parent = parent
         self._reported = 0.0
+        cache = Path(settings.cache)
+        if settings.base == "tiny":
+            what = "building the tiny base (once on this machine)"
+            tiny_folder(cache, progress=lambda share: self._say_share("preparing", what, share))
         self.base = load_base(
-            settings.base,
-            cache=Path(settings.cache),
-            device=settings.device,
-            dtype=settings.dtype,
+            settings.base, cache=cache, device=settings.device, dtype=settings.dtype
         )
+        self._pace = Pace()
+        self._unlimited = Unlimited()
         self._trainer = NodeTrainer(
             self.base,
             mode="exact" if settings.mode == "exact" else "fused",
@@ -73,65 +92,94 @@ class Worker:
         )
 
     def run(self) -> None:
-        """Take orders until told to stop, or until the market is gone."""
-        threading.Thread(target=self._listen, daemon=True).start()
-        self._say("ready", base_digest=self.base.digest)
-        while True:
-            order = self._orders.get()
+        """Take orders until told to stop."""
+        from auctune.train.profile import origin_of
+
+        self._parent.say(
+            "ready",
+            base_digest=self.base.digest,
+            context_tokens=self.base.context_tokens,
+            origin=origin_of(self.base).key,
+        )
+        work = {"ping": self._answer, "measure": self._measure, "train": self._train}
+        while (message := self._parent.orders.get())["do"] != "stop":
             try:
-                if order["do"] == "stop":
-                    return
-                if order["do"] == "measure":
-                    self._measure(order)
-                else:
-                    self._train(order)
+                work[message["do"]](message)
             except StopAskedError:
                 return
             except AuctuneError as error:
-                self._fail(error)
+                self._parent.say("failed", order=message.get("order", ""), **error_record(error))
 
-    def _listen(self) -> None:
-        for line in sys.stdin.buffer:
-            message: Message = json.loads(line)
-            if message["do"] == "stop":
-                self._stop.set()
-            self._orders.put(message)
-        os._exit(1)
+    def _answer(self, message: Message) -> None:
+        self._parent.say("pong")
 
-    def _measure(self, order: Message) -> None:
+    def _measure(self, message: Message) -> None:
         from auctune.train.profile import FULL, QUICK, measure_profile
 
         profile = measure_profile(
             self.base,
-            effort=QUICK if order["effort"] == "quick" else FULL,
-            report=lambda what, share: self._say("measuring", what=what, share=share),
+            effort=QUICK if message["effort"] == "quick" else FULL,
+            report=partial(self._say_share, "measuring"),
         )
-        self._say("measured", profile=profile.to_json())
+        self._parent.say("measured", profile=profile.to_json())
 
-    def _train(self, order: Message) -> None:
+    def _say_share(self, kind: str, what: str, share: float) -> None:
+        now = time.monotonic()
+        if now - self._reported >= _REPORT_SECONDS or share in (0.0, 1.0) or kind == "measuring":
+            self._reported = now
+            self._parent.say(kind, what=what, share=share)
+
+    def _train(self, message: Message) -> None:
         started = time.monotonic()
-        orders = [read_order(record) for record in order["tasks"]]
-        loaded_steps: dict[str, int] = {}
+        order, until = message["order"], message["until"]
+        tasks = [read_order(record) for record in message["tasks"]]
+        loaded_steps, refused = self._load_all(order, tasks)
+        loaded = [task for task in tasks if task.job.id in loaded_steps]
+        time_left = self._unlimited if until is None else self._pace.until(until, len(loaded))
+        targets = {task.job.id: task.target for task in loaded}
+        wanted = WhileWanted(time_left, self._parent.stop)
         try:
-            for task in orders:
-                for text in self._load(task):
-                    self._say("noted", task=task.job.id, text=text)
-                loaded_steps[task.job.id] = self._trainer.progress(task.job.id).steps
             try:
-                self._trainer.train({task.job.id: task.target for task in orders}, self._report)
+                self._trainer.train(targets, partial(self._report, order), wanted)
             except StopAskedError:
-                self._save(orders)
+                self._save(loaded)
                 raise
-            self._save(orders)
+            unsaved = self._save(loaded)
+            saved_at = time.time()
             results = {
                 task.job.id: asdict(self._result(task, loaded_steps[task.job.id]))
-                for task in orders
+                for task in loaded
+                if task.job.id not in unsaved
             }
         finally:
             for name in loaded_steps:
                 self._trainer.unload(name)
-        seconds = time.monotonic() - started
-        self._say("trained", slot=order["slot"], seconds=seconds, results=results)
+        self._parent.say(
+            "trained",
+            order=order,
+            slot=message["slot"],
+            seconds=time.monotonic() - started,
+            saved_at=saved_at,
+            results=results,
+            refused=refused | unsaved,
+        )
+
+    def _load_all(
+        self, order: str, tasks: Iterable[TaskOrder]
+    ) -> tuple[dict[str, int], dict[str, Message]]:
+        """Take up tasks: the steps of those that could be, and the errors of the others."""
+        steps: dict[str, int] = {}
+        refused: dict[str, Message] = {}
+        for task in tasks:
+            try:
+                notes = self._load(task)
+            except AuctuneError as error:
+                refused[task.job.id] = error_record(error)
+                continue
+            for text in notes:
+                self._parent.say("noted", order=order, task=task.job.id, text=text)
+            steps[task.job.id] = self._trainer.progress(task.job.id).steps
+        return steps, refused
 
     def _load(self, task: TaskOrder) -> tuple[str, ...]:
         """Take up a task; from its first row, if all that it has is damaged."""
@@ -152,9 +200,17 @@ class Worker:
             # What is whole, but of another base or data set, is not ours to throw away.
             raise
 
-    def _save(self, orders: list[TaskOrder]) -> None:
-        for task in orders:
-            self._trainer.save(task.job.id, task.number)
+    def _save(self, tasks: Iterable[TaskOrder]) -> dict[str, Message]:
+        """Write the tasks' checkpoints; returns the errors of those that could not be written."""
+        errors = {}
+        for task in tasks:
+            began = time.monotonic()
+            try:
+                self._trainer.save(task.job.id, task.number)
+            except CheckpointError as error:
+                errors[task.job.id] = error_record(error)
+            self._pace.saved(time.monotonic() - began)
+        return errors
 
     def _result(self, order: TaskOrder, loaded: int) -> TaskResult:
         name = order.job.id
@@ -192,18 +248,17 @@ class Worker:
             return f"not handed out: {error}"
         return ""
 
-    def _report(self, progress: object) -> None:
+    def _report(self, order: str, progress: object) -> None:
         from auctune.train.progress import Progress
 
         assert isinstance(progress, Progress)
-        if self._stop.is_set():
-            raise StopAskedError
         now = time.monotonic()
         if now - self._reported < _REPORT_SECONDS and progress.state == "training":
             return
         self._reported = now
-        self._say(
+        self._parent.say(
             "progress",
+            order=order,
             task=progress.job,
             rows=progress.rows,
             total_rows=progress.total_rows,
@@ -213,43 +268,17 @@ class Worker:
             memory_gb=progress.memory_gb,
         )
 
-    def _fail(self, error: AuctuneError) -> None:
-        if isinstance(error, InputError):
-            self._say("failed", place=error.place, found=error.found, expected=error.expected)
-        else:
-            self._say("failed", place="", found=str(error), expected="")
-
-    def _say(self, kind: str, **values: object) -> None:
-        self._out.write(encode({"kind": kind, **values}))
-        self._out.flush()
-
 
 def main() -> None:
     """Start a node process; its settings are the only argument, as JSON."""
-    # Ctrl-C reaches all processes of a terminal; the market tells its nodes what to do.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Whatever a library prints must not end up among the messages.
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    parent = Parent()
     try:
-        worker = Worker(NodeSettings(**json.loads(sys.argv[1])), out)
+        worker = Worker(NodeSettings(**json.loads(sys.argv[1])), parent)
     except InputError as error:
-        out.write(
-            encode(
-                {
-                    "kind": "failed",
-                    "place": error.place,
-                    "found": error.found,
-                    "expected": error.expected,
-                }
-            )
-        )
-        out.flush()
-        sys.exit(1)
+        parent.say("failed", order="", **error_record(error))
+        parent.leave(1)
     worker.run()
-    out.flush()
-    # Interpreter shutdown with a thread that blocks on standard input may hang or complain.
-    os._exit(0)
+    parent.leave()
 
 
 if __name__ == "__main__":

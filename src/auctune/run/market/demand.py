@@ -8,25 +8,14 @@ text, which is more than what training will see; cells that turn out not to be n
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-
-from transformers import PreTrainedTokenizerBase
 
 from auctune.device_profile import Profile
 from auctune.domain import Cluster, InputError, Quote, Task
-from auctune.domain.dataset import iterate_lines, read_dataset
+from auctune.run.data.examiner import Examiner
+from auctune.run.data.facts import DataSize
 from auctune.run.market.market_file import BidEntry, MarketFile, Resolve
 from auctune.run.vendors import Vendor
 from auctune.train.job import LoraJob
-from auctune.train.rows import tokenize
-
-
-@dataclass(frozen=True, slots=True)
-class DataSize:
-    """Rows of a data set that can be trained on, and their mean length in tokens."""
-
-    rows: int
-    mean_tokens: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +50,15 @@ class Bid:
 
 @dataclass(frozen=True, slots=True)
 class Appraiser:
-    """Looks at data sets.
+    """Looks at the data sets of bids.
 
     Attributes:
-        tokenizer: the base's.
-        context_tokens: the longest row that the base can read; none: no limit.
+        examiner: by the base's tokenizer.
         vendors: that quote for repairs.
         resolve: finds the files that the market names.
     """
 
-    tokenizer: PreTrainedTokenizerBase
-    context_tokens: int | None
+    examiner: Examiner
     vendors: tuple[Vendor, ...]
     resolve: Resolve
 
@@ -95,12 +82,7 @@ class Appraiser:
         Raises:
             InputError: if it is not one.
         """
-        rows = read_dataset(path, place)
-        try:
-            data = tokenize(rows, self.tokenizer, self._length(max_length))
-        except InputError as error:
-            raise error.within(place) from None
-        return DataSize(len(data.rows), data.mean_tokens)
+        return self.examiner.facts(path, place, max_length).size
 
     def _request(self, entry: BidEntry) -> Request:
         data = self.resolve(entry.data)
@@ -110,8 +92,8 @@ class Appraiser:
         if validation is not None:
             self.size(validation, f"validation {entry.validation}", job.max_length)
         if entry.repair:
-            size = self._raw_size(data, place, job.max_length)
-            return Request(entry, job, size, self._quotes(data, place, job.max_length))
+            raw = self.examiner.appraise(data, place, job.max_length, self.vendors)
+            return Request(entry, job, raw.size, tuple(offer.quote for offer in raw.offers))
         return Request(entry, job, self._checked_size(data, place, job.max_length), ())
 
     def _checked_size(self, data: Path, place: str, max_length: int) -> DataSize:
@@ -120,45 +102,6 @@ class Appraiser:
         except InputError as error:
             hint = f"{error.expected} (or repair = true, and a vendor mends it)"
             raise InputError(error.place, error.found, hint) from None
-
-    def _raw_size(self, data: Path, place: str, max_length: int) -> DataSize:
-        limit = self._length(max_length)
-        lengths = [
-            min(limit, len(self.tokenizer(line)["input_ids"]))
-            for _, line in iterate_lines(data, place, errors="replace")
-        ]
-        if not lengths:
-            raise InputError(place, "has no rows", "one row a line")
-        return DataSize(len(lengths), max(1.0, sum(lengths) / len(lengths)))
-
-    def _length(self, max_length: int) -> int:
-        return min(max_length, self.context_tokens or max_length)
-
-    def _quotes(self, data: Path, place: str, max_length: int) -> tuple[Quote, ...]:
-        """Offers of all vendors that can make something of the data.
-
-        Their work is done once on trial: what is sold must be possible.
-        """
-        made = []
-        trouble = InputError(
-            place, "has nothing that a vendor could repair", "a row with text in it at least"
-        )
-        with TemporaryDirectory() as folder:
-            for vendor in self.vendors:
-                trial = Path(folder) / "data.jsonl"
-                quote = vendor.quote(data)
-                if quote is None:
-                    continue
-                try:
-                    vendor.repair(data, trial)
-                    self.size(trial, f"{place} after {vendor.name} repaired it", max_length)
-                except InputError as error:
-                    trouble = error
-                else:
-                    made.append(quote)
-        if not made:
-            raise trouble
-        return tuple(made)
 
 
 def samples_of(size: DataSize, epochs: int, sample_tokens: float) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from auctune.domain import InputError, Quote
 from auctune.domain.money import STEP
-from auctune.run.vendors.atomic_file import write_atomically
+from auctune.run.atomic_file import write_atomically
 from auctune.run.vendors.repair import repair_rows, select_rows
 from auctune.run.vendors.repair_params import RepairParams
 from auctune.run.vendors.repair_report import RepairReport

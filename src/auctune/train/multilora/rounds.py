@@ -34,13 +34,19 @@ class Rounds:
         self.planner = planner
         self.padding = (0, 0)
 
-    def run(self, targets: Sequence[tuple[TrainingTask, int]]) -> list[TrainingTask] | None:
+    def run(
+        self, targets: Sequence[tuple[TrainingTask, int]], most_rows: int | None = None
+    ) -> list[TrainingTask] | None:
         """One round towards each task's cumulative number of rows.
+
+        Args:
+            targets: rows by task.
+            most_rows: of the round, >= 1; none: as many as suit the tasks.
 
         Returns:
             The tasks that took a step, or ended; none once all targets are reached.
         """
-        shares = share_out(targets)
+        shares = cut_down(share_out(targets), most_rows)
         if not shares:
             return None
         starts = [task.batch_start for task, _ in shares]
@@ -137,3 +143,14 @@ def share_out(targets: Sequence[tuple[TrainingTask, int]]) -> list[tuple[Trainin
     unfinished = [(task, rows) for task, rows in left if rows]
     rounds = max((-(-rows // task.job.batch_size) for task, rows in unfinished), default=0)
     return [(task, min(-(-rows // rounds), task.batch_left, rows)) for task, rows in unfinished]
+
+
+def cut_down(
+    shares: list[tuple[TrainingTask, int]], most_rows: int | None
+) -> list[tuple[TrainingTask, int]]:
+    """The same shares in proportion, with `most_rows` rows in all at most, and one at least."""
+    total = sum(rows for _, rows in shares)
+    if most_rows is None or total <= most_rows:
+        return shares
+    smaller = [(task, rows * most_rows // total) for task, rows in shares]
+    return [(task, rows) for task, rows in smaller if rows] or [(shares[0][0], 1)]

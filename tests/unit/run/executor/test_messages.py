@@ -3,8 +3,9 @@ from dataclasses import asdict
 from math import inf, isnan, nan
 from pathlib import Path
 
+from auctune.run.child.messages import encode
 from auctune.run.executor import TaskOrder, TaskResult
-from auctune.run.executor.messages import encode, order_record, read_order, read_result
+from auctune.run.executor.messages import order_record, read_order, read_result
 from auctune.train.job import LoraJob
 
 

@@ -3,23 +3,30 @@ from pathlib import Path
 
 import pytest
 
+from auctune.run.child import Message
 from auctune.run.executor import NodeProcess, NodeSettings
-from auctune.run.executor.messages import Message
+from auctune.run.executor.node_process import Inbox, into
 
 pytest_plugins = ["support.tiny_bases"]
 
-Inbox = queue.Queue[tuple[str, Message | None]]
+
+def heard(inbox: Inbox) -> tuple[str, Message | None]:
+    """The next message that says more than that the node is alive."""
+    while True:
+        node, message = inbox.get()
+        if message is None or message["kind"] != "alive":
+            return node, message
 
 
 def test_a_node_that_cannot_load_its_base_says_so_and_ends(tmp_path: Path) -> None:
     inbox: Inbox = queue.Queue()
-    process = NodeProcess("alpha", NodeSettings("./none", str(tmp_path)), inbox)
+    process = NodeProcess(NodeSettings("./none", str(tmp_path)), into(inbox, "alpha"))
 
-    node, message = inbox.get()
+    node, message = heard(inbox)
     assert node == "alpha"
     assert message is not None
     assert (message["kind"], message["place"]) == ("failed", "base './none'")
-    assert inbox.get() == ("alpha", None)
+    assert heard(inbox) == ("alpha", None)
     # Orders to one that is gone are lost, as the inbox has said.
     process.train(0, [])
     process.stop()
@@ -30,9 +37,11 @@ def test_a_node_that_crashes_leaves_its_last_line_and_its_log(tmp_path: Path) ->
     log = tmp_path / "alpha.log"
     log.write_text("of an earlier process\n")
 
-    process = NodeProcess("alpha", NodeSettings("tiny", str(tmp_path), threads=-1), inbox, log=log)
+    process = NodeProcess(
+        NodeSettings("tiny", str(tmp_path), threads=-1), into(inbox, "alpha"), log=log
+    )
 
-    assert inbox.get() == ("alpha", None)
+    assert heard(inbox) == ("alpha", None)
     assert process.ending() == "RuntimeError: set_num_threads expects a positive integer"
     process.stop()
     assert log.read_text().startswith("of an earlier process\nTraceback")
@@ -45,11 +54,11 @@ def test_a_node_ignores_files_of_the_current_folder_and_stops_when_asked(
     (tmp_path / "queue.py").write_text("raise SystemExit('the wrong module')")
     monkeypatch.chdir(tmp_path)
     inbox: Inbox = queue.Queue()
-    process = NodeProcess("alpha", NodeSettings("tiny", str(tiny_cache)), inbox)
+    process = NodeProcess(NodeSettings("tiny", str(tiny_cache)), into(inbox, "alpha"))
 
-    _, message = inbox.get()
+    _, message = heard(inbox)
 
     assert message is not None
     assert message["kind"] == "ready"
     process.stop()
-    assert inbox.get() == ("alpha", None)
+    assert heard(inbox) == ("alpha", None)

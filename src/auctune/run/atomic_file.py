@@ -1,18 +1,28 @@
 """A file that appears whole or not at all, also across a crash."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from auctune.train.folders import sync_folder, sync_path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write `data` beside `path`, flush it to disk, then rename it to `path`."""
+    with atomic_file(path) as draft:
+        draft.write(data)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """A draft beside `path`, flushed to disk and renamed to `path` at the end of the block."""
     with tempfile.NamedTemporaryFile(
         dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as draft:
         try:
-            draft.write(data)
+            yield draft
             draft.flush()
             replace_durably(Path(draft.name), path)
         except BaseException:
@@ -27,3 +37,12 @@ def replace_durably(draft: Path, path: Path) -> None:
     draft.chmod(0o644)
     draft.replace(path)
     sync_folder(path.parent)
+
+
+def drop_drafts(path: Path) -> None:
+    """Remove what writers of `path` that were killed have left; no other may be writing now."""
+    if path.parent.is_dir():
+        # Not by a pattern, in which parts of the name might mean something.
+        for draft in path.parent.iterdir():
+            if draft.name.startswith(f".{path.name}."):
+                draft.unlink()

@@ -1,0 +1,151 @@
+"""What a market must know of its base before it can sell: asked of a child, and kept.
+
+The child loads the base (and builds the tiny one first, where it is not there yet) and measures the
+device in a quick way. A profile is kept under all that it depends on: the base's digest, device,
+dtype, threads, and versions of libraries. Of a base in a folder, on a CPU, all this is known again
+without a child as long as no file of the folder has changed its size or its time.
+"""
+
+import hashlib
+import json
+import queue
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from auctune.device_profile import Profile, read_profile, write_profile
+from auctune.domain import InputError
+from auctune.run.atomic_file import write_atomically
+from auctune.run.child import Message
+from auctune.run.child.messages import read_error
+from auctune.run.executor import NodeError, NodeProcess, NodeSettings
+from auctune.train.machine import cpu_name, library_versions
+from auctune.train.tiny_recipe import TINY
+
+_STOP_SECONDS = 5.0
+
+Report = Callable[[str, float], None]
+"""Told what is being done, and the share of it done, from 0 to 1."""
+
+
+def _unheard(what: str, share: float) -> None:
+    """A report that nobody hears."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFacts:
+    """A base on a device.
+
+    Attributes:
+        name: as the user named it.
+        digest: SHA-256 over its configuration and weights.
+        context_tokens: the longest row that it can read; none: no limit.
+        profile: of the device with it.
+    """
+
+    name: str
+    digest: str
+    context_tokens: int | None
+    profile: Profile
+
+
+def learn_base(settings: NodeSettings, kept: Path, report: Report = _unheard) -> BaseFacts:
+    """The facts of a base, on the device and with the threads that nodes will have.
+
+    Args:
+        settings: as nodes are started; nothing else should run on the device meanwhile.
+        kept: folder of what was learned earlier, made if it is not there.
+        report: told how far it is.
+
+    Raises:
+        InputError: for an unknown base or device.
+        NodeError: if the process that measures ends, or memory is too small for any pass.
+    """
+    kept.mkdir(parents=True, exist_ok=True)
+    before = _shortcut(settings, kept)
+    known = None if before is None else _recall(settings.base, before, kept)
+    if known is not None:
+        return known
+    facts = _ask(settings, kept, report)
+    # The tiny base has a folder only now; another's may have changed meanwhile.
+    after = _shortcut(settings, kept)
+    if after is not None and before in (None, after):
+        record = {
+            "digest": facts.digest,
+            "context_tokens": facts.context_tokens,
+            "profile": facts.profile.origin.key,
+        }
+        write_atomically(after, json.dumps(record).encode())
+    return facts
+
+
+def _shortcut(settings: NodeSettings, kept: Path) -> Path | None:
+    """The file of what is known of a base as its folder is now; none if a child has to be asked.
+
+    The name of a GPU cannot be had without torch, nor the state of a model on the hub.
+    """
+    folder = Path(settings.cache) / TINY.key if settings.base == "tiny" else Path(settings.base)
+    if settings.device != "cpu" or not folder.is_dir():
+        return None
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    states = [(str(path.resolve()), path.stat()) for path in files]
+    parts = {
+        "files": [(name, state.st_size, state.st_mtime_ns) for name, state in states],
+        "dtype": settings.dtype,
+        "threads": settings.threads,
+        "device_name": cpu_name(),
+        "versions": library_versions(),
+    }
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return kept / f"base-{digest[:16]}.json"
+
+
+def _recall(name: str, shortcut: Path, kept: Path) -> BaseFacts | None:
+    """What was kept of a base; none if nothing was, or it is damaged."""
+    try:
+        record = json.loads(shortcut.read_bytes())
+        digest, context_tokens = str(record["digest"]), record["context_tokens"]
+        profile = read_profile(_profile_file(kept, record["profile"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return BaseFacts(name, digest, context_tokens, profile)
+
+
+def _profile_file(kept: Path, origin: str) -> Path:
+    return kept / f"profile-{origin}.json"
+
+
+def _ask(settings: NodeSettings, kept: Path, report: Report) -> BaseFacts:
+    """What a child says of the base, and measures unless it was measured before."""
+    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    report(f"loading the base {settings.base}", 0.0)
+    process = NodeProcess(settings, inbox.put)
+    try:
+        ready = _await("ready", inbox, process, report)
+        file = _profile_file(kept, ready["origin"])
+        try:
+            profile = read_profile(file)
+        except InputError:
+            # Not measured yet, or by another release.
+            process.measure("quick")
+            text = _await("measured", inbox, process, report)["profile"]
+            profile = Profile.from_json(text, "profile")
+            write_profile(profile, file)
+    finally:
+        process.stop(_STOP_SECONDS)
+    return BaseFacts(settings.base, ready["base_digest"], ready["context_tokens"], profile)
+
+
+def _await(
+    kind: str, inbox: "queue.SimpleQueue[Message | None]", process: NodeProcess, report: Report
+) -> Message:
+    while True:
+        message = inbox.get()
+        if message is None:
+            raise NodeError(f"the base cannot be measured: {process.ending()}")
+        if message["kind"] == kind:
+            return message
+        if message["kind"] == "failed":
+            raise read_error(message, NodeError)
+        if message["kind"] in ("preparing", "measuring"):
+            report(message["what"], message["share"])

@@ -1,0 +1,129 @@
+"""A child process as its parent holds it: started, told, listened to, and stopped."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from auctune.run.child.messages import Hear, Message, encode
+
+_LAST_WORDS = 300
+
+
+class ChildProcess:
+    """A Python program that speaks JSON over its standard input and output.
+
+    It ends by itself when its parent does, whose end of the pipe closes then.
+
+    Args:
+        program: arguments for the interpreter.
+        argument: the program's own, as one JSON text.
+        hear: called on a thread of this process.
+        lock: descriptor of a lock to be held by the child too; none: there is no lock.
+        log: file to which its standard error is added; none: it is kept only while it runs.
+        environment: what differs from this process's own.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+
+    def __init__(
+        self,
+        program: Sequence[str],
+        argument: object,
+        hear: Hear,
+        *,
+        lock: int | None = None,
+        log: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._hear = hear
+        # Held as long as the process, and closed with it.
+        self._errors: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("a+b")  # noqa: SIM115
+        self._begin = self._errors.seek(0, os.SEEK_END)
+        try:
+            self._process = subprocess.Popen(
+                # -P: a file of the user's in the current folder is no module of ours.
+                [sys.executable, "-P", *program, json.dumps(argument)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                pass_fds=() if lock is None else (lock,),
+                env=os.environ | (environment or {}),
+            )
+        except OSError:
+            self._errors.close()
+            raise
+        # A child that is frozen reads nothing; what it is told must not hold up its parent.
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._listen, self._write)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pid(self) -> int:
+        """Of the child."""
+        return self._process.pid
+
+    def tell(self, message: Message) -> None:
+        """Send a message, without waiting for it to be read; one that has ended gets none."""
+        self._outbox.put(encode(message))
+
+    def ending(self) -> str:
+        """How a process that has ended did so: its signal, or its last line on standard error."""
+        code = self._process.wait()
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        self._errors.seek(self._begin)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1][:_LAST_WORDS] if lines else f"exit code {code}"
+
+    def ask_to_stop(self) -> None:
+        """Let it put its work away and end; does not wait for it."""
+        self.tell({"do": "stop"})
+
+    def stop(self, seconds: float = 30.0) -> None:
+        """See that it ends: it puts its work away first, but is killed if that takes too long.
+
+        Not to be called on the thread that tells what it says.
+        """
+        self.ask_to_stop()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once, if it has not ended, and let go of it."""
+        self._process.kill()
+        self._process.wait()
+        self._outbox.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._errors.close()
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        # That it has ended is heard as well.
+        with suppress(BrokenPipeError), self._process.stdin as stdin:
+            for line in iter(self._outbox.get, None):
+                stdin.write(line)
+                stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            # A killed process may leave half a line.
+            if line.endswith(b"\n"):
+                self._hear(json.loads(line))
+        self._process.stdout.close()
+        self._hear(None)

@@ -1,0 +1,96 @@
+"""What can be known of a data set before it is trained on."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from auctune.domain import Quote
+from auctune.domain.dataset import RowKind
+from auctune.domain.money import parse_money
+
+
+@dataclass(frozen=True, slots=True)
+class DataSize:
+    """Rows of a data set that can be trained on, and their mean length in tokens."""
+
+    rows: int
+    mean_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """A clean data set.
+
+    Attributes:
+        kind: of its rows.
+        rows: that can be trained on.
+        mean_tokens: of such a row, cut to the length allowed.
+        num_cut: rows among them that were cut.
+        num_dropped: rows that have nothing left to learn within that length.
+    """
+
+    kind: RowKind
+    rows: int
+    mean_tokens: float
+    num_cut: int
+    num_dropped: int
+
+    @property
+    def size(self) -> DataSize:
+        """What work is counted by."""
+        return DataSize(self.rows, self.mean_tokens)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "DataFacts":
+        """The facts from the plain values that `asdict` gives."""
+        return cls(**dict(record) | {"kind": RowKind(record["kind"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A vendor's quote, and what its work on trial made of the data."""
+
+    quote: Quote
+    facts: DataFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """A data set that a vendor must repair first.
+
+    Attributes:
+        size: every line counted as a row of its own text, which is more than training will see.
+        offers: of all vendors that can make something of it, one at least.
+    """
+
+    size: DataSize
+    offers: tuple[Offer, ...]
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "size": asdict(self.size),
+            "offers": [
+                {
+                    "vendor": offer.quote.vendor,
+                    "price": str(offer.quote.price),
+                    "delay": offer.quote.delay,
+                    "facts": asdict(offer.facts),
+                }
+                for offer in self.offers
+            ],
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Appraisal":
+        """The appraisal that `to_record` wrote."""
+        return cls(
+            DataSize(**record["size"]),
+            tuple(
+                Offer(
+                    Quote(offer["vendor"], parse_money(offer["price"], "price"), offer["delay"]),
+                    DataFacts.from_record(offer["facts"]),
+                )
+                for offer in record["offers"]
+            ),
+        )

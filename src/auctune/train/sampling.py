@@ -1,0 +1,102 @@
+"""Text from a base with an adapter: one token after the other, greedily or at a temperature T,
+
+p(token) ~ exp(logit / T).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from auctune.domain.dataset import RowKind
+from auctune.domain.errors import InputError
+from auctune.train.base import Base
+from auctune.train.export import load_adapter
+from auctune.train.rows import prompt_tokens
+from auctune.train.sample_params import SampleParams
+
+_FILES = ("adapter_config.json", "adapter_model.safetensors")
+# What a decoder shows for bytes that are no whole character yet.
+_BROKEN = "\ufffd"
+
+
+def sample_text(
+    base: Base, adapter: Path | None, kind: RowKind, prompt: str, params: SampleParams
+) -> Iterator[str]:
+    """The continuation of a prompt, piece by piece, each of whole characters.
+
+    Args:
+        base: that the adapter was trained on.
+        adapter: folder in PEFT's format, weights as safetensors; none: the base alone.
+        kind: of the rows that it was trained on, which says how a prompt is put.
+        prompt: text.
+        params: how tokens are chosen, and how many at most.
+
+    Raises:
+        InputError: if there is no adapter, or the prompt leaves the base no room for a token.
+        ExportError: if the adapter is not one of this base.
+    """
+    ids = prompt_tokens(kind, prompt, base.tokenizer)
+    if not ids:
+        raise InputError("prompt", "is empty", "a text")
+    room = params.max_tokens
+    if base.context_tokens is not None:
+        room = min(room, base.context_tokens - len(ids))
+    if room < 1:
+        expected = f"fewer than the {base.context_tokens} that the base can read"
+        raise InputError("prompt", f"has {len(ids)} tokens", expected)
+    model: nn.Module = base.fresh_model() if adapter is None else _adapted(base, adapter)
+    start = torch.tensor([ids], device=base.device)
+    tokens = _generate(model, start, room, base.tokenizer.eos_token_id, params)
+    return _spell(tokens, base.tokenizer)
+
+
+def _adapted(base: Base, folder: Path) -> nn.Module:
+    for name in _FILES:
+        # Left to itself PEFT would look for a pickle, or on the hub.
+        if not (folder / name).is_file():
+            raise InputError(f"adapter {folder}", f"has no {name}", "a folder in PEFT's format")
+    return load_adapter(base, folder)
+
+
+@torch.no_grad()
+def _generate(
+    model: nn.Module, prompt: Tensor, most: int, end: int | None, params: SampleParams
+) -> Iterator[int]:
+    """Tokens after a prompt (1, tokens), up to the end token (exclusive) or `most`."""
+    source = torch.Generator(prompt.device).manual_seed(params.seed)
+    ids, past = prompt, None
+    for _ in range(most):
+        answer = model(input_ids=ids, past_key_values=past, use_cache=True)
+        past = answer.past_key_values
+        ids = _choose(answer.logits[0, -1].float(), params.temperature, source)
+        if (token := int(ids)) == end:
+            return
+        yield token
+
+
+def _choose(logits: Tensor, temperature: float, source: torch.Generator) -> Tensor:
+    """One token, as (1, 1), from logits (vocabulary,)."""
+    if temperature == 0:
+        return logits.argmax().view(1, 1)
+    # Shifted first: a small temperature must not make the largest of them infinite.
+    chances = torch.softmax((logits - logits.max()) / temperature, dim=-1)
+    return torch.multinomial(chances, 1, generator=source).view(1, 1)
+
+
+def _spell(tokens: Iterator[int], tokenizer: PreTrainedTokenizerBase) -> Iterator[str]:
+    """Tokens as pieces of text; a character that takes several tokens comes with its last."""
+    ids: list[int] = []
+    shown = text = ""
+    for token in tokens:
+        ids.append(token)
+        text = str(
+            tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        )
+        if len(text) > len(shown) and not text.endswith(_BROKEN):
+            yield text[len(shown) :]
+            shown = text
+    if len(text) > len(shown):
+        yield text[len(shown) :]

@@ -1,0 +1,95 @@
+"""The real data process over the tiny base's tokenizer."""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.domain.dataset import RowKind, read_dataset
+from auctune.run.data import DataClient
+from auctune.run.vendors import RepairParams
+from auctune.train.base import load_tokenizer
+from auctune.train.rows import tokenize
+
+pytest_plugins = ["support.tiny_bases"]
+pytestmark = pytest.mark.slow
+
+WAIT_SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def client(tiny_cache: Path) -> Iterator[DataClient]:
+    client = DataClient(tiny_cache)
+    yield client
+    client.close()
+
+
+def write_rows(path: Path, prompts: list[str]) -> Path:
+    rows = [{"prompt": prompt, "completion": " yes"} for prompt in prompts]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_data_set_is_sized_as_the_trainer_will_see_it(
+    client: DataClient, tiny_cache: Path, tmp_path: Path
+) -> None:
+    path = write_rows(tmp_path / "d.jsonl", ["short", "no end " * 200, "ask " * 9])
+    tokenizer, context = load_tokenizer("tiny", cache=tiny_cache)
+    assert client.prepare("tiny").result(WAIT_SECONDS) == context == 512
+    for max_length in (16, 10_000):
+        facts = client.size("tiny", path, "training_file", max_length).result(WAIT_SECONDS)
+        data = tokenize(read_dataset(path), tokenizer, min(max_length, 512))
+        assert facts.kind is RowKind.COMPLETION
+        assert facts.size.rows == facts.rows == len(data)
+        assert facts.mean_tokens == data.mean_tokens
+        assert (facts.num_cut, facts.num_dropped) == (data.num_cut, len(data.dropped))
+    assert facts.num_dropped
+
+
+def test_bad_data_and_bad_bases_are_told_with_their_place(
+    client: DataClient, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"text": "fine"}\n{"text": 3}\n')
+    future = client.size("tiny", bad, "training_file", 64)
+    other = client.prepare("no/where")
+    with pytest.raises(InputError) as caught:
+        future.result(WAIT_SECONDS)
+    assert caught.value.place == "training_file: line 2: text"
+    # A hub's name, which nobody asked to be fetched.
+    with pytest.raises(InputError, match="base 'no/where'"):
+        other.result(WAIT_SECONDS)
+
+
+def test_raw_data_are_appraised_and_repaired_as_the_vendor_does_it(
+    client: DataClient, tmp_path: Path
+) -> None:
+    raw = tmp_path / "raw.jsonl"
+    raw.write_text(
+        '{"prompt": "What is a bid?", "completion": " An offer to pay."}\n'
+        '{"instruction": "Name it", "output": "second price",}\n'
+        "what is this\n"
+    )
+    house = RepairParams("house", Decimal("0.5"), Decimal("0.1"), delay=2)
+    picky = RepairParams("picky", min_characters=5000)
+    appraisal = client.appraise("tiny", raw, "file", 64, [picky, house]).result(WAIT_SECONDS)
+    assert appraisal.size.rows == 3
+    (offer,) = appraisal.offers
+    assert (offer.quote.vendor, offer.quote.price, offer.quote.delay) == (
+        "house", Decimal("0.8000"), 2
+    )  # fmt: skip
+    assert (offer.facts.rows, offer.facts.kind) == (2, RowKind.COMPLETION)
+    with pytest.raises(InputError, match="nothing that a vendor could repair"):
+        client.appraise("tiny", raw, "file", 64, [picky]).result(WAIT_SECONDS)
+
+    target = tmp_path / "clean.jsonl"
+    (tmp_path / ".clean.jsonl.abc").write_text("of one that was killed")
+    report = client.repair(raw, target, house).result(WAIT_SECONDS)
+    assert (report.vendor, report.rows_in, report.rows_out) == ("house", 3, 2)
+    assert len(read_dataset(target)) == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"raw.jsonl", "clean.jsonl"}
+    archived = client.archive(tmp_path, tmp_path.parent / "x.zip", "all").result(WAIT_SECONDS)
+    assert (tmp_path.parent / "x.zip").stat().st_size == archived.bytes

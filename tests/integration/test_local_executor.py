@@ -1,0 +1,186 @@
+"""Real nodes under an executor: killed, frozen, short of time, and left alone by their market."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from auctune.run.child import Message
+from auctune.run.executor import KeeperParams, LocalExecutor, LoraJob, NodeSettings, TaskOrder
+from auctune.train.base import load_base
+from auctune.train.checkpoint import load_latest
+from auctune.train.node import CHECKPOINTS, NodeTrainer
+from support.heard import Heard, closing
+from support.market_runs import living, poll
+from support.small_bases import write_rows
+
+pytest_plugins = ["support.tiny_bases"]
+pytestmark = pytest.mark.slow
+
+TASKS = ("even", "odd")
+ROWS, EPOCHS = 40, 3
+SLOTS = 3
+
+
+def make_job(folder: Path, name: str, **changes: object) -> LoraJob:
+    job = LoraJob(
+        id=name,
+        data=write_rows(folder / f"{name}.jsonl", ROWS, seed=len(name), longest=4),
+        epochs=EPOCHS,
+        rank=4,
+        dropout=0.1,
+        batch_size=3,
+        max_length=32,
+        seed=len(name),
+    )
+    return replace(job, **changes)  # type: ignore[arg-type]
+
+
+def make_order(folder: Path, job: LoraJob, number: int, target: int) -> TaskOrder:
+    return TaskOrder(job, folder / "work" / job.id, number, target, folder / "out" / job.id)
+
+
+def adapter(folder: Path, name: str) -> bytes:
+    return (folder / "out" / name / "adapter_model.safetensors").read_bytes()
+
+
+def checkpointed(order: TaskOrder) -> int:
+    """Rows of a task in its newest checkpoint."""
+    found = load_latest(order.folder / CHECKPOINTS)
+    return 0 if found is None else found[0].state["cursor"]["done"]
+
+
+def undisturbed(cache: Path, folder: Path) -> None:
+    """Train all tasks in one go, without processes, and export them."""
+    trainer = NodeTrainer(load_base("tiny", cache=cache), mode="exact")
+    for name in TASKS:
+        trainer.load(make_job(folder, name), folder / "work" / name)
+    trainer.train(dict.fromkeys(TASKS, ROWS * EPOCHS), lambda progress: None)
+    for name in TASKS:
+        trainer.export(name, folder / "out" / name)
+
+
+def test_a_node_killed_and_frozen_within_slots_leaves_the_weights_of_an_undisturbed_run(
+    tiny_cache: Path, tmp_path: Path
+) -> None:
+    heard = Heard()
+    settings = NodeSettings("tiny", str(tiny_cache), mode="exact")
+    params = KeeperParams(silent_seconds=6.0)
+    disturbances = [signal.SIGKILL, signal.SIGSTOP]
+    with closing(LocalExecutor({"alpha": settings}, heard.hear, params=params)) as executor:
+        for slot in range(SLOTS):
+            target = ROWS * EPOCHS * (slot + 1) // SLOTS
+            orders = [
+                make_order(tmp_path, make_job(tmp_path, name), slot + 1, target) for name in TASKS
+            ]
+            executor.start(slot, "alpha", orders, until=time.time() + 600)
+            if disturbances:
+                heard.wait_for("progress", stale=False)
+                os.kill(pid_of(heard), disturbances.pop(0))
+                heard.wait_for("ended")
+            answer = heard.wait_for("trained", stale=False)
+            assert answer["refused"] == {}
+            assert {name: task["rows"] for name, task in answer["results"].items()} == (
+                dict.fromkeys(TASKS, target)
+            )
+        assert heard.kinds(without=("progress",)) == [
+            "started", "ready", "ended", "started", "ready", "trained",
+            "ended", "started", "ready", "trained", "trained",
+        ]  # fmt: skip
+    (tmp_path / "whole").mkdir()
+    undisturbed(tiny_cache, tmp_path / "whole")
+    for name in TASKS:
+        assert adapter(tmp_path, name) == adapter(tmp_path / "whole", name)
+
+
+def pid_of(heard: Heard) -> int:
+    pids: list[int] = [m["pid"] for _, m in heard.messages if m["kind"] == "started"]
+    return pids[-1]
+
+
+def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
+    tiny_cache: Path, tmp_path: Path
+) -> None:
+    heard = Heard()
+    settings = NodeSettings("tiny", str(tiny_cache))
+    long = make_job(tmp_path, "long", epochs=100_000)
+    # A batch that takes far longer than the slot.
+    large = make_job(tmp_path, "large", epochs=100_000, batch_size=1_000_000)
+    gone = replace(long, id="gone", data=tmp_path / "gone.jsonl")
+    with closing(LocalExecutor({"alpha": settings}, heard.hear)) as executor:
+        heard.wait_for("ready")
+        rows = {"long": 0, "large": 0}
+        for slot in range(2):
+            orders = [make_order(tmp_path, job, slot + 1, 10**9) for job in (long, large, gone)]
+            until = time.time() + 3.0
+            executor.start(slot, "alpha", orders, until)
+            answer = heard.wait_for("trained")
+            # A busy machine may hold up a process, but not for as long as a batch here lasts.
+            assert answer["saved_at"] < until + 2.0
+            assert answer["refused"]["gone"]["place"].endswith("gone.jsonl")
+            for order in orders[:2]:
+                result: Message = answer["results"][order.job.id]
+                assert result["state"] == "training"
+                assert result["rows"] > rows[order.job.id]
+                assert checkpointed(order) == result["rows"]
+                rows[order.job.id] = result["rows"]
+        last = make_order(tmp_path, long, 3, 10**9)
+        executor.start(2, "alpha", [last], time.time() + 600.0)
+        heard.wait_for("progress", order="2/alpha/1")
+    # It puts away what it has trained when it is asked to end.
+    assert checkpointed(last) > rows["long"]
+
+
+def test_nodes_end_by_themselves_if_their_market_is_killed(
+    tiny_cache: Path, tmp_path: Path
+) -> None:
+    program = """
+import sys, time
+from auctune.run.executor import LocalExecutor, NodeSettings
+settings = NodeSettings("tiny", sys.argv[1])
+def hear(node, message):
+    if message["kind"] in ("started", "ready"):
+        print(message["kind"], message.get("pid"), flush=True)
+executor = LocalExecutor({"alpha": settings, "beta": settings}, hear)
+executor._thread.join()
+"""
+    market = subprocess.Popen(
+        [sys.executable, "-c", program, str(tiny_cache)], stdout=subprocess.PIPE, text=True
+    )
+    assert market.stdout is not None
+    pids = []
+    for line in market.stdout:
+        kind, pid = line.split()
+        if kind == "ready":
+            break
+        pids.append(int(pid))
+    market.kill()
+    market.wait()
+    market.stdout.close()
+    assert len(pids) == 2
+    # One was training-ready, the other perhaps still loading torch.
+    assert poll(lambda: not living(pids))
+
+
+PARENT_MODULES = (
+    "auctune.run.executor.local",
+    "auctune.run.data.client",
+    "auctune.run.base_facts",
+    "auctune.run.sampling",
+    "auctune.run.market.demand",
+)
+
+
+def test_what_a_service_imports_brings_no_torch() -> None:
+    program = (
+        f"import json, sys, {', '.join(PARENT_MODULES)}; "
+        "print(json.dumps([n for n in ('torch', 'transformers', 'peft') if n in sys.modules]))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert json.loads(found.stdout) == []

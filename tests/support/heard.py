@@ -1,0 +1,45 @@
+"""What an executor says, as a test waits for it."""
+
+import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from auctune.run.child import Message
+from auctune.run.executor import HearNode, LocalExecutor
+
+WAIT_SECONDS = 120.0
+
+
+@dataclass
+class Heard:
+    """Everything that was said, in its order."""
+
+    messages: list[tuple[str, Message]] = field(default_factory=list)
+    _inbox: "queue.SimpleQueue[tuple[str, Message]]" = field(default_factory=queue.SimpleQueue)
+
+    @property
+    def hear(self) -> HearNode:
+        """For an executor to call."""
+        return lambda node, message: self._inbox.put((node, message))
+
+    def wait_for(self, kind: str, node: str = "alpha", **values: object) -> Message:
+        """The next message of this kind from a node, with these values; keeps those before it."""
+        while True:
+            self.messages.append(self._inbox.get(timeout=WAIT_SECONDS))
+            sender, message = self.messages[-1]
+            if (sender, message["kind"]) == (node, kind) and values.items() <= message.items():
+                return message
+
+    def kinds(self, *, without: tuple[str, ...] = ()) -> list[str]:
+        """Kinds of all messages so far."""
+        return [m["kind"] for _, m in self.messages if m["kind"] not in without]
+
+
+@contextmanager
+def closing(executor: LocalExecutor) -> Iterator[LocalExecutor]:
+    """Ends an executor's processes with the block."""
+    try:
+        yield executor
+    finally:
+        executor.close()
