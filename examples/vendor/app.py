@@ -29,7 +29,7 @@ from auctune.domain import InputError, parse_money
 from auctune.domain.dataset import RowKind
 from auctune.run.lock import hold
 from auctune.run.vendors import RepairParams, RepairVendor
-from auctune.run.vendors.atomic_file import replace_durably, write_atomically
+from auctune.run.atomic_file import replace_durably, write_atomically
 from auctune.service.vendors import (
     Backoff,
     Exchange,

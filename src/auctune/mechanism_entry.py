@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auctune.domain import Admission, Cluster, Task
+from auctune.domain import Admission, Cluster, EnergyForecast, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,12 @@ class KnownBids:
         tasks: of the market to come. Nobody knows them in time: a mechanism that reads them is
             clairvoyant, and must say so.
         history: of earlier days, the earliest first, each with slots from 0 on.
+        energy: what slots to come will cost, in a market without an end; none: it has one.
     """
 
     tasks: Sequence[Task] = ()
     history: Sequence[Sequence[Task]] = ()
+    energy: EnergyForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, make_ntm
 from auctune.auction.params import SETTINGS_OF_PRICING
-from auctune.domain import Admission, Cluster, InputError, Task
+from auctune.domain import Admission, Cluster, EnergyForecast, InputError, Task
 from auctune.mechanism_entry import KnownBids, MechanismEntry
 from auctune.third_party import check_mechanism, find_entry, third_party_names
 
@@ -69,6 +69,7 @@ def build(
     settings: Mapping[str, str] | None = None,
     tasks: Sequence[Task] = (),
     history: Sequence[Sequence[Task]] = (),
+    energy: EnergyForecast | None = None,
 ) -> Admission:
     """A new mechanism over an empty cluster.
 
@@ -79,13 +80,15 @@ def build(
         tasks: all bids of the instance; read for the prices of the paper only, whose alpha and
             beta are maxima over bids that nobody knows in advance, and by third parties.
         history: bids of earlier days, the earliest day first.
+        energy: what slots to come will cost, for a market without an end; the cluster is then its
+            first window.
 
     Raises:
         InputError: for an unknown name or setting, or a value that is not one; or if a third
             party's mechanism is broken.
     """
     params = _parsed(name, settings or {})
-    made = _entry(name).build(cluster, params, KnownBids(tasks, history))
+    made = _entry(name).build(cluster, params, KnownBids(tasks, history, energy))
     check_mechanism(name, made)
     return made
 
@@ -195,19 +198,21 @@ def _check_pdftsp(params: PdftspParams, settings: Mapping[str, str]) -> None:
 def _build_pdftsp(cluster: Cluster, params: PdftspParams, known: KnownBids) -> Admission:
     if params.pricing == "paper" and (params.alpha is None or params.beta is None):
         params = clairvoyant_params(params, known.tasks)
-    return Pdftsp(cluster, params, history=known.history)
+    return Pdftsp(cluster, params, energy=known.energy, history=known.history)
 
 
-def _build_titan(cluster: Cluster, params: TitanParams, _known: KnownBids) -> Admission:
+def _build_titan(cluster: Cluster, params: TitanParams, known: KnownBids) -> Admission:
+    if known.energy is not None:
+        raise InputError("mechanism", "titan needs a market with an end", "pdftsp, eft or ntm")
     return Titan(cluster, params)
 
 
-def _build_eft(cluster: Cluster, _params: EftParams, _known: KnownBids) -> Admission:
-    return make_eft(cluster)
+def _build_eft(cluster: Cluster, _params: EftParams, known: KnownBids) -> Admission:
+    return make_eft(cluster, energy=known.energy)
 
 
-def _build_ntm(cluster: Cluster, params: NtmParams, _known: KnownBids) -> Admission:
-    return make_ntm(cluster, params.seed)
+def _build_ntm(cluster: Cluster, params: NtmParams, known: KnownBids) -> Admission:
+    return make_ntm(cluster, params.seed, energy=known.energy)
 
 
 def _learned_prices(params: PdftspParams) -> bool:

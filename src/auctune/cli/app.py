@@ -15,11 +15,13 @@ import auctune
 from auctune.cli.errors import exit_code_of
 from auctune.cli.profile import profile
 from auctune.cli.run import run
+from auctune.cli.serve import serve
 from auctune.cli.simulate import simulate
 from auctune.cli.workload import workload
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "run": run,
+    "serve": serve,
     "simulate": simulate,
     "workload": workload,
     "profile": profile,

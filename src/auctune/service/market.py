@@ -12,8 +12,8 @@ from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.open_zone import OpenZone
 from auctune.service.quotes import Quotes
-from auctune.service.store.event_log import EventLog
 from auctune.service.recorder import read_job
+from auctune.service.store.event_log import EventLog
 from auctune.service.store.pages import Pages
 from auctune.service.zone.job_row import JobRow
 

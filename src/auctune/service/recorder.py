@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import orjson
+from sqlalchemy import Engine, select
 
 from auctune.domain.money import STEP
+from auctune.service.access.spending import Spending
 from auctune.service.store import tables
 from auctune.service.store.committer import Committer
 from auctune.service.store.pages import JobRow as StoredJob
@@ -23,18 +25,18 @@ class LogRecorder:
 
     Args:
         committer: writes.
+        spending: told of all entries.
     """
 
-    def __init__(self, committer: Committer) -> None:
+    def __init__(self, committer: Committer, spending: Spending) -> None:
         self._committer = committer
+        self._spending = spending
 
     def next_seq(self) -> int:
         """The next number of the log."""
         return self._committer.next_seq()
 
-    def record(
-        self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done
-    ) -> None:
+    def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
         """Write events, and what they change, in the order of calls; then say so."""
         unit = Unit(done)
         rows: dict[str, JobRow] = {}
@@ -45,6 +47,7 @@ class LogRecorder:
             # Only a job's last row would stay in any case.
             rows.update({row.id: row for row in change.rows})
             if change.entries:
+                self._spending.note(change.entries, event.at)
                 first = self._committer.next_seq(len(change.entries))
                 unit.insert(
                     tables.entries,
@@ -63,6 +66,18 @@ class LogRecorder:
         if rows:
             unit.upsert(tables.jobs, *(_job(row) for row in rows.values()))
         self._committer.submit(unit)
+
+
+def past_payments(reader: Engine) -> list[tuple[str, Decimal, float]]:
+    """(account, amount, at) of users' entries, the oldest first."""
+    table = tables.entries
+    chosen = (
+        select(table.c.account, table.c.amount, table.c.at)
+        .where(table.c.account.like("user:%"))
+        .order_by(table.c.id)
+    )
+    with reader.connect() as connection:
+        return [(row.account, from_steps(row.amount), row.at) for row in connection.execute(chosen)]
 
 
 def to_steps(amount: Decimal) -> int:

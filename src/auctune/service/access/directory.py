@@ -123,7 +123,7 @@ class Directory:
         """All teams, likewise."""
         return list(self._held.teams.values())
 
-    def keys(self) -> list[KeyRecord]:
+    def all_keys(self) -> list[KeyRecord]:
         """All keys, likewise."""
         return list(self._held.by_hash.values())
 

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
-
-import orjson
 
 from auctune.domain import InputError
 from auctune.schema import format_path
@@ -104,7 +103,9 @@ def handle_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         own = first.get("ctx", {}).get("error")
         if isinstance(own, InputError):
-            return answer_error(422, f"{own.found}; expected {own.expected}", "invalid_value", own.place)
+            return answer_error(
+                422, f"{own.found}; expected {own.expected}", "invalid_value", own.place
+            )
         place = format_path([part for part in first["loc"] if part != "body"])
         return answer_error(422, first["msg"], "invalid_value", place or None)
 

@@ -72,7 +72,9 @@ def job_view(row: JobRow, clock: SlotClock) -> Shown:
 
 def model_name(row: JobRow, request: Shown) -> str:
     """What a trained adapter is called, as OpenAI calls its models."""
-    return ":".join(("ft", request["model"], request["suffix"] or "", row.id.removeprefix("ftjob-")))
+    return ":".join(
+        ("ft", request["model"], request["suffix"] or "", row.id.removeprefix("ftjob-"))
+    )
 
 
 def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:

@@ -73,9 +73,7 @@ class Library:
         await self._insert(record)
         return record
 
-    async def note_size(
-        self, file: str, base_digest: str, max_length: int, size: DataSize
-    ) -> None:
+    async def note_size(self, file: str, base_digest: str, max_length: int, size: DataSize) -> None:
         """Note how much a file is; it can be trained on."""
         record = await self.get(file)
         if record is not None:

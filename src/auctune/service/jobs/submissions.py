@@ -260,9 +260,7 @@ class Submissions:
             await self._library.note_size(file.id, zone.supply.base_digest, max_length, size)
         return size
 
-    def _known_size(
-        self, zone: OpenZone, file: FileRecord, training: Training
-    ) -> DataSize | None:
+    def _known_size(self, zone: OpenZone, file: FileRecord, training: Training) -> DataSize | None:
         """The size of a clean data set, if everything about the job's files is known."""
         if training.repair:
             return None
@@ -311,7 +309,7 @@ class Submissions:
 def _bid_amount(request: JobRequest) -> Money:
     bid = request.market.bid
     if bid is None:
-        raise InputError("market.bid", "is missing", "an amount of money, as text: \"12.50\"")
+        raise InputError("market.bid", "is missing", 'an amount of money, as text: "12.50"')
     return parse_money(bid, "market.bid")
 
 

@@ -17,8 +17,6 @@ class Recorder(Protocol):
         """The next number of the log."""
         ...
 
-    def record(
-        self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done
-    ) -> None:
+    def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
         """Write events and what they change, all or nothing, in the order of calls; then say so."""
         ...

@@ -3,6 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
+import orjson
+
 from auctune.domain import Admission, read_snapshot, write_snapshot
 from auctune.run.records import decision_record, read_decision
 from auctune.service.jobs.size import DataSize
@@ -14,7 +16,7 @@ from auctune.service.zone.state import Received, ZoneState
 
 def save_zone(state: ZoneState, mechanism: Admission) -> dict[str, Any]:
     """All that a zone remembers; nothing of it changes when the zone goes on."""
-    return {
+    record = {
         "seq": state.seq,
         "slot": state.slot,
         "received": [
@@ -22,10 +24,11 @@ def save_zone(state: ZoneState, mechanism: Admission) -> dict[str, Any]:
         ],
         "jobs": [_job_record(job) for job in state.jobs.values()],
         "lost": sorted(state.lost),
-        "energy": {name: list(costs) for name, costs in state.energy.items()},
+        "energy": state.energy,
         "energy_first": state.energy_first,
-        "mechanism": mechanism.save(),
     }
+    # As text: names that users chose stand for nothing in it.
+    return {"state": orjson.dumps(record).decode(), "mechanism": mechanism.save()}
 
 
 def to_bytes(saved: dict[str, Any]) -> bytes:
@@ -41,16 +44,16 @@ def load_zone(body: bytes, state: ZoneState, mechanism: Admission) -> None:
     """
     saved = read_snapshot(body)
     mechanism.load(saved["mechanism"])
-    state.seq, state.slot = saved["seq"], saved["slot"]
-    for record in saved["received"]:
-        one = Received(**{**record, "training": Training.from_record(record["training"])})
-        state.received[one.id] = one
-    for record in saved["jobs"]:
-        job = _read_job(record)
+    record = orjson.loads(saved["state"])
+    state.seq, state.slot = record["seq"], record["slot"]
+    for one in record["received"]:
+        waiting = Received(**{**one, "training": Training.from_record(one["training"])})
+        state.received[waiting.id] = waiting
+    for one in record["jobs"]:
+        job = _read_job(one)
         state.jobs[job.id] = job
-    state.lost = set(saved["lost"])
-    state.energy = {name: list(costs) for name, costs in saved["energy"].items()}
-    state.energy_first = saved["energy_first"]
+    state.lost = set(record["lost"])
+    state.energy, state.energy_first = record["energy"], record["energy_first"]
 
 
 def _job_record(job: OpenJob) -> dict[str, Any]:

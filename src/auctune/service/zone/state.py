@@ -6,7 +6,6 @@ each event changes for readers is handed back, to be stored with it.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from auctune.domain import Cell, Cluster, round_money

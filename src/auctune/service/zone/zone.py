@@ -347,4 +347,3 @@ def _over_budget(decision: Decision) -> Decision:
     return Decision(
         decision.task, admitted=False, price=decision.payment, reason=Reason.OVER_BUDGET
     )
-

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Query, Request, UploadFile
+from fastapi import APIRouter, Form, Query, UploadFile
 from fastapi.responses import FileResponse
 
 from auctune.service.access.key import Principal
@@ -22,7 +22,6 @@ _CHUNK = 1 << 20
 async def upload(
     market: MarketDep,
     who: Owner,
-    request: Request,
     file: UploadFile,
     purpose: Annotated[Literal["fine-tune"], Form()],
 ) -> Shown:

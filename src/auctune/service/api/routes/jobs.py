@@ -14,8 +14,8 @@ from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.api.views import Shown, checkpoint_view, event_view, job_view
 from auctune.service.jobs.request import JobRequest
 from auctune.service.market import Market
-from auctune.service.store.event_log import EventRow
 from auctune.service.recorder import read_job
+from auctune.service.store.event_log import EventRow
 from auctune.service.zone.job_row import JobRow
 from auctune.service.zone.zone import Zone
 

@@ -72,9 +72,7 @@ async def entries(
 ) -> dict[str, Any]:
     """Movements on one's own account."""
     last = None if after is None else int(after.removeprefix("entry-"))
-    page = await asyncio.to_thread(
-        market.pages.entries, user_account(who.user), limit, last
-    )
+    page = await asyncio.to_thread(market.pages.entries, user_account(who.user), limit, last)
     return {
         "object": "list",
         "data": [

@@ -128,7 +128,7 @@ async def add_key(market: MarketDep, who: Operator, body: KeyBody) -> dict[str, 
 @router.get("/keys", response_model=KeyPage)
 async def list_keys(market: MarketDep, who: Operator) -> dict[str, Any]:
     """All keys."""
-    return _page([_key(record) for record in market.directory.keys()])
+    return _page([_key(record) for record in market.directory.all_keys()])
 
 
 @router.delete("/keys/{key_id}", response_model=KeyView)

@@ -110,9 +110,7 @@ async def drain(market: MarketDep, who: Operator, zone_id: str, node_id: str) ->
 
 
 @router.post("/{zone_id}/nodes/{node_id}/return", response_model=ZoneView)
-async def give_back(
-    market: MarketDep, who: Operator, zone_id: str, node_id: str
-) -> dict[str, Any]:
+async def give_back(market: MarketDep, who: Operator, zone_id: str, node_id: str) -> dict[str, Any]:
     """Put a node on the market again."""
     found = _node(market, zone_id, node_id)
     await asyncio.wrap_future(found.desk.ask(lambda zone: zone.return_node(node_id)))

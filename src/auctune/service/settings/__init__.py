@@ -1,0 +1,1 @@
+"""auctune.toml: what the service is to be."""

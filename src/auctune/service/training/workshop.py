@@ -1,0 +1,196 @@
+"""Everything of a zone that takes time: its clock, its nodes, its vendors' work, its snapshots.
+
+The desk decides; the workshop waits for slots, nodes and vendors, and tells the desk.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from auctune.domain import AuctuneError
+from auctune.run.data.client import DataClient
+from auctune.run.executor import LocalExecutor, NodeSettings
+from auctune.run.executor.orders import adapter_folder
+from auctune.service.data_desk import DataDesk, HouseVendor
+from auctune.service.files.library import Library
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.submissions import Submissions
+from auctune.service.open_zone import OpenZone
+from auctune.service.store import Committer, Snapshots
+from auctune.service.training.foreman import Foreman
+from auctune.service.zone.event import Kind
+from auctune.service.zone.open_job import OpenJob
+from auctune.service.zone.snapshot import save_zone, to_bytes
+from auctune.service.zone.zone import Zone
+
+_log = structlog.get_logger(__name__)
+
+# Events after which a restart would have to fold so many.
+_SNAPSHOT_EVENTS = 5000
+
+
+class Workshop:
+    """Of one zone.
+
+    Args:
+        settings: of the nodes' processes, by node.
+        work: folder of checkpoints and adapters.
+        logs: folder of the nodes' logs.
+        library: files.
+        data: the data process.
+        vendors: by name.
+        snapshots: reads and makes snapshots.
+        committer: writes them.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, NodeSettings],
+        work: Path,
+        logs: Path,
+        library: Library,
+        data: DataClient,
+        vendors: Mapping[str, HouseVendor],
+        snapshots: Snapshots,
+        committer: Committer,
+    ) -> None:
+        self._settings = settings
+        self._work = work
+        self._logs = logs
+        self._library = library
+        self._data = data
+        self._vendors = vendors
+        self._snapshots = snapshots
+        self._committer = committer
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._busy: set[str] = set()
+        self._snapshot_seq = 0
+
+    def attach(self, zone: OpenZone, submissions: Submissions) -> None:
+        """Say for which zone."""
+        self._zone = zone
+        self._submissions = submissions
+
+    async def start(self) -> None:
+        """Start the nodes, and take up what was under way."""
+        self._loop = asyncio.get_running_loop()
+        self._work.mkdir(parents=True, exist_ok=True)
+        self._executor = LocalExecutor(self._settings, self._hear, logs=self._logs)
+        self._foreman = Foreman(self._executor, self._work, self._library.blobs.path, self._trained)
+        waiting = await self._ask(lambda zone: list(zone.state.received.values()))
+        for one in waiting:
+            self._submissions.decide_later(self._zone, one.id, one.owner, one.training, one.request)
+        await self._ask(self._foreman.resume)
+        self._begin(self._tick())
+
+    async def stop(self) -> None:
+        """Stop the nodes; what they trained in this slot is in their checkpoints."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self._executor.close)
+
+    async def _tick(self) -> None:
+        clock = self._zone.clock
+        while True:
+            await self._ask(self._foreman.tick)
+            await self._repair_all()
+            await self._snapshot()
+            left = clock.ends(clock.slot()) - clock.now()
+            await asyncio.sleep(max(0.01, min(left, 1.0)))
+
+    def _hear(self, node: str, message: dict[str, Any]) -> None:
+        """On the executor's thread."""
+        if message["kind"] in ("trained", "failed", "unanswered", "noted", "lost", "back"):
+            self._zone.desk.ask(lambda zone: self._foreman.hear(zone, node, message))
+
+    def _trained(self, job: OpenJob) -> None:
+        """On the desk's thread: a job's adapter is to be packed."""
+        self._loop.call_soon_threadsafe(self._begin_once, job.id, self._finish(job.id, job.owner))
+
+    async def _finish(self, job: str, owner: str) -> None:
+        folder = self._foreman.folder(job)
+        target = self._work / f"{job}.zip"
+        await asyncio.wrap_future(self._data.archive(adapter_folder(folder), target, job))
+        record = await self._library.keep(owner, f"{job}.zip", target)
+
+        def finish(zone: Zone) -> None:
+            if job in zone.state.jobs:
+                zone.happen(Kind.FINISHED, job, {"files": [record.id]})
+
+        await self._ask(finish)
+
+    async def _repair_all(self) -> None:
+        """Begin the work of vendors that were chosen."""
+
+        def waiting(zone: Zone) -> list[OpenJob]:
+            return [job for job in zone.state.jobs.values() if job.vendor and not job.repaired]
+
+        for job in await self._ask(waiting):
+            self._begin_once(job.id, self._repair(job))
+
+    async def _repair(self, job: OpenJob) -> None:
+        assert job.vendor is not None
+        vendor = self._vendors[job.vendor]
+        target = self._work / f"{job.id}.jsonl"
+        source = self._library.blobs.path(job.training.data)
+        report = await asyncio.wrap_future(self._data.repair(source, target, vendor.params))
+        appraiser = self._zone.appraiser
+        assert isinstance(appraiser, DataDesk)
+        size = await appraiser.size_of(target, job.training.max_length)
+        record = await self._library.keep(job.owner, f"{job.id}-repaired.jsonl", target)
+        await self._ask(lambda zone: _repaired(zone, job.id, record.id, size, report.to_json()))
+
+    async def _snapshot(self) -> None:
+        """Keep the zone's memory from time to time, when the next one would fold much."""
+
+        def save(zone: Zone) -> tuple[int, dict[str, Any]] | None:
+            if zone.state.seq - self._snapshot_seq < _SNAPSHOT_EVENTS:
+                return None
+            return zone.state.seq, save_zone(zone.state, zone.mechanism)
+
+        saved = await self._ask(save)
+        if saved is None:
+            return
+        seq, memory = saved
+        self._snapshot_seq = seq
+        body = await asyncio.to_thread(to_bytes, memory)
+        unit = await asyncio.to_thread(
+            self._snapshots.unit, self._zone.name, seq, self._zone.clock.now(), body
+        )
+        self._committer.submit(unit)
+
+    def _begin_once(self, job: str, work: Coroutine[Any, Any, None]) -> None:
+        """Begin work for a job, unless some is under way."""
+        if job in self._busy:
+            work.close()
+            return
+        self._busy.add(job)
+
+        async def run() -> None:
+            try:
+                await work
+            except AuctuneError as error:
+                _log.error("work for a job failed", job=job, reason=str(error))
+            finally:
+                self._busy.discard(job)
+
+        self._begin(run())
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, run: Any) -> Any:
+        return await asyncio.wrap_future(self._zone.desk.ask(run))
+
+
+def _repaired(zone: Zone, job: str, file: str, size: DataSize, report: dict[str, Any]) -> None:
+    if job in zone.state.jobs:
+        body = {"file": file, "report": report}
+        body["size"] = {"rows": size.rows, "mean_tokens": size.mean_tokens}
+        zone.happen(Kind.REPAIRED, job, body)
