@@ -65,8 +65,7 @@ class Question:
         for buffer in buffers:
             buffer.fill(-7)
         rows = slice(self.window.begin, self.window.last + 1)
-        able = self.speed > 0
-        buffers.weight[rows, able] = self.weight[rows, able]
+        buffers.weight[rows] = np.where(self.speed > 0, self.weight[rows], np.inf)
         prices = np.array([price for price, _ in self.quotes])
         delays = np.array([delay for _, delay in self.quotes], dtype=np.int64)
         price_starts(self.window, prices, delays, buffers.start_price)

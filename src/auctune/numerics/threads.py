@@ -5,8 +5,8 @@ other there cost more than they save, and many times more on a machine that is b
 also adds up in one order, so that a result does not depend on how many there are.
 
 The number of threads belongs to the process, and blocks of several of its threads may overlap in
-any order: the first to begin sets it, the last to end puts it back. threadpoolctl lets no thread change
-it while the one that did so before is alive: so threads of a moment do.
+any order: the first to begin sets it, the last to end puts it back. threadpoolctl lets no thread
+change it while another one that did so is alive: so threads that end at once do.
 """
 
 from collections.abc import Callable, Iterator

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from auctune.auction.dual import DescentParams, lagrangian_bound
+from auctune.auction.dual import BoundParams, CuttingParams, DescentParams, lagrangian_bound
 from auctune.auction.offline import offline_optimum
 from auctune.domain import Cluster, Node, NodeType, Quote, Task
 from support.markets import random_market
 from support.priced_markets import PricedMarket, priced_markets
+from support.schedule_relaxation import solve_relaxation
 
 
 @settings(max_examples=30, deadline=None)
@@ -26,7 +27,10 @@ def test_no_decisions_are_worth_more(market: PricedMarket) -> None:
 @given(market=priced_markets())
 def test_a_descent_that_is_cut_short_gives_a_bound_too(market: PricedMarket) -> None:
     cluster, tasks = market.cluster, market.tasks
-    short = lagrangian_bound(cluster, tasks, DescentParams(max_steps=1))
+    one = DescentParams(max_steps=1)
+    params = BoundParams(one, one, max_responses=1, cutting=CuttingParams(max_cells=0))
+    short = lagrangian_bound(cluster, tasks, params)
+    assert short.gap is None
     assert short.value >= offline_optimum(cluster, tasks).welfare * (1 - 1e-12)
 
 
@@ -78,3 +82,71 @@ def test_tasks_that_fit_nowhere_add_nothing() -> None:
 
 def test_a_market_without_tasks_is_worth_nothing() -> None:
     assert lagrangian_bound(CLUSTER, []).value == pytest.approx(0.0, abs=1e-9)
+
+
+def with_costs(bid: str, work: float, costs: tuple[float, ...]) -> tuple[Cluster, Task]:
+    """A task that pays its own costs, on a node of its own."""
+    free = NodeType(10.0, 9.0, (0.0,) * len(costs))
+    cluster = Cluster(len(costs), 60.0, 1.0, {"gpu": free}, (Node("n", "gpu"),))
+    task = Task("t", 0, len(costs) - 1, work, 1.0, Decimal(bid), {"gpu": 10.0})
+    return cluster, replace(task, operating_cost={"gpu": costs})
+
+
+@pytest.mark.parametrize("dear", [1e12, 1e15, 1e17, 1e20])
+def test_costs_that_nobody_pays_do_not_make_the_bound_false(dear: float) -> None:
+    cluster, task = with_costs("1", 10.0, (0.5803, dear))
+    assert 1 - 0.5803 <= lagrangian_bound(cluster, [task]).value <= (1 - 0.5803) * (1 + 1e-7)
+    cluster, task = with_costs("20", 20.0, (9.9, dear, 9.9, dear, 9.9, dear))
+    assert 20 - 9.9 - 9.9 <= lagrangian_bound(cluster, [task]).value <= 0.2 * (1 + 1e-6)
+
+
+def test_bids_of_very_different_sizes_have_a_true_bound() -> None:
+    cluster, task = with_costs("100000000000", 20.0, (49999999999.9, 49999999999.9, 1e12))
+    # What floats of these costs say, exactly: no rounding of ours may be below.
+    exact = Decimal(10) ** 11 - 2 * Decimal.from_float(49999999999.9)
+    small = replace(task, id="u", bid=Decimal("0.0001"), operating_cost=None)
+    for tasks in ([task], [task, small]):
+        assert Decimal(lagrangian_bound(cluster, tasks).value) >= exact
+
+
+@pytest.mark.parametrize("num_tasks", [8, 30])
+@pytest.mark.parametrize("seed", range(8))
+def test_small_markets_have_the_optimum_of_the_linear_program_and_know_it(
+    seed: int, num_tasks: int
+) -> None:
+    market = random_market(np.random.default_rng(seed), slots=5, num_tasks=num_tasks)
+    best = solve_relaxation(market.cluster, market.tasks).welfare
+    found = lagrangian_bound(market.cluster, market.tasks)
+    assert found.value >= best * (1 - 1e-12)
+    assert found.value <= best * (1 + 1e-4) + 1e-7
+    assert found.gap is not None
+    assert found.value - best - 1e-6 <= found.gap <= 1e-4 * found.value + 1e-7
+
+
+@pytest.mark.parametrize(("seed", "num_tasks"), [(5069, 40), (5388, 30), (5191, 20)])
+def test_descents_alone_that_begin_anew_at_edges_come_within_two_hundredths(
+    seed: int, num_tasks: int
+) -> None:
+    market = random_market(np.random.default_rng(seed), slots=5, num_tasks=num_tasks)
+    best = solve_relaxation(market.cluster, market.tasks).welfare
+    params = BoundParams(cutting=CuttingParams(max_cells=0))
+    assert lagrangian_bound(market.cluster, market.tasks, params).value <= 1.02 * best
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (BoundParams, "max_responses", 0),
+        (BoundParams, "gain", -1.0),
+        (CuttingParams, "max_rounds", -1),
+        (CuttingParams, "max_cells", -1),
+        (CuttingParams, "gap", 0.0),
+        (CuttingParams, "step", 0.0),
+        (CuttingParams, "step", 1.5),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(
+    kind: type[BoundParams | CuttingParams], name: str, value: float
+) -> None:
+    with pytest.raises(ValueError, match=f"{name} is .*; expected"):
+        kind(**{name: value})  # type: ignore[arg-type]

@@ -20,7 +20,8 @@ def ask(kernel: Kernel, question: Question) -> float:
     k = int(np.flatnonzero(question.speed)[0])
     taken = question.nothing_taken()
     needed, speed = question.work * (1 - FIT), float(question.speed[k])
-    gain: float = kernel(question.window, k, speed, needed, question.bid, question.buffers(), taken)
+    asked = question.window, k, speed, needed, question.bid, question.buffers(), taken
+    gain: float = question.bid - kernel(*asked)
     check_cells(question, gain, taken)
     return gain
 
@@ -67,3 +68,17 @@ def test_a_dear_quick_vendor_is_taken_where_its_slots_are_worth_it(kernel: Kerne
     assert ask(kernel, replace(FOUR_SLOTS, quotes=quotes)) == 10.0 - 5.0
     dearer = ((0.5, 1), (3.0, 0))
     assert ask(kernel, replace(FOUR_SLOTS, quotes=dearer)) == 10.0 - 6.5
+
+
+@pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
+@pytest.mark.parametrize("work", [1e20, 1e300])
+def test_work_beyond_all_integers_gets_nothing(kernel: Kernel, work: float) -> None:
+    assert ask(kernel, replace(FOUR_SLOTS, work=work)) == 0.0
+
+
+@pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
+@pytest.mark.parametrize("dear", [1e12, 1e17, 1e300])
+def test_dear_cells_leave_no_rounding_behind(kernel: Kernel, dear: float) -> None:
+    weight = np.array([9.9, 9.9, 9.9, dear, dear, dear])[:, None]
+    slots = Question(Window(0, 0, 5), weight, np.ones(1), 2.0, 20.0, ((0.0, 0),))
+    assert ask(kernel, slots) == 20.0 - (9.9 + 9.9)

@@ -19,10 +19,10 @@ def ask(kernel: Kernel, question: Question) -> tuple[float, Taken]:
     a, b = (int(k) for k in np.flatnonzero(question.speed))
     taken = question.nothing_taken()
     needed = question.work * (1 - FIT)
-    gain = kernel(
+    spent = kernel(
         question.window, a, b, question.speed, needed, question.bid, question.buffers(), taken
     )
-    return gain, taken
+    return CLASH if spent == CLASH else question.bid - spent, taken
 
 
 def meeting_allowed(question: Question) -> float:
@@ -63,21 +63,22 @@ def test_a_clash_is_never_claimed_where_meeting_could_not_pay(question: Question
         assert meeting_allowed(question) < question.bid
 
 
-def two_slots(weight: list[list[float]], work: float) -> Question:
+def slots(weight: list[list[float]], work: float) -> Question:
     return Question(
-        Window(0, 0, 1), np.array(weight), np.array([2.0, 1.0]), work, 10.0, ((0.0, 0),)
-    )
+        Window(0, 0, len(weight) - 1), np.array(weight), np.array([2.0, 1.0]), work, 10.0,
+        ((0.0, 0),),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
 def test_the_cheapest_cells_of_both_types_in_one_slot_clash(kernel: Kernel) -> None:
-    gain, _ = ask(kernel, two_slots([[1.0, 0.5], [9.0, 8.0]], 3.0))
+    gain, _ = ask(kernel, slots([[1.0, 0.5], [9.0, 8.0]], 3.0))
     assert gain == CLASH
 
 
 @pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
 def test_equal_weights_keep_out_of_each_others_way(kernel: Kernel) -> None:
-    question = two_slots([[1.0, 0.5], [1.0, 0.5]], 3.0)
+    question = slots([[1.0, 0.5], [1.0, 0.5]], 3.0)
     gain, taken = ask(kernel, question)
     assert gain == 8.5
     check_cells(question, gain, taken)
@@ -86,5 +87,20 @@ def test_equal_weights_keep_out_of_each_others_way(kernel: Kernel) -> None:
 @pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
 def test_two_slow_cells_are_taken_where_one_quick_cell_costs_more(kernel: Kernel) -> None:
     for quick, best in ((3.0, 2.0), (1.5, 1.5)):
-        gain, _ = ask(kernel, two_slots([[quick, 1.0], [quick, 1.0]], 2.0))
+        gain, _ = ask(kernel, slots([[quick, 1.0], [quick, 1.0]], 2.0))
         assert gain == 10.0 - best
+
+
+@pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
+@pytest.mark.parametrize("work", [1e20, 1e300])
+def test_work_beyond_all_integers_gets_nothing(kernel: Kernel, work: float) -> None:
+    gain, taken = ask(kernel, slots([[1.0, 1.0], [1.0, 1.0]], work))
+    assert gain == 0.0
+    assert not taken.samples.any()
+
+
+@pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
+@pytest.mark.parametrize("dear", [1e12, 1e17, 1e300])
+def test_dear_cells_leave_no_rounding_behind(kernel: Kernel, dear: float) -> None:
+    question = slots([[dear, 4.9], [dear, 4.9], [dear, dear], [dear, dear]], 2.0)
+    assert ask(kernel, question)[0] == 10.0 - (4.9 + 4.9)
