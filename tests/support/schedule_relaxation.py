@@ -10,19 +10,43 @@ slot: for tiny markets only. No Lagrangian bound by node type is below it.
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import lil_array
 
 from auctune.domain import Cluster, Task
 from support.brute_force import operating_cost
 
+Floats = NDArray[np.float64]
 Column = tuple[int, float, list[tuple[int, str]]]
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """The optimum of the relaxation and its shadow prices.
+
+    Attributes:
+        welfare: money.
+        lam: [T, K] money per sample.
+        phi: [T, K] money per GB-slot.
+    """
+
+    welfare: float
+    lam: Floats
+    phi: Floats
 
 
 def relaxed_welfare(cluster: Cluster, tasks: Sequence[Task]) -> float:
     """The optimum of the relaxation, money."""
+    return solve_relaxation(cluster, tasks).welfare
+
+
+def solve_relaxation(cluster: Cluster, tasks: Sequence[Task]) -> Relaxed:
+    """The optimum of the relaxation, with the duals that prove it."""
+    shape = (cluster.slots, len(cluster.node_types))
     columns = [
         (index, value, cells)
         for index, task in enumerate(tasks)
@@ -30,7 +54,7 @@ def relaxed_welfare(cluster: Cluster, tasks: Sequence[Task]) -> float:
         if value > 0
     ]
     if not columns:
-        return 0.0
+        return Relaxed(0.0, np.zeros(shape), np.zeros(shape))
     places = list(itertools.product(range(cluster.slots), cluster.node_types))
     row_of = {place: row for row, place in enumerate(places)}
     matrix = lil_array((len(tasks) + 2 * len(places), len(columns)))
@@ -43,7 +67,8 @@ def relaxed_welfare(cluster: Cluster, tasks: Sequence[Task]) -> float:
     room = [_room(cluster, kind) for _, kind in places]
     limits = [1.0] * len(tasks) + [compute for compute, _ in room] + [gb for _, gb in room]
     found = linprog([-value for _, value, _ in columns], A_ub=matrix.tocsr(), b_ub=np.array(limits))
-    return -float(found.fun)
+    prices = -found.ineqlin.marginals[len(tasks) :].reshape(2, *shape)
+    return Relaxed(-float(found.fun), prices[0], prices[1])
 
 
 def _room(cluster: Cluster, kind: str) -> tuple[float, float]:

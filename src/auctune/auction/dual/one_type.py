@@ -1,13 +1,14 @@
 """Tasks that one node type runs: the m cheapest slots, m = ceil(M / s).
 
 The window is walked from the deadline backwards with the m least weights kept, so that one pass
-serves all vendors' delays.
+serves all vendors' delays. Costs are added up anew at each start: a sum that terms had been taken
+out of again would have the rounding of the largest of them.
 """
 
 import numpy as np
 
 from auctune.auction.book import Floats
-from auctune.auction.dual.problem import Buffers, Taken, Window, keep_least
+from auctune.auction.dual.problem import Buffers, Taken, Window, count_cells, keep_least
 from auctune.numerics.jit import kernel
 
 
@@ -21,28 +22,27 @@ def answer_of_one_type(
     buffers: Buffers,
     taken: Taken,
 ) -> float:
-    """v of the task, its cells added to what is taken."""
-    num_cells = int(np.ceil(needed / s))
-    if num_cells > window.last + 1 - window.begin:
-        return 0.0
+    """The task's least cost, its cells added to what is taken; or its bid, if that is no more."""
+    span = window.last + 1 - window.begin
+    num_cells = count_cells(needed, s, span + 1)
+    if num_cells > span:
+        return bid
     weight, least, start_price = buffers.weight, buffers.least, buffers.start_price
-    size, total = 0, 0.0
+    size = 0
     cost, start, dearest = bid, -1, 0.0
     for t in range(window.last, window.begin - 1, -1):
-        w = weight[t, k]
-        if size < num_cells:
-            total += w
-        elif w < least[num_cells - 1]:
-            total += w - least[num_cells - 1]
-        size = keep_least(least, size, num_cells, w)
-        if size == num_cells:
-            price = start_price[t]
-            if price + total < cost:
-                cost, start, dearest = price + total, t, least[num_cells - 1]
-    if start < 0:
-        return 0.0
-    _take_cheapest(window, k, s, start, num_cells, dearest, weight, taken)
-    return bid - cost
+        # A cell that costs more than the bid is in no answer.
+        if weight[t, k] < bid:
+            size = keep_least(least, size, num_cells, weight[t, k])
+        price = start_price[t]
+        if size < num_cells or price >= cost:
+            continue
+        total = price + np.sum(least[:num_cells])
+        if total < cost:
+            cost, start, dearest = total, t, least[num_cells - 1]
+    if start >= 0:
+        _take_cheapest(window, k, s, start, num_cells, dearest, weight, taken)
+    return cost
 
 
 @kernel

@@ -19,9 +19,10 @@ class Window(NamedTuple):
 class Buffers(NamedTuple):
     """Room that answers use and leave."""
 
-    weight: Floats  # [T, K] cost of a cell
+    weight: Floats  # [T, K] cost of a cell; infinite where it is in no answer
     least: Floats  # [T]
     other_least: Floats  # [T]
+    sums: Floats  # [T + 1]
     counts: Ints  # [T + 1]
     start_price: Floats  # [T] of the vendor with which a task could start there
 
@@ -42,6 +43,7 @@ def make_buffers(num_slots: int, num_types: int) -> Buffers:
         np.empty((num_slots, num_types)),
         np.empty(num_slots),
         np.empty(num_slots),
+        np.empty(num_slots + 1),
         np.empty(num_slots + 1, dtype=np.int64),
         np.empty(num_slots),
     )
@@ -55,6 +57,13 @@ def price_starts(window: Window, prices: Floats, delays: Ints, start_price: Floa
         t = window.arrival + delays[q]
         if t <= window.last and prices[q] < start_price[t]:
             start_price[t] = prices[q]
+
+
+@kernel
+def count_cells(needed: float, s: float, most: int) -> int:
+    """Cells of s samples that the work needs, or `most`, if it needs more than those."""
+    # The quotient may be more than any integer.
+    return int(min(np.ceil(needed / s), float(most)))
 
 
 @kernel

@@ -2,8 +2,11 @@
 
 Prices are one a slot and node type. With weights of cells
  w_tk = e_itk + lam_tk * s_ik + phi_tk * r_i
-a task's least cost is the minimum over vendors n and schedules l of q_in + sum of w over l, and
- v_i = max(0, b_i - least cost).
+a task's least cost c_i is the minimum over vendors n and schedules l of q_in + sum of w over l, and
+ v_i = b_i - min(b_i, c_i).
+Answers are exact, or `relaxed`: tasks that several types run may cut cells, which is many times as
+fast, convex in the prices too, and never less than v_i. Exact ones are relaxed where there are too
+many states to look at.
 
 Shapes: T slots, K node types, I tasks.
 """
@@ -11,7 +14,8 @@ Shapes: T slots, K node types, I tasks.
 import numpy as np
 
 from auctune.auction.book import Floats, Ints
-from auctune.auction.dual.many_types import answer_of_many_types
+from auctune.auction.dual.cut_cells import answer_with_cut_cells, pays_with_cut_cells
+from auctune.auction.dual.many_types import TOO_MANY, answer_of_many_types
 from auctune.auction.dual.one_type import answer_of_one_type
 from auctune.auction.dual.problem import Buffers, Taken, Window, make_buffers, price_starts
 from auctune.auction.dual.two_types import CLASH, answer_of_two_types
@@ -36,9 +40,11 @@ def respond(
     energy: Floats,
     lam: Floats,
     phi: Floats,
+    relaxed: bool,
     samples: Floats,
     gigabytes: Floats,
-) -> float:
+    spent: Floats,
+) -> None:
     """Let every task choose its best schedule at these prices.
 
     Args:
@@ -46,15 +52,14 @@ def respond(
         weights: [I] how many such tasks there are.
         energy: [T, K] operating cost per sample.
         lam, phi: [T, K].
-        samples, gigabytes: [T, K]; what the tasks take is added.
-
-    Returns:
-        The sum of weights * v.
+        relaxed: whether tasks that several types run may cut cells.
+        samples, gigabytes: [T, K]; what the tasks take is added, each as often as its weight says.
+        spent: [I]; set to the least cost of each task, or its bid, if that is no more.
     """
     num_slots, num_types = lam.shape
     buffers = make_buffers(num_slots, num_types)
-    total = 0.0
     for i in range(len(work)):
+        spent[i] = bid[i]
         if weights[i] <= 0.0:
             continue
         quotes = slice(first_quote[i], first_quote[i + 1])
@@ -63,12 +68,14 @@ def respond(
         if window.begin > window.last:
             continue
         speed = throughput[i]
-        _weigh(window, speed, memory_gb[i], own_cost[i], costs, energy, lam, phi, buffers.weight)
+        _weigh(
+            window, speed, memory_gb[i], bid[i], own_cost[i], costs, energy, lam, phi,
+            buffers.weight,
+        )  # fmt: skip
         price_starts(window, prices, delays, buffers.start_price)
         taken = Taken(samples, gigabytes, weights[i], memory_gb[i])
-        gain = _answer(window, speed, work[i] * (1.0 - FIT), bid[i], buffers, taken)
-        total += weights[i] * gain
-    return total
+        needed = work[i] * (1.0 - FIT)
+        spent[i] = _answer(window, speed, needed, bid[i], relaxed, buffers, taken)
 
 
 @kernel
@@ -76,6 +83,7 @@ def _weigh(
     window: Window,
     speed: Floats,
     memory_gb: float,
+    bid: float,
     own_cost: int,
     costs: Floats,
     energy: Floats,
@@ -86,10 +94,15 @@ def _weigh(
     for k in range(len(speed)):
         s = speed[k]
         if s <= 0.0:
+            weight[window.begin : window.last + 1, k] = np.inf
             continue
         for t in range(window.begin, window.last + 1):
             cost = costs[own_cost, k, t] if own_cost >= 0 else energy[t, k] * s
-            weight[t, k] = cost + lam[t, k] * s + phi[t, k] * memory_gb
+            if cost < bid:
+                weight[t, k] = cost + lam[t, k] * s + phi[t, k] * memory_gb
+            else:
+                # In no answer at any prices: relaxed ones shall not take a part of it either.
+                weight[t, k] = np.inf
 
 
 @kernel
@@ -98,10 +111,11 @@ def _answer(
     speed: Floats,
     needed: float,
     bid: float,
+    relaxed: bool,
     buffers: Buffers,
     taken: Taken,
 ) -> float:
-    """v of one task, its cells added to what is taken."""
+    """What one task spends, its cells added to what is taken."""
     last, before, num_used = -1, -1, 0
     for k in range(len(speed)):
         if speed[k] > 0.0:
@@ -109,11 +123,18 @@ def _answer(
             last = k
             num_used += 1
     if num_used == 0:
-        return 0.0
+        return bid
     if num_used == 1:
         return answer_of_one_type(window, last, speed[last], needed, bid, buffers, taken)
-    if num_used == 2:
-        gain = answer_of_two_types(window, before, last, speed, needed, bid, buffers, taken)
-        if gain != CLASH:
-            return gain
-    return answer_of_many_types(window, speed, needed, bid, buffers, taken)
+    if not relaxed:
+        if num_used == 2:
+            spent = answer_of_two_types(window, before, last, speed, needed, bid, buffers, taken)
+            if spent != CLASH:
+                return spent
+        # Many times as fast as the search of all states, which it often saves.
+        if not pays_with_cut_cells(window, speed, needed, bid, buffers):
+            return bid
+        spent = answer_of_many_types(window, speed, needed, bid, buffers, taken)
+        if spent != TOO_MANY:
+            return spent
+    return answer_with_cut_cells(window, speed, needed, bid, buffers, taken)

@@ -10,7 +10,7 @@ keeps slots apart.
 import numpy as np
 
 from auctune.auction.book import Floats, Ints
-from auctune.auction.dual.problem import Buffers, Taken, Window, keep_least
+from auctune.auction.dual.problem import Buffers, Taken, Window, count_cells, keep_least
 from auctune.numerics.jit import kernel
 
 CLASH = -1.0
@@ -27,63 +27,64 @@ def answer_of_two_types(
     buffers: Buffers,
     taken: Taken,
 ) -> float:
-    """v of the task, its cells added to what is taken; or CLASH, with nothing added."""
+    """The task's least cost, its cells added to what is taken; or its bid, if that is no more.
+
+    Or CLASH, with nothing added.
+    """
     weight, least_a, least_b = buffers.weight, buffers.least, buffers.other_least
     start_price = buffers.start_price
     span = window.last + 1 - window.begin
-    most_a = min(int(np.ceil(needed / speed[a])), span)
-    most_b = min(int(np.ceil(needed / speed[b])), span)
+    most_a, most_b = count_cells(needed, speed[a], span), count_cells(needed, speed[b], span)
     for n in range(most_a + 1):
         rest = needed - n * speed[a]
-        buffers.counts[n] = int(np.ceil(rest / speed[b])) if rest > 0.0 else 0
+        buffers.counts[n] = count_cells(rest, speed[b], span + 1) if rest > 0.0 else 0
     size_a, size_b = 0, 0
     cost, start, num_a, num_b = bid, -1, 0, 0
     dearest_a, dearest_b = 0.0, 0.0
     for t in range(window.last, window.begin - 1, -1):
-        size_a = keep_least(least_a, size_a, most_a, weight[t, a])
-        size_b = keep_least(least_b, size_b, most_b, weight[t, b])
+        # A cell that costs more than the bid is in no answer.
+        if weight[t, a] < bid:
+            size_a = keep_least(least_a, size_a, most_a, weight[t, a])
+        if weight[t, b] < bid:
+            size_b = keep_least(least_b, size_b, most_b, weight[t, b])
         price = start_price[t]
-        if price == np.inf:
+        if price >= cost:
             continue
         n, m, cells = _cheapest_counts(
-            least_a, size_a, least_b, size_b, buffers.counts, window.last + 1 - t
+            least_a[:size_a], least_b[:size_b], buffers.counts, buffers.sums, window.last + 1 - t
         )
         if price + cells < cost:
             cost, start, num_a, num_b = price + cells, t, n, m
             dearest_a = least_a[n - 1] if n > 0 else -1.0
             dearest_b = least_b[m - 1] if m > 0 else -1.0
     if start < 0:
-        return 0.0
+        return bid
     for adding in (False, True):
         apart = _take_both(
             window, a, b, speed, start, num_a, num_b, dearest_a, dearest_b, weight, taken, adding
         )
         if not apart:
             return CLASH
-    return bid - cost
+    return cost
 
 
 @kernel
 def _cheapest_counts(
-    least_a: Floats, size_a: int, least_b: Floats, size_b: int, counts: Ints, num_slots: int
+    least_a: Floats, least_b: Floats, counts: Ints, sums: Floats, num_slots: int
 ) -> tuple[int, int, float]:
     """The pair of counts whose cheapest cells cost least, and that cost; infinite if none fits."""
     best_a, best_b, best = 0, 0, np.inf
-    # From no cell of a and many of b to the reverse: both sums are carried along.
-    m, sum_b = size_b, 0.0
-    for j in range(size_b):
-        sum_b += least_b[j]
+    # Nothing is ever taken out of a sum: the rounding of a dear cell would stay in it.
+    sums[0] = 0.0
+    for j in range(len(least_b)):
+        sums[j + 1] = sums[j] + least_b[j]
     sum_a = 0.0
-    for n in range(size_a + 1):
+    for n in range(len(least_a) + 1):
         if n > 0:
             sum_a += least_a[n - 1]
-        while m > counts[n]:
-            m -= 1
-            sum_b -= least_b[m]
-        if m == 0:
-            sum_b = 0.0
-        if m >= counts[n] and n + m <= num_slots and sum_a + sum_b < best:
-            best_a, best_b, best = n, m, sum_a + sum_b
+        m = counts[n]
+        if m <= len(least_b) and n + m <= num_slots and sum_a + sums[m] < best:
+            best_a, best_b, best = n, m, sum_a + sums[m]
         if m == 0:
             break
     return best_a, best_b, best

@@ -192,6 +192,8 @@ class LearnedPricing:
                 _in_units(scenario.columns, unit),
                 scenario.weights,
                 start=_start(lam[window], phi[window], unit) if again else None,
+                # As good for prices, and many times as fast where a task may run on several types.
+                answers="relaxed",
                 params=params,
             )
             for scenario, lam, phi in zip(scenarios, self._lam, self._phi, strict=True)
