@@ -27,9 +27,9 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 
 from auctune.domain import InputError, parse_money
 from auctune.domain.dataset import RowKind
+from auctune.run.atomic_file import replace_durably, write_atomically
 from auctune.run.lock import hold
 from auctune.run.vendors import RepairParams, RepairVendor
-from auctune.run.atomic_file import replace_durably, write_atomically
 from auctune.service.vendors import (
     Backoff,
     Exchange,

@@ -5,7 +5,7 @@ must be asked, the job is on record as `validating_files` first, and decided as 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from auctune.domain import AuctuneError, InputError, Money, PriceMenu, parse_mon
 from auctune.domain.money import ZERO
 from auctune.service.access.key import Principal
 from auctune.service.access.spending import Spending
+from auctune.service.background import Background
 from auctune.service.files.library import Library, owned
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
@@ -70,7 +71,7 @@ class Submissions:
         self._spending = spending
         self._quotes = quotes
         self._now = now
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._background = Background()
 
     async def submit(self, who: Principal, request: JobRequest, reply: Reply | None) -> JobRow:
         """A job, as it stands once this is on record.
@@ -151,7 +152,7 @@ class Submissions:
     def look_at(self, file: FileRecord) -> None:
         """Size a new upload for all bases, so that bids for it need not wait."""
         for zone in self._zones.values():
-            self._begin(self._look(zone, file))
+            self._background.begin(self._look(zone, file))
 
     def decide_later(
         self,
@@ -162,12 +163,7 @@ class Submissions:
         request: dict[str, Any],
     ) -> None:
         """Look at a received job's files, then decide on it; also after a restart."""
-        self._begin(self._decide(zone, job, owner, training, request))
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._background.begin(self._decide(zone, job, owner, training, request))
 
     async def _look(self, zone: OpenZone, file: FileRecord) -> None:
         try:
@@ -179,9 +175,7 @@ class Submissions:
 
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
-        for task in self._under_way:
-            task.cancel()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._background.close()
 
     async def _decide(
         self,

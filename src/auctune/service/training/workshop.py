@@ -14,6 +14,7 @@ from auctune.domain import AuctuneError
 from auctune.run.data.client import DataClient
 from auctune.run.executor import LocalExecutor, NodeSettings
 from auctune.run.executor.orders import adapter_folder
+from auctune.service.background import Background
 from auctune.service.data_desk import DataDesk, HouseVendor
 from auctune.service.files.library import Library
 from auctune.service.jobs.size import DataSize
@@ -65,7 +66,7 @@ class Workshop:
         self._vendors = vendors
         self._snapshots = snapshots
         self._committer = committer
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._busy: set[str] = set()
         self._snapshot_seq = 0
 
@@ -84,13 +85,11 @@ class Workshop:
         for one in waiting:
             self._submissions.decide_later(self._zone, one.id, one.owner, one.training, one.request)
         await self._ask(self._foreman.resume)
-        self._begin(self._tick())
+        self._background.begin(self._tick())
 
     async def stop(self) -> None:
         """Stop the nodes; what they trained in this slot is in their checkpoints."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
         await asyncio.to_thread(self._executor.close)
 
     async def _tick(self) -> None:
@@ -178,12 +177,7 @@ class Workshop:
             finally:
                 self._busy.discard(job)
 
-        self._begin(run())
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._background.begin(run())
 
     async def _ask(self, run: Any) -> Any:
         return await asyncio.wrap_future(self._zone.desk.ask(run))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from auctune.domain import InputError
 from auctune.domain.dataset import read_dataset
-from auctune.run.vendors import DroppedRow, Example, RepairReport
 from auctune.run.atomic_file import replace_durably
+from auctune.run.vendors import DroppedRow, Example, RepairReport
 from auctune.service.vendors.fault import Fault, VendorError, make_printable
 from auctune.service.vendors.messages import ReportBody
 
