@@ -1,21 +1,35 @@
 """The market as one object: what the API's routes speak to."""
 
 import asyncio
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from auctune.service.access.directory import Directory
+from auctune.service.access.open_jobs import OpenJobs
 from auctune.service.access.rate import RateLimit
 from auctune.service.access.spending import Spending
+from auctune.service.access.streams import Streams
+from auctune.service.explanations import Explanations
 from auctune.service.files.library import Library
 from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
+from auctune.service.metrics import Metrics
+from auctune.service.news import News
 from auctune.service.open_zone import OpenZone
+from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import read_job
+from auctune.service.store.committer import Committer
 from auctune.service.store.event_log import EventLog
 from auctune.service.store.pages import Pages
+from auctune.service.webhooks.messenger import Messenger
+from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.job_row import JobRow
+from auctune.service.zone.restart import opening_of
+
+_ID = re.compile(r"ftjob-[A-Za-z0-9]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,15 @@ class Market:
         replies: to requests that are made again.
         quotes: that were shown.
         submissions: takes requests for jobs.
+        open_jobs: of each user.
+        explanations: of decisions.
+        messenger: tells webhooks.
+        committer: writes.
+        metrics: totals.
+        news: of what is on record.
+        streams: how many each key has open.
+        pauses: of zones.
+        work: folder of checkpoints and adapters, one a zone.
         now: tells unix time.
     """
 
@@ -46,10 +69,34 @@ class Market:
     replies: Replies
     quotes: Quotes
     submissions: Submissions
+    open_jobs: OpenJobs
+    explanations: Explanations
+    messenger: Messenger
+    committer: Committer
+    metrics: Metrics
+    news: News
+    streams: Streams
+    pauses: Pauses
+    work: Path
     now: Callable[[], float]
+    _clocks: dict[str, SlotClock] = field(default_factory=dict)
+
+    def clock(self, zone: str) -> SlotClock:
+        """The slots of a zone, also of one that is no longer in the settings."""
+        found = self.zones.get(zone)
+        if found is not None:
+            return found.clock
+        if zone not in self._clocks:
+            opened = opening_of(zone, self.log)
+            assert opened is not None
+            body = opened.body
+            self._clocks[zone] = SlotClock(body["epoch"], body["slot_seconds"], self.now)
+        return self._clocks[zone]
 
     async def job(self, name: str, owner: str | None) -> JobRow | None:
         """A job of an owner, or of anybody; none: there is none, or it is somebody else's."""
+        if not _ID.fullmatch(name):
+            return None
         row = await asyncio.to_thread(self.pages.job, name)
         if row is None or (owner is not None and row.owner != owner):
             return None

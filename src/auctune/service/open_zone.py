@@ -10,6 +10,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.zone.bid import VendorOffer
 from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.desk import Desk
+from auctune.service.zone.restart import Fresh
 from auctune.service.zone.supply import Supply
 
 
@@ -57,6 +58,7 @@ class OpenZone:
         clock: its slots.
         defaults: what it chooses where requests do not.
         appraiser: looks at data sets for its base.
+        fresh: makes state and mechanism of before the first event.
     """
 
     name: str
@@ -65,3 +67,4 @@ class OpenZone:
     clock: SlotClock
     defaults: Defaults
     appraiser: Appraiser
+    fresh: Fresh

@@ -16,23 +16,32 @@ from auctune.run.base_facts import BaseFacts, Report, learn_base
 from auctune.run.data.client import DataClient
 from auctune.run.executor import NodeSettings
 from auctune.service.access.directory import Directory
+from auctune.service.access.open_jobs import OpenJobs, stored_open_jobs
 from auctune.service.access.rate import RateLimit
 from auctune.service.access.spending import Spending
+from auctune.service.access.streams import Streams
+from auctune.service.audible_recorder import AudibleRecorder
 from auctune.service.data_desk import DataDesk, house_vendor
-from auctune.service.files.library import Library
+from auctune.service.explanations import Explanations
+from auctune.service.files.library import FileLimits, Library
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.market import Market
+from auctune.service.metrics import Metrics
+from auctune.service.news import News
 from auctune.service.open_zone import OpenZone
+from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
-from auctune.service.recorder import LogRecorder, past_payments
+from auctune.service.recorder import LogRecorder
 from auctune.service.settings.service_file import ServiceFile, ZoneEntry
 from auctune.service.store import Committer, EventLog, Pages, Snapshots, Store
 from auctune.service.training.workshop import Workshop
+from auctune.service.webhooks.opening import open_messenger
 from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.desk import Desk
 from auctune.service.zone.event import VERSION, Kind
+from auctune.service.zone.recorder import Recorder
 from auctune.service.zone.records import cluster_record, read_cluster
 from auctune.service.zone.restart import opening_of, restart
 from auctune.service.zone.state import ZoneState
@@ -77,11 +86,13 @@ class OpenMarket:
 
     async def start(self) -> None:
         """Begin to train, and take up what was under way."""
+        self.market.messenger.start()
         for workshop in self.workshops:
             await workshop.start()
 
     async def close(self) -> None:
         """Stop training, and write what is to be written."""
+        await self.market.messenger.close()
         await self.market.submissions.close()
         for workshop in self.workshops:
             await workshop.stop()
@@ -109,6 +120,7 @@ async def open_market(
     store: Store,
     place: Place,
     now: Callable[[], float] = time.time,
+    data: DataClient | None = None,
 ) -> OpenMarket:
     """Open all zones as they stood.
 
@@ -118,14 +130,19 @@ async def open_market(
         store: owned, and closed by its owner afterwards.
         place: of everything else.
         now: tells unix time.
+        data: the data process, closed with the market; none: one for the bases of `place`.
     """
     committer = Committer(store)
     pages, log = Pages(store.reader), EventLog(store.reader)
     directory = Directory(store.reader, committer, now)
-    spending = Spending(directory, now, past_payments(store.reader))
-    recorder = LogRecorder(committer, spending)
-    library = Library(place.data / "files", pages, committer, file.limits.upload_bytes, now)
-    data = DataClient(place.cache, log=place.data / "logs" / "data.log")
+    spending = Spending(directory, now, store.reader)
+    open_jobs = OpenJobs(file.limits.open_jobs, stored_open_jobs(store.reader))
+    metrics, news = Metrics(open_jobs), News()
+    recorder = AudibleRecorder(LogRecorder(committer, spending), open_jobs, metrics, news)
+    limits = FileLimits(file.limits.upload_bytes, file.limits.files, file.limits.stored_bytes)
+    library = Library(place.data / "files", pages, committer, limits, now)
+    if data is None:
+        data = DataClient(place.cache, log=place.data / "logs" / "data.log")
     zones: dict[str, OpenZone] = {}
     workshops: list[Workshop] = []
     for entry in file.zones:
@@ -135,7 +152,7 @@ async def open_market(
         zones[entry.name] = zone
         workshops.append(workshop)
     quotes = Quotes(now)
-    submissions = Submissions(zones, library, spending, quotes, now)
+    submissions = Submissions(zones, library, spending, open_jobs, quotes, now)
     for zone, workshop in zip(zones.values(), workshops, strict=True):
         workshop.attach(zone, submissions)
     market = Market(
@@ -149,6 +166,17 @@ async def open_market(
         replies=Replies(store.reader, now),
         quotes=quotes,
         submissions=submissions,
+        open_jobs=open_jobs,
+        explanations=Explanations(
+            log, Snapshots(store.reader), {name: zone.fresh for name, zone in zones.items()}
+        ),
+        messenger=open_messenger(file, place.data, store.reader, committer, news, now),
+        committer=committer,
+        metrics=metrics,
+        news=news,
+        streams=Streams(file.limits.streams),
+        pauses=Pauses(store.reader, committer, submissions.paused),
+        work=place.data / "work",
         now=now,
     )
     return OpenMarket(market, workshops, data, committer)
@@ -159,7 +187,7 @@ async def _open_zone(
     facts: Mapping[str, BaseFacts],
     store: Store,
     place: Place,
-    recorder: LogRecorder,
+    recorder: Recorder,
     committer: Committer,
     library: Library,
     data: DataClient,
@@ -212,7 +240,7 @@ async def _open_zone(
     defaults = Defaults(
         max_length=entry.max_length, share=entry.share, context_tokens=base.context_tokens
     )
-    found = OpenZone(entry.name, desk, supply, clock, defaults, appraiser)
+    found = OpenZone(entry.name, desk, supply, clock, defaults, appraiser, fresh)
     settings = {node.id: _node_settings(entry, node.type, place, facts) for node in entry.nodes}
     workshop = Workshop(
         settings,

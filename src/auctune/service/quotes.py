@@ -24,6 +24,7 @@ class Quote:
         request: what was asked about; its bid does not count.
         training: what it would train, seed and all.
         menu: the lines.
+        deadline: unix time up to which it looked.
         at: unix time.
     """
 
@@ -33,6 +34,7 @@ class Quote:
     request: JobRequest
     training: Training
     menu: PriceMenu
+    deadline: float
     at: float
 
 
@@ -48,14 +50,26 @@ class Quotes:
         self._kept: OrderedDict[str, Quote] = OrderedDict()
 
     def add(
-        self, owner: str, zone: str, request: JobRequest, training: Training, menu: PriceMenu
+        self,
+        owner: str,
+        zone: str,
+        request: JobRequest,
+        training: Training,
+        menu: PriceMenu,
+        deadline: float,
     ) -> Quote:
         """Keep a menu."""
-        quote = Quote(new_id("quote"), owner, zone, request, training, menu, self._now())
+        name = new_id("quote")
+        quote = Quote(name, owner, zone, request, training, menu, deadline, self._now())
         self._kept[quote.id] = quote
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
         return quote
+
+    def forget(self, owner: str) -> None:
+        """Keep nothing of an owner's."""
+        for name in [name for name, quote in self._kept.items() if quote.owner == owner]:
+            del self._kept[name]
 
     def get(self, name: str, owner: str) -> Quote | None:
         """A quote of this owner's that is not too old."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import orjson
-from sqlalchemy import Engine, select
 
 from auctune.domain.money import STEP
 from auctune.service.access.spending import Spending
@@ -47,7 +46,7 @@ class LogRecorder:
             # Only a job's last row would stay in any case.
             rows.update({row.id: row for row in change.rows})
             if change.entries:
-                self._spending.note(change.entries, event.at)
+                self._spending.note(change.entries, event.at, event.seq)
                 first = self._committer.next_seq(len(change.entries))
                 unit.insert(
                     tables.entries,
@@ -64,20 +63,8 @@ class LogRecorder:
                     ),
                 )
         if rows:
-            unit.upsert(tables.jobs, *(_job(row) for row in rows.values()))
+            unit.upsert(tables.jobs, *(job_record(row) for row in rows.values()))
         self._committer.submit(unit)
-
-
-def past_payments(reader: Engine) -> list[tuple[str, Decimal, float]]:
-    """(account, amount, at) of users' entries, the oldest first."""
-    table = tables.entries
-    chosen = (
-        select(table.c.account, table.c.amount, table.c.at)
-        .where(table.c.account.like("user:%"))
-        .order_by(table.c.id)
-    )
-    with reader.connect() as connection:
-        return [(row.account, from_steps(row.amount), row.at) for row in connection.execute(chosen)]
 
 
 def to_steps(amount: Decimal) -> int:
@@ -105,6 +92,19 @@ def read_job(stored: StoredJob) -> JobRow:
     )
 
 
+def job_record(row: JobRow) -> dict[str, object]:
+    """A job as the database has it."""
+    return {
+        "id": row.id,
+        "seq": row.seq,
+        "zone": row.zone,
+        "owner": row.owner,
+        "created_at": row.created_at,
+        "status": row.status.value,
+        "body": orjson.dumps(row.body),
+    }
+
+
 def _event(event: ZoneEvent) -> dict[str, object]:
     return {
         "seq": event.seq,
@@ -125,16 +125,4 @@ def _reply(event: ZoneEvent) -> dict[str, object]:
         "digest": reply["digest"],
         "job": event.job,
         "at": event.at,
-    }
-
-
-def _job(row: JobRow) -> dict[str, object]:
-    return {
-        "id": row.id,
-        "seq": row.seq,
-        "zone": row.zone,
-        "owner": row.owner,
-        "created_at": row.created_at,
-        "status": row.status.value,
-        "body": orjson.dumps(row.body),
     }

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
-from prometheus_client import CollectorRegistry
 
 from auctune.domain import InputError
 from auctune.run.base_facts import BaseFacts, Report
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
+from auctune.service.logs import configure_logs
 from auctune.service.opening import Place, learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.store import open_store
@@ -43,6 +43,7 @@ def serve(
         InputError: if something in the settings or the folder is wrong, or the port is taken.
     """
     sys.setswitchinterval(_TURN)
+    configure_logs()
     place.data.mkdir(parents=True, exist_ok=True)
     with _bind(file.host, file.port) as listening, open_store(file.database or place.data) as store:
         facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
@@ -63,7 +64,7 @@ async def _serve(
         key = await _first_key(opened.market.directory, place.data)
         await opened.start()
         config = uvicorn.Config(
-            make_app(opened.market, CollectorRegistry()),
+            make_app(opened.market),
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=5,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from sqlalchemy import Engine, Table, select
@@ -41,13 +41,22 @@ class Account:
 
     Attributes:
         id: as it was named.
+        kind: which of the two.
+        created_at: unix time.
         team: of a user; none: it has none, or is a team itself.
         budget: what it may pay; none: any amount.
     """
 
     id: str
+    kind: Literal["user", "team"]
+    created_at: float
     team: str | None = None
     budget: Budget | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name among users and teams."""
+        return f"{self.kind} {self.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,12 @@ class Directory:
             return None
         return Principal(key.id, key.user, self._held.users[key.user].team, key.role)
 
+    def is_active(self, key: str) -> bool:
+        """Whether a key, by its id, has not been revoked."""
+        return any(
+            record.id == key and record.revoked_at is None for record in self._held.by_hash.values()
+        )
+
     @property
     def is_empty(self) -> bool:
         """Whether there is no key yet."""
@@ -129,8 +144,10 @@ class Directory:
 
     async def put_team(self, name: str, budget: Budget | None) -> Account:
         """Add a team, or change its budget."""
-        team = Account(name, None, budget)
-        row = {"id": name, "created_at": self._now(), "body": _body(budget)}
+        known = self._held.teams.get(name)
+        at = self._now() if known is None else known.created_at
+        team = Account(name, "team", at, None, budget)
+        row = {"id": name, "created_at": at, "body": _body(budget)}
         await self._write(Unit().upsert(tables.teams, row))
         self._held.teams[name] = team
         return team
@@ -143,8 +160,10 @@ class Directory:
         """
         if team is not None and team not in self._held.teams:
             raise InputError("team", f"{team!r} is unknown", "a team that was added before")
-        user = Account(name, team, budget)
-        row = {"id": name, "team": team, "created_at": self._now(), "body": _body(budget)}
+        known = self._held.users.get(name)
+        at = self._now() if known is None else known.created_at
+        user = Account(name, "user", at, team, budget)
+        row = {"id": name, "team": team, "created_at": at, "body": _body(budget)}
         await self._write(Unit().upsert(tables.users, row))
         self._held.users[name] = user
         return user
@@ -182,9 +201,9 @@ class Directory:
 def _read(reader: Engine) -> _Held:
     held = _Held()
     for row in _rows(reader, tables.teams):
-        held.teams[row.id] = Account(row.id, None, _budget(row.body))
+        held.teams[row.id] = Account(row.id, "team", row.created_at, None, _budget(row.body))
     for row in _rows(reader, tables.users):
-        held.users[row.id] = Account(row.id, row.team, _budget(row.body))
+        held.users[row.id] = Account(row.id, "user", row.created_at, row.team, _budget(row.body))
     for row in _rows(reader, tables.keys):
         held.by_hash[row.hash] = KeyRecord(
             id=row.id,

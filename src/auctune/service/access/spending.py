@@ -1,16 +1,58 @@
-"""What users and teams paid within their budgets' spans: payments and holds, never bids."""
+"""What users and teams paid within their budgets' spans: payments and holds, never bids.
 
+Only accounts with a budget are kept in memory. One that gets a budget is read from the ledger, and
+what is paid meanwhile is kept beside: an event counts once, by its number in the log.
+"""
+
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from decimal import Decimal
+from dataclasses import dataclass, field
+
+from sqlalchemy import Engine, select
 
 from auctune.domain import Money
-from auctune.domain.money import ZERO
+from auctune.domain.money import STEP, ZERO
 from auctune.service.access.directory import Account, Directory
+from auctune.service.durable import durable
 from auctune.service.ledger.entry import Entry, user_account
+from auctune.service.store import Committer, Unit, tables
 
 _USER = user_account("")
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What an event made a user pay; less than nothing: what came back.
+
+    Attributes:
+        seq: of the event.
+        user: user id.
+        amount: money.
+        at: unix time.
+    """
+
+    seq: int
+    user: str
+    amount: Money
+    at: float
+
+
+@dataclass
+class _Span:
+    """Payments within a span, and their sum."""
+
+    paid: deque[Paid] = field(default_factory=deque)
+    total: Money = ZERO
+
+    def add(self, one: Paid) -> None:
+        self.paid.append(one)
+        self.total += one.amount
+
+    def drop_before(self, time: float) -> None:
+        while self.paid and self.paid[0].at <= time:
+            self.total -= self.paid.popleft().amount
 
 
 class Spending:
@@ -19,62 +61,95 @@ class Spending:
     Args:
         directory: knows budgets and teams.
         now: tells unix time.
-        past: (account, amount, at) of earlier entries, the oldest first; those of users count.
+        reader: of the store, to read the ledger of accounts that have a budget.
     """
 
-    def __init__(
-        self,
-        directory: Directory,
-        now: Callable[[], float],
-        past: Iterable[tuple[str, Decimal, float]] = (),
-    ) -> None:
+    def __init__(self, directory: Directory, now: Callable[[], float], reader: Engine) -> None:
         self._directory = directory
         self._now = now
+        self._reader = reader
         self._lock = threading.Lock()
-        self._paid: dict[str, deque[tuple[float, Money]]] = {}
-        for account, amount, at in past:
-            self._add(account, amount, at)
+        self._spans: dict[str, _Span] = {}
+        for account in (*directory.teams(), *directory.users()):
+            if account.budget is not None:
+                self._read(account)
 
-    def note(self, entries: Iterable[Entry], at: float) -> None:
-        """Take over entries of the ledger."""
+    def note(self, entries: Iterable[Entry], at: float, seq: int) -> None:
+        """Take over the entries of an event."""
         for entry in entries:
-            self._add(entry.account, entry.amount, at)
+            if entry.account.startswith(_USER):
+                self._add(Paid(seq, entry.account.removeprefix(_USER), entry.amount, at))
 
     def left(self, user: str) -> Money | None:
         """What a user may still pay, by its own budget and its team's; none: any amount."""
-        account = self._directory.user(user)
-        if account is None:
-            return None
-        team = None if account.team is None else self._directory.team(account.team)
         parts = [
-            self._left_of(key, owner)
-            for key, owner in ((f"user {user}", account), (f"team {account.team}", team))
-            if owner is not None and owner.budget is not None
+            self._left_of(account) for account in self.accounts(user) if account.budget is not None
         ]
         return min(parts) if parts else None
 
-    def _left_of(self, key: str, account: Account) -> Money:
+    def accounts(self, user: str) -> tuple[Account, ...]:
+        """A user and its team."""
+        account = self._directory.user(user)
+        if account is None:
+            return ()
+        team = None if account.team is None else self._directory.team(account.team)
+        return (account,) if team is None else (account, team)
+
+    async def reread(self, account: Account, committer: Committer) -> None:
+        """An account, or who belongs to it, has changed: its payments are read from the ledger."""
+        with self._lock:
+            if account.budget is None:
+                self._spans.pop(account.key, None)
+                return
+            # What is paid from now on is kept; what was paid before is on disk after this.
+            self._spans.setdefault(account.key, _Span())
+        await asyncio.wrap_future(durable(committer, Unit()))
+        await asyncio.to_thread(self._read, account)
+
+    def _left_of(self, account: Account) -> Money:
         assert account.budget is not None
-        since = self._now() - account.budget.seconds
         with self._lock:
-            paid = self._paid.get(key, deque())
-            spent = sum((amount for at, amount in paid if at > since), ZERO)
-        return max(ZERO, account.budget.amount - spent)
+            span = self._spans.get(account.key)
+            if span is None:
+                return account.budget.amount
+            span.drop_before(self._now() - account.budget.seconds)
+            # What came back for payments of an earlier span is no further budget.
+            return max(ZERO, account.budget.amount - max(ZERO, span.total))
 
-    def _add(self, account: str, amount: Money, at: float) -> None:
-        if not account.startswith(_USER):
-            return
-        user = account.removeprefix(_USER)
-        known = self._directory.user(user)
-        self._keep(f"user {user}", known, amount, at)
-        if known is not None and known.team is not None:
-            self._keep(f"team {known.team}", self._directory.team(known.team), amount, at)
+    def _add(self, paid: Paid) -> None:
+        for account in self.accounts(paid.user):
+            with self._lock:
+                span = self._spans.get(account.key)
+                if span is not None and account.budget is not None:
+                    span.add(paid)
+                    span.drop_before(paid.at - account.budget.seconds)
 
-    def _keep(self, key: str, account: Account | None, amount: Money, at: float) -> None:
-        if account is None or account.budget is None:
-            return
+    def _read(self, account: Account) -> None:
+        assert account.budget is not None
+        users = [
+            user.id
+            for user in self._directory.users()
+            if account.key in (user.key, f"team {user.team}")
+        ]
+        stored = _stored(self._reader, users, self._now() - account.budget.seconds)
         with self._lock:
-            paid = self._paid.setdefault(key, deque())
-            paid.append((at, amount))
-            while paid and paid[0][0] <= at - account.budget.seconds:
-                paid.popleft()
+            known = {paid.seq for paid in stored}
+            kept = self._spans.get(account.key, _Span()).paid
+            span = self._spans[account.key] = _Span()
+            for paid in (*stored, *(one for one in kept if one.seq not in known)):
+                span.add(paid)
+
+
+def _stored(reader: Engine, users: list[str], since: float) -> list[Paid]:
+    """Payments of users on record, the oldest first."""
+    table = tables.entries
+    chosen = (
+        select(table.c.seq, table.c.account, table.c.amount, table.c.at)
+        .where(table.c.account.in_([user_account(user) for user in users]), table.c.at > since)
+        .order_by(table.c.id)
+    )
+    with reader.connect() as connection:
+        return [
+            Paid(row.seq, row.account.removeprefix(_USER), row.amount * STEP, row.at)
+            for row in connection.execute(chosen)
+        ]

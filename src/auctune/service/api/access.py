@@ -1,15 +1,18 @@
 """Who asks: the key of a request, its role and its rate."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 
 from auctune.service.access.key import Principal, Role
 from auctune.service.api.errors import ApiError
 from auctune.service.market import Market
 
 _bearer = HTTPBearer(auto_error=False, description="An API key")
+
+SECURED: dict[str, Any] = {"security": [{"HTTPBearer": []}]}
+"""For the OpenAPI document, where a route asks by itself who it is."""
 
 
 async def market_of(request: Request) -> Market:
@@ -18,17 +21,14 @@ async def market_of(request: Request) -> Market:
     return market
 
 
-async def principal_of(
-    request: Request,
-    found: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-) -> Principal:
+def ask_principal(request: Request, market: Market) -> Principal:
     """Whose request it is.
 
     Raises:
         ApiError: 401 without a good key, 429 for too many requests.
     """
-    market = await market_of(request)
-    who = None if found is None else market.directory.principal(found.credentials)
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    who = market.directory.principal(secret.strip()) if scheme.lower() == "bearer" else None
     if who is None:
         raise ApiError(
             401,
@@ -36,6 +36,7 @@ async def principal_of(
             "invalid_api_key",
             headers={"WWW-Authenticate": "Bearer"},
         )
+    request.scope["auctune.who"] = who.key
     wait = market.rate.take(who.key)
     if wait > 0:
         raise ApiError(
@@ -47,7 +48,29 @@ async def principal_of(
     return who
 
 
-async def operator_of(who: Annotated[Principal, Depends(principal_of)]) -> Principal:
+def ask_owner(request: Request, market: Market) -> Principal:
+    """The same, of somebody who brings jobs.
+
+    Raises:
+        ApiError: as `ask_principal`, and 403 for a vendor's.
+    """
+    who = ask_principal(request, market)
+    if who.role is Role.VENDOR:
+        raise ApiError(403, "this is for users", "forbidden")
+    return who
+
+
+# The scheme is asked for by name, so that the OpenAPI document has it.
+async def owner_of(
+    request: Request,
+    market: Annotated[Market, Depends(market_of)],
+    _: Annotated[object, Security(_bearer)],
+) -> Principal:
+    """A request of somebody who brings jobs."""
+    return ask_owner(request, market)
+
+
+async def operator_of(who: Annotated[Principal, Depends(owner_of)]) -> Principal:
     """An operator's request.
 
     Raises:
@@ -55,17 +78,6 @@ async def operator_of(who: Annotated[Principal, Depends(principal_of)]) -> Princ
     """
     if who.role is not Role.OPERATOR:
         raise ApiError(403, "this is for operators", "forbidden")
-    return who
-
-
-async def owner_of(who: Annotated[Principal, Depends(principal_of)]) -> Principal:
-    """A request of somebody who brings jobs.
-
-    Raises:
-        ApiError: 403 for a vendor's.
-    """
-    if who.role is Role.VENDOR:
-        raise ApiError(403, "this is for users", "forbidden")
     return who
 
 

@@ -112,6 +112,7 @@ class MarketPart(BaseModel):
     payment: str | None
     least_bid: str | None
     deadline: float | None
+    earliest_deadline: float | None
     refunded: bool
     plan: Plan | None
     progress: JobProgress | None

@@ -1,25 +1,58 @@
 """The HTTP application: routes, errors, health and metrics around an open market."""
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
-from fastapi.responses import Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
 
 import auctune
-from auctune.service.api.access import MarketDep
-from auctune.service.api.errors import handle_errors
-from auctune.service.api.routes import files, jobs, ledger, people, quotes, zones
+from auctune.service.api.access import MarketDep, Operator
+from auctune.service.api.errors import ERRORS, handle_errors
+from auctune.service.api.gate import Gate
+from auctune.service.api.routes import (
+    explanations,
+    files,
+    jobs,
+    ledger,
+    people,
+    quotes,
+    streams,
+    webhooks,
+    zone_records,
+    zones,
+)
 from auctune.service.market import Market
 
+_MODULES = (
+    files,
+    jobs,
+    explanations,
+    streams,
+    quotes,
+    zones,
+    zone_records,
+    ledger,
+    webhooks,
+    people,
+)
 
-def make_app(market: Market, registry: CollectorRegistry) -> FastAPI:
-    """The application.
 
-    Args:
-        market: open.
-        registry: of metrics.
-    """
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Readiness(BaseModel):
+    """Whether bids are taken."""
+
+    status: Literal["ready", "not ready"]
+
+
+def make_app(market: Market) -> FastAPI:
+    """The application around a market that is open."""
     app = FastAPI(
         title="auctune",
         version=auctune.__version__,
@@ -28,25 +61,37 @@ def make_app(market: Market, registry: CollectorRegistry) -> FastAPI:
         redoc_url=None,
     )
     app.state.market = market
+    app.add_middleware(Gate, metrics=market.metrics)
     handle_errors(app)
-    for module in (files, jobs, quotes, zones, ledger, people):
+    for module in _MODULES:
         app.include_router(module.router)
 
-    @app.get("/health", tags=["operation"])
+    @app.get("/health", tags=["operation"], response_model=Health)
     async def health() -> dict[str, str]:
         """Whether the process answers."""
         return {"status": "ok"}
 
-    @app.get("/ready", tags=["operation"])
+    @app.get(
+        "/ready",
+        tags=["operation"],
+        response_model=Readiness,
+        responses={503: {"model": Readiness}},
+    )
     async def ready(market: MarketDep) -> Response:
         """Whether bids are taken: 503 while the log cannot be written."""
-        broken = [zone.name for zone in market.zones.values() if zone.desk.broken is not None]
-        status = 503 if broken else 200
-        return Response(status_code=status, content=b"not ready" if broken else b"ready")
+        is_broken = any(zone.desk.broken is not None for zone in market.zones.values())
+        if is_broken:
+            return JSONResponse({"status": "not ready"}, 503)
+        return JSONResponse({"status": "ready"})
 
-    @app.get("/metrics", tags=["operation"], include_in_schema=False)
-    async def metrics() -> Any:
-        """For Prometheus: totals alone, nothing of any one user."""
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    @app.get(
+        "/metrics",
+        tags=["operation"],
+        responses={**ERRORS, 200: {"content": {"text/plain": {}}}},
+        response_class=Response,
+    )
+    async def metrics(market: MarketDep, who: Operator) -> Any:
+        """For Prometheus: totals alone. They are an operator's; see docs/reference/api.md."""
+        return Response(market.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return app

@@ -11,9 +11,13 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from auctune.domain import InputError
+from auctune.run.data.client import DataError
 from auctune.schema import format_path
+from auctune.service.access.open_jobs import TooManyError
 from auctune.service.api.answers import ErrorBody
-from auctune.service.jobs.submissions import QuoteChangedError
+from auctune.service.api.views import quote_view
+from auctune.service.files.blobs import TooLargeError
+from auctune.service.jobs.submissions import QuoteChangedError, ZonePausedError
 from auctune.service.store.errors import StoreError
 from auctune.service.zone.desk import DeskClosedError
 
@@ -98,25 +102,42 @@ def handle_errors(app: FastAPI) -> None:
         message = f"{error.found}; expected {error.expected}"
         return answer_error(400, message, "invalid_value", error.place or None)
 
+    @app.exception_handler(TooLargeError)
+    async def _large(_: Request, error: TooLargeError) -> Response:
+        return answer_error(413, f"{error.found}; expected {error.expected}", "too_large", "file")
+
     @app.exception_handler(RequestValidationError)
     async def _validation(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         own = first.get("ctx", {}).get("error")
+        place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
         if isinstance(own, InputError):
-            return answer_error(
-                422, f"{own.found}; expected {own.expected}", "invalid_value", own.place
-            )
-        place = format_path([part for part in first["loc"] if part != "body"])
-        return answer_error(422, first["msg"], "invalid_value", place or None)
+            path = format_path([*place, own.place])
+            return answer_error(400, f"{own.found}; expected {own.expected}", "invalid_value", path)
+        return answer_error(400, first["msg"], "invalid_value", format_path(place) or None)
 
     @app.exception_handler(QuoteChangedError)
-    async def _quote(_: Request, error: QuoteChangedError) -> Response:
+    async def _quote(request: Request, error: QuoteChangedError) -> Response:
         # Clients try 409 again by themselves, which would be no use.
-        return answer_error(422, str(error), "quote_changed", "market.quote")
+        clock = request.app.state.market.clock(error.quote.zone)
+        menu = {"quote": quote_view(error.quote, clock)}
+        return answer_error(422, str(error), "quote_changed", "market.quote", extra=menu)
+
+    @app.exception_handler(TooManyError)
+    async def _too_many(_: Request, error: TooManyError) -> Response:
+        return answer_error(429, str(error), "limit_reached")
+
+    @app.exception_handler(ZonePausedError)
+    async def _paused(_: Request, error: ZonePausedError) -> Response:
+        return answer_error(400, str(error), "zone_paused", "market.zone")
 
     @app.exception_handler(HTTPException)
     async def _http(_: Request, error: HTTPException) -> Response:
         return answer_error(error.status_code, str(error.detail), None, None, error.headers)
+
+    @app.exception_handler(DataError)
+    async def _data(_: Request, error: DataError) -> Response:
+        return answer_error(503, str(error), "unavailable", None, {"Retry-After": "1"})
 
     @app.exception_handler(DeskClosedError)
     @app.exception_handler(StoreError)

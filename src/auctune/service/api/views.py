@@ -5,8 +5,10 @@ from typing import Any
 
 import orjson
 
+from auctune.domain import Reason
 from auctune.domain.money import STEP
 from auctune.service.files.record import FileRecord
+from auctune.service.quotes import SECONDS, Quote
 from auctune.service.store.event_log import EventRow
 from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.event import Kind
@@ -81,6 +83,7 @@ def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
     decision, task, training = body["decision"], body["task"], body["training"]
     admitted = decision is not None and decision["admitted"]
     reason = None if decision is None else decision["reason"]
+    earliest = body.get("earliest")
     return {
         "zone": row.zone,
         "state": body["state"],
@@ -90,6 +93,7 @@ def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
         "payment": decision["payment"] if admitted else None,
         "least_bid": _least_bid(decision),
         "deadline": body["request"]["deadline"],
+        "earliest_deadline": None if earliest is None else clock.ends(earliest),
         "refunded": body["refunded"],
         "plan": _plan(body["cells"], decision, clock),
         "progress": body["progress"],
@@ -103,7 +107,7 @@ def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
 
 def _least_bid(decision: Shown | None) -> str | None:
     """The least bid that would have been admitted; none where no bid would, or it was."""
-    if decision is None or decision["admitted"] or decision["price"] is None:
+    if decision is None or decision["reason"] != Reason.UNPROFITABLE or decision["price"] is None:
         return None
     return str(Decimal(decision["price"]) + STEP)
 
@@ -119,15 +123,54 @@ def _plan(cells: list[Shown], decision: Shown | None, clock: SlotClock) -> Shown
     }
 
 
+def quote_view(quote: Quote, clock: SlotClock) -> Shown:
+    """A quote, in the real clock's time."""
+    return {
+        "id": quote.id,
+        "object": "quote",
+        "created_at": int(quote.at),
+        "expires_at": int(quote.at + SECONDS),
+        "zone": quote.zone,
+        "model": quote.request.model,
+        "training_file": quote.request.training_file,
+        "seed": quote.training.seed,
+        "lines": [
+            {
+                "line": index,
+                "price": str(line.price),
+                "finish": clock.ends(line.deadline),
+                "start": clock.begins(line.schedule.start),
+                "vendor": line.schedule.vendor,
+                "slots": len(line.schedule.cells),
+            }
+            for index, line in enumerate(quote.menu.lines)
+        ],
+    }
+
+
 _LEVELS = {Kind.FAILED: "error", Kind.JOB_NOTED: "warn", Kind.REPLANNED: "warn"}
 
 
-def event_view(row: EventRow) -> Shown | None:
-    """An event of a job, for its owner; none: it is no news to them."""
+TOLD = (
+    Kind.RECEIVED,
+    Kind.DECIDED,
+    Kind.REPAIRED,
+    Kind.TRAINED,
+    Kind.REPLANNED,
+    Kind.PAUSED,
+    Kind.RESUMED,
+    Kind.CANCELLED,
+    Kind.FINISHED,
+    Kind.FAILED,
+    Kind.JOB_NOTED,
+)
+"""Kinds of events that are news to a job's owner."""
+
+
+def event_view(row: EventRow) -> Shown:
+    """An event of a job, of a kind in `TOLD`, for its owner."""
     kind, body = Kind(row.kind), orjson.loads(row.body)
     message = _message(kind, body)
-    if message is None:
-        return None
     is_metrics = kind is Kind.TRAINED
     return {
         "id": f"ftevent-{row.seq}",
@@ -140,7 +183,7 @@ def event_view(row: EventRow) -> Shown | None:
     }
 
 
-def _message(kind: Kind, body: Shown) -> str | None:
+def _message(kind: Kind, body: Shown) -> str:
     match kind:
         case Kind.RECEIVED:
             return "The files are being looked at"
@@ -167,7 +210,7 @@ def _message(kind: Kind, body: Shown) -> str | None:
         case Kind.JOB_NOTED:
             text: str = body["text"]
             return text
-    return None
+    raise AssertionError(kind)
 
 
 def _decided(decision: Shown) -> str:
@@ -191,20 +234,17 @@ def _metrics(body: Shown) -> Shown:
     }
 
 
-def checkpoint_view(row: EventRow, job: JobRow) -> Shown | None:
-    """What a slot of training left, as a checkpoint; none: nothing was trained in it."""
-    if row.kind != Kind.TRAINED:
-        return None
+def checkpoint_view(row: EventRow, job: JobRow) -> Shown:
+    """What a slot of training left, as a checkpoint."""
     result = orjson.loads(row.body)["result"]
-    if not result["steps"]:
-        return None
-    request = job.body["request"]
     validation = result["validation"]
     return {
         "id": f"ftckpt-{row.seq}",
         "object": "fine_tuning.job.checkpoint",
         "created_at": int(row.at),
-        "fine_tuned_model_checkpoint": f"{model_name(job, request)}:ckpt-step-{result['steps']}",
+        "fine_tuned_model_checkpoint": (
+            f"{model_name(job, job.body['request'])}:ckpt-step-{result['steps']}"
+        ),
         "fine_tuning_job_id": job.id,
         "metrics": {
             "step": result["steps"],

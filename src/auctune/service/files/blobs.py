@@ -1,14 +1,17 @@
 """Contents of files: one file each in a folder, named by its id, there as a whole or not at all."""
 
+import asyncio
 import hashlib
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from auctune.domain import InputError
 
 _DRAFT = ".draft"
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,10 @@ class Blob:
 
     size: int
     sha256: str
+
+
+class TooLargeError(InputError):
+    """A file has more bytes than are taken."""
 
 
 class Blobs:
@@ -46,32 +53,34 @@ class Blobs:
         """Write a file, on disk before this returns.
 
         Raises:
-            InputError: if it has more than `limit` bytes; nothing of it stays.
+            TooLargeError: if it has more than `limit` bytes, as soon as it has; whatever is
+                raised, nothing of the file stays.
         """
         draft = self._folder / (name + _DRAFT)
         digest, size = hashlib.sha256(), 0
         try:
             with draft.open("xb") as file:
-                async for chunk in chunks:
+                async for chunk in _in_large(chunks):
                     size += len(chunk)
                     if size > limit:
-                        raise InputError("file", f"has more than {limit} bytes", "a smaller file")
-                    digest.update(chunk)
-                    file.write(chunk)
-                file.flush()
-                os.fsync(file.fileno())
+                        raise TooLargeError(
+                            "file", f"has more than {limit} bytes", "a smaller file"
+                        )
+                    # A disk may take its time; others' requests must not wait for it.
+                    await asyncio.to_thread(_append, file, digest, chunk)
+                await asyncio.to_thread(_flush, file)
             draft.rename(self.path(name))
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
-        sync_folder(self._folder)
+        await asyncio.to_thread(sync_folder, self._folder)
         return Blob(size, digest.hexdigest())
 
     def take(self, name: str, source: Path) -> Blob:
         """Take over a file that was made on this file system; `source` is gone then."""
         digest, size = hashlib.sha256(), 0
         with source.open("rb") as file:
-            while chunk := file.read(1 << 20):
+            while chunk := file.read(_CHUNK):
                 digest.update(chunk)
                 size += len(chunk)
             os.fsync(file.fileno())
@@ -82,6 +91,28 @@ class Blobs:
     def drop(self, name: str) -> None:
         """Remove a file, if it is there."""
         self.path(name).unlink(missing_ok=True)
+
+
+async def _in_large(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes in larger pieces."""
+    held = bytearray()
+    async for chunk in chunks:
+        held += chunk
+        if len(held) >= _CHUNK:
+            yield bytes(held)
+            held.clear()
+    if held:
+        yield bytes(held)
+
+
+def _append(file: IO[bytes], digest: "hashlib._Hash", chunk: bytes) -> None:
+    digest.update(chunk)
+    file.write(chunk)
+
+
+def _flush(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

@@ -5,13 +5,17 @@ row that never came is removed at the start.
 """
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from auctune.domain import InputError
+from auctune.service.access.open_jobs import TooManyError
 from auctune.service.durable import durable
 from auctune.service.files.blobs import Blob, Blobs
 from auctune.service.files.record import FileRecord, FileStatus, Purpose, size_key
@@ -23,6 +27,29 @@ from auctune.service.store.pages import Page, Pages
 from auctune.service.store.unit import Unit
 
 _KEPT = 10_000
+_ID = re.compile(r"file-[A-Za-z0-9]{1,64}")
+
+
+class Named(Protocol):
+    """What an upload is called: known once all of it has been read."""
+
+    filename: str
+    purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """Of each user.
+
+    Attributes:
+        upload_bytes: of one upload.
+        files: how many there may be, results included.
+        bytes: of all of them.
+    """
+
+    upload_bytes: int
+    files: int
+    bytes: int
 
 
 class Library:
@@ -32,7 +59,7 @@ class Library:
         folder: of contents.
         pages: reads rows.
         committer: writes them.
-        limit: bytes of an upload at most.
+        limits: of uploads; results of jobs are taken in any case.
         now: tells unix time.
     """
 
@@ -41,28 +68,42 @@ class Library:
         folder: Path,
         pages: Pages,
         committer: Committer,
-        limit: int,
+        limits: FileLimits,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.blobs = Blobs(folder)
         self._pages = pages
         self._committer = committer
-        self._limit = limit
+        self.limits = limits
         self._now = now
+        self._leaving: set[str] = set()
+        self._taking_in = asyncio.Lock()
         self._known: OrderedDict[str, FileRecord] = OrderedDict()
 
-    async def add(
-        self, owner: str, filename: str, purpose: Purpose, chunks: AsyncIterator[bytes]
-    ) -> FileRecord:
+    async def add(self, owner: str, form: Named, chunks: AsyncIterator[bytes]) -> FileRecord:
         """Take a file in.
 
+        Args:
+            owner: whose.
+            form: what it is called, once `chunks` are read.
+            chunks: of its content; what they raise, this raises, and nothing of the file stays.
+
         Raises:
-            InputError: if it is too large.
+            TooLargeError: if it is too large.
+            TooManyError: if its owner has no room for it.
         """
+        await self._check_room(owner, 1, 0)
         name = new_id("file")
-        blob = await self.blobs.write(name, chunks, self._limit)
-        record = self._record(name, owner, filename, purpose, blob, FileStatus.UPLOADED)
-        await self._insert(record)
+        blob = await self.blobs.write(name, chunks, self.limits.upload_bytes)
+        try:
+            async with self._taking_in:
+                await self._check_room(owner, 1, blob.size)
+                status = FileStatus.UPLOADED
+                record = self._record(name, owner, form.filename, form.purpose, blob, status)
+                await self._insert(record)
+        except TooManyError:
+            self.blobs.drop(name)
+            raise
         return record
 
     async def keep(self, owner: str, filename: str, source: Path) -> FileRecord:
@@ -91,18 +132,19 @@ class Library:
     def known(self, file: str) -> FileRecord | None:
         """A file, if it was asked for of late: no wait for the database."""
         record = self._known.get(file)
-        if record is not None:
-            self._known.move_to_end(file)
+        if record is None or file in self._leaving:
+            return None
+        self._known.move_to_end(file)
         return record
 
     async def get(self, file: str) -> FileRecord | None:
         """A file; none: there is none of this id, or it was deleted."""
         record = self.known(file)
-        if record is None:
+        if record is None and file not in self._leaving and _ID.fullmatch(file):
             row = await asyncio.to_thread(self._pages.file, file)
-            if row is None or row.deleted_at is not None:
+            if row is None or row.deleted_at is not None or file in self._leaving:
                 return None
-            record = FileRecord.from_row(row)
+            record = self._known.get(file) or FileRecord.from_row(row)
             self._keep(record)
         return record
 
@@ -115,11 +157,27 @@ class Library:
         )
         return Page(tuple(FileRecord.from_row(row) for row in page.items), page.has_more)
 
+    def is_there(self, file: str) -> bool:
+        """Whether a file that was there a moment ago has not been asked to go since."""
+        return file in self._known and file not in self._leaving
+
+    @asynccontextmanager
+    async def leaving(self, record: FileRecord) -> AsyncIterator[None]:
+        """While this lasts, nobody finds the file any more; it is there again afterwards.
+
+        Unless it is deleted before.
+        """
+        self._leaving.add(record.id)
+        try:
+            yield
+        finally:
+            self._leaving.discard(record.id)
+
     async def delete(self, record: FileRecord) -> None:
-        """Remove a file: its row is marked first, then its content goes."""
-        self._known.pop(record.id, None)
-        row = {**record.to_row(), "deleted_at": self._now()}
+        """Remove a file: its row is marked and its name forgotten first, then its content goes."""
+        row = {**record.to_row(), "filename": "", "detail": None, "deleted_at": self._now()}
         await self._write(Unit().upsert(tables.files, row))
+        self._known.pop(record.id, None)
         self.blobs.drop(record.id)
 
     def path(self, record: FileRecord) -> Path:
@@ -149,13 +207,21 @@ class Library:
             sizes={},
         )
 
+    async def _check_room(self, owner: str, count: int, size: int) -> None:
+        held = await asyncio.to_thread(self._pages.file_totals, owner)
+        if held.count + count > self.limits.files:
+            raise TooManyError(f"there are {held.count} files of yours already; delete some")
+        if held.bytes + size > self.limits.bytes:
+            raise TooManyError(f"files of yours have {held.bytes} bytes already; delete some")
+
     async def _insert(self, record: FileRecord) -> None:
         await self._write(Unit().insert(tables.files, record.to_row()))
         self._keep(record)
 
     async def _update(self, record: FileRecord) -> None:
-        await self._write(Unit().upsert(tables.files, record.to_row()))
+        # First in memory: what else is found out meanwhile is added to this.
         self._keep(record)
+        await self._write(Unit().upsert(tables.files, record.to_row()))
 
     def _keep(self, record: FileRecord) -> None:
         self._known[record.id] = record

@@ -52,22 +52,29 @@ class Replies:
 
         Raises:
             InputError: if its idempotency key was used for another body.
+            Exception: as the first one, if it is under way and fails.
         """
         by_key = reply.token.startswith("key:")
         if not (by_key or is_retry):
             return None
-        answer = self._recent.get((reply.key, reply.token))
-        if answer is not None and self._counts(answer.at, by_key=by_key):
-            _check_body(answer.digest, reply)
-            return await asyncio.shield(answer.job)
-        found = await asyncio.to_thread(self._stored, reply)
-        if found is None or not self._counts(found[2], by_key=by_key):
+        answer = self._under_way(reply, by_key=by_key)
+        if answer is None:
+            found = await asyncio.to_thread(self._stored, reply)
+            if found is not None and self._counts(found[2], by_key=by_key):
+                _check_body(found[0], reply)
+                return found[1]
+            # The same may have been begun while the database was asked.
+            answer = self._under_way(reply, by_key=by_key)
+        if answer is None:
             return None
-        _check_body(found[0], reply)
-        return found[1]
+        _check_body(answer.digest, reply)
+        return await asyncio.shield(answer.job)
 
     def begin(self, reply: Reply) -> "asyncio.Future[str]":
-        """Note a request that is being answered; the job's id is to be set, or the failure."""
+        """Note a request that is being answered; the job's id is to be set, or the failure.
+
+        To be called at once when `earlier` found nothing: whoever comes next finds this.
+        """
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         # Nobody may ever ask for it.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -79,6 +86,10 @@ class Replies:
     def forget(self, reply: Reply) -> None:
         """The request failed: it may be made again."""
         self._recent.pop((reply.key, reply.token), None)
+
+    def _under_way(self, reply: Reply, *, by_key: bool) -> _Answer | None:
+        answer = self._recent.get((reply.key, reply.token))
+        return answer if answer is not None and self._counts(answer.at, by_key=by_key) else None
 
     def _counts(self, at: float, *, by_key: bool) -> bool:
         return self._now() - at < (KEY_SECONDS if by_key else BODY_SECONDS)

@@ -13,9 +13,13 @@ _MOST = 10**9
 Count = Annotated[int, Field(ge=1, le=_MOST, strict=True)]
 Positive = Annotated[float, Field(gt=0, le=_MOST, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False)]
-Key = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-Value = Annotated[str, StringConstraints(max_length=512)]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+# A NUL is a character that PostgreSQL cannot keep, and nobody means.
+_TEXT = r"^[^\u0000]*$"
+# What stands in names and on screens has no control characters.
+_LINE = r"^[^\u0000-\u001f\u007f]*$"
+Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_LINE)]
+Value = Annotated[str, StringConstraints(max_length=512, pattern=_TEXT)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=_LINE)]
 FileId = Annotated[str, StringConstraints(pattern=r"^file-[A-Za-z0-9]{1,64}$")]
 
 # Nothing that was mistyped is taken for a wish not to have it.
@@ -101,7 +105,7 @@ class JobRequest(BaseModel):
     hyperparameters: Hyperparameters | None = None
     method: Method | None = None
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] | None = None
-    suffix: Annotated[str, StringConstraints(max_length=64)] | None = None
+    suffix: Annotated[str, StringConstraints(max_length=64, pattern=_LINE)] | None = None
     metadata: Annotated[dict[Key, Value], Field(max_length=16)] | None = None
     integrations: Annotated[list[Any], Field(max_length=0)] | None = None
     market: Terms = Terms()

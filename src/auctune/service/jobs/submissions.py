@@ -5,16 +5,21 @@ must be asked, the job is on record as `validating_files` first, and decided as 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import structlog
 
 from auctune.domain import AuctuneError, InputError, Money, PriceMenu, parse_money
+from auctune.domain.menu import MenuLine
 from auctune.domain.money import ZERO
+from auctune.run.data.client import DataError
 from auctune.service.access.key import Principal
+from auctune.service.access.open_jobs import OpenJobs
 from auctune.service.access.spending import Spending
+from auctune.service.access.turns import Turns
 from auctune.service.background import Background
 from auctune.service.files.library import Library, owned
 from auctune.service.files.record import FileRecord
@@ -39,12 +44,16 @@ class QuoteChangedError(AuctuneError):
     """A line of a quote is not to be had any more.
 
     Attributes:
-        menu: what is to be had now.
+        quote: what is to be had now.
     """
 
-    def __init__(self, menu: PriceMenu) -> None:
+    def __init__(self, quote: Quote) -> None:
         super().__init__("the plan of this line is taken, or costs more by now")
-        self.menu = menu
+        self.quote = quote
+
+
+class ZonePausedError(AuctuneError):
+    """An operator has the zone take no bids for now."""
 
 
 class Submissions:
@@ -54,8 +63,12 @@ class Submissions:
         zones: by name; the first is the default.
         library: of files.
         spending: against budgets.
+        open_jobs: how many there are.
         quotes: that were shown.
         now: tells unix time.
+
+    Attributes:
+        paused: names of zones that take no bids for now.
     """
 
     def __init__(
@@ -63,9 +76,13 @@ class Submissions:
         zones: Mapping[str, OpenZone],
         library: Library,
         spending: Spending,
+        open_jobs: OpenJobs,
         quotes: Quotes,
         now: Callable[[], float],
     ) -> None:
+        self.paused: set[str] = set()
+        self._open_jobs = open_jobs
+        self._turns = Turns()
         self._zones = zones
         self._library = library
         self._spending = spending
@@ -79,10 +96,16 @@ class Submissions:
         Raises:
             InputError: if it is no job that could be decided on.
             QuoteChangedError: if it accepts a line that is not to be had.
+            TooManyError: if its owner has too many open jobs.
+            ZonePausedError: if its zone takes no bids.
         """
-        if request.market.quote is not None:
-            return await self._accept(who, request, reply)
-        zone = self.zone(request)
+        with self._open_jobs.room(who.user):
+            if request.market.quote is not None:
+                return await self._accept(who, request, reply)
+            return await self._bid_for(who, request, reply)
+
+    async def _bid_for(self, who: Principal, request: JobRequest, reply: Reply | None) -> JobRow:
+        zone = self._taking_bids(request)
         amount = _bid_amount(request)
         deadline = self._deadline(request, zone)
         training = training_of(request, zone.defaults)
@@ -90,16 +113,19 @@ class Submissions:
         file = await self._file(training.data, who.user, "training_file")
         if training.validation is not None:
             await self._file(training.validation, who.user, "validation_file")
+        self._check_there(training)
         shown = _shown(request, who, amount, deadline)
         size = self._known_size(zone, file, training)
-        if size is not None:
-            bid = self._bid(job, who.user, training, Appraisal(size), amount, deadline, shown)
-            return await self._ask(zone, lambda desk: desk.decide(replace(bid, reply=reply)))
-        row = await self._ask(
-            zone, lambda desk: desk.receive(job, who.user, shown, training, reply)
-        )
-        self.decide_later(zone, job, who.user, training, shown)
-        return row
+        if size is None:
+            row = await self._ask(
+                zone, lambda desk: desk.receive(job, who.user, shown, training, reply)
+            )
+            self.decide_later(zone, job, who.user, training, shown)
+            return row
+        made = self._bid(job, who.user, training, Appraisal(size), amount, deadline, shown)
+        bid = replace(made, reply=reply)
+        async with self._turn(who.user):
+            return await self._ask(zone, lambda desk: desk.decide(bid))
 
     async def preview(self, who: Principal, request: JobRequest) -> JobRow:
         """The job as it would be decided; nothing happens.
@@ -127,7 +153,7 @@ class Submissions:
         )
         bid = await self._appraised(who, request, zone, ZERO, deadline)
         menu = await self._ask(zone, lambda desk: desk.quote(bid))
-        return self._quotes.add(who.user, zone.name, request, bid.training, menu)
+        return self._quotes.add(who.user, zone.name, request, bid.training, menu, deadline)
 
     def zone(self, request: JobRequest) -> OpenZone:
         """The zone that a request means.
@@ -190,10 +216,14 @@ class Submissions:
             found = await self._appraise(zone, file, training, owner)
             amount, deadline = Money(request["bid"]), request["deadline"]
             bid = self._bid(job, owner, training, found, amount, deadline, request)
-            await self._ask(zone, lambda desk: desk.decide(bid))
+            async with self._turn(owner):
+                await self._ask(zone, lambda desk: _decide_if_waiting(desk, bid))
         except InputError as error:
             refusal = error
             await self._ask(zone, lambda desk: desk.refuse(job, refusal))
+        except DataError as error:
+            reason = str(error)
+            await self._ask(zone, lambda desk: _give_up(desk, job, reason))
         except AuctuneError as error:
             # The job stays on record as received, and is taken up again at the next start.
             _log.error("a job could not be decided on", job=job, reason=str(error))
@@ -208,20 +238,53 @@ class Submissions:
         if terms.line is None or terms.line >= len(quote.menu.lines):
             raise InputError("market.line", f"{terms.line}", "the number of a line of the quote")
         line, zone = quote.menu.lines[terms.line], self._zones[quote.zone]
-        if not _same_work(request, quote.request):
-            raise InputError("market.quote", "is of another job", "the job that was quoted")
+        _check_same(request, quote)
+        if zone.name in self.paused:
+            raise ZonePausedError(f"zone {zone.name} takes no bids now")
         deadline = zone.clock.ends(line.deadline)
         amount = _bid_amount(request) if terms.bid is not None else line.price
         job, shown = new_id("ftjob"), _shown(request, who, amount, deadline)
         file = await self._file(quote.training.data, who.user, "training_file")
         found = await self._appraise(zone, file, quote.training, who.user)
+        self._check_there(quote.training)
         made = self._bid(job, who.user, quote.training, found, amount, deadline, shown)
         bid = replace(made, reply=reply)
-        row = await self._ask(zone, lambda desk: desk.accept(bid, line))
+        async with self._turn(who.user):
+            row = await self._ask(zone, lambda desk: _accept_if_early(desk, bid, line))
         if row is None:
-            again = await self._ask(zone, lambda desk: desk.quote(bid))
-            raise QuoteChangedError(again)
+            again = replace(bid, bid=ZERO, deadline=quote.deadline)
+            menu = await self._ask(zone, lambda desk: _quote_if_early(desk, again))
+            raise QuoteChangedError(
+                self._quotes.add(
+                    who.user, zone.name, quote.request, quote.training, menu, quote.deadline
+                )
+            )
         return row
+
+    def _taking_bids(self, request: JobRequest) -> OpenZone:
+        zone = self.zone(request)
+        if zone.name in self.paused:
+            raise ZonePausedError(f"zone {zone.name} takes no bids now")
+        return zone
+
+    def _check_there(self, training: Training) -> None:
+        """That no file has begun to leave meanwhile; what comes next on the desk will keep it."""
+        for name, place in (
+            (training.data, "training_file"),
+            (training.validation, "validation_file"),
+        ):
+            if name is not None and not self._library.is_there(name):
+                raise InputError(place, f"{name!r} is being deleted", "a file that stays")
+
+    @asynccontextmanager
+    async def _turn(self, owner: str) -> AsyncIterator[None]:
+        """Desks decide side by side; what two of them take from one budget must not."""
+        names = [one.key for one in self._spending.accounts(owner) if one.budget is not None]
+        if not names or len(self._zones) == 1:
+            yield
+            return
+        async with self._turns.of(names):
+            yield
 
     async def _appraised(
         self,
@@ -305,6 +368,46 @@ def _bid_amount(request: JobRequest) -> Money:
     if bid is None:
         raise InputError("market.bid", "is missing", 'an amount of money, as text: "12.50"')
     return parse_money(bid, "market.bid")
+
+
+def _decide_if_waiting(zone: Zone, bid: Bid) -> None:
+    # Its owner may have cancelled it while its data were looked at.
+    if bid.job in zone.state.received:
+        zone.decide(bid)
+
+
+def _give_up(zone: Zone, job: str, reason: str) -> None:
+    if job in zone.state.received:
+        zone.fail(job, "data_failed", reason, "training_file", refund=False)
+
+
+def _accept_if_early(zone: Zone, bid: Bid, line: MenuLine) -> JobRow | None:
+    """A line's job; none where the line has passed, or is taken."""
+    zone.begin_slots()
+    if line.schedule.start <= zone.state.slot:
+        return None
+    return zone.accept(bid, line)
+
+
+def _quote_if_early(zone: Zone, bid: Bid) -> PriceMenu:
+    """A menu, which is empty where no time is left."""
+    zone.begin_slots()
+    if zone.clock.last_by(bid.deadline) <= zone.state.slot:
+        return PriceMenu(bid.job, ())
+    return zone.quote(bid)
+
+
+def _check_same(request: JobRequest, quote: Quote) -> None:
+    """That a line is accepted for what was quoted, in all that a request may say again."""
+    asked, terms, quoted = request.seed, request.market, quote.request.market
+    if not _same_work(request, quote.request) or asked not in (None, quote.training.seed):
+        raise InputError("market.quote", "is of another job", "the job that was quoted")
+    if terms.zone not in (None, quote.zone):
+        raise InputError("market.zone", "is not the quote's", f"{quote.zone!r}, or none")
+    if terms.deadline not in (None, quoted.deadline):
+        raise InputError(
+            "market.deadline", "is not the quote's", "no deadline: the line has its own"
+        )
 
 
 def _same_work(request: JobRequest, quoted: JobRequest) -> bool:

@@ -19,13 +19,28 @@ Rate = Annotated[float, Field(ge=0, le=_MOST)]
 
 
 class LimitsEntry(BaseModel):
-    """[limits]: of each API key."""
+    """[limits]: requests and streams of each API key; jobs, files and hooks of each user."""
 
     model_config = STRICT
 
     requests_per_second: Positive = 2000.0
-    burst: Positive = 4000.0
+    burst: Annotated[float, Field(ge=1, le=_MOST)] = 4000.0
+    streams: Count = 20
+    open_jobs: Count = 10_000
     upload_bytes: Count = 512 * 1024 * 1024
+    files: Count = 10_000
+    stored_bytes: Annotated[int, Field(ge=1, le=10**15)] = 50 * 1024**3
+    webhooks: Count = 10
+
+
+class WebhooksEntry(BaseModel):
+    """[webhooks]: where the service may send news of jobs."""
+
+    model_config = STRICT
+
+    private_addresses: bool = False
+    tries: Annotated[int, Field(ge=1, le=20)] = 8
+    first_wait_seconds: Positive = 5.0
 
 
 class NodeTypeEntry(BaseModel):
@@ -101,6 +116,7 @@ class ServiceFile(BaseModel):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8420
     limits: LimitsEntry = LimitsEntry()
+    webhooks: WebhooksEntry = WebhooksEntry()
     zones: Annotated[list[ZoneEntry], Field(min_length=1)] = Field(
         default_factory=lambda: [ZoneEntry()]
     )

@@ -35,7 +35,7 @@ class EventRow:
     body: bytes
 
 
-_ALL: Select[*tuple[Any, ...]] = select(
+EVENT_COLUMNS: Select[*tuple[Any, ...]] = select(
     events.c.seq,
     events.c.zone,
     events.c.slot,
@@ -67,7 +67,7 @@ class EventLog:
             until: up to this number, it included; to the newest if none is given.
             page: events read together; the database is not held between pages.
         """
-        chosen = _ALL.where(events.c.zone == zone).order_by(events.c.seq).limit(page)
+        chosen = EVENT_COLUMNS.where(events.c.zone == zone).order_by(events.c.seq).limit(page)
         if until is not None:
             chosen = chosen.where(events.c.seq <= until)
         while True:
@@ -80,7 +80,7 @@ class EventLog:
     def of_job(self, job: str, after: int = 0, limit: int | None = None) -> tuple[EventRow, ...]:
         """Events of a job after a number, oldest first, at most `limit` of them."""
         chosen = (
-            _ALL.where(events.c.job == job, events.c.seq > after)
+            EVENT_COLUMNS.where(events.c.job == job, events.c.seq > after)
             .order_by(events.c.seq)
             .limit(limit)
         )

@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import BigInteger, Column, Engine, Select, Table, cast, func, select
 
 from auctune.domain import InputError
-from auctune.service.store.tables import entries, files, jobs
+from auctune.service.store.event_log import EVENT_COLUMNS, EventRow
+from auctune.service.store.tables import entries, events, files, jobs
 
 Item = TypeVar("Item")
 Body = bytes
@@ -49,6 +50,14 @@ class FileRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FileTotals:
+    """How many files there are, and of how many bytes."""
+
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class EntryRow:
     """An entry of the ledger; see `auctune.service.store.tables`."""
 
@@ -78,18 +87,31 @@ class Pages:
     def __init__(self, reader: Engine) -> None:
         self._reader = reader
 
-    def jobs(self, owner: str | None, limit: int, after: str | None = None) -> Page[JobRow]:
+    def jobs(
+        self,
+        owner: str | None,
+        limit: int,
+        after: str | None = None,
+        zone: str | None = None,
+        statuses: Sequence[str] | None = None,
+    ) -> Page[JobRow]:
         """Jobs, newest first.
 
         Args:
             owner: whose; those of all if none is given.
             limit: at most so many; >= 1.
             after: the last job of the page before.
+            zone: only those of a zone.
+            statuses: only those with one of these.
 
         Raises:
             InputError: if `after` is no job in this list, or `limit` is below 1.
         """
         chosen = _owned(select(jobs), jobs, owner)
+        if zone is not None:
+            chosen = chosen.where(jobs.c.zone == zone)
+        if statuses is not None:
+            chosen = chosen.where(jobs.c.status.in_(statuses))
         return self._page(JobRow, chosen, jobs.c.seq, limit, self._place(jobs, owner, after))
 
     def files(
@@ -114,6 +136,22 @@ class Pages:
             chosen = chosen.where(files.c.purpose == purpose)
         place = self._place(files, owner, after)
         return self._page(FileRow, chosen, files.c.seq, limit, place, oldest_first)
+
+    def file_totals(self, owner: str) -> FileTotals:
+        """How many files an owner has, and of how many bytes; deleted ones do not count."""
+        chosen = select(func.count(), cast(func.sum(files.c.bytes), BigInteger)).where(
+            files.c.owner == owner, files.c.deleted_at.is_(None)
+        )
+        with self._reader.connect() as connection:
+            count, size = connection.execute(chosen).one()
+        return FileTotals(count, int(size or 0))
+
+    def events(
+        self, job: str, kinds: Sequence[str], limit: int, after: int | None = None
+    ) -> Page[EventRow]:
+        """Events of a job of some kinds, newest first; `after` is the last of the page before."""
+        chosen = EVENT_COLUMNS.where(events.c.job == job, events.c.kind.in_(kinds))
+        return self._page(EventRow, chosen, events.c.seq, limit, after)
 
     def entries(self, account: str, limit: int, after: int | None = None) -> Page[EntryRow]:
         """Entries of an account, newest first; `after` is the last of the page before."""

@@ -60,14 +60,19 @@ class Snapshots:
             .remove(snapshots, *({"zone": zone, "seq": stored} for stored in old))
         )
 
-    def newest(self, zone: str, read: Callable[[bytes], State]) -> Snapshot[State] | None:
+    def newest(
+        self, zone: str, read: Callable[[bytes], State], until: int | None = None
+    ) -> Snapshot[State] | None:
         """The newest snapshot of a zone that can be read.
 
         Args:
             zone: its name.
             read: the state from a body; raises ValueError where it cannot.
+            until: only those after an event up to this number; none: all.
         """
         for seq in self._stored(zone):
+            if until is not None and seq > until:
+                continue
             with self._reader.connect() as connection:
                 row = connection.execute(
                     select(snapshots.c.at, snapshots.c.body).where(

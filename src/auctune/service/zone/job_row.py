@@ -7,6 +7,7 @@ The body holds plain JSON values:
 | request, training, owner | what was asked for, and what was made of it |
 | state | where it stands, in the market's words |
 | size | rows and mean_tokens of its data |
+| earliest | the slot by whose end a job could be done that was too late for its deadline |
 | task, decision, cells | what was offered, what was answered, the plan as it stands |
 | progress | rows, total_rows, tokens, steps, first_loss, last_loss |
 | repaired, files | ids of the mended data, and of what came out |
@@ -119,7 +120,7 @@ def closed_row(
         row = _blank(job.owner, job.request, job.training.to_record())
     else:
         row = _blank(body["owner"], body["request"], body["training"])
-        row |= {name: body[name] for name in ("size", "task", "decision")}
+        row |= {name: body.get(name) for name in ("size", "task", "decision", "earliest")}
     refunded = body.get("refund", False)
     row |= {
         "state": "refunded" if refunded else _STATES[event.kind],
@@ -142,7 +143,7 @@ def previewed_row(zone: str, at: float, body: Record) -> JobRow:
     """
     decision = body["decision"]
     row = _blank(body["owner"], body["request"], body["training"])
-    row |= {name: body[name] for name in ("size", "task", "decision")}
+    row |= {name: body[name] for name in ("size", "task", "decision", "earliest")}
     row["state"] = "what_if"
     if decision["admitted"]:
         row["cells"] = decision["schedule"]["cells"]
@@ -163,6 +164,7 @@ def _blank(owner: str, request: Record, training: Record) -> Record:
         "size": None,
         "task": None,
         "decision": None,
+        "earliest": None,
         "cells": [],
         "progress": None,
         "repaired": None,
@@ -197,5 +199,7 @@ def _error(event: ZoneEvent) -> Record | None:
 
 
 def _rejection(decision: Record) -> Record:
-    why = _WHY[Reason(decision["reason"])]
-    return {"code": "bid_rejected", "message": why, "param": "market.bid"}
+    reason = Reason(decision["reason"])
+    is_late = reason in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
+    param = "market.deadline" if is_late else "market.bid"
+    return {"code": "bid_rejected", "message": _WHY[reason], "param": param}

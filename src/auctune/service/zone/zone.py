@@ -111,7 +111,8 @@ class Zone:
         left = bid.left()
         if left is not None and decision.payment > left:
             decision = _over_budget(decision)
-        return previewed_row(self.name, self.clock.now(), _decided_body(bid, task, decision))
+        body = _decided_body(bid, task, decision, self._earliest(task, decision))
+        return previewed_row(self.name, self.clock.now(), body)
 
     def quote(self, bid: Bid) -> PriceMenu:
         """Prices by finish time; what it bids does not count."""
@@ -297,8 +298,16 @@ class Zone:
         return self._happened[-1][1].rows[-1]
 
     def _decided(self, bid: Bid, task: Task, decision: Decision) -> JobRow:
-        self.happen(Kind.DECIDED, bid.job, _decided_body(bid, task, decision))
+        body = _decided_body(bid, task, decision, self._earliest(task, decision))
+        self.happen(Kind.DECIDED, bid.job, body)
         return self._last_row()
+
+    def _earliest(self, task: Task, decision: Decision) -> int | None:
+        """The first slot by whose end a task could be done that was too late; none: none."""
+        if decision.reason not in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE):
+            return None
+        menu = self.mechanism.quote(replace(task, deadline=self._last_slot()), self.state.slot)
+        return menu.lines[0].deadline if menu.lines else None
 
     def _within_budget(self, task: Task, bid: Bid) -> Decision | None:
         """The rejection of a bid whose price is over its owner's budget; none: it is not."""
@@ -327,7 +336,7 @@ def _moved(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
     return {"given_up": cell_records(tuple(given_up)), "found": cell_records(tuple(found))}
 
 
-def _decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
+def _decided_body(bid: Bid, task: Task, decision: Decision, earliest: int | None) -> dict[str, Any]:
     return {
         "owner": bid.owner,
         "request": bid.request,
@@ -335,6 +344,7 @@ def _decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
         "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
         "task": task_record(task),
         "decision": decision_record(decision),
+        "earliest": earliest,
         "reply": _reply(bid.reply),
     }
 

@@ -1,38 +1,55 @@
 """/v1/files: uploads, and what came out of jobs."""
 
-from collections.abc import AsyncIterator
-from typing import Annotated, Literal
+import asyncio
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Form, Query, UploadFile
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse
 
 from auctune.service.access.key import Principal
 from auctune.service.api.access import MarketDep, Owner
 from auctune.service.api.answers import FileDeleted, FileObject, FilePage
-from auctune.service.api.errors import ERRORS, not_found
+from auctune.service.api.errors import ERRORS, ApiError, not_found
+from auctune.service.api.upload_form import UploadForm
 from auctune.service.api.views import Shown, file_view
-from auctune.service.files.record import FileRecord, Purpose
+from auctune.service.files.blobs import TooLargeError
+from auctune.service.files.record import FileRecord
 from auctune.service.market import Market
+from auctune.service.zone.zone import Zone
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)
-_CHUNK = 1 << 20
+# Of a form, beside its file.
+_FRAME = 64 * 1024
+
+_FORM: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "purpose"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "file": {"type": "string", "format": "binary", "minLength": 1},
+                        "purpose": {"type": "string", "enum": ["fine-tune"]},
+                    },
+                }
+            }
+        },
+    }
+}
 
 
-@router.post("", response_model=FileObject)
-async def upload(
-    market: MarketDep,
-    who: Owner,
-    file: UploadFile,
-    purpose: Annotated[Literal["fine-tune"], Form()],
-) -> Shown:
+@router.post("", response_model=FileObject, openapi_extra=_FORM)
+async def upload(market: MarketDep, who: Owner, request: Request) -> Shown:
     """Upload a data set: JSON lines."""
-
-    async def chunks() -> AsyncIterator[bytes]:
-        while chunk := await file.read(_CHUNK):
-            yield chunk
-
-    name = (file.filename or "data.jsonl")[:255]
-    record = await market.library.add(who.user, name, Purpose(purpose), chunks())
+    announced = request.headers.get("content-length", "")
+    limit = market.library.limits.upload_bytes
+    if announced.isdigit() and int(announced) > limit + _FRAME:
+        raise TooLargeError("file", f"has more than {limit} bytes", "a smaller file")
+    form = UploadForm(request)
+    record = await market.library.add(who.user, form, form.chunks())
     market.submissions.look_at(record)
     return file_view(record)
 
@@ -41,7 +58,7 @@ async def upload(
 async def list_files(
     market: MarketDep,
     who: Owner,
-    after: Annotated[str | None, Query(max_length=80)] = None,
+    after: Annotated[str | None, Query(pattern=r"^file-[A-Za-z0-9]{1,64}$")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     order: Literal["asc", "desc"] = "desc",
     purpose: Literal["fine-tune", "fine-tune-results"] | None = None,
@@ -66,8 +83,14 @@ async def retrieve(market: MarketDep, who: Owner, file_id: str) -> Shown:
 
 @router.delete("/{file_id}", response_model=FileDeleted)
 async def delete(market: MarketDep, who: Owner, file_id: str) -> Shown:
-    """Delete a file; a job that trains on it keeps what it needs."""
-    await market.library.delete(await _own(market, who, file_id))
+    """Delete a file that no open job needs."""
+    record = await _own(market, who, file_id)
+    async with market.library.leaving(record):
+        # From here on no job can be asked for with it; those that were are on the desks.
+        for zone in market.zones.values():
+            if await asyncio.wrap_future(zone.desk.ask(lambda desk: _needs(desk, file_id))):
+                raise ApiError(400, "a job that is not over needs it", "file_in_use", "id")
+        await market.library.delete(record)
     return {"id": file_id, "object": "file", "deleted": True}
 
 
@@ -78,8 +101,20 @@ async def delete(market: MarketDep, who: Owner, file_id: str) -> Shown:
 )
 async def content(market: MarketDep, who: Owner, file_id: str) -> FileResponse:
     """A file's raw bytes."""
-    record = await _own(market, who, file_id)
-    return FileResponse(market.library.path(record), media_type="application/octet-stream")
+    path = market.library.path(await _own(market, who, file_id))
+    try:
+        found = await asyncio.to_thread(path.stat)
+    except FileNotFoundError:
+        raise not_found("file", file_id) from None
+    return FileResponse(path, media_type="application/octet-stream", stat_result=found)
+
+
+def _needs(zone: Zone, file: str) -> bool:
+    state = zone.state
+    asked = [job.training for job in state.received.values()]
+    asked += [job.training for job in state.jobs.values()]
+    mended = (job.repaired for job in state.jobs.values())
+    return file in mended or any(file in (one.data, one.validation) for one in asked)
 
 
 async def _own(market: Market, who: Principal, name: str) -> FileRecord:

@@ -1,43 +1,78 @@
 """/v1/fine_tuning/jobs: OpenAI's fine-tuning API, with a bid."""
 
 import asyncio
-from typing import Annotated, Any
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
 
 import orjson
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from pydantic import ValidationError
+from starlette.datastructures import QueryParams
 
+from auctune.domain import InputError
+from auctune.schema import to_input_error
 from auctune.service.access.key import Principal
-from auctune.service.api.access import MarketDep, Owner
+from auctune.service.api.access import SECURED, MarketDep, Owner, ask_owner
 from auctune.service.api.answers import Checkpoint, Job, JobEvent, Page
 from auctune.service.api.errors import ERRORS, ApiError, not_found
-from auctune.service.api.views import Shown, checkpoint_view, event_view, job_view
+from auctune.service.api.views import TOLD, Shown, checkpoint_view, event_view, job_view
 from auctune.service.jobs.request import JobRequest
 from auctune.service.market import Market
 from auctune.service.recorder import read_job
-from auctune.service.store.event_log import EventRow
+from auctune.service.zone.event import Kind
 from auctune.service.zone.job_row import JobRow
 from auctune.service.zone.zone import Zone
 
+T = TypeVar("T")
+
 router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["jobs"], responses=ERRORS)
 Limit = Annotated[int, Query(ge=1, le=100)]
-After = Annotated[str | None, Query(max_length=80)]
+AfterJob = Annotated[str | None, Query(pattern=r"^ftjob-[A-Za-z0-9]{1,64}$")]
+AfterEvent = Annotated[str | None, Query(pattern=r"^ftevent-\d{1,18}$")]
+AfterCheckpoint = Annotated[str | None, Query(pattern=r"^ftckpt-\d{1,18}$")]
+_RETRY_HEADERS = [
+    {"in": "header", "name": name, "required": False, "schema": schema}
+    for name, schema in (
+        ("Idempotency-Key", {"type": "string", "minLength": 1, "maxLength": 255}),
+        ("x-stainless-retry-count", {"type": "string"}),
+    )
+]
+_METADATA = re.compile(r"metadata\[(.{1,64})\]")
+_LISTED_METADATA = {
+    "in": "query",
+    "name": "metadata",
+    "style": "deepObject",
+    "explode": True,
+    "schema": {"type": "object", "additionalProperties": {"type": "string"}},
+}
+_SCANNED = 200
 
 
-@router.post("", response_model=Job)
-async def create(
-    market: MarketDep,
-    who: Owner,
-    request: Request,
-    body: JobRequest,
-    idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
-    x_stainless_retry_count: Annotated[str | None, Header()] = None,
-) -> Response:
+def job_body(schema: str) -> dict[str, Any]:
+    """A body of JSON, for the OpenAPI document, where a route reads it by itself."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+# Bids come by the thousand a second: this route reads its request by itself, and its answer is
+# not checked against its own model again.
+@router.post(
+    "",
+    responses={200: {"model": Job}},
+    openapi_extra={**SECURED, **job_body("JobRequest"), "parameters": _RETRY_HEADERS},
+)
+async def create(request: Request) -> Response:
     """Bid for a job; decided at once, and for good."""
+    market: Market = request.app.state.market
+    who = ask_owner(request, market)
+    raw = await request.body()
+    body = read_request(raw)
     if body.market.what_if:
-        return _json(await _preview(market, who, body))
-    reply = market.replies.name(who.key, idempotency_key, await request.body())
-    is_retry = (x_stainless_retry_count or "0") not in ("", "0")
+        return _json(_shown(market, await market.submissions.preview(who, body)))
+    name, is_retry = _retry(request.headers)
+    reply = market.replies.name(who.key, name, raw)
     earlier = await market.replies.earlier(reply, is_retry=is_retry)
     if earlier is not None:
         return _json(await _view(market, who, earlier))
@@ -49,17 +84,40 @@ async def create(
         answer.set_exception(error)
         raise
     answer.set_result(row.id)
-    return _json(job_view(row, market.zones[row.zone].clock))
+    return _json(_shown(market, row))
 
 
-@router.get("", response_model=Page[Job])
+def read_request(raw: bytes) -> JobRequest:
+    """The body of a request for a job.
+
+    Raises:
+        InputError: for the first field that is wrong.
+    """
+    try:
+        return JobRequest.model_validate_json(raw)
+    except ValidationError as error:
+        try:
+            value = orjson.loads(raw)
+        except ValueError:
+            raise InputError("body", "is no JSON", "a JSON object") from None
+        wrong = to_input_error(error, "", value, JobRequest)
+        place = wrong.place.removeprefix(": ")
+        raise InputError(place, wrong.found, wrong.expected) from None
+
+
+@router.get("", response_model=Page[Job], openapi_extra={"parameters": [_LISTED_METADATA]})
 async def list_jobs(
-    market: MarketDep, who: Owner, after: After = None, limit: Limit = 20
+    market: MarketDep, who: Owner, request: Request, after: AfterJob = None, limit: Limit = 20
 ) -> Response:
     """Jobs of one's own, newest first."""
-    page = await asyncio.to_thread(market.pages.jobs, who.user, limit, after)
-    data = [job_view(read_job(row), market.zones[row.zone].clock) for row in page.items]
-    return _json({"object": "list", "data": data, "has_more": page.has_more})
+    wanted = _wanted(request.query_params)
+    if wanted is None:
+        page = await asyncio.to_thread(market.pages.jobs, who.user, limit, after)
+        rows, has_more = [read_job(row) for row in page.items], page.has_more
+    else:
+        rows, has_more = await asyncio.to_thread(_find, market, who.user, wanted, limit, after)
+    data = [_shown(market, row) for row in rows]
+    return _json({"object": "list", "data": data, "has_more": has_more})
 
 
 @router.get("/{job_id}", response_model=Job)
@@ -71,7 +129,7 @@ async def retrieve(market: MarketDep, who: Owner, job_id: str) -> Response:
 @router.post("/{job_id}/cancel", response_model=Job)
 async def cancel(market: MarketDep, who: Owner, job_id: str) -> Response:
     """End a job; its cells to come go back to the market, and nothing is refunded."""
-    row = await _own(market, who, job_id)
+    row = await own_job(market, who, job_id)
     if not await _ask(market, row, lambda zone: zone.cancel(job_id)):
         raise ApiError(400, "the job is over", "job_over", "id")
     return _json(await _view(market, who, job_id))
@@ -80,7 +138,7 @@ async def cancel(market: MarketDep, who: Owner, job_id: str) -> Response:
 @router.post("/{job_id}/pause", response_model=Job)
 async def pause(market: MarketDep, who: Owner, job_id: str) -> Response:
     """Give up a job's cells to come, until it is resumed."""
-    row = await _own(market, who, job_id)
+    row = await own_job(market, who, job_id)
     await _ask(market, row, lambda zone: zone.pause(job_id))
     return _json(await _view(market, who, job_id))
 
@@ -88,7 +146,7 @@ async def pause(market: MarketDep, who: Owner, job_id: str) -> Response:
 @router.post("/{job_id}/resume", response_model=Job)
 async def resume(market: MarketDep, who: Owner, job_id: str) -> Response:
     """Find a paused job new cells, at no new charge, if there are any before its deadline."""
-    row = await _own(market, who, job_id)
+    row = await own_job(market, who, job_id)
     if not await _ask(market, row, lambda zone: zone.resume(job_id)):
         raise ApiError(
             400, "what is left of the nodes cannot finish it by its deadline", "no_capacity", "id"
@@ -98,64 +156,88 @@ async def resume(market: MarketDep, who: Owner, job_id: str) -> Response:
 
 @router.get("/{job_id}/events", response_model=Page[JobEvent])
 async def list_events(
-    market: MarketDep, who: Owner, job_id: str, after: After = None, limit: Limit = 20
+    market: MarketDep, who: Owner, job_id: str, after: AfterEvent = None, limit: Limit = 20
 ) -> Response:
     """What happened to a job, newest first."""
-    await _own(market, who, job_id)
-    rows = await asyncio.to_thread(market.log.of_job, job_id)
-    shown = [view for row in reversed(rows) if (view := event_view(row)) is not None]
-    return _json(_cut(shown, after, limit))
+    await own_job(market, who, job_id)
+    last = None if after is None else int(after.removeprefix("ftevent-"))
+    page = await asyncio.to_thread(market.pages.events, job_id, TOLD, limit, last)
+    data = [event_view(row) for row in page.items]
+    return _json({"object": "list", "data": data, "has_more": page.has_more})
 
 
 @router.get("/{job_id}/checkpoints", response_model=Page[Checkpoint])
 async def list_checkpoints(
-    market: MarketDep, who: Owner, job_id: str, after: After = None, limit: Limit = 10
+    market: MarketDep, who: Owner, job_id: str, after: AfterCheckpoint = None, limit: Limit = 10
 ) -> Response:
     """Where a job could be taken up again, newest first."""
-    job = await _own(market, who, job_id)
-    rows = await asyncio.to_thread(market.log.of_job, job_id)
-
-    def view(row: EventRow) -> Shown | None:
-        return checkpoint_view(row, job)
-
-    shown = [found for row in reversed(rows) if (found := view(row)) is not None]
-    return _json(_cut(shown, after, limit))
+    job = await own_job(market, who, job_id)
+    last = None if after is None else int(after.removeprefix("ftckpt-"))
+    page = await asyncio.to_thread(market.pages.events, job_id, [Kind.TRAINED], limit, last)
+    data = [checkpoint_view(row, job) for row in page.items]
+    return _json({"object": "list", "data": data, "has_more": page.has_more})
 
 
-async def _preview(market: Market, who: Principal, body: JobRequest) -> Shown:
-    row = await market.submissions.preview(who, body)
-    return job_view(row, market.zones[row.zone].clock)
+async def own_job(market: Market, who: Principal, job: str) -> JobRow:
+    """A job of one's own.
 
-
-async def _view(market: Market, who: Principal, job: str) -> Shown:
-    row = await _own(market, who, job)
-    return job_view(row, market.zones[row.zone].clock)
-
-
-async def _own(market: Market, who: Principal, job: str) -> JobRow:
+    Raises:
+        ApiError: 404, whether there is none or it is somebody else's.
+    """
     row = await market.job(job, who.user)
     if row is None:
         raise not_found("job", job)
     return row
 
 
-async def _ask(market: Market, row: JobRow, run: Any) -> Any:
-    def command(zone: Zone) -> Any:
-        return run(zone)
+def _retry(headers: Mapping[str, str]) -> tuple[str | None, bool]:
+    """A request's idempotency key, and whether its client says that it tries again."""
+    name = headers.get("idempotency-key")
+    if name is not None and not 1 <= len(name) <= 255:
+        raise InputError("Idempotency-Key", f"has {len(name)} characters", "1 to 255 characters")
+    return name, headers.get("x-stainless-retry-count", "0") not in ("", "0")
 
-    return await asyncio.wrap_future(market.zones[row.zone].desk.ask(command))
+
+def _wanted(query: QueryParams) -> dict[str, str] | None:
+    """The metadata that jobs must have to be listed; nothing in it: they must have none."""
+    if query.get("metadata") == "null":
+        return {}
+    pairs = ((_METADATA.fullmatch(name), value) for name, value in query.multi_items())
+    return {found[1]: value for found, value in pairs if found} or None
 
 
-def _cut(shown: list[Shown], after: str | None, limit: int) -> Shown:
-    """The page after one of its items."""
-    start = 0
-    if after is not None:
-        ids = [view["id"] for view in shown]
-        if after not in ids:
-            raise ApiError(400, f"there is no {after!r} in this list", "invalid_value", "after")
-        start = ids.index(after) + 1
-    page = shown[start : start + limit]
-    return {"object": "list", "data": page, "has_more": start + limit < len(shown)}
+def _find(
+    market: Market, owner: str, wanted: dict[str, str], limit: int, after: str | None
+) -> tuple[list[JobRow], bool]:
+    """Jobs of an owner with this metadata; all of the owner's jobs may have to be gone through."""
+    found: list[JobRow] = []
+    while True:
+        page = market.pages.jobs(owner, _SCANNED, after)
+        for stored in page.items:
+            row = read_job(stored)
+            has = row.body["request"]["metadata"] or {}
+            if (not has) if not wanted else wanted.items() <= has.items():
+                if len(found) == limit:
+                    return found, True
+                found.append(row)
+        if not page.has_more:
+            return found, False
+        after = page.items[-1].id
+
+
+def _shown(market: Market, row: JobRow) -> Shown:
+    return job_view(row, market.clock(row.zone))
+
+
+async def _view(market: Market, who: Principal, job: str) -> Shown:
+    return _shown(market, await own_job(market, who, job))
+
+
+async def _ask(market: Market, row: JobRow, run: Callable[[Zone], T]) -> T:
+    zone = market.zones.get(row.zone)
+    if zone is None:
+        raise ApiError(400, f"zone {row.zone} is closed", "zone_closed", "id")
+    return await asyncio.wrap_future(zone.desk.ask(run))
 
 
 def _json(body: Shown) -> Response:

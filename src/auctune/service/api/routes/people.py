@@ -9,7 +9,8 @@ from auctune.domain import parse_money
 from auctune.service.access.directory import Account, Budget, KeyRecord
 from auctune.service.access.key import Role
 from auctune.service.api.access import MarketDep, Operator
-from auctune.service.api.errors import ERRORS, not_found
+from auctune.service.api.errors import ERRORS, ApiError, not_found
+from auctune.service.erasure import StillOpenError, erase
 from auctune.service.jobs.request import CLOSED
 
 router = APIRouter(prefix="/v1", tags=["people"], responses=ERRORS)
@@ -77,6 +78,17 @@ class KeyView(BaseModel):
     secret: str | None = None
 
 
+class Erased(BaseModel):
+    """How much of a user's was erased."""
+
+    user: str
+    object: str = "erased"
+    keys: int
+    webhooks: int
+    jobs: int
+    files: int
+
+
 class AccountPage(BaseModel):
     """All of them."""
 
@@ -96,26 +108,45 @@ class KeyPage(BaseModel):
 @router.post("/teams", response_model=AccountView)
 async def put_team(market: MarketDep, who: Operator, body: TeamBody) -> dict[str, Any]:
     """Add a team, or change its budget."""
-    return _account(await market.directory.put_team(body.id, _budget(body.budget)), "team")
+    team = await market.directory.put_team(body.id, _budget(body.budget))
+    await market.spending.reread(team, market.committer)
+    return _account(team)
 
 
 @router.get("/teams", response_model=AccountPage)
 async def list_teams(market: MarketDep, who: Operator) -> dict[str, Any]:
     """All teams."""
-    return _page([_account(team, "team") for team in market.directory.teams()])
+    return _page([_account(team) for team in market.directory.teams()])
 
 
 @router.post("/users", response_model=AccountView)
 async def put_user(market: MarketDep, who: Operator, body: UserBody) -> dict[str, Any]:
     """Add a user, or change its team and budget."""
-    user = await market.directory.put_user(body.id, body.team, _budget(body.budget))
-    return _account(user, "user")
+    budget = _budget(body.budget)
+    before = market.spending.accounts(body.id)
+    await market.directory.put_user(body.id, body.team, budget)
+    # A team that was left is counted anew as well.
+    changed = {one.key: one for one in (*before, *market.spending.accounts(body.id))}
+    for account in changed.values():
+        await market.spending.reread(account, market.committer)
+    return _account(market.spending.accounts(body.id)[0])
 
 
 @router.get("/users", response_model=AccountPage)
 async def list_users(market: MarketDep, who: Operator) -> dict[str, Any]:
     """All users."""
-    return _page([_account(user, "user") for user in market.directory.users()])
+    return _page([_account(user) for user in market.directory.users()])
+
+
+@router.delete("/users/{user_id}/data", response_model=Erased)
+async def erase_user(market: MarketDep, who: Operator, user_id: str) -> dict[str, Any]:
+    """Erase a user's files, checkpoints, webhooks, metadata and keys; the books stay."""
+    if market.directory.user(user_id) is None:
+        raise not_found("user", user_id)
+    try:
+        return {"user": user_id, "object": "erased", **await erase(market, user_id)}
+    except StillOpenError as error:
+        raise ApiError(400, str(error), "jobs_open", "user_id") from None
 
 
 @router.post("/keys", response_model=KeyView)
@@ -150,10 +181,10 @@ def _budget(body: BudgetBody | None) -> Budget | None:
     return Budget(parse_money(body.amount, "budget.amount"), body.seconds)
 
 
-def _account(account: Account, kind: str) -> dict[str, Any]:
+def _account(account: Account) -> dict[str, Any]:
     budget = account.budget
     shown = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
-    return {"id": account.id, "object": kind, "team": account.team, "budget": shown}
+    return {"id": account.id, "object": account.kind, "team": account.team, "budget": shown}
 
 
 def _key(record: KeyRecord) -> dict[str, Any]:

@@ -5,12 +5,10 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from auctune.domain import PriceMenu
 from auctune.service.api.access import MarketDep, Owner
-from auctune.service.api.errors import ERRORS
+from auctune.service.api.errors import ERRORS, not_found
+from auctune.service.api.views import quote_view
 from auctune.service.jobs.request import JobRequest
-from auctune.service.quotes import SECONDS
-from auctune.service.zone.clock import SlotClock
 
 router = APIRouter(prefix="/v1/quotes", tags=["market"], responses=ERRORS)
 
@@ -44,29 +42,13 @@ class QuoteAnswer(BaseModel):
 async def create_quote(market: MarketDep, who: Owner, body: JobRequest) -> dict[str, Any]:
     """Ask what a job would cost. A bid is not needed, and does not count."""
     quote = await market.submissions.quote(who, body)
-    return {
-        "id": quote.id,
-        "object": "quote",
-        "created_at": int(quote.at),
-        "expires_at": int(quote.at + SECONDS),
-        "zone": quote.zone,
-        "model": body.model,
-        "training_file": body.training_file,
-        "seed": quote.training.seed,
-        "lines": menu_lines(quote.menu, market.zones[quote.zone].clock),
-    }
+    return quote_view(quote, market.clock(quote.zone))
 
 
-def menu_lines(menu: PriceMenu, clock: SlotClock) -> list[dict[str, Any]]:
-    """The lines of a menu, in the real clock's time."""
-    return [
-        {
-            "line": index,
-            "price": str(line.price),
-            "finish": clock.ends(line.deadline),
-            "start": clock.begins(line.schedule.start),
-            "vendor": line.schedule.vendor,
-            "slots": len(line.schedule.cells),
-        }
-        for index, line in enumerate(menu.lines)
-    ]
+@router.get("/{quote_id}", response_model=QuoteAnswer)
+async def retrieve_quote(market: MarketDep, who: Owner, quote_id: str) -> dict[str, Any]:
+    """A quote of the last hour, as it was shown."""
+    quote = market.quotes.get(quote_id, who.user)
+    if quote is None:
+        raise not_found("quote", quote_id)
+    return quote_view(quote, market.clock(quote.zone))

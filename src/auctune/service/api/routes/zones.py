@@ -28,6 +28,7 @@ class ZoneView(BaseModel):
     slot: int
     slot_ends_at: float
     latest_deadline: float
+    takes_bids: bool
 
 
 class ZonePage(BaseModel):
@@ -63,19 +64,20 @@ class PriceTable(BaseModel):
 @router.get("", response_model=ZonePage)
 async def list_zones(market: MarketDep, who: Owner) -> dict[str, Any]:
     """The zones that take bids."""
-    return {"object": "list", "data": [_view(z) for z in market.zones.values()], "has_more": False}
+    data = [_view(market, zone) for zone in market.zones.values()]
+    return {"object": "list", "data": data, "has_more": False}
 
 
 @router.get("/{zone_id}", response_model=ZoneView)
-async def retrieve_zone(market: MarketDep, who: Owner, zone_id: str) -> dict[str, Any]:
+async def retrievezone_of(market: MarketDep, who: Owner, zone_id: str) -> dict[str, Any]:
     """One zone."""
-    return _view(_zone(market, zone_id))
+    return _view(market, zone_of(market, zone_id))
 
 
 @router.get("/{zone_id}/prices", response_model=PriceTable)
 async def prices(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
     """Prices and use by slot and node: an operator's, as a step of a price gives a bid away."""
-    found = _zone(market, zone_id)
+    found = zone_of(market, zone_id)
 
     def read(zone: Zone) -> dict[str, Any]:
         zone.begin_slots()
@@ -106,7 +108,7 @@ async def drain(market: MarketDep, who: Operator, zone_id: str, node_id: str) ->
     await asyncio.wrap_future(
         found.desk.ask(lambda zone: zone.lose_node(node_id, "drained by an operator"))
     )
-    return _view(found)
+    return _view(market, found)
 
 
 @router.post("/{zone_id}/nodes/{node_id}/return", response_model=ZoneView)
@@ -114,10 +116,31 @@ async def give_back(market: MarketDep, who: Operator, zone_id: str, node_id: str
     """Put a node on the market again."""
     found = _node(market, zone_id, node_id)
     await asyncio.wrap_future(found.desk.ask(lambda zone: zone.return_node(node_id)))
-    return _view(found)
+    return _view(market, found)
 
 
-def _zone(market: Market, name: str) -> OpenZone:
+@router.post("/{zone_id}/pause", response_model=ZoneView)
+async def pause(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+    """Take no more bids; what was admitted goes on."""
+    found = zone_of(market, zone_id)
+    await market.pauses.pause(found.name)
+    return _view(market, found)
+
+
+@router.post("/{zone_id}/resume", response_model=ZoneView)
+async def resume(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+    """Take bids again."""
+    found = zone_of(market, zone_id)
+    await market.pauses.resume(found.name)
+    return _view(market, found)
+
+
+def zone_of(market: Market, name: str) -> OpenZone:
+    """A zone by its name.
+
+    Raises:
+        ApiError: 404 if there is none.
+    """
     zone = market.zones.get(name)
     if zone is None:
         raise not_found("zone", name)
@@ -125,14 +148,14 @@ def _zone(market: Market, name: str) -> OpenZone:
 
 
 def _node(market: Market, zone_id: str, node_id: str) -> OpenZone:
-    zone = _zone(market, zone_id)
+    zone = zone_of(market, zone_id)
     known = [node.id for node in zone.supply.cluster.nodes]
     if node_id not in known:
         raise InputError("node_id", f"{node_id!r} is unknown", f"one of {', '.join(known)}")
     return zone
 
 
-def _view(zone: OpenZone) -> dict[str, Any]:
+def _view(market: Market, zone: OpenZone) -> dict[str, Any]:
     clock, cluster = zone.clock, zone.supply.cluster
     slot = clock.slot()
     return {
@@ -145,4 +168,5 @@ def _view(zone: OpenZone) -> dict[str, Any]:
         "slot": slot,
         "slot_ends_at": clock.ends(slot),
         "latest_deadline": clock.ends(slot + cluster.slots - 1),
+        "takes_bids": zone.name not in market.pauses.paused,
     }

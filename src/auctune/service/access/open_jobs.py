@@ -1,0 +1,86 @@
+"""How many jobs each user has open: those that wait for a decision, and those that are not over."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine, select
+
+from auctune.domain import AuctuneError
+from auctune.service.store import tables
+from auctune.service.zone.job_row import JobRow, Status
+
+OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
+
+
+class TooManyError(AuctuneError):
+    """A user has as much of something as a user may have."""
+
+
+class OpenJobs:
+    """Open jobs by owner; for any number of threads.
+
+    Args:
+        limit: of each user.
+        held: (owner, job) of all that are open.
+    """
+
+    def __init__(self, limit: int, held: Iterable[tuple[str, str]] = ()) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._open: dict[str, set[str]] = {}
+        self._asked: dict[str, int] = {}
+        for owner, job in held:
+            self._open.setdefault(owner, set()).add(job)
+
+    @property
+    def count(self) -> int:
+        """Of all users."""
+        with self._lock:
+            return sum(map(len, self._open.values()))
+
+    def of(self, owner: str) -> frozenset[str]:
+        """Those of one user."""
+        with self._lock:
+            return frozenset(self._open.get(owner, ()))
+
+    def note(self, rows: Iterable[JobRow]) -> None:
+        """Take over how jobs stand."""
+        with self._lock:
+            for row in rows:
+                if row.status in OPEN:
+                    self._open.setdefault(row.owner, set()).add(row.id)
+                elif (held := self._open.get(row.owner)) is not None:
+                    held.discard(row.id)
+                    if not held:
+                        del self._open[row.owner]
+
+    @contextmanager
+    def room(self, owner: str) -> Iterator[None]:
+        """Room for one more, taken until the end of the block, by when it is noted or refused.
+
+        Raises:
+            TooManyError: if there is none.
+        """
+        with self._lock:
+            asked = self._asked.get(owner, 0)
+            if len(self._open.get(owner, ())) + asked >= self._limit:
+                raise TooManyError(f"there are {self._limit} open jobs of yours already")
+            self._asked[owner] = asked + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asked[owner] -= 1
+                if not self._asked[owner]:
+                    del self._asked[owner]
+
+
+def stored_open_jobs(reader: Engine) -> list[tuple[str, str]]:
+    """(owner, job) of all jobs that are open on record."""
+    table = tables.jobs
+    chosen = select(table.c.owner, table.c.id).where(
+        table.c.status.in_([status.value for status in OPEN])
+    )
+    with reader.connect() as connection:
+        return [(row.owner, row.id) for row in connection.execute(chosen)]

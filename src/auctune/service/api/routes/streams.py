@@ -1,0 +1,138 @@
+"""Events as they happen, by server-sent events (https://html.spec.whatwg.org/#server-sent-events).
+
+Each has its number in the log as its id: a client that was cut off goes on where it was, by the
+header Last-Event-ID, which browsers send by themselves.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import StreamingResponse
+
+from auctune.service.access.key import Principal
+from auctune.service.api.access import MarketDep, Operator, Owner
+from auctune.service.api.errors import ERRORS
+from auctune.service.api.routes.jobs import own_job
+from auctune.service.api.routes.zones import zone_of
+from auctune.service.api.views import TOLD, Shown, event_view
+from auctune.service.market import Market
+from auctune.service.store import EventRow
+from auctune.service.zone.event import Kind
+
+router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)
+LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}$")]
+After = Annotated[int | None, Query(ge=0, le=2**62)]
+# Proxies cut what is silent for long; keys are revoked.
+_SILENT_SECONDS = 15.0
+_AT_ONCE = 500
+_STREAM: dict[str, Any] = {
+    "response_class": StreamingResponse,
+    "responses": {200: {"content": {"text/event-stream": {}}, "description": "Server-sent events"}},
+}
+_ENDS = (Kind.FINISHED, Kind.FAILED, Kind.CANCELLED)
+
+Read = Callable[[int], tuple[EventRow, ...]]
+Show = Callable[[EventRow], Shown | None]
+
+
+@router.get("/fine_tuning/jobs/{job_id}/events/stream", **_STREAM)
+async def job_stream(
+    market: MarketDep,
+    who: Owner,
+    request: Request,
+    job_id: str,
+    last_event_id: LastEventId = None,
+    after: After = None,
+) -> StreamingResponse:
+    """What happens to a job, from its beginning or an event on, until it is over."""
+    await own_job(market, who, job_id)
+    market.streams.check(who.key)
+
+    def read(seq: int) -> tuple[EventRow, ...]:
+        return market.log.of_job(job_id, seq, _AT_ONCE)
+
+    def show(row: EventRow) -> Shown | None:
+        return event_view(row) if row.kind in TOLD else None
+
+    start = int(last_event_id) if last_event_id is not None else after or 0
+    return _answer(_events(market, who, job_id, start, read, show))
+
+
+@router.get("/zones/{zone_id}/events/stream", **_STREAM)
+async def zone_stream(
+    market: MarketDep,
+    who: Operator,
+    request: Request,
+    zone_id: str,
+    last_event_id: LastEventId = None,
+    after: After = None,
+) -> StreamingResponse:
+    """All that happens in a zone, from now or an event on."""
+    zone_of(market, zone_id)
+    market.streams.check(who.key)
+
+    def read(seq: int) -> tuple[EventRow, ...]:
+        rows = market.log.of_zone(zone_id, seq, page=_AT_ONCE)
+        return tuple(row for row, _ in zip(rows, range(_AT_ONCE), strict=False))
+
+    start = int(last_event_id) if last_event_id is not None else after
+    if start is None:
+        start = await asyncio.to_thread(market.log.last_seq, zone_id)
+    return _answer(_events(market, who, zone_id, start, read, _whole))
+
+
+def _answer(events: AsyncIterator[bytes]) -> StreamingResponse:
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+async def _events(
+    market: Market, who: Principal, topic: str, seq: int, read: Read, show: Show
+) -> AsyncIterator[bytes]:
+    """Events after a number, until the job that they are of is over or the key is revoked."""
+    with market.streams.one(who.key), market.news.listening(topic) as heard:
+        # So that the answer begins before there is anything to tell.
+        yield b": the stream is open\n\n"
+        while True:
+            heard.clear()
+            rows = await asyncio.to_thread(read, seq)
+            for row in rows:
+                seq = row.seq
+                shown = show(row)
+                if shown is not None:
+                    yield _event(row, shown)
+                if row.job == topic and _is_last(row):
+                    return
+            if len(rows) == _AT_ONCE:
+                continue
+            try:
+                await asyncio.wait_for(heard.wait(), _SILENT_SECONDS)
+            except TimeoutError:
+                yield b": still there\n\n"
+            if not market.directory.is_active(who.key):
+                return
+
+
+def _is_last(row: EventRow) -> bool:
+    if row.kind == Kind.DECIDED:
+        return not orjson.loads(row.body)["decision"]["admitted"]
+    return row.kind in _ENDS
+
+
+def _whole(row: EventRow) -> Shown:
+    return {
+        "seq": row.seq,
+        "zone": row.zone,
+        "slot": row.slot,
+        "at": row.at,
+        "kind": row.kind,
+        "job": row.job,
+        "body": orjson.loads(row.body),
+    }
+
+
+def _event(row: EventRow, shown: Shown) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (row.seq, row.kind.encode(), orjson.dumps(shown))

@@ -1,0 +1,100 @@
+"""/v1/zones/{id}/decisions and /plans: everybody's, for operators."""
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from auctune.service.api.access import MarketDep, Operator
+from auctune.service.api.answers import JobProgress, Plan
+from auctune.service.api.errors import ERRORS
+from auctune.service.api.routes.zones import zone_of
+from auctune.service.api.views import job_view
+from auctune.service.recorder import read_job
+from auctune.service.zone.clock import SlotClock
+from auctune.service.zone.job_row import JobRow, Status
+
+router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
+After = Annotated[str | None, Query(pattern=r"^ftjob-[A-Za-z0-9]{1,64}$")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+class DecisionView(BaseModel):
+    """A bid, and what became of it; `plan` is as it stands now."""
+
+    job: str
+    object: str = "decision"
+    user: str
+    created_at: int
+    status: str
+    state: str
+    decision: str | None
+    reason: str | None
+    bid: str | None
+    price: str | None
+    payment: str | None
+    value: float | None
+    surplus: float | None
+    refunded: bool
+    plan: Plan | None
+    progress: JobProgress | None
+
+
+class DecisionPage(BaseModel):
+    """Bids of all users, newest first."""
+
+    object: str = "list"
+    data: list[DecisionView]
+    has_more: bool
+
+
+@router.get("/{zone_id}/decisions", response_model=DecisionPage)
+async def decisions(
+    market: MarketDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 100
+) -> dict[str, Any]:
+    """All bids of a zone, newest first."""
+    clock = zone_of(market, zone_id).clock
+    page = await asyncio.to_thread(market.pages.jobs, None, limit, after, zone_id)
+    data = [_view(read_job(row), clock) for row in page.items]
+    return {"object": "list", "data": data, "has_more": page.has_more}
+
+
+@router.get("/{zone_id}/plans", response_model=DecisionPage)
+async def plans(
+    market: MarketDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 1000
+) -> dict[str, Any]:
+    """Admitted jobs that are not over: which cells each has."""
+    clock = zone_of(market, zone_id).clock
+    under_way = [Status.QUEUED.value, Status.RUNNING.value]
+    page = await asyncio.to_thread(market.pages.jobs, None, limit, after, zone_id, under_way)
+    data = [_view(read_job(row), clock) for row in page.items]
+    return {"object": "list", "data": data, "has_more": page.has_more}
+
+
+def _view(row: JobRow, clock: SlotClock) -> dict[str, Any]:
+    shown = job_view(row, clock)["market"]
+    decision = row.body["decision"] or {}
+    return {
+        "job": row.id,
+        "object": "decision",
+        "user": row.owner,
+        "created_at": int(row.created_at),
+        "status": row.status.value,
+        "price": decision.get("price"),
+        "value": decision.get("value"),
+        "surplus": decision.get("surplus"),
+        **{
+            name: shown[name]
+            for name in (
+                "state",
+                "decision",
+                "reason",
+                "bid",
+                "payment",
+                "refunded",
+                "plan",
+                "progress",
+            )
+        },
+    }

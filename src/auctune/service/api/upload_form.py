@@ -1,0 +1,141 @@
+"""A form with one file in it, read as it comes in: nothing of it is held but its small fields."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import Request
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from auctune.domain import InputError
+from auctune.service.files.record import Purpose
+
+_FIELD_BYTES = 1024
+_EXPECTED = "multipart/form-data with the fields file and purpose"
+
+
+class UploadForm:
+    """POST /v1/files.
+
+    Args:
+        request: whose body nobody has read.
+
+    Attributes:
+        filename: as its owner calls the file; known once `chunks` is through.
+        purpose: what it is for; likewise.
+
+    Raises:
+        InputError: if it is no such form; also while it is read.
+    """
+
+    def __init__(self, request: Request) -> None:
+        kind, options = parse_options_header(request.headers.get("content-type", ""))
+        boundary = options.get(b"boundary", b"")
+        if kind != b"multipart/form-data" or not 1 <= len(boundary) <= 70:
+            raise InputError("Content-Type", "is no form with a file", _EXPECTED)
+        self.filename = ""
+        self.purpose = Purpose.TRAINING
+        self._request = request
+        self._parts = _Parts()
+        self._parser = MultipartParser(boundary, self._parts.callbacks())
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The file's content."""
+        try:
+            async for received in self._request.stream():
+                self._parser.write(received)
+                for chunk in self._parts.take():
+                    yield chunk
+            self._parser.finalize()
+        except FormParserError:
+            raise InputError("body", "is no form that can be read", _EXPECTED) from None
+        self._check()
+
+    def _check(self) -> None:
+        parts = self._parts
+        if not parts.is_over:
+            raise InputError("body", "ends before the form does", _EXPECTED)
+        if parts.filename is None:
+            raise InputError("file", "is missing", "a file of JSON lines")
+        if not parts.size:
+            raise InputError("file", "is empty", "a file of JSON lines")
+        purpose = parts.fields.get("purpose")
+        if purpose != Purpose.TRAINING.value.encode():
+            found = "is missing" if purpose is None else "is not offered"
+            raise InputError("purpose", found, repr(Purpose.TRAINING.value))
+        self.filename = shown_name(parts.filename)
+
+
+def shown_name(raw: bytes) -> str:
+    """A file's name as it is shown: its last part, without characters that do not print."""
+    text = raw.decode("utf-8", errors="replace").replace("\\", "/").rpartition("/")[2]
+    return "".join(character for character in text if character.isprintable())[:255] or "data.jsonl"
+
+
+class _Parts:
+    """What the parser tells, in its own order."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, bytes] = {}
+        self.filename: bytes | None = None
+        self.size = 0
+        self.is_over = False
+        self._ready: list[bytes] = []
+        self._name = ""
+        self._header = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._value = b""
+
+    def take(self) -> list[bytes]:
+        """What came of the file since the last call."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def callbacks(self) -> Any:
+        return {
+            "on_part_begin": self._part,
+            "on_header_field": self._header_field,
+            "on_header_value": self._header_value,
+            "on_header_end": self._header_end,
+            "on_headers_finished": self._headers_finished,
+            "on_part_data": self._data,
+            "on_end": self._end,
+        }
+
+    def _part(self) -> None:
+        self._headers, self._header, self._value = {}, b"", b""
+
+    def _header_field(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_end(self) -> None:
+        self._headers[self._header.lower()] = self._value
+        self._header, self._value = b"", b""
+
+    def _headers_finished(self) -> None:
+        kind, options = parse_options_header(self._headers.get(b"content-disposition", b""))
+        name = options.get(b"name", b"").decode("utf-8", errors="replace")
+        if kind != b"form-data" or name not in ("file", "purpose"):
+            raise InputError(name[:64] or "body", "is no field of this form", _EXPECTED)
+        if name in self.fields or (name == "file" and self.filename is not None):
+            raise InputError(name, "is there twice", "one of it")
+        self._name = name
+        if name == "file":
+            self.filename = options.get(b"filename", b"")
+        else:
+            self.fields[name] = b""
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._name == "file":
+            self.size += end - start
+            self._ready.append(data[start:end])
+            return
+        self.fields[self._name] += data[start:end]
+        if len(self.fields[self._name]) > _FIELD_BYTES:
+            raise InputError(self._name, "is very long", repr(Purpose.TRAINING.value))
+
+    def _end(self) -> None:
+        self.is_over = True

@@ -1,0 +1,50 @@
+"""The log with an audience: limits hear of jobs as they are decided, all others once it is kept."""
+
+from collections.abc import Sequence
+
+from auctune.service.access.open_jobs import OPEN, OpenJobs
+from auctune.service.metrics import Metrics
+from auctune.service.news import News
+from auctune.service.webhooks.messenger import OVER
+from auctune.service.zone.event import ZoneEvent
+from auctune.service.zone.recorder import Done, Recorder
+from auctune.service.zone.state import Change
+
+
+class AudibleRecorder:
+    """A recorder that tells of what it records.
+
+    Args:
+        log: records.
+        open_jobs, metrics, news: are told.
+    """
+
+    def __init__(self, log: Recorder, open_jobs: OpenJobs, metrics: Metrics, news: News) -> None:
+        self._log = log
+        self._open_jobs = open_jobs
+        self._metrics = metrics
+        self._news = news
+
+    def next_seq(self) -> int:
+        """The next number of the log."""
+        return self._log.next_seq()
+
+    def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
+        """Write events and what they change; then say so."""
+        for _, change in happened:
+            self._open_jobs.note(change.rows)
+
+        def kept(error: Exception | None) -> None:
+            done(error)
+            if error is None:
+                self._metrics.note(happened)
+                self._news.tell({name for one in happened for name in _topics(*one)})
+
+        self._log.record(happened, kept)
+
+
+def _topics(event: ZoneEvent, change: Change) -> tuple[str, ...]:
+    if event.job is None:
+        return (event.zone,)
+    was_open = any(row.status not in OPEN and row.seq < event.seq for row in change.rows)
+    return (event.zone, event.job, OVER) if was_open else (event.zone, event.job)

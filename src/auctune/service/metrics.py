@@ -1,0 +1,78 @@
+"""Figures for Prometheus: totals alone. Bids are sealed; no figure is of one user or one job."""
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from auctune.service.access.open_jobs import OpenJobs
+from auctune.service.webhooks.messenger import ENDINGS
+from auctune.service.zone.event import Kind, ZoneEvent
+from auctune.service.zone.state import Change
+
+# Anybody may call any method; each would be kept for good.
+_METHODS = frozenset(("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"))
+_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+
+
+class Metrics:
+    """What is counted, since the service started.
+
+    Args:
+        open_jobs: knows how many there are.
+    """
+
+    def __init__(self, open_jobs: OpenJobs) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "auctune_http_requests",
+            "Requests by route, method and status.",
+            ("route", "method", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "auctune_http_request_seconds",
+            "Time to the end of an answer, by route and method.",
+            ("route", "method"),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._events = Counter(
+            "auctune_events", "Events on record.", ("zone", "kind"), registry=self._registry
+        )
+        self._decisions = Counter(
+            "auctune_decisions",
+            "Bids decided on: admitted, or the reason why not.",
+            ("zone", "outcome"),
+            registry=self._registry,
+        )
+        self._endings = Counter(
+            "auctune_jobs_ended",
+            "Admitted jobs that are over.",
+            ("zone", "outcome"),
+            registry=self._registry,
+        )
+        Gauge("auctune_jobs_open", "Jobs that are not over.", registry=self._registry).set_function(
+            lambda: open_jobs.count
+        )
+
+    def answered(self, route: str, method: str, status: int, seconds: float | None) -> None:
+        """A request was answered, after some time; none: it was a stream."""
+        method = method if method in _METHODS else "other"
+        self._requests.labels(route, method, str(status)).inc()
+        if seconds is not None:
+            self._seconds.labels(route, method).observe(seconds)
+
+    def note(self, happened: Sequence[tuple[ZoneEvent, Change]]) -> None:
+        """Something is on record."""
+        for event, _ in happened:
+            self._events.labels(event.zone, event.kind.value).inc()
+            if event.kind is Kind.DECIDED:
+                decision = event.body["decision"]
+                outcome = "admitted" if decision["admitted"] else str(decision["reason"])
+                self._decisions.labels(event.zone, outcome).inc()
+            elif event.kind in ENDINGS:
+                self._endings.labels(event.zone, ENDINGS[event.kind]).inc()
+
+    def text(self) -> bytes:
+        """As Prometheus reads it."""
+        return generate_latest(self._registry)

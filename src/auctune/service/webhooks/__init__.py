@@ -1,0 +1,1 @@
+"""Webhooks: a user's own address is told when a job is over."""

@@ -1,0 +1,96 @@
+"""One HTTP request to an address that a user named, which may be no address of ours.
+
+The name is looked up once and the connection made to what was found, if that is a public address:
+a name that means another machine a moment later, or one within, is of no use. Redirects are not
+followed, and of the answer only its first line is read.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import ssl
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from auctune.domain import AuctuneError
+
+_LINE = 1024
+
+
+class PostError(AuctuneError):
+    """A request was not taken."""
+
+
+async def post(
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    seconds: float,
+    private_addresses: bool = False,
+) -> None:
+    """Send a body.
+
+    Args:
+        url: http or https.
+        headers: beside those that HTTP wants.
+        body: JSON.
+        seconds: that all of it may take.
+        private_addresses: whether addresses that are not public are allowed.
+
+    Raises:
+        PostError: if it is not answered by a status of 2xx.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            status = await _send(url, headers, body, private_addresses)
+    except TimeoutError:
+        raise PostError(f"took longer than {seconds:g} s") from None
+    except (OSError, ssl.SSLError, ValueError, asyncio.IncompleteReadError) as error:
+        raise PostError(f"cannot be reached ({type(error).__name__})") from None
+    if not 200 <= status < 300:
+        raise PostError(f"answered {status}")
+
+
+async def _send(url: str, headers: Mapping[str, str], body: bytes, private_addresses: bool) -> int:
+    parts = urlsplit(url)
+    host, is_safe = parts.hostname or "", parts.scheme == "https"
+    port = parts.port or (443 if is_safe else 80)
+    address = await _address(host, port, private_addresses)
+    context = ssl.create_default_context() if is_safe else None
+    reader, writer = await asyncio.open_connection(
+        address, port, ssl=context, server_hostname=host if is_safe else None, limit=_LINE
+    )
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        lines = [f"POST {target} HTTP/1.1", f"Host: {parts.netloc}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        lines += ["User-Agent: auctune", "Connection: close", "", ""]
+        writer.write("\r\n".join(lines).encode() + body)
+        await writer.drain()
+        first = await reader.readuntil(b"\n")
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError, ssl.SSLError):
+            await writer.wait_closed()
+    protocol, _, rest = first.decode("latin-1").partition(" ")
+    if not protocol.startswith("HTTP/1."):
+        raise ValueError("is no HTTP")
+    return int(rest[:3])
+
+
+async def _address(host: str, port: int, private_addresses: bool) -> str:
+    """An address of a host.
+
+    Raises:
+        PostError: if none of them is public, and they must be.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for *_, where in found:
+        address = str(where[0])
+        if private_addresses or ipaddress.ip_address(address.partition("%")[0]).is_global:
+            return address
+    raise PostError("is no public address")

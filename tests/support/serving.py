@@ -1,0 +1,236 @@
+"""A market of made-up devices, opened and served in the test's own process.
+
+Its clock stands still until the test moves it; nothing is trained, and the data process counts
+words. Everything else is what `auctune serve` runs.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import openai
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from auctune.device_profile import Origin, Profile
+from auctune.run.base_facts import BaseFacts
+from auctune.run.data.client import DataClient
+from auctune.service.access.key import Role
+from auctune.service.api.app import make_app
+from auctune.service.market import Market
+from auctune.service.opening import OpenMarket, Place, open_market
+from auctune.service.settings.service_file import LimitsEntry, NodeEntry, ServiceFile, ZoneEntry
+from auctune.service.store import open_store
+from auctune.service.zone.zone import Zone
+
+T = TypeVar("T")
+
+_WORDS = (str(Path(__file__).with_name("word_data.py")),)
+
+EPOCH = 1_800_000_000.0
+SLOT_SECONDS = 60.0
+ROWS = "".join(
+    f'{{"prompt": "how is the weather on day {day}", "completion": "rain and {day} degrees"}}\n'
+    for day in range(50)
+)
+
+
+class Clock:
+    """Unix time, moved by hand."""
+
+    def __init__(self) -> None:
+        self.time = EPOCH
+
+    def __call__(self) -> float:
+        return self.time
+
+    def pass_slots(self, count: int) -> None:
+        self.time += count * SLOT_SECONDS
+
+
+def made_up_facts(name: str = "tiny", speed: float = 1.0) -> BaseFacts:
+    """A base on a device that trains `speed` * 1000 tokens a second, more or less."""
+    origin = Origin("2027-01-01T00:00:00Z", "cpu", "made up", 1, name, "0" * 64, "float32", "", {})
+    profile = Profile(
+        origin=origin,
+        memory_gb=1.0,
+        base_weights_gb=0.1,
+        activations_gb=0.1,
+        features={"layers.*.q_proj": 256, "layers.*.v_proj": 256},
+        default_modules=("layers.*.q_proj", "layers.*.v_proj"),
+        bytes_per_parameter=16.0,
+        step_seconds=0.01,
+        token_seconds=0.001 / speed,
+        micro_batch_tokens=512,
+        largest_micro_batch_tokens=1024,
+        bounded_by="cap",
+        base_load_seconds=1.0,
+        task_load_seconds=0.1,
+        checkpoint_seconds=0.05,
+        suspend_seconds=0.1,
+        tasks_per_slot=4,
+        margin=0.1,
+        sweep=(),
+        mixes=(),
+    )
+    return BaseFacts(name, "0" * 64, 512, profile)
+
+
+def make_zone(name: str = "default", base: str = "tiny", nodes: int = 2, slots: int = 30) -> Any:
+    return ZoneEntry(
+        name=name,
+        base=base,
+        slot_seconds=SLOT_SECONDS,
+        slots=slots,
+        nodes=[NodeEntry(id=f"{name}-{i}", type="local") for i in range(nodes)],
+        # A price from the first bid on, so that menus and payments are not all zero.
+        node_types={"local": {"energy_cost": 2.0}},  # type: ignore[dict-item]
+    )
+
+
+def make_file(zones: Sequence[ZoneEntry] = (), **limits: Any) -> ServiceFile:
+    return ServiceFile(zones=list(zones) or [make_zone()], limits=LimitsEntry(**limits))
+
+
+@dataclass
+class Served:
+    """A market that is served.
+
+    Attributes:
+        url: where.
+        market: what is behind it.
+        clock: its time.
+        loop: on which it runs.
+        operator: an operator's key.
+        users: keys of users, by name.
+    """
+
+    url: str
+    opened: OpenMarket
+    app: FastAPI
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    operator: str = ""
+    users: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def market(self) -> Market:
+        return self.opened.market
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """What a coroutine function gives, on the market's loop."""
+        return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
+
+    def ask(self, run: Callable[[Zone], T], zone: str = "default") -> T:
+        """Have a zone do something."""
+        return self.market.zones[zone].desk.ask(run).result(60)
+
+    def key(self, user: str, role: Role = Role.USER, **account: Any) -> str:
+        """A new key of a user, who is added if need be."""
+
+        async def add() -> str:
+            directory = self.market.directory
+            if directory.user(user) is None:
+                await directory.put_user(user, account.get("team"), account.get("budget"))
+            _, made = await directory.add_key(user, role, "")
+            return made.secret
+
+        secret: str = self.run(add)
+        self.users[user] = secret
+        return secret
+
+    def client(self, key: str | None = None, *, strict: bool = True) -> openai.OpenAI:
+        """The official client, which tries nothing again by itself."""
+        return openai.OpenAI(
+            base_url=f"{self.url}/v1",
+            api_key=key or self.users.get("ada") or self.key("ada"),
+            max_retries=0,
+            _strict_response_validation=strict,
+        )
+
+    def http(self, key: str | None = None) -> httpx2.Client:
+        """A plain client with somebody's key; ada's if none is named."""
+        found = key or self.users.get("ada") or self.key("ada")
+        return httpx2.Client(
+            base_url=self.url, headers={"Authorization": f"Bearer {found}"}, timeout=30
+        )
+
+    def upload(self, key: str | None = None, rows: str = ROWS, name: str = "data.jsonl") -> str:
+        """Upload a data set, and have it looked at; its id."""
+        client = self.client(key)
+        file = client.files.create(file=(name, rows.encode()), purpose="fine-tune")
+        return client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30).id
+
+
+@contextmanager
+def serving(
+    folder: Path, file: ServiceFile | None = None, clock: Clock | None = None
+) -> Iterator[Served]:
+    """A market over a folder, open until the end of the block; what it needs is closed then."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    ready: Future[Served] = Future()
+    thread = threading.Thread(
+        target=lambda: asyncio.run(_serve(folder, file or make_file(), clock or Clock(), ready)),
+        name="serving",
+    )
+    thread.start()
+    served = ready.result(60)
+    try:
+        yield served
+    finally:
+        served.loop.call_soon_threadsafe(served.app.state.stop)
+        thread.join()
+
+
+async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[Served]") -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+        facts = {
+            zone.name: {name: made_up_facts(zone.base) for name in zone.node_types}
+            for zone in file.zones
+        }
+        with open_store(folder) as store:
+            data = DataClient(folder / "cache", program=_WORDS)
+            opened = await open_market(
+                file, facts, store, Place(folder, folder / "cache"), clock, data
+            )
+            # Nodes need a base to train; what they would say, tests say.
+            opened.workshops.clear()
+            try:
+                await _listen(opened, clock, ready)
+            finally:
+                await opened.close()
+    except BaseException as error:
+        if ready.done():
+            raise
+        ready.set_exception(error)
+
+
+async def _listen(opened: OpenMarket, clock: Clock, ready: "Future[Served]") -> None:
+    app = make_app(opened.market)
+    config = uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="off")
+    server = uvicorn.Server(config)
+    app.state.stop = lambda: setattr(server, "should_exit", True)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.001)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    served = Served(f"http://127.0.0.1:{port}", opened, app, clock, asyncio.get_running_loop())
+
+    async def operator() -> None:
+        directory = opened.market.directory
+        if directory.user("operator") is None:
+            await directory.put_user("operator", None, None)
+        served.operator = (await directory.add_key("operator", Role.OPERATOR, ""))[1].secret
+
+    await operator()
+    ready.set_result(served)
+    await serving

@@ -1,0 +1,76 @@
+"""A data process whose tokens are words: it reads real files, and starts without a base."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from auctune.domain import AuctuneError, InputError
+from auctune.domain.dataset import DataSet, iterate_lines, read_dataset
+from auctune.run.child import Message
+from auctune.run.child.messages import error_record
+from auctune.run.child.parent import Parent
+from auctune.run.data.archive import archive_folder
+from auctune.run.data.facts import Appraisal, DataFacts, DataSize, Offer
+from auctune.run.data.messages import read_params
+from auctune.run.vendors import RepairVendor
+
+
+def main() -> None:
+    parent = Parent()
+    work = {"size": _size, "appraise": _appraise, "repair": _repair, "archive": _archive}
+    while (asked := parent.orders.get())["do"] != "stop":
+        try:
+            value = work[asked["do"]](asked)
+        except AuctuneError as error:
+            parent.say("failed", id=asked["id"], **error_record(error))
+        else:
+            parent.say("done", id=asked["id"], value=value)
+    parent.leave()
+
+
+def _facts(dataset: DataSet, lines: list[str], max_length: int) -> DataFacts:
+    lengths = [min(max_length, len(line.split())) for line in lines]
+    return DataFacts(dataset.kind, len(lengths), sum(lengths) / len(lengths), 0, 0)
+
+
+def _lines(path: Path, place: str) -> list[str]:
+    lines = [line for _, line in iterate_lines(path, place, errors="replace")]
+    if not lines:
+        raise InputError(place, "has no rows", "one row a line")
+    return lines
+
+
+def _size(asked: Message) -> Any:
+    path, place = Path(asked["path"]), asked["place"]
+    dataset = read_dataset(path, place)
+    return asdict(_facts(dataset, _lines(path, place), asked["max_length"]))
+
+
+def _appraise(asked: Message) -> Any:
+    path, place = Path(asked["path"]), asked["place"]
+    lines = _lines(path, place)
+    trial = path.with_suffix(".trial")
+    offers = []
+    for record in asked["vendors"]:
+        vendor = RepairVendor(read_params(record))
+        quote = vendor.quote(path)
+        if quote is not None:
+            vendor.repair(path, trial)
+            repaired = read_dataset(trial, place)
+            offers.append(Offer(quote, _facts(repaired, _lines(trial, place), asked["max_length"])))
+            trial.unlink()
+    mean = sum(len(line.split()) for line in lines) / len(lines)
+    return Appraisal(DataSize(len(lines), max(1.0, mean)), tuple(offers)).to_record()
+
+
+def _repair(asked: Message) -> Any:
+    vendor = RepairVendor(read_params(asked["vendor"]))
+    return vendor.repair(Path(asked["source"]), Path(asked["target"])).to_json()
+
+
+def _archive(asked: Message) -> Any:
+    return asdict(archive_folder(Path(asked["folder"]), Path(asked["target"]), asked["name"]))
+
+
+if __name__ == "__main__":
+    main()
