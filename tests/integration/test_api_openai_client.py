@@ -1,12 +1,11 @@
 """The official client, strict and not, does with the service what it does with OpenAI's."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import openai
 import pytest
 
-from support.serving import Served, serving
+from support.serving import ROWS, Served, serving
 
 
 @pytest.fixture(scope="module")
@@ -20,11 +19,185 @@ def client(served: Served, request: pytest.FixtureRequest) -> openai.OpenAI:
     return served.client(strict=request.param)
 
 
-def test_a(served: Served, client: openai.OpenAI) -> None:
+def test_a_file_comes_back_byte_for_byte_and_is_looked_at(client: openai.OpenAI) -> None:
+    made = client.files.create(file=("my data.jsonl", ROWS.encode()), purpose="fine-tune")
+    assert (made.filename, made.bytes, made.purpose) == ("my data.jsonl", len(ROWS), "fine-tune")
+    found = client.files.wait_for_processing(made.id, poll_interval=0.05, max_wait_seconds=30)
+    assert found.status == "processed"
+    assert client.files.content(made.id).read() == ROWS.encode()
+
+
+def test_a_file_that_is_no_data_set_says_what_is_wrong(client: openai.OpenAI) -> None:
+    made = client.files.create(file=("data.jsonl", b"no json at all\n"), purpose="fine-tune")
+    found = client.files.wait_for_processing(made.id, poll_interval=0.05, max_wait_seconds=30)
+    assert found.status == "error"
+    assert found.status_details is not None
+    assert "JSON" in found.status_details
+
+
+def test_files_are_listed_in_pages_either_way_and_deleted(served: Served) -> None:
+    lister = served.client(served.key("lister"))
+    made = [served.upload(served.users["lister"]) for _ in range(5)]
+    newest_first = [file.id for file in lister.files.list(limit=2)]
+    assert newest_first == made[::-1]
+    assert [file.id for file in lister.files.list(limit=2, order="asc")] == made
+    assert [file.id for file in lister.files.list(purpose="fine-tune-results")] == []
+    assert lister.files.delete(made[2]).deleted
+    assert made[2] not in [file.id for file in lister.files.list()]
+    with pytest.raises(openai.NotFoundError):
+        lister.files.retrieve(made[2])
+
+
+def test_a_job_is_decided_trained_and_fetched(served: Served, client: openai.OpenAI) -> None:
     file = served.upload()
     job = client.fine_tuning.jobs.create(
         model="tiny",
         training_file=file,
-        extra_body={"market": {"bid": "100", "deadline": "+20m"}},
+        method={"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 2}}},
+        suffix="weather",
+        seed=7,
+        metadata={"team": "blue"},
+        extra_body={"market": {"bid": "12.50", "deadline": "+10m", "lora": {"rank": 4}}},
     )
-    print(job)
+    assert (job.status, job.seed, job.metadata) == ("queued", 7, {"team": "blue"})
+    assert job.hyperparameters.n_epochs == 2
+    assert job.market["decision"] == "admitted"  # type: ignore[attr-defined]
+    assert job.market["lora"]["rank"] == 4  # type: ignore[attr-defined]
+    assert job.estimated_finish == int(job.market["plan"]["finish"])  # type: ignore[attr-defined]
+
+    served.train(job.id, 40)
+    running = client.fine_tuning.jobs.retrieve(job.id)
+    assert (running.status, running.market["state"]) == ("running", "training")  # type: ignore[attr-defined]
+    served.train(job.id, 100)
+    archive = served.finish(job.id, "ada")
+
+    done = client.fine_tuning.jobs.retrieve(job.id)
+    assert (done.status, done.result_files) == ("succeeded", [archive])
+    assert done.fine_tuned_model == f"ft:tiny:weather:{job.id.removeprefix('ftjob-')}"
+    assert done.trained_tokens == 800
+    assert done.finished_at is not None
+    assert client.files.content(archive).read() == b"PK adapter"
+
+    events = list(client.fine_tuning.jobs.list_events(job.id, limit=2))
+    assert [event.type for event in events] == ["message", "metrics", "metrics", "message"]
+    assert events[0].message == "The adapter is ready"
+    assert events[1].data["train_loss"] == pytest.approx(2.5 / 101)  # type: ignore[index]
+    checkpoints = list(client.fine_tuning.jobs.checkpoints.list(job.id, limit=1))
+    assert [point.step_number for point in checkpoints] == [12, 5]
+    assert checkpoints[0].metrics.train_loss == pytest.approx(2.5 / 101)
+
+
+def test_jobs_are_listed_newest_first_and_by_their_metadata(served: Served) -> None:
+    client = served.client(served.key("planner"))
+    file = served.upload(served.users["planner"])
+
+    def make(metadata: dict[str, str] | None) -> str:
+        return client.fine_tuning.jobs.create(
+            model="tiny",
+            training_file=file,
+            metadata=metadata,
+            extra_body={"market": {"bid": "1", "deadline": "+5m"}},
+        ).id
+
+    made = [make(each) for each in ({"run": "a", "by": "eve"}, None, {"run": "b"}, {"run": "a"})]
+    jobs = client.fine_tuning.jobs
+    assert [job.id for job in jobs.list(limit=3)] == made[::-1]
+    assert [job.id for job in jobs.list(metadata={"run": "a"}, limit=1)] == [made[3], made[0]]
+    assert [job.id for job in jobs.list(metadata={"run": "a", "by": "eve"})] == [made[0]]
+    assert [job.id for job in jobs.list(extra_query={"metadata": "null"})] == [made[1]]
+
+
+def test_a_job_is_paused_resumed_and_cancelled(served: Served, client: openai.OpenAI) -> None:
+    job = served.bid(client, served.upload())
+    paused = client.fine_tuning.jobs.pause(job.id)
+    assert paused.market["state"] == "paused"  # type: ignore[attr-defined]
+    with pytest.raises(openai.BadRequestError):
+        client.fine_tuning.jobs.pause(job.id)
+    resumed = client.fine_tuning.jobs.resume(job.id)
+    assert resumed.market["state"] == "planned"  # type: ignore[attr-defined]
+    assert resumed.market["payment"] == job.market["payment"]  # type: ignore[attr-defined]
+    cancelled = client.fine_tuning.jobs.cancel(job.id)
+    assert (cancelled.status, cancelled.market["refunded"]) == ("cancelled", False)  # type: ignore[attr-defined]
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.fine_tuning.jobs.cancel(job.id)
+    assert refused.value.code == "job_over"
+
+
+def test_a_bid_below_the_price_is_told_the_least_that_would_do(
+    served: Served, client: openai.OpenAI
+) -> None:
+    file = served.upload()
+    low = served.bid(client, file, bid="0.0001")
+    assert (low.status, low.error.code) == ("failed", "bid_rejected")
+    assert low.market["reason"] == "unprofitable"
+    least = low.market["least_bid"]
+    assert served.bid(client, file, bid=least, what_if=True).market["decision"] == "admitted"
+    below = str(float(least) - 0.0001)
+    assert served.bid(client, file, bid=below, what_if=True).market["decision"] == "rejected"
+
+
+def test_a_bid_that_is_too_early_is_told_the_earliest_deadline(
+    served: Served, client: openai.OpenAI
+) -> None:
+    file = served.upload()
+    hasty = client.fine_tuning.jobs.create(
+        model="tiny",
+        training_file=file,
+        hyperparameters={"n_epochs": 100},
+        extra_body={"market": {"bid": "1000", "deadline": "+2m"}},
+    )
+    assert hasty.error is not None
+    assert hasty.error.param == "market.deadline"
+    earliest = hasty.market["earliest_deadline"]  # type: ignore[attr-defined]
+    assert earliest > served.clock() + 120
+
+    def decision(seconds: float) -> str:
+        deadline = f"+{seconds}s"
+        again = client.fine_tuning.jobs.create(
+            model="tiny",
+            training_file=file,
+            hyperparameters={"n_epochs": 100},
+            extra_body={"market": {"bid": "1000", "deadline": deadline, "what_if": True}},
+        )
+        return str(again.market["decision"])  # type: ignore[attr-defined]
+
+    span = earliest - served.clock()
+    assert decision(span) == "admitted"
+    assert decision(span - 60) == "rejected"
+
+
+def test_what_this_market_cannot_do_is_refused_by_name(
+    served: Served, client: openai.OpenAI
+) -> None:
+    file = served.upload()
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.fine_tuning.jobs.create(
+            model="tiny",
+            training_file=file,
+            method={"type": "dpo"},
+            extra_body={"market": {"bid": "1", "deadline": "+5m"}},
+        )
+    assert refused.value.param == "method.type"
+    assert "supervised" in refused.value.message
+
+
+def test_a_job_whose_data_are_not_known_yet_is_validated_first_and_then_decided(
+    served: Served, client: openai.OpenAI
+) -> None:
+    made = client.files.create(file=("data.jsonl", ROWS.encode()), purpose="fine-tune")
+    # A length that nobody has asked for: its size cannot be known.
+    job = client.fine_tuning.jobs.create(
+        model="tiny",
+        training_file=made.id,
+        extra_body={"market": {"bid": "100", "deadline": "+10m", "lora": {"max_length": 77}}},
+    )
+    assert job.status == "validating_files"
+    decided = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job.id), "queued")
+    assert decided.market["decision"] == "admitted"  # type: ignore[attr-defined]
+    assert decided.created_at == job.created_at
+
+
+def test_a_wrong_key_is_an_authentication_error(served: Served) -> None:
+    with pytest.raises(openai.AuthenticationError) as refused:
+        served.client("sk-nobody").files.list()
+    assert refused.value.code == "invalid_api_key"

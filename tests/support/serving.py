@@ -29,6 +29,7 @@ from auctune.service.market import Market
 from auctune.service.opening import OpenMarket, Place, open_market
 from auctune.service.settings.service_file import LimitsEntry, NodeEntry, ServiceFile, ZoneEntry
 from auctune.service.store import open_store
+from auctune.service.zone.event import Kind
 from auctune.service.zone.zone import Zone
 
 T = TypeVar("T")
@@ -106,6 +107,7 @@ class Served:
 
     Attributes:
         url: where.
+        folder: of its data.
         market: what is behind it.
         clock: its time.
         loop: on which it runs.
@@ -114,6 +116,7 @@ class Served:
     """
 
     url: str
+    folder: Path
     opened: OpenMarket
     app: FastAPI
     clock: Clock
@@ -169,6 +172,55 @@ class Served:
         file = client.files.create(file=(name, rows.encode()), purpose="fine-tune")
         return client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30).id
 
+    def bid(self, client: openai.OpenAI, file: str, bid: str = "100", **terms: Any) -> Any:
+        """A job of this client's; what its market says is in `job.market`."""
+        market = {"bid": bid, "deadline": "+20m", **terms}
+        body = {name: value for name, value in market.items() if value is not None}
+        return client.fine_tuning.jobs.create(
+            model="tiny", training_file=file, extra_body={"market": body}
+        )
+
+    def wait_for(self, look: Callable[[], T], status: str) -> T:
+        """What `look` gives once its status is this one; each look is a request, and so a wait."""
+        for _ in range(5000):
+            found = look()
+            if found.status == status:  # type: ignore[attr-defined]
+                return found
+        raise AssertionError(f"it did not become {status}")
+
+    def train(self, job: str, rows: int, zone: str = "default") -> None:
+        """What the zone notes when a node has trained so many rows in all."""
+
+        def trained(desk: Zone) -> None:
+            desk.begin_slots()
+            found = desk.state.jobs[job]
+            result = {
+                "rows": rows,
+                "total_rows": found.total_rows,
+                "tokens": rows * 8,
+                "steps": rows // 8,
+                "losses": [[rows // 8, 0, rows, 2.5 / (1 + rows)]],
+                "state": "suspended",
+                "note": None,
+                "validation": [],
+            }
+            body = {"node": found.cells[0].node, "slot": found.cells[0].slot, "seconds": 1.0}
+            desk.happen(Kind.TRAINED, job, {**body, "result": result})
+
+        self.ask(trained, zone)
+
+    def finish(self, job: str, owner: str, zone: str = "default") -> str:
+        """What the zone notes when a job's adapter is packed; the id of its archive."""
+        source = self.folder / f"{job}.zip"
+        source.write_bytes(b"PK adapter")
+
+        async def keep() -> str:
+            return (await self.market.library.keep(owner, source.name, source)).id
+
+        file: str = self.run(keep)
+        self.ask(lambda desk: desk.happen(Kind.FINISHED, job, {"files": [file]}), zone)
+        return file
+
 
 @contextmanager
 def serving(
@@ -204,8 +256,9 @@ async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[S
             )
             # Nodes need a base to train; what they would say, tests say.
             opened.workshops.clear()
+            await opened.start()
             try:
-                await _listen(opened, clock, ready)
+                await _listen(opened, folder, clock, ready)
             finally:
                 await opened.close()
     except BaseException as error:
@@ -214,7 +267,7 @@ async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[S
         ready.set_exception(error)
 
 
-async def _listen(opened: OpenMarket, clock: Clock, ready: "Future[Served]") -> None:
+async def _listen(opened: OpenMarket, folder: Path, clock: Clock, ready: "Future[Served]") -> None:
     app = make_app(opened.market)
     config = uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="off")
     server = uvicorn.Server(config)
@@ -223,7 +276,9 @@ async def _listen(opened: OpenMarket, clock: Clock, ready: "Future[Served]") -> 
     while not server.started:
         await asyncio.sleep(0.001)
     port = server.servers[0].sockets[0].getsockname()[1]
-    served = Served(f"http://127.0.0.1:{port}", opened, app, clock, asyncio.get_running_loop())
+    served = Served(
+        f"http://127.0.0.1:{port}", folder, opened, app, clock, asyncio.get_running_loop()
+    )
 
     async def operator() -> None:
         directory = opened.market.directory

@@ -101,7 +101,7 @@ def read_request(raw: bytes) -> JobRequest:
         except ValueError:
             raise InputError("body", "is no JSON", "a JSON object") from None
         wrong = to_input_error(error, "", value, JobRequest)
-        place = wrong.place.removeprefix(": ")
+        place = wrong.place.removeprefix(": ").replace(": ", ".")
         raise InputError(place, wrong.found, wrong.expected) from None
 
 
