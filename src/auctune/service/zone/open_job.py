@@ -19,6 +19,8 @@ class Phase(StrEnum):
     """It has trained, and has cells to come."""
     PAUSED = "paused"
     """Its owner gave its cells up for a while."""
+    TRAINED = "trained"
+    """All is trained; its adapter is being packed."""
 
 
 @dataclass
@@ -45,7 +47,8 @@ class OpenJob:
 
     Attributes:
         id: the job's.
-        seq: of the event that admitted it.
+        seq: of the first event about it.
+        newest: of the newest event about it.
         owner: user id.
         training: what it trains.
         task: as it was offered.
@@ -55,6 +58,7 @@ class OpenJob:
         phase: where it stands.
         repaired: id of the file that a vendor made; none before it has worked, or without one.
         progress: of its training.
+        answered: the newest slot whose training is on record; -1 before the first.
         request: as its owner made it.
         notes: what its owner should know.
     """
@@ -71,6 +75,8 @@ class OpenJob:
     phase: Phase = Phase.PLANNED
     repaired: str | None = None
     progress: Progress = field(default_factory=Progress)
+    answered: int = -1
+    newest: int = 0
     request: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -87,7 +93,9 @@ class OpenJob:
 
     @property
     def work_left(self) -> float:
-        """Samples still to be trained."""
+        """Samples still to be trained; none once training is over, though it may end early."""
+        if self.phase is Phase.TRAINED:
+            return 0.0
         share = 1 - self.progress.rows / self.total_rows if self.total_rows else 0.0
         return max(0.0, share) * self.task.work
 

@@ -11,7 +11,7 @@ from auctune.service.store.snapshots import Snapshots
 from auctune.service.zone.event import Kind, ZoneEvent
 from auctune.service.zone.market_events import to_market
 from auctune.service.zone.snapshot import load_zone
-from auctune.service.zone.state import ZoneState
+from auctune.service.zone.state import Change, ZoneState
 
 _log = structlog.get_logger(__name__)
 
@@ -43,12 +43,12 @@ def restart(
     return state, mechanism
 
 
-def fold(event: ZoneEvent, state: ZoneState, mechanism: Admission) -> None:
-    """Apply one event to both."""
+def fold(event: ZoneEvent, state: ZoneState, mechanism: Admission) -> Change:
+    """Apply one event to both; what it changes for readers."""
     told = to_market(event, state)
     if told is not None:
         mechanism.apply(told)
-    state.apply(event)
+    return state.apply(event)
 
 
 def opening_of(zone: str, log: EventLog) -> ZoneEvent | None:
