@@ -125,7 +125,9 @@ class OrdersKept:
     orders: dict[tuple[int, str], list[Any]] = field(default_factory=dict)
     given: list[tuple[int, str, str]] = field(default_factory=list)
 
-    def start(self, slot: int, node: str, orders: Sequence[Any], until: float | None = None) -> None:
+    def start(
+        self, slot: int, node: str, orders: Sequence[Any], until: float | None = None
+    ) -> None:
         """Keep an order."""
         self.orders[slot, node] = list(orders)
         self.given += [(slot, node, order.job.id) for order in orders]
@@ -142,9 +144,7 @@ def fresh_of(supply: Supply, mechanism: str, settings: dict[str, str]) -> Fresh:
 
     def fresh() -> tuple[ZoneState, Admission]:
         energy = RepeatedEnergy(supply.cluster)
-        return ZoneState(supply.cluster), build(
-            mechanism, supply.cluster, settings, energy=energy
-        )
+        return ZoneState(supply.cluster), build(mechanism, supply.cluster, settings, energy=energy)
 
     return fresh
 

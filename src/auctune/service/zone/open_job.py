@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from auctune.domain import Cell, Commitment, Decision, Schedule, Task
+from auctune.domain import Cell, Decision, Task
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zone.records import Record
@@ -103,9 +103,11 @@ class OpenJob:
         """Its cells from a slot on."""
         return tuple(cell for cell in self.cells if cell.slot >= slot)
 
-    def commitment(self) -> Commitment:
-        """As a mechanism that plans anew must know it."""
-        return Commitment(self.task, Schedule(self.cells, self.vendor), self.work_left)
+    @property
+    def ready(self) -> int:
+        """The first slot for which its data are prepared."""
+        delays = {quote.vendor: quote.delay for quote in self.task.quotes}
+        return self.task.arrival + delays.get(self.vendor or "", 0)
 
 
 def cell_records(cells: tuple[Cell, ...]) -> list[Record]:

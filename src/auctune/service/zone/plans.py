@@ -50,7 +50,7 @@ def replan(zone: "Zone", job: OpenJob, why: str, *, at_work: float = 0.0) -> boo
 
 def plan_rest(zone: "Zone", job: OpenJob, at_work: float = 0.0) -> tuple[Cell, ...] | None:
     """Cells with room for what is left of a job; none if there are none before its deadline."""
-    first = max(zone.state.slot + 1, job.commitment().ready)
+    first = max(zone.state.slot + 1, job.ready)
     left = job.work_left - at_work
     if left <= 0 < at_work:
         return ()
