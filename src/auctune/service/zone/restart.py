@@ -1,15 +1,18 @@
 """A zone as it stood: its newest snapshot, and what the log says came after it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import orjson
 import structlog
 
-from auctune.domain import Admission, InputError
+from auctune.domain import Admission, InputError, RepeatedEnergy
+from auctune.registry import build
 from auctune.service.store.event_log import EventLog, EventRow
 from auctune.service.store.snapshots import Snapshots
 from auctune.service.zone.event import Kind, ZoneEvent
 from auctune.service.zone.market_events import to_market
+from auctune.service.zone.records import read_cluster
 from auctune.service.zone.snapshot import load_zone
 from auctune.service.zone.state import Change, ZoneState
 
@@ -41,6 +44,15 @@ def restart(
         count += 1
     _log.info("zone restarted", zone=zone, seq=state.seq, folded=count, snapshot=found is not None)
     return state, mechanism
+
+
+def fresh_zone(opened: Mapping[str, Any]) -> tuple[ZoneState, Admission]:
+    """A zone of which nothing is sold, as the event with which it opened says."""
+    cluster = read_cluster(opened["cluster"])
+    energy = RepeatedEnergy(cluster)
+    return ZoneState(cluster), build(
+        opened["mechanism"], cluster, opened["settings"], energy=energy
+    )
 
 
 def fold(event: ZoneEvent, state: ZoneState, mechanism: Admission) -> Change:
