@@ -3,9 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import structlog
 
+from auctune.device_profile import read_profile
 from auctune.run.base_facts import BaseFacts, Report, learn_base
 from auctune.run.data.client import DataClient
 from auctune.service.access.directory import Directory
@@ -66,10 +68,15 @@ def learn_zone(entry: ZoneEntry, place: Place, report: Report) -> dict[str, Base
     """What must be known of a zone's base, by node type; measured once on this machine.
 
     Raises:
-        InputError: for an unknown base or device.
+        InputError: for an unknown base or device, or a profile that cannot be used.
     """
+    kept = place.data / "profiles"
+    given = {
+        name: None if kind.profile is None else read_profile(Path(kind.profile))
+        for name, kind in entry.node_types.items()
+    }
     return {
-        name: learn_base(node_settings(entry, name, place), place.data / "profiles", report)
+        name: learn_base(node_settings(entry, name, place), kept, report, given[name])
         for name in entry.node_types
     }
 
