@@ -1,10 +1,12 @@
 """The official client, strict and not, does with the service what it does with OpenAI's."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 import openai
 import pytest
 
+from auctune.domain.money import STEP
 from support.serving import ROWS, Served, serving
 
 
@@ -132,7 +134,7 @@ def test_a_bid_below_the_price_is_told_the_least_that_would_do(
     assert low.market["reason"] == "unprofitable"
     least = low.market["least_bid"]
     assert served.bid(client, file, bid=least, what_if=True).market["decision"] == "admitted"
-    below = str(float(least) - 0.0001)
+    below = str(Decimal(least) - STEP)
     assert served.bid(client, file, bid=below, what_if=True).market["decision"] == "rejected"
 
 

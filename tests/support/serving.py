@@ -26,11 +26,12 @@ from auctune.run.data.client import DataClient
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
 from auctune.service.market import Market
-from auctune.service.opening import OpenMarket, Place, open_market
+from auctune.service.opening import OpenMarket, open_market
 from auctune.service.settings.service_file import LimitsEntry, NodeEntry, ServiceFile, ZoneEntry
 from auctune.service.store import open_store
 from auctune.service.zone.event import Kind
 from auctune.service.zone.zone import Zone
+from auctune.service.zone_opening import Place
 
 T = TypeVar("T")
 
@@ -142,7 +143,7 @@ class Served:
         async def add() -> str:
             directory = self.market.directory
             if directory.user(user) is None:
-                await directory.put_user(user, account.get("team"), account.get("budget"))
+                await self.market.put_user(user, account.get("team"), account.get("budget"))
             _, made = await directory.add_key(user, role, "")
             return made.secret
 
@@ -252,7 +253,14 @@ async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[S
         with open_store(folder) as store:
             data = DataClient(folder / "cache", program=_WORDS)
             opened = await open_market(
-                file, facts, store, Place(folder, folder / "cache"), clock, data
+                file,
+                facts,
+                store,
+                Place(folder, folder / "cache"),
+                report=lambda what, share: None,
+                alarm=lambda error: None,
+                now=clock,
+                data=data,
             )
             # Nodes need a base to train; what they would say, tests say.
             opened.workshops.clear()

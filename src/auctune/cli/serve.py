@@ -24,9 +24,9 @@ def serve(
 
     from auctune.domain.errors import InputError
     from auctune.run.main_job import base_cache
-    from auctune.service.opening import Place
     from auctune.service.server import serve as run_server
     from auctune.service.settings.service_file import ServiceFile, ZoneEntry, read_service_file
+    from auctune.service.zone_opening import Place
 
     console = Console(stderr=True)
     if config is not None and slot_seconds is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from auctune.service.access.directory import Directory
+from auctune.service.access.directory import Account, Budget, Directory
 from auctune.service.access.open_jobs import OpenJobs
 from auctune.service.access.rate import RateLimit
 from auctune.service.access.spending import Spending
@@ -101,3 +101,23 @@ class Market:
         if row is None or (owner is not None and row.owner != owner):
             return None
         return read_job(row)
+
+    async def put_team(self, name: str, budget: Budget | None) -> Account:
+        """Add a team, or change its budget; what was paid in its span counts."""
+        team = await self.directory.put_team(name, budget)
+        await self.spending.reread(team, self.committer)
+        return team
+
+    async def put_user(self, name: str, team: str | None, budget: Budget | None) -> Account:
+        """Add a user, or change its team and budget; likewise.
+
+        Raises:
+            InputError: if there is no such team.
+        """
+        before = self.spending.accounts(name)
+        user = await self.directory.put_user(name, team, budget)
+        # A team that was left is counted anew as well.
+        changed = {one.key: one for one in (*before, *self.spending.accounts(name))}
+        for account in changed.values():
+            await self.spending.reread(account, self.committer)
+        return user

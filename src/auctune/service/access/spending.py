@@ -119,8 +119,8 @@ class Spending:
     def _add(self, paid: Paid) -> None:
         for account in self.accounts(paid.user):
             with self._lock:
-                span = self._spans.get(account.key)
-                if span is not None and account.budget is not None:
+                if account.budget is not None:
+                    span = self._spans.setdefault(account.key, _Span())
                     span.add(paid)
                     span.drop_before(paid.at - account.budget.seconds)
 

@@ -217,7 +217,7 @@ class Submissions:
             amount, deadline = Money(request["bid"]), request["deadline"]
             bid = self._bid(job, owner, training, found, amount, deadline, request)
             async with self._turn(owner):
-                await self._ask(zone, lambda desk: _decide_if_waiting(desk, bid))
+                await self._ask(zone, lambda desk: desk.decide_received(bid))
         except InputError as error:
             refusal = error
             await self._ask(zone, lambda desk: desk.refuse(job, refusal))
@@ -368,12 +368,6 @@ def _bid_amount(request: JobRequest) -> Money:
     if bid is None:
         raise InputError("market.bid", "is missing", 'an amount of money, as text: "12.50"')
     return parse_money(bid, "market.bid")
-
-
-def _decide_if_waiting(zone: Zone, bid: Bid) -> None:
-    # Its owner may have cancelled it while its data were looked at.
-    if bid.job in zone.state.received:
-        zone.decide(bid)
 
 
 def _give_up(zone: Zone, job: str, reason: str) -> None:

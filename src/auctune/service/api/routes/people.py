@@ -108,8 +108,7 @@ class KeyPage(BaseModel):
 @router.post("/teams", response_model=AccountView)
 async def put_team(market: MarketDep, who: Operator, body: TeamBody) -> dict[str, Any]:
     """Add a team, or change its budget."""
-    team = await market.directory.put_team(body.id, _budget(body.budget))
-    await market.spending.reread(team, market.committer)
+    team = await market.put_team(body.id, _budget(body.budget))
     return _account(team)
 
 
@@ -122,14 +121,8 @@ async def list_teams(market: MarketDep, who: Operator) -> dict[str, Any]:
 @router.post("/users", response_model=AccountView)
 async def put_user(market: MarketDep, who: Operator, body: UserBody) -> dict[str, Any]:
     """Add a user, or change its team and budget."""
-    budget = _budget(body.budget)
-    before = market.spending.accounts(body.id)
-    await market.directory.put_user(body.id, body.team, budget)
-    # A team that was left is counted anew as well.
-    changed = {one.key: one for one in (*before, *market.spending.accounts(body.id))}
-    for account in changed.values():
-        await market.spending.reread(account, market.committer)
-    return _account(market.spending.accounts(body.id)[0])
+    user = await market.put_user(body.id, body.team, _budget(body.budget))
+    return _account(user)
 
 
 @router.get("/users", response_model=AccountPage)
