@@ -1,0 +1,109 @@
+"""Whatever the served document allows, and whatever it does not: no 5xx, no answer beside it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from hypothesis.strategies import booleans
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from support.serving import Served, make_file, serving
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("market"), make_file()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def document(served: Served) -> schemathesis.BaseSchema:
+    # A stream goes on until its job is over; streams have tests of their own.
+    found = schemathesis.openapi.from_url(f"{served.url}/openapi.json")
+    return found.exclude(path_regex="/stream$")
+
+
+@pytest.fixture(scope="module")
+def real(served: Served) -> dict[str, str]:
+    """Identifiers of what there is: made-up ones are refused before they get far."""
+    client = served.client()
+    file = served.upload()
+    with served.http() as http:
+        body = {"model": "tiny", "training_file": file, "market": {}}
+        quote = http.post("/v1/quotes", json=body).json()["id"]
+        hook = http.post("/v1/webhooks", json={"url": "https://a.example/"}).json()["id"]
+    return {
+        "job_id": served.bid(client, file).id,
+        "file_id": file,
+        "quote_id": quote,
+        "webhook_id": hook,
+        "zone_id": "default",
+        "node_id": "default-0",
+        "user_id": "nobody",
+        "key_id": "key-none",
+    }
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+def test_no_answer_is_a_fault_or_beside_the_document(
+    document: schemathesis.BaseSchema,
+    served: Served,
+    real: dict[str, str],
+    mode: GenerationMode,
+) -> None:
+    tried = 0
+    for found in document.get_all_operations():
+        operation = found.ok()
+        is_operators = operation.path.startswith(OPERATORS)
+        key = served.operator if is_operators else served.users["ada"]
+        try:
+            fuzz(operation, mode, key, real)
+        except Unsatisfiable:
+            # A route without parameters has nothing that could be wrong.
+            assert mode is GenerationMode.NEGATIVE
+        else:
+            tried += 1
+    assert tried > 20
+
+
+OPERATORS = ("/v1/zones", "/v1/users", "/v1/teams", "/v1/keys", "/v1/ledger", "/metrics")
+
+
+def fuzz(operation: Any, mode: GenerationMode, key: str, real: dict[str, str]) -> None:
+    """Some requests for a route, and what is said of their answers."""
+
+    @given(case=operation.as_strategy(generation_mode=mode), is_real=booleans())
+    @settings(
+        max_examples=20,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def check(case: schemathesis.Case, is_real: bool) -> None:
+        if is_real:
+            case.path_parameters.update(
+                {name: real[name] for name in case.path_parameters if name in real}
+            )
+            if isinstance(case.body, dict) and "training_file" in case.body:
+                case.body.update(model="tiny", training_file=real["file_id"])
+        case.call_and_validate(headers={"Authorization": f"Bearer {key}"}, checks=CHECKS)
+
+    check()
