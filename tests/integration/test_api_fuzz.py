@@ -103,7 +103,11 @@ def fuzz(operation: Any, mode: GenerationMode, key: str, real: dict[str, str]) -
                 {name: real[name] for name in case.path_parameters if name in real}
             )
             if isinstance(case.body, dict) and "training_file" in case.body:
-                case.body.update(model="tiny", training_file=real["file_id"])
+                terms = case.body.get("market")
+                kept = {"lora": terms["lora"]} if terms and "lora" in terms else {}
+                market = {"bid": "12.50", "deadline": "+10m", **kept}
+                case.body.update(model="tiny", training_file=real["file_id"], market=market)
+                case.body.pop("validation_file", None)
         case.call_and_validate(headers={"Authorization": f"Bearer {key}"}, checks=CHECKS)
 
     check()

@@ -1,4 +1,4 @@
-"""No route gives one user another's records, bids, data, adapters or identifiers: all are walked."""
+"""No route gives one user another's records, bids, data, adapters or identifiers: a walk."""
 
 import re
 from collections.abc import Iterator

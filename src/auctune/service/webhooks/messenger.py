@@ -196,7 +196,7 @@ class Messenger:
                 wait *= 4
             if self.hooks.get(hook.id) is None or await self._is_heard(hook, ending, body):
                 return
-        _log.warning("a webhook was given up", hook=hook.id, event=ending.name)
+        _log.warning("a webhook was given up", hook=hook.id, told=ending.name)
 
     async def _is_heard(self, hook: Hook, ending: Ending, body: bytes) -> bool:
         headers = self.signer.headers(hook.id, ending.name, int(self._now()), body)

@@ -1,0 +1,373 @@
+"""Uploads, limits, bad input, and what operators do."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from auctune.service.access.key import Role
+from support.serving import ROWS, Served, make_file, make_zone, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    file = make_file([make_zone(), make_zone("second")], upload_bytes=200_000)
+    with serving(tmp_path_factory.mktemp("market"), file) as opened:
+        yield opened
+
+
+def send(http: httpx2.Client, **files: Any) -> httpx2.Response:
+    fields = {"purpose": (None, "fine-tune"), "file": ("data.jsonl", ROWS.encode())} | files
+    return http.post("/v1/files", files={k: v for k, v in fields.items() if v is not None})
+
+
+def contents(served: Served) -> set[str]:
+    return {path.name for path in (served.folder / "files").iterdir()}
+
+
+def test_what_is_no_upload_is_refused_and_leaves_nothing(served: Served) -> None:
+    with served.http(served.key("messy")) as http:
+        before = contents(served)
+        refused = {
+            "purpose": send(http, purpose=None),
+            "purpose ": send(http, purpose=(None, "assistants")),
+            "file": send(http, file=("empty.jsonl", b"")),
+            "file ": send(http, file=None),
+            "file  ": send(http, file=("large.jsonl", b"x" * 200_001)),
+            "expires_after": send(http, expires_after=(None, "1")),
+        }
+        for param, answer in refused.items():
+            assert answer.status_code in (400, 413), answer.text
+            assert answer.json()["error"]["param"] == param.strip()
+        plain = http.post("/v1/files", content=b"no form")
+        assert plain.json()["error"]["param"] == "Content-Type"
+        cut = http.post(
+            "/v1/files",
+            content=b'--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nrow',
+            headers={"Content-Type": "multipart/form-data; boundary=x"},
+        )
+        assert cut.status_code == 400
+    assert contents(served) == before
+
+
+def test_a_stream_without_an_end_is_cut_off_at_the_limit(served: Served) -> None:
+    sent = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal sent
+        yield b'--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n'
+        while sent < 50_000_000:
+            sent += 10_000
+            yield b"r" * 10_000
+
+    with served.http(served.key("hose")) as http:
+        headers = {"Content-Type": "multipart/form-data; boundary=x"}
+        try:
+            status = http.post("/v1/files", content=endless(), headers=headers).status_code
+        except httpx2.TransportError:
+            status = 413
+    assert status == 413
+    # What the sockets hold is sent; the file as a whole was not waited for.
+    assert sent < 50_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\data\\rows.jsonl", "rows.jsonl"),
+        ("a\x00b\x1b[31m.jsonl", "ab[31m.jsonl"),
+        ("Wetter für März.jsonl", "Wetter für März.jsonl"),
+        ("x" * 400, "x" * 255),
+    ],
+)
+def test_a_files_name_is_shown_and_used_for_nothing_else(
+    served: Served, name: str, shown: str
+) -> None:
+    with served.http() as http:
+        raw = name.encode().replace(b"\\", b"\\\\")
+        body = (
+            b'--x\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nfine-tune\r\n'
+            b'--x\r\ncontent-disposition: form-data; name="file"; filename="'
+            + raw
+            + b'"\r\n\r\n'
+            + ROWS.encode()
+            + b"\r\n--x--\r\n"
+        )
+        headers = {"Content-Type": "multipart/form-data; boundary=x"}
+        answer = http.post("/v1/files", content=body, headers=headers)
+    assert answer.json()["filename"] == shown
+    assert all(name.startswith("file-") for name in contents(served))
+
+
+def test_a_file_that_an_open_job_needs_is_not_deleted(served: Served) -> None:
+    client, file = served.client(), served.upload()
+    job = served.bid(client, file, zone="second")
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.files.delete(file)
+    assert refused.value.code == "file_in_use"
+    client.fine_tuning.jobs.cancel(job.id)
+    client.files.delete(file)
+    assert file not in contents(served)
+    with pytest.raises(openai.BadRequestError):
+        served.bid(client, file)
+
+
+def test_no_job_is_ever_admitted_for_a_file_that_was_deleted_meanwhile(served: Served) -> None:
+    client = served.client()
+
+    def race(file: str) -> tuple[bool, bool]:
+        def attempt(work: Any) -> bool:
+            try:
+                work()
+            except openai.BadRequestError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            asked = pool.submit(attempt, lambda: served.bid(client, file))
+            gone = pool.submit(attempt, lambda: client.files.delete(file))
+            return asked.result(), gone.result()
+
+    for _ in range(10):
+        assert race(served.upload()) in ((True, False), (False, True))
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"suffix": "a\x00b"}, "suffix"),
+    ({"metadata": {"a": "b\x00"}}, "metadata.a"),
+    ({"metadata": {str(n): "" for n in range(17)}}, "metadata"),
+    ({"seed": -1}, "seed"),
+    ({"seed": True}, "seed"),
+    ({"hyperparameters": {"n_epochs": 0}}, "hyperparameters.n_epochs"),
+    ({"hyperparameters": {"n_epochs": 1.5}}, "hyperparameters.n_epochs"),
+    ({"integrations": [{"type": "wandb"}]}, "integrations"),
+    ({"nonsense": 1}, "nonsense"),
+    ({"model": "gpt-5"}, "model"),
+    ({"training_file": "file-none"}, "training_file"),
+    ({"validation_file": "file-none"}, "validation_file"),
+    ({"market": {"deadline": "+5m"}}, "market.bid"),
+    ({"market": {"bid": "1"}}, "market.deadline"),
+    ({"market": {"bid": "-1", "deadline": "+5m"}}, "market.bid"),
+    ({"market": {"bid": "NaN", "deadline": "+5m"}}, "market.bid"),
+    ({"market": {"bid": "1e99", "deadline": "+5m"}}, "market.bid"),
+    ({"market": {"bid": "0.00001", "deadline": "+5m"}}, "market.bid"),
+    ({"market": {"bid": "1", "deadline": "tomorrow"}}, "market.deadline"),
+    ({"market": {"bid": "1", "deadline": "2001-01-01T00:00:00Z"}}, "market.deadline"),
+    ({"market": {"bid": "1", "deadline": "2031-01-01T00:00:00"}}, "market.deadline"),
+    ({"market": {"bid": "1", "deadline": "+5m", "zone": "mars"}}, "market.zone"),
+    ({"market": {"bid": "1", "deadline": "+5m", "lora": {"rank": 4096}}}, "rank"),
+    (
+        {"market": {"bid": "1", "deadline": "+5m", "lora": {"target_modules": ["nose"]}}},
+        "target_modules",
+    ),
+    ({"market": {"quote": "quote-none", "line": 0}}, "market.quote"),
+]
+
+
+@pytest.mark.parametrize(("change", "param"), BAD, ids=[str(change)[:50] for change, _ in BAD])
+def test_bad_input_is_named(served: Served, change: dict[str, Any], param: str) -> None:
+    file = served.upload()
+    right = {"model": "tiny", "training_file": file, "market": {"bid": "1", "deadline": "+5m"}}
+    with served.http() as http:
+        answer = http.post("/v1/fine_tuning/jobs", json={**right, **change})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert (error["param"], error["type"]) == (param, "invalid_request_error")
+    assert error["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b'{"model": "\xff"}', b'{"model": "\\ud800"}', b"[" * 100_000, b"1e999"],
+)
+def test_what_is_no_request_is_refused(served: Served, body: bytes) -> None:
+    with served.http() as http:
+        for path in ("/v1/fine_tuning/jobs", "/v1/quotes"):
+            answer = http.post(path, content=body, headers={"Content-Type": "application/json"})
+            assert answer.status_code == 400, answer.text
+            assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+
+
+def test_a_body_that_is_far_too_long_is_not_read(served: Served) -> None:
+    with served.http() as http:
+        answer = http.post("/v1/fine_tuning/jobs", content=b" " * 3_000_000)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+
+
+@pytest.mark.parametrize(
+    "extreme",
+    [
+        {"hyperparameters": {"n_epochs": 10**9}},
+        {"hyperparameters": {"batch_size": 10**9}},
+        {"hyperparameters": {"learning_rate_multiplier": 1e-300}},
+        {"market": {"bid": "99999999999", "deadline": "+999999999d"}},
+        {"market": {"bid": 0, "deadline": "9999-12-31T23:59:59Z"}},
+        {"market": {"bid": "1", "deadline": "+5m", "share": 1e-300}},
+    ],
+    ids=str,
+)
+def test_extremes_are_decided_or_refused_and_nothing_breaks(
+    served: Served, extreme: dict[str, Any]
+) -> None:
+    right = {"model": "tiny", "training_file": served.upload()}
+    terms = {"market": {"bid": "1", "deadline": "+5m"}}
+    with served.http() as http:
+        answer = http.post("/v1/fine_tuning/jobs", json={**right, **terms, **extreme})
+        assert answer.status_code in (200, 400), answer.text
+        assert http.get("/ready").status_code == 200
+
+
+def test_a_job_that_is_cancelled_while_it_is_looked_at_is_never_admitted(served: Served) -> None:
+    client, file = served.client(), served.upload()
+    for length in range(30, 40):
+        job = served.bid(client, file, lora={"max_length": length})
+        assert job.status == "validating_files"
+        client.fine_tuning.jobs.cancel(job.id)
+        # What comes later on the desk finds it cancelled.
+        served.upload()
+        assert client.fine_tuning.jobs.retrieve(job.id).status == "cancelled"
+
+
+def test_users_have_limits_and_others_have_theirs(tmp_path: Path) -> None:
+    limits = {"open_jobs": 3, "files": 4, "requests_per_second": 1e-6, "burst": 200}
+    with serving(tmp_path, make_file(**limits)) as served:
+        client, file = served.client(), served.upload()
+
+        def bid(_: int) -> str | None:
+            try:
+                job: str = served.bid(client, file).id
+            except openai.RateLimitError as error:
+                assert error.code == "limit_reached"
+                return None
+            return job
+
+        with ThreadPoolExecutor(8) as pool:
+            jobs = [job for job in pool.map(bid, range(8)) if job]
+        assert len(jobs) == 3
+        client.fine_tuning.jobs.cancel(jobs[0])
+        assert bid(0) is not None
+        other = served.upload(served.key("other"))
+        assert served.bid(served.client(served.users["other"]), other).status == "queued"
+        for _ in range(3):
+            client.files.create(file=("a.jsonl", ROWS.encode()), purpose="fine-tune")
+        with pytest.raises(openai.RateLimitError):
+            client.files.create(file=("a.jsonl", ROWS.encode()), purpose="fine-tune")
+        with served.http() as http:
+            answers = [http.get("/v1/zones") for _ in range(200)]
+        assert answers[-1].status_code == 429
+        assert int(answers[-1].headers["Retry-After"]) >= 1
+        with served.http(served.users["other"]) as http:
+            assert http.get("/v1/zones").status_code == 200
+
+
+def test_a_paused_zone_takes_no_bids_until_it_is_resumed_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path) as served:
+        client, file = served.client(), served.upload()
+        admitted = served.bid(client, file).id
+        with served.http(served.operator) as http:
+            assert http.post("/v1/zones/default/pause").json()["takes_bids"] is False
+        with pytest.raises(openai.BadRequestError) as refused:
+            served.bid(client, file)
+        assert refused.value.code == "zone_paused"
+        secret, clock = served.users["ada"], served.clock
+    with serving(tmp_path, clock=clock) as served:
+        served.users["ada"] = secret
+        client = served.client()
+        with pytest.raises(openai.BadRequestError):
+            served.bid(client, file)
+        assert client.fine_tuning.jobs.retrieve(admitted).status == "queued"
+        with served.http(served.operator) as http:
+            assert http.post("/v1/zones/default/resume").json()["takes_bids"] is True
+        assert served.bid(client, file).status == "queued"
+
+
+def test_jobs_of_a_zone_that_is_closed_can_still_be_read(tmp_path: Path) -> None:
+    with serving(tmp_path, make_file([make_zone(), make_zone("second")])) as served:
+        job = served.bid(served.client(), served.upload(), zone="second")
+        secret, clock = served.users["ada"], served.clock
+    with serving(tmp_path, make_file([make_zone()]), clock) as served:
+        client = served.client(secret)
+        assert client.fine_tuning.jobs.retrieve(job.id).market == job.market  # type: ignore[attr-defined]
+        with pytest.raises(openai.BadRequestError) as refused:
+            client.fine_tuning.jobs.cancel(job.id)
+        assert refused.value.code == "zone_closed"
+
+
+def test_an_operator_sees_decisions_plans_and_prices(served: Served) -> None:
+    client, file = served.client(served.key("seen")), served.upload(served.users["seen"])
+    job = served.bid(client, file, bid="33.3300", zone="second")
+    with served.http(served.operator) as http:
+        decisions = http.get("/v1/zones/second/decisions", params={"limit": 1}).json()
+        assert decisions["data"][0]["job"] == job.id
+        assert decisions["data"][0]["bid"] == "33.3300"
+        plans = http.get("/v1/zones/second/plans").json()["data"]
+        assert job.market["plan"] in [plan["plan"] for plan in plans]
+        prices = http.get("/v1/zones/second/prices").json()
+        assert sum(map(sum, prices["compute_used"])) > 0
+        assert len(prices["compute_price"][0]) == len(prices["nodes"]) == 2
+
+
+def test_a_drained_node_has_its_jobs_planned_elsewhere_at_no_charge(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        client = served.client()
+        job = served.bid(client, served.upload())
+        node = job.market["plan"]["cells"][0]["node"]
+        with served.http(served.operator) as http:
+            http.post(f"/v1/zones/default/nodes/{node}/drain")
+            states = {
+                n["id"]: n["state"] for n in http.get("/v1/zones/default/prices").json()["nodes"]
+            }
+        moved = client.fine_tuning.jobs.retrieve(job.id)
+    assert states[node] == "lost"
+    assert node not in [cell["node"] for cell in moved.market["plan"]["cells"]]  # type: ignore[attr-defined]
+    assert moved.market["payment"] == job.market["payment"]  # type: ignore[attr-defined]
+
+
+def test_a_users_data_go_and_the_books_stay(served: Served) -> None:
+    client = served.client(served.key("leaver"))
+    file = served.upload(served.users["leaver"])
+    job = client.fine_tuning.jobs.create(
+        model="tiny",
+        training_file=file,
+        suffix="mine",
+        metadata={"who": "me"},
+        extra_body={"market": {"bid": "50", "deadline": "+20m"}},
+    )
+    with served.http(served.operator) as http:
+        early = http.delete("/v1/users/leaver/data")
+        assert early.json()["error"]["code"] == "jobs_open"
+        adapter = served.finish(job.id, "leaver")
+        checkpoints = served.folder / "work" / "default" / job.id
+        checkpoints.mkdir(parents=True)
+        before = http.get("/v1/ledger/balances").json()
+        erased = http.delete("/v1/users/leaver/data").json()
+        assert (erased["files"], erased["jobs"], erased["keys"]) == (2, 1, 1)
+        assert http.get("/v1/ledger/balances").json() == before
+        rows = http.get("/v1/zones/default/decisions").json()["data"]
+    assert not {file, adapter} & contents(served)
+    assert not checkpoints.exists()
+    assert job.id in [row["job"] for row in rows]
+    with pytest.raises(openai.AuthenticationError):
+        client.files.list()
+    again = served.client(served.key("leaver"))
+    kept = again.fine_tuning.jobs.retrieve(job.id)
+    assert (kept.metadata, kept.fine_tuned_model) == (None, f"ft:tiny::{job.id[6:]}")
+
+
+def test_roles_open_what_they_are_for(served: Served) -> None:
+    with served.http(served.key("plain")) as http:
+        assert http.get("/v1/users").status_code == 403
+        assert (
+            http.post("/v1/keys", json={"user": "operator", "role": "operator"}).status_code == 403
+        )
+    with served.http(served.key("mender", Role.VENDOR)) as http:
+        assert http.get("/v1/files").status_code == 403
+    with served.http(served.operator) as http:
+        assert http.get("/v1/users").status_code == 200

@@ -1,0 +1,272 @@
+"""Streams, webhooks and explanations: what is told, to whom, and that it is true."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import httpx2
+import openai
+import orjson
+import pytest
+
+from auctune.domain.money import STEP
+from auctune.service.settings.service_file import WebhooksEntry
+from support.serving import Clock, Served, make_file, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("market"), make_file(streams=3)) as opened:
+        yield opened
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[int, str, Any]]:
+    """(id, event, data) of a stream of events."""
+    found: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if line and name:
+            found[name] = value
+        elif found:
+            yield int(found["id"]), found["event"], orjson.loads(found["data"])
+            found = {}
+
+
+def stream(http: httpx2.Client, path: str, after: int | None = None) -> Any:
+    headers = {} if after is None else {"Last-Event-ID": str(after)}
+    return http.stream("GET", path, headers=headers, timeout=30)
+
+
+def test_a_job_is_told_of_as_it_goes_on_until_it_is_over(served: Served) -> None:
+    job = served.bid(served.client(), served.upload()).id
+    path = f"/v1/fine_tuning/jobs/{job}/events/stream"
+    with served.http() as http:
+        with stream(http, path) as answer:
+            told = events(answer.iter_lines())
+            first = next(told)
+            assert first[1] == "job.decided"
+            served.train(job, 40)
+            seq, kind, data = next(told)
+            assert (kind, data["data"]["rows"]) == ("job.trained", 40)
+            served.finish(job, "ada")
+            assert [event[1] for event in told] == ["job.finished"]
+        with stream(http, path, after=seq) as answer:
+            assert [event[1] for event in events(answer.iter_lines())] == ["job.finished"]
+        listed = http.get(f"/v1/fine_tuning/jobs/{job}/events").json()["data"]
+    assert listed[-1] == first[2]
+
+
+def test_a_stream_ends_with_its_key_and_there_are_only_so_many(served: Served) -> None:
+    secret = served.key("watcher")
+    job = served.bid(served.client(secret), served.upload(secret)).id
+    path = f"/v1/fine_tuning/jobs/{job}/events/stream"
+    with served.http(secret) as http:
+        streams = [stream(http, path) for _ in range(3)]
+        told = [events(one.__enter__().iter_lines()) for one in streams]
+        for one in told:
+            next(one)
+        refused = http.get(path)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "limit_reached")
+        key = next(k.id for k in served.market.directory.all_keys() if k.user == "watcher")
+        served.run(lambda: served.market.directory.revoke_key(key))
+        served.train(job, 8)
+        for one, opened in zip(told, streams, strict=True):
+            assert len(list(one)) <= 1
+            opened.__exit__(None, None, None)
+
+
+def test_an_operator_hears_all_of_a_zone_and_goes_on_where_it_was(served: Served) -> None:
+    path = "/v1/zones/default/events/stream"
+    file = served.upload()
+    with served.http(served.operator) as http:
+        with stream(http, path) as answer:
+            told = events(answer.iter_lines())
+            job = served.bid(served.client(), file).id
+            seen = [next(event for event in told if event[1] == "job.decided")]
+        served.client().fine_tuning.jobs.cancel(job)
+        with stream(http, path, after=seen[0][0]) as answer:
+            told = events(answer.iter_lines())
+            kinds = [next(told)[1] for _ in range(2)]
+    assert seen[0][2]["body"]["owner"] == "ada"
+    assert kinds == ["job.released", "job.cancelled"]
+    with served.http() as http:
+        assert http.get(path).status_code == 403
+
+
+def explanation(served: Served, job: str, key: str | None = None) -> Any:
+    with served.http(key) as http:
+        answer = http.get(f"/v1/fine_tuning/jobs/{job}/explanation")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+def test_a_decision_is_explained_by_the_market_as_it_was(served: Served) -> None:
+    client, file = served.client(), served.upload()
+    first = served.bid(client, file)
+    # What comes later moves prices, and nothing of the explanation.
+    told = explanation(served, first.id)
+    for _ in range(5):
+        served.bid(client, file)
+    served.clock.pass_slots(2)
+    served.market.explanations._known.clear()
+    assert explanation(served, first.id) == told
+    chosen = told["chosen"]
+    assert told["payment"] == chosen["price"] == first.market["payment"]
+    parts = (chosen[part] for part in ("vendor_price", "operating_cost", "compute", "memory"))
+    assert sum(parts) == pytest.approx(chosen["cost"])
+    cells = first.market["plan"]["cells"]
+    assert [(c["slot"], c["node"]) for c in chosen["cells"]] == [
+        (c["slot"], c["node"]) for c in cells
+    ]
+
+
+def test_a_rejected_bid_is_explained_by_the_plan_it_could_not_pay(served: Served) -> None:
+    job = served.bid(served.client(), served.upload(), bid="0.0001")
+    told = explanation(served, job.id)
+    assert told["decision"] == "rejected"
+    assert told["least_bid"] == job.market["least_bid"]
+    assert Decimal(told["least_bid"]) == Decimal(told["chosen"]["price"]) + STEP
+
+
+def test_unit_prices_are_an_operators(served: Served) -> None:
+    job = served.bid(served.client(), served.upload()).id
+    own = explanation(served, job)["chosen"]["cells"]
+    all_of_it = explanation(served, job, served.operator)["chosen"]["cells"]
+    assert all(cell["compute_price"] is None for cell in own)
+    assert all(cell["compute_price"] is not None for cell in all_of_it)
+
+
+class Listener:
+    """An address of a user's: it refuses its first posts, and keeps the rest."""
+
+    def __init__(self, refusals: int) -> None:
+        self.heard: SimpleQueue[tuple[dict[str, str], bytes]] = SimpleQueue()
+        self.refused: SimpleQueue[tuple[dict[str, str], bytes]] = SimpleQueue()
+        left = [refusals]
+        listener = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                is_refused = left[0] > 0
+                left[0] -= 1
+                place = listener.refused if is_refused else listener.heard
+                place.put((dict(self.headers), body))
+                self.send_response(503 if is_refused else 204)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook?a=b"
+
+    @contextmanager
+    def open(self) -> Iterator["Listener"]:
+        thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            thread.join()
+            self._server.server_close()
+
+
+def hooked_file(**hooks: Any) -> Any:
+    wanted = WebhooksEntry(**{"private_addresses": True, "first_wait_seconds": 0.01, **hooks})
+    return make_file().model_copy(update={"webhooks": wanted})
+
+
+def test_the_official_client_believes_a_webhook_and_only_a_genuine_one(tmp_path: Path) -> None:
+    clock = Clock()
+    # The client refuses what is not of these minutes.
+    clock.time = time.time()
+    with (
+        serving(tmp_path, hooked_file(), clock) as served,
+        Listener(refusals=2).open() as listener,
+    ):
+        client = served.client()
+        with served.http() as http:
+            hook = http.post("/v1/webhooks", json={"url": listener.url}).json()
+        with served.http(served.key("bob")) as http:
+            assert http.get("/v1/webhooks").json()["data"] == []
+        job = served.bid(client, served.upload()).id
+        served.finish(job, "ada")
+        headers, body = listener.heard.get(timeout=20)
+        tried = [listener.refused.get(timeout=1) for _ in range(2)]
+        assert {one["webhook-id"] for one, _ in tried} == {headers["webhook-id"]}
+
+        told = client.webhooks.unwrap(body, headers, secret=hook["secret"])
+        assert (told.type, told.data.id) == ("fine_tuning.job.succeeded", job)
+        with pytest.raises(openai.InvalidWebhookSignatureError):
+            client.webhooks.unwrap(
+                body.replace(b"succeeded", b"cancelled"), headers, secret=hook["secret"]
+            )
+        assert b"ada" not in body
+
+
+def test_what_was_not_heard_is_told_after_a_restart_and_once_then(tmp_path: Path) -> None:
+    with Listener(refusals=1).open() as listener:
+        with serving(tmp_path, hooked_file(first_wait_seconds=1000.0)) as served:
+            with served.http() as http:
+                http.post("/v1/webhooks", json={"url": listener.url})
+            job = served.bid(served.client(), served.upload()).id
+            served.client().fine_tuning.jobs.cancel(job)
+            first, _ = listener.refused.get(timeout=20)
+            clock = served.clock
+        with serving(tmp_path, hooked_file(), clock) as served:
+            again, body = listener.heard.get(timeout=20)
+            assert again["webhook-id"] == first["webhook-id"]
+            assert orjson.loads(body)["type"] == "fine_tuning.job.cancelled"
+            other = served.bid(served.client(), served.upload()).id
+            served.client().fine_tuning.jobs.cancel(other)
+        with serving(tmp_path, hooked_file(), clock) as served:
+            assert served.market.messenger.hooks
+            third = served.bid(served.client(), served.upload()).id
+            served.client().fine_tuning.jobs.cancel(third)
+            heard = []
+            while third not in heard:
+                heard.append(orjson.loads(listener.heard.get(timeout=20)[1])["data"]["id"])
+    assert heard[-1] == third
+    assert job not in heard
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://a.example/",
+        "https://",
+        "https://a:b@c.example/",
+        "http://a.example/x\r\ny: z",
+        "nonsense",
+    ],
+)
+def test_what_is_no_address_is_refused(served: Served, url: str) -> None:
+    with served.http() as http:
+        answer = http.post("/v1/webhooks", json={"url": url})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "url")
+
+
+def test_an_address_within_is_not_told_unless_the_operator_allows_it(tmp_path: Path) -> None:
+    file = hooked_file(private_addresses=False, tries=1)
+    with serving(tmp_path, file) as served, Listener(refusals=0).open() as listener:
+        with served.http() as http:
+            http.post("/v1/webhooks", json={"url": listener.url})
+        job = served.bid(served.client(), served.upload()).id
+        served.client().fine_tuning.jobs.cancel(job)
+        # It has been given up once this is on record.
+        seq = served.market.log.last_seq()
+        place = served.market.messenger._places["default"]
+        for _ in range(2000):
+            served.client().fine_tuning.jobs.retrieve(job)
+            if place.noted >= seq:
+                break
+        assert place.noted >= seq
+        assert listener.heard.empty()
