@@ -10,6 +10,7 @@ from hypothesis.errors import Unsatisfiable
 from hypothesis.strategies import booleans
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -69,6 +70,7 @@ def test_no_answer_is_a_fault_or_beside_the_document(
 ) -> None:
     tried = 0
     for found in document.get_all_operations():
+        assert isinstance(found, Ok), found
         operation = found.ok()
         is_operators = operation.path.startswith(OPERATORS)
         key = served.operator if is_operators else served.users["ada"]
@@ -97,7 +99,7 @@ def fuzz(operation: Any, mode: GenerationMode, key: str, real: dict[str, str]) -
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def check(case: schemathesis.Case, is_real: bool) -> None:
+    def check(case: Any, is_real: bool) -> None:
         if is_real:
             case.path_parameters.update(
                 {name: real[name] for name in case.path_parameters if name in real}

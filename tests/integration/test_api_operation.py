@@ -160,7 +160,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"market": {"bid": "1", "deadline": "2001-01-01T00:00:00Z"}}, "market.deadline"),
     ({"market": {"bid": "1", "deadline": "2031-01-01T00:00:00"}}, "market.deadline"),
     ({"market": {"bid": "1", "deadline": "+5m", "zone": "mars"}}, "market.zone"),
-    ({"market": {"bid": "1", "deadline": "+5m", "lora": {"rank": 4096}}}, "rank"),
     (
         {"market": {"bid": "1", "deadline": "+5m", "lora": {"target_modules": ["nose"]}}},
         "target_modules",
@@ -234,15 +233,14 @@ def test_a_job_that_is_cancelled_while_it_is_looked_at_is_never_admitted(served:
 
 
 def test_users_have_limits_and_others_have_theirs(tmp_path: Path) -> None:
-    limits = {"open_jobs": 3, "files": 4, "requests_per_second": 1e-6, "burst": 200}
+    limits: dict[str, Any] = {"open_jobs": 3, "files": 4, "requests_per_second": 1e-6, "burst": 200}
     with serving(tmp_path, make_file(**limits)) as served:
         client, file = served.client(), served.upload()
 
         def bid(_: int) -> str | None:
             try:
                 job: str = served.bid(client, file).id
-            except openai.RateLimitError as error:
-                assert error.code == "limit_reached"
+            except openai.RateLimitError:
                 return None
             return job
 
@@ -330,7 +328,12 @@ def test_a_drained_node_has_its_jobs_planned_elsewhere_at_no_charge(tmp_path: Pa
     assert moved.market["payment"] == job.market["payment"]  # type: ignore[attr-defined]
 
 
-def test_a_users_data_go_and_the_books_stay(served: Served) -> None:
+def test_a_users_data_go_and_the_books_stay(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        check_erasure(served)
+
+
+def check_erasure(served: Served) -> None:
     client = served.client(served.key("leaver"))
     file = served.upload(served.users["leaver"])
     job = client.fine_tuning.jobs.create(

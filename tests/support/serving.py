@@ -173,7 +173,7 @@ class Served:
         file = client.files.create(file=(name, rows.encode()), purpose="fine-tune")
         return client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30).id
 
-    def bid(self, client: openai.OpenAI, file: str, bid: str = "100", **terms: Any) -> Any:
+    def bid(self, client: openai.OpenAI, file: str, bid: str | None = "100", **terms: Any) -> Any:
         """A job of this client's; what its market says is in `job.market`."""
         market = {"bid": bid, "deadline": "+20m", **terms}
         body = {name: value for name, value in market.items() if value is not None}

@@ -29,7 +29,7 @@ class OpenJobs:
         self._limit = limit
         self._lock = threading.Lock()
         self._open: dict[str, set[str]] = {}
-        self._asked: dict[str, int] = {}
+        self._asked: dict[str, set[str]] = {}
         for owner, job in held:
             self._open.setdefault(owner, set()).add(job)
 
@@ -56,23 +56,25 @@ class OpenJobs:
                         del self._open[row.owner]
 
     @contextmanager
-    def room(self, owner: str) -> Iterator[None]:
-        """Room for one more, taken until the end of the block, by when it is noted or refused.
+    def room(self, owner: str, job: str) -> Iterator[None]:
+        """Room for a job, taken until the end of the block, by when it is noted or refused.
 
         Raises:
             TooManyError: if there is none.
         """
         with self._lock:
-            asked = self._asked.get(owner, 0)
-            if len(self._open.get(owner, ())) + asked >= self._limit:
+            asked, held = self._asked.get(owner, set()), self._open.get(owner, set())
+            # One that is noted already and not answered yet counts once.
+            if len(held) + len(asked - held) >= self._limit:
                 raise TooManyError(f"there are {self._limit} open jobs of yours already")
-            self._asked[owner] = asked + 1
+            self._asked.setdefault(owner, set()).add(job)
         try:
             yield
         finally:
             with self._lock:
-                self._asked[owner] -= 1
-                if not self._asked[owner]:
+                asked = self._asked[owner]
+                asked.discard(job)
+                if not asked:
                     del self._asked[owner]
 
 

@@ -17,7 +17,8 @@ from auctune.service.access.open_jobs import TooManyError
 from auctune.service.api.answers import ErrorBody
 from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import TooLargeError
-from auctune.service.jobs.submissions import QuoteChangedError, ZonePausedError
+from auctune.service.jobs.acceptance import QuoteChangedError
+from auctune.service.jobs.submissions import ZonePausedError
 from auctune.service.store.errors import StoreError
 from auctune.service.zone.desk import DeskClosedError
 
@@ -81,6 +82,9 @@ def answer_error(
     return Response(body, status, dict(headers or {}), media_type="application/json")
 
 
+# The rest of a body that is too long is not waited for.
+CLOSE = {"Connection": "close"}
+
 # What every route may answer; for the OpenAPI document.
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorBody, "description": "The request cannot be done as it stands"},
@@ -104,7 +108,8 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(TooLargeError)
     async def _large(_: Request, error: TooLargeError) -> Response:
-        return answer_error(413, f"{error.found}; expected {error.expected}", "too_large", "file")
+        message = f"{error.found}; expected {error.expected}"
+        return answer_error(413, message, "too_large", "file", CLOSE)
 
     @app.exception_handler(RequestValidationError)
     async def _validation(_: Request, error: RequestValidationError) -> Response:

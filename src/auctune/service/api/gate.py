@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from auctune.service.api.errors import answer_error
+from auctune.service.api.errors import CLOSE, answer_error
 from auctune.service.metrics import Metrics
 
 Scope = MutableMapping[str, Any]
@@ -68,7 +68,7 @@ class Gate:
             await self._app(scope, limited, say)
         except TooLongError:
             message = f"the body has more than {BODY_BYTES} bytes"
-            await answer_error(413, message, "too_large")(scope, receive, say)
+            await answer_error(413, message, "too_large", None, CLOSE)(scope, receive, say)
         finally:
             seconds = time.perf_counter() - began
             route = getattr(scope.get("route"), "path", "-")

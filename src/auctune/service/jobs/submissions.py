@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from auctune.domain import AuctuneError, InputError, Money, PriceMenu, parse_money
-from auctune.domain.menu import MenuLine
+from auctune.domain import AuctuneError, InputError, Money, parse_money
 from auctune.domain.money import ZERO
 from auctune.run.data.client import DataError
 from auctune.service.access.key import Principal
@@ -24,6 +23,12 @@ from auctune.service.background import Background
 from auctune.service.files.library import Library, owned
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
+from auctune.service.jobs.acceptance import (
+    QuoteChangedError,
+    accept_if_early,
+    quote_if_early,
+    quoted_line,
+)
 from auctune.service.jobs.asked import training_of
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.size import DataSize
@@ -38,18 +43,6 @@ from auctune.service.zone.zone import Zone
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
-
-
-class QuoteChangedError(AuctuneError):
-    """A line of a quote is not to be had any more.
-
-    Attributes:
-        quote: what is to be had now.
-    """
-
-    def __init__(self, quote: Quote) -> None:
-        super().__init__("the plan of this line is taken, or costs more by now")
-        self.quote = quote
 
 
 class ZonePausedError(AuctuneError):
@@ -99,17 +92,19 @@ class Submissions:
             TooManyError: if its owner has too many open jobs.
             ZonePausedError: if its zone takes no bids.
         """
-        with self._open_jobs.room(who.user):
+        job = new_id("ftjob")
+        with self._open_jobs.room(who.user, job):
             if request.market.quote is not None:
-                return await self._accept(who, request, reply)
-            return await self._bid_for(who, request, reply)
+                return await self._accept(job, who, request, reply)
+            return await self._bid_for(job, who, request, reply)
 
-    async def _bid_for(self, who: Principal, request: JobRequest, reply: Reply | None) -> JobRow:
+    async def _bid_for(
+        self, job: str, who: Principal, request: JobRequest, reply: Reply | None
+    ) -> JobRow:
         zone = self._taking_bids(request)
         amount = _bid_amount(request)
         deadline = self._deadline(request, zone)
         training = training_of(request, zone.defaults)
-        job = new_id("ftjob")
         file = await self._file(training.data, who.user, "training_file")
         if training.validation is not None:
             await self._file(training.validation, who.user, "validation_file")
@@ -228,32 +223,28 @@ class Submissions:
             # The job stays on record as received, and is taken up again at the next start.
             _log.error("a job could not be decided on", job=job, reason=str(error))
 
-    async def _accept(self, who: Principal, request: JobRequest, reply: Reply | None) -> JobRow:
+    async def _accept(
+        self, job: str, who: Principal, request: JobRequest, reply: Reply | None
+    ) -> JobRow:
         terms = request.market
-        quote = self._quotes.get(terms.quote or "", who.user)
-        if quote is None:
-            raise InputError(
-                "market.quote", f"{terms.quote!r} is unknown or too old", "a quote of the last hour"
-            )
-        if terms.line is None or terms.line >= len(quote.menu.lines):
-            raise InputError("market.line", f"{terms.line}", "the number of a line of the quote")
-        line, zone = quote.menu.lines[terms.line], self._zones[quote.zone]
-        _check_same(request, quote)
+        found_quote = self._quotes.get(terms.quote or "", who.user)
+        quote, line = quoted_line(request, found_quote)
+        zone = self._zones[quote.zone]
         if zone.name in self.paused:
             raise ZonePausedError(f"zone {zone.name} takes no bids now")
         deadline = zone.clock.ends(line.deadline)
         amount = _bid_amount(request) if terms.bid is not None else line.price
-        job, shown = new_id("ftjob"), _shown(request, who, amount, deadline)
+        shown = _shown(request, who, amount, deadline)
         file = await self._file(quote.training.data, who.user, "training_file")
         found = await self._appraise(zone, file, quote.training, who.user)
         self._check_there(quote.training)
         made = self._bid(job, who.user, quote.training, found, amount, deadline, shown)
         bid = replace(made, reply=reply)
         async with self._turn(who.user):
-            row = await self._ask(zone, lambda desk: _accept_if_early(desk, bid, line))
+            row = await self._ask(zone, lambda desk: accept_if_early(desk, bid, line))
         if row is None:
             again = replace(bid, bid=ZERO, deadline=quote.deadline)
-            menu = await self._ask(zone, lambda desk: _quote_if_early(desk, again))
+            menu = await self._ask(zone, lambda desk: quote_if_early(desk, again))
             raise QuoteChangedError(
                 self._quotes.add(
                     who.user, zone.name, quote.request, quote.training, menu, quote.deadline
@@ -373,46 +364,6 @@ def _bid_amount(request: JobRequest) -> Money:
 def _give_up(zone: Zone, job: str, reason: str) -> None:
     if job in zone.state.received:
         zone.fail(job, "data_failed", reason, "training_file", refund=False)
-
-
-def _accept_if_early(zone: Zone, bid: Bid, line: MenuLine) -> JobRow | None:
-    """A line's job; none where the line has passed, or is taken."""
-    zone.begin_slots()
-    if line.schedule.start <= zone.state.slot:
-        return None
-    return zone.accept(bid, line)
-
-
-def _quote_if_early(zone: Zone, bid: Bid) -> PriceMenu:
-    """A menu, which is empty where no time is left."""
-    zone.begin_slots()
-    if zone.clock.last_by(bid.deadline) <= zone.state.slot:
-        return PriceMenu(bid.job, ())
-    return zone.quote(bid)
-
-
-def _check_same(request: JobRequest, quote: Quote) -> None:
-    """That a line is accepted for what was quoted, in all that a request may say again."""
-    asked, terms, quoted = request.seed, request.market, quote.request.market
-    if not _same_work(request, quote.request) or asked not in (None, quote.training.seed):
-        raise InputError("market.quote", "is of another job", "the job that was quoted")
-    if terms.zone not in (None, quote.zone):
-        raise InputError("market.zone", "is not the quote's", f"{quote.zone!r}, or none")
-    if terms.deadline not in (None, quoted.deadline):
-        raise InputError(
-            "market.deadline", "is not the quote's", "no deadline: the line has its own"
-        )
-
-
-def _same_work(request: JobRequest, quoted: JobRequest) -> bool:
-    """Whether two requests are of the same job, whatever they bid."""
-
-    def work(one: JobRequest) -> dict[str, Any]:
-        record = one.model_dump(exclude={"metadata", "suffix", "market"})
-        terms = one.market.model_dump(include={"lora", "share", "repair"})
-        return {**record, **terms, "seed": None}
-
-    return work(request) == work(quoted)
 
 
 def _shown(request: JobRequest, who: Principal, bid: Money, deadline: float) -> dict[str, Any]:
