@@ -38,6 +38,8 @@ from auctune.service.zone.supply import Supply
 
 T = TypeVar("T")
 
+_TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
+
 
 class Zone:
     """One zone, at its newest slot.
@@ -307,11 +309,26 @@ class Zone:
         return self._last_row()
 
     def _earliest(self, task: Task, decision: Decision) -> int | None:
-        """The first slot by whose end a task could be done that was too late; none: none."""
-        if decision.reason not in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE):
+        """The first slot by whose end a task could be done that was too late; none: none.
+
+        A bisection: what can be done by a deadline can be done by every later one.
+        """
+        if decision.reason not in _TOO_LATE:
             return None
-        menu = self.mechanism.quote(replace(task, deadline=self._last_slot()), self.state.slot)
-        return menu.lines[0].deadline if menu.lines else None
+        low, high = task.deadline + 1, self._last_slot()
+        if low > high or not self._can_be_done(task, high):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            if self._can_be_done(task, middle):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _can_be_done(self, task: Task, deadline: int) -> bool:
+        shown = self.mechanism.preview(replace(task, deadline=deadline), self.state.slot)
+        return shown.reason not in _TOO_LATE
 
     def _within_budget(self, task: Task, bid: Bid) -> Decision | None:
         """The rejection of a bid whose price is over its owner's budget; none: it is not."""
