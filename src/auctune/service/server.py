@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import structlog
@@ -96,7 +97,7 @@ async def _serve(
             timeout_graceful_shutdown=5,
             server_header=False,
         )
-        server = uvicorn.Server(config)
+        server = _Server(config)
         host, port = listening.getsockname()[:2]
         ready(f"http://{host}:{port}", key)
         alarm.answer(server)
@@ -104,6 +105,22 @@ async def _serve(
     finally:
         await opened.close()
     return alarm.error
+
+
+class _Server(uvicorn.Server):
+    """Ends at a signal, and lets the rest end as well: uvicorn's own would raise it again."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take SIGINT and SIGTERM for as long as the block lasts."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
 
 
 class _Alarm:
