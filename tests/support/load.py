@@ -11,16 +11,23 @@ from support.service_process import ServiceProcess, rows_of
 
 _HEAD = (
     "POST /v1/fine_tuning/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n"
-    "content-type: application/json\r\nidempotency-key: {token}\r\ncontent-length: {length}\r\n\r\n"
+    "content-type: application/json\r\n{repeat}content-length: {length}\r\n\r\n"
 )
 
 
 @dataclass
 class Bidder:
-    """A user who bids for one data set again and again."""
+    """A user who bids for one data set again and again.
+
+    Attributes:
+        key: the user's.
+        file: the data set's id.
+        has_tokens: whether each bid carries an idempotency key.
+    """
 
     key: str
     file: str
+    has_tokens: bool = False
 
     def request(self, token: str, draw: random.Random) -> bytes:
         """A bid as bytes."""
@@ -30,6 +37,7 @@ class Bidder:
                 "training_file": self.file,
                 "hyperparameters": {"n_epochs": draw.randrange(1, 5), "batch_size": 4},
                 "seed": 1,
+                "metadata": {"token": token},
                 "market": {
                     "bid": f"{draw.lognormvariate(-2, 2):.4f}",
                     "deadline": f"+{draw.randrange(30, 47)}h",
@@ -37,7 +45,8 @@ class Bidder:
                 },
             }
         ).encode()
-        head = _HEAD.format(key=self.key, token=token, length=len(body))
+        repeat = f"idempotency-key: {token}\r\n" if self.has_tokens else ""
+        head = _HEAD.format(key=self.key, repeat=repeat, length=len(body))
         return head.encode() + body
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 import uvicorn
+import uvloop
 from prometheus_client import CollectorRegistry
 
 from auctune.domain import AuctuneError, InputError
@@ -69,7 +70,8 @@ def serve(
     ):
         facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
         report("opening the market", 0.0)
-        failure = asyncio.run(_serve(file, facts, store, place, listening, lock, report, ready))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            failure = runner.run(_serve(file, facts, store, place, listening, lock, report, ready))
     if failure is not None:
         raise ServiceEndedError(failure)
 

@@ -10,6 +10,7 @@ import auctune
 from auctune.service.api.access import MarketDep
 from auctune.service.api.errors import handle_errors
 from auctune.service.api.routes import files, jobs, ledger, people, quotes, zones
+from auctune.service.api.short_way import ShortWay
 from auctune.service.market import Market
 
 
@@ -49,4 +50,5 @@ def make_app(market: Market, registry: CollectorRegistry) -> FastAPI:
         """For Prometheus: totals alone, nothing of any one user."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
+    app.add_middleware(ShortWay, market=market, handlers=app.exception_handlers)
     return app

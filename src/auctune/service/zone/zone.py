@@ -5,7 +5,6 @@ and state are changed by the same functions as on replay.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 from auctune.domain import (
@@ -333,7 +332,9 @@ def _decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
 
 
 def _reply(reply: Reply | None) -> dict[str, str] | None:
-    return None if reply is None else asdict(reply)
+    return (
+        None if reply is None else {"key": reply.key, "token": reply.token, "digest": reply.digest}
+    )
 
 
 def _over_budget(decision: Decision) -> Decision:

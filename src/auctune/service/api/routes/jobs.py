@@ -34,10 +34,23 @@ async def create(
     x_stainless_retry_count: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Bid for a job; decided at once, and for good."""
+    raw = await request.body()
+    return await bid(market, who, body, raw, idempotency_key, x_stainless_retry_count)
+
+
+async def bid(
+    market: Market,
+    who: Principal,
+    body: JobRequest,
+    raw: bytes,
+    idempotency_key: str | None,
+    retry_count: str | None,
+) -> Response:
+    """The answer to a bid; the same one if it is made again."""
     if body.market.what_if:
         return _json(await _preview(market, who, body))
-    reply = market.replies.name(who.key, idempotency_key, await request.body())
-    is_retry = (x_stainless_retry_count or "0") not in ("", "0")
+    reply = market.replies.name(who.key, idempotency_key, raw)
+    is_retry = (retry_count or "0") not in ("", "0")
     earlier = await market.replies.earlier(reply, is_retry=is_retry)
     if earlier is not None:
         return _json(await _view(market, who, earlier))
