@@ -21,7 +21,7 @@ from auctune.domain import (
     Task,
 )
 from auctune.domain.menu import MenuLine
-from auctune.run.records import decision_record
+from auctune.run.records import decision_record, schedule_record
 from auctune.service.jobs.training import Training
 from auctune.service.zone import plans
 from auctune.service.zone.bid import Bid, Reply
@@ -152,7 +152,7 @@ class Zone:
             decision = self._changing(lambda slot: self.mechanism.take(task, line, slot))
             if decision is None:
                 self._is_ahead = False
-        return None if decision is None else self._decided(bid, task, decision)
+        return None if decision is None else self._decided(bid, task, decision, line)
 
     def receive(
         self,
@@ -212,11 +212,11 @@ class Zone:
         job = self._open(name)
         if job.phase is not Phase.PAUSED:
             raise InputError("id", f"{name} is not paused", "a paused job")
-        found = plans.plan_rest(self, job)
+        found, sought = plans.plan_rest(self, job)
         if found is None:
             return False
         self.tell(Replanned(job.task, self.state.slot + 1, (), found, refunded=False))
-        self.happen(Kind.RESUMED, name, plans.moved((), found))
+        self.happen(Kind.RESUMED, name, {**plans.moved((), found), "plan": sought})
         return True
 
     def fail(
@@ -299,8 +299,10 @@ class Zone:
     def _last_row(self) -> JobRow:
         return self._happened[-1][1].rows[-1]
 
-    def _decided(self, bid: Bid, task: Task, decision: Decision) -> JobRow:
-        self.happen(Kind.DECIDED, bid.job, _decided_body(bid, task, decision))
+    def _decided(
+        self, bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None
+    ) -> JobRow:
+        self.happen(Kind.DECIDED, bid.job, _decided_body(bid, task, decision, line))
         return self._last_row()
 
     def _within_budget(self, task: Task, bid: Bid) -> Decision | None:
@@ -319,7 +321,12 @@ class Zone:
         return decision
 
 
-def _decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
+def _decided_body(
+    bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None
+) -> dict[str, Any]:
+    accepted = None
+    if line is not None:
+        accepted = {"deadline": line.deadline, "schedule": schedule_record(line.schedule)}
     return {
         "owner": bid.owner,
         "request": bid.request,
@@ -327,6 +334,7 @@ def _decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
         "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
         "task": task_record(task),
         "decision": decision_record(decision),
+        "line": accepted,
         "reply": _reply(bid.reply),
     }
 
