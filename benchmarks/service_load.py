@@ -93,7 +93,7 @@ def main() -> None:
             asyncio.run(bid(load, options.seconds))
             taken = time.perf_counter() - began
             cpu = _cpu_seconds(service.pid) - cpu_before
-        found = look(data, {job for _, job in load.answers})
+        found = look(data, {answer.job for answer in load.answers})
     _show(console, load, options.seconds, found, cpu / taken)
 
 

@@ -23,14 +23,17 @@ class Bidder:
         key: the user's.
         file: the data set's id.
         has_tokens: whether each bid carries an idempotency key.
+        deadline: least and most from now, and in what.
     """
 
     key: str
     file: str
     has_tokens: bool = False
+    deadline: tuple[int, int, str] = (30, 47, "h")
 
     def request(self, token: str, draw: random.Random) -> bytes:
         """A bid as bytes."""
+        least, most, unit = self.deadline
         body = json.dumps(
             {
                 "model": "tiny",
@@ -40,7 +43,7 @@ class Bidder:
                 "metadata": {"token": token},
                 "market": {
                     "bid": f"{draw.lognormvariate(-2, 2):.4f}",
-                    "deadline": f"+{draw.randrange(30, 47)}h",
+                    "deadline": f"+{draw.randrange(least, most)}{unit}",
                     "lora": {"rank": draw.choice((4, 8, 16))},
                 },
             }
@@ -66,15 +69,33 @@ def make_bidders(service: ServiceProcess, count: int) -> list[Bidder]:
     return bidders
 
 
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """A bid that was answered.
+
+    Attributes:
+        token: the bidder's own name for it.
+        job: its id.
+        payment: as answered; none: it was rejected.
+        request: as it was sent.
+    """
+
+    token: str
+    job: str
+    payment: str | None
+    request: bytes
+
+
 @dataclass
 class Load:
     """Bids at scheduled times, over some connections.
 
     Attributes:
-        answers: (token, job id) of each bid that was acknowledged, in the order of answers.
+        answers: of each bid that was acknowledged, in the order of answers.
         waits: seconds from each bid's scheduled time to its answer.
         statuses: of HTTP, counted.
-        unknown: tokens of bids that were sent and not answered.
+        unknown: token and request of each bid that was sent and not answered.
+        again: the same of bids to be made once more, before others.
     """
 
     address: tuple[str, int]
@@ -82,10 +103,11 @@ class Load:
     connections: int
     rate: float
     draw: random.Random
-    answers: list[tuple[str, str]] = field(default_factory=list)
+    answers: list[Acknowledged] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
-    unknown: list[str] = field(default_factory=list)
+    unknown: list[tuple[str, bytes]] = field(default_factory=list)
+    again: list[tuple[str, bytes]] = field(default_factory=list)
     count: int = 0
 
     async def run(self, seconds: float) -> None:
@@ -99,6 +121,8 @@ class Load:
             idle.append(one)
         self._due: deque[tuple[float, str, bytes]] = deque()
         begin, sent = time.perf_counter(), 0
+        self._due.extend((begin, *bid) for bid in self.again)
+        self.again = []
         while (now := time.perf_counter()) < begin + seconds and not all(c.gone for c in made):
             for number in range(sent, int((now - begin) * self.rate)):
                 self.count += 1
@@ -128,6 +152,7 @@ class _Connection(asyncio.Protocol):
         self._load = load
         self._idle = idle
         self._received = b""
+        self._request = b""
         self._token = ""
         self.gone = False
 
@@ -137,7 +162,7 @@ class _Connection(asyncio.Protocol):
 
     def send(self, at: float, token: str, request: bytes) -> None:
         """Ask."""
-        self._at, self._token, self._received = at, token, b""
+        self._at, self._token, self._request, self._received = at, token, request, b""
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
@@ -153,8 +178,11 @@ class _Connection(asyncio.Protocol):
         load.statuses[status] += 1
         if status == 200:
             load.waits.append(time.perf_counter() - self._at)
-            start = body.index(b'"ftjob-') + 1
-            load.answers.append((self._token, body[start : body.index(b'"', start)].decode()))
+            job, payment = _text(body, b'"id":'), _text(body, b'"payment":')
+            assert job is not None
+            load.answers.append(Acknowledged(self._token, job, payment, self._request))
+        elif status >= 500:
+            load.unknown.append((self._token, self._request))
         self._token = ""
         self._idle.append(self)
         load.hand_out(self._idle)
@@ -162,8 +190,16 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.gone = True
         if self._token:
-            self._load.unknown.append(self._token)
+            self._load.unknown.append((self._token, self._request))
 
     def close(self) -> None:
         """Hang up."""
         self._transport.close()
+
+
+def _text(body: bytes, name: bytes) -> str | None:
+    """The first text of a name in JSON; none: it is null."""
+    start = body.index(name) + len(name)
+    if body[start : start + 1] != b'"':
+        return None
+    return body[start + 1 : body.index(b'"', start + 1)].decode()

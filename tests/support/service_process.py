@@ -80,7 +80,7 @@ class ServiceProcess:
 
     def __init__(self, config: Path, data: Path) -> None:
         self._config = config
-        self._data = data
+        self.data = data
         self._process: subprocess.Popen[bytes] | None = None
         self._key = ""
         self.address = ("127.0.0.1", 0)
@@ -94,7 +94,7 @@ class ServiceProcess:
     @property
     def key(self) -> str:
         """With which is asked: the first operator's, or the one to be used."""
-        return self._key or (self._data / "first-key").read_text().strip()
+        return self._key or (self.data / "first-key").read_text().strip()
 
     def use_key(self, key: str) -> None:
         """Ask with another key."""
@@ -103,13 +103,13 @@ class ServiceProcess:
     @property
     def log(self) -> Path:
         """What all its lives said."""
-        return self._data.with_suffix(".log")
+        return self.data.with_suffix(".log")
 
     def start(self) -> float:
         """Begin a life; the seconds until it serves."""
         began = time.monotonic()
         seen = self.log.stat().st_size if self.log.exists() else 0
-        options = ("--config", self._config, "--data", self._data, "--port", "0")
+        options = ("--config", self._config, "--data", self.data, "--port", "0")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-u", "-m", "auctune", "serve", *map(str, options)],
