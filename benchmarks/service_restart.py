@@ -28,6 +28,7 @@ from auctune.service.opening import learn_zone
 from auctune.service.recorder import LogRecorder
 from auctune.service.settings.service_file import read_service_file
 from auctune.service.store import Committer, Snapshots, open_store
+from auctune.service.store.unit import ignore
 from auctune.service.zone.bid import Bid
 from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.event import Kind
@@ -47,7 +48,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
     """Decide on so many bids, one after the other."""
     data.mkdir()
     entry = read_service_file(config).zones[0]
-    facts = learn_zone(entry, Place(data, base_cache()), lambda what, share: None)
+    facts = learn_zone(entry, Place(data, base_cache()), _unheard)
     record = opening_record(entry, facts, time.time())
     draw = random.Random(1)
     with open_store(data) as store, Committer(store) as committer:
@@ -59,15 +60,19 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         zone.happen(Kind.ZONE_OPENED, None, record)
         zone.begin_slots()
         while zone.state.seq < count:
-            zone.decide(_bid(zone, draw))
-            recorder.record(zone.take_events(), lambda error: None)
+            zone.decide(_bid(draw))
+            recorder.record(zone.take_events(), ignore)
             if snapshot_after is not None and zone.state.seq >= snapshot_after:
                 body = to_bytes(ZoneSaver().save(zone.state, zone.mechanism))
                 seq, snapshot_after = zone.state.seq, None
                 committer.submit(Snapshots(store.reader).unit(entry.name, seq, time.time(), body))
 
 
-def _bid(zone: Zone, draw: random.Random) -> Bid:
+def _unheard(_what: str, _share: float) -> None:
+    """Nobody waits for it."""
+
+
+def _bid(draw: random.Random) -> Bid:
     return Bid(
         job=f"ftjob-{draw.getrandbits(96):024x}",
         owner=f"user{draw.randrange(50)}",
