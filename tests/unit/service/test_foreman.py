@@ -114,7 +114,7 @@ def test_slots_that_passed_while_nobody_was_there_are_planned_anew_or_refunded()
     for slot, node in list(made.executor.orders):
         made.answer(slot, node, share=0.0)
     assert Kind.REPLANNED in kinds(made)
-    late = with_job(slots=3)
+    late = with_job(rows=100, slots=3)
     late.now.time += 8 * late.clock.slot_seconds
     late.restart()
     assert "a" not in late.zone.state.jobs

@@ -1,8 +1,8 @@
 """Bids past the framework: what is asked a thousand times a second does without its layers.
 
-The framework spends a third of a millisecond on a request, half of what a bid takes in all. A bid
-that is well formed, and whose key is good, is answered here by the same functions as the route's;
-whatever is otherwise goes the long way, and is answered there.
+The framework's layers took a quarter of all that a bid takes. A bid that is well formed, and
+whose key is good, is answered here by the same functions as the route's; whatever is otherwise
+goes the long way, and is answered there.
 """
 
 from collections.abc import Mapping
