@@ -80,7 +80,7 @@ def main() -> None:
             slots=24,
             mode="fused",
             tokens_per_second=20_000.0,
-            share=0.002,
+            share=0.0004,
         )
         data = folder / "data"
         with running(config, data) as service:

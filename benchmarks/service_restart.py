@@ -76,7 +76,7 @@ def _bid(draw: random.Random) -> Bid:
     return Bid(
         job=f"ftjob-{draw.getrandbits(96):024x}",
         owner=f"user{draw.randrange(50)}",
-        training=Training("file-a", epochs=draw.randrange(1, 5), share=0.002),
+        training=Training("file-a", epochs=draw.randrange(1, 5), share=0.0004),
         size=DataSize(40, 40.0),
         bid=Decimal(f"{draw.lognormvariate(-2, 2):.4f}"),
         deadline=time.time() + 3600 * draw.randrange(30, 47),
@@ -118,7 +118,7 @@ def main() -> None:
             slot_seconds=7200.0,
             slots=24,
             tokens_per_second=20_000.0,
-            share=0.002,
+            share=0.0004,
         )
         for name, snapshot in (
             ("empty", None),

@@ -41,6 +41,7 @@ def write_service(
         features={"transformer.h.*.attn.c_attn": 1536},
         default_modules=("c_attn",),
         bytes_per_parameter=16.0,
+        memory_gb=8.0,
         step_seconds=0.0,
         token_seconds=1 / tokens_per_second,
         task_load_seconds=0.01,
