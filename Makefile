@@ -8,13 +8,14 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO_OUT ?= out/first-market
 
-.PHONY: help setup demo test lint bench experiments clean
+.PHONY: help setup demo test lint bench soak experiments clean
 
 help:
 	@echo "make demo    run the example market and show its report"
 	@echo "make test    linters, types, layer contracts and all tests"
 	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
+	@echo "make soak    kills a service under load 50 times and looks for what was lost: 10 minutes"
 	@echo "make experiments  the figures of docs/explanation/experiments-pdftsp.md: an hour or so"
 	@echo "make setup   only the virtual environment in .venv"
 	@echo "make clean   remove what the other targets made"
@@ -48,6 +49,11 @@ bench: $(READY)
 	$(BIN)/python benchmarks/auction.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/service_load.py
+	$(BIN)/python benchmarks/service_restart.py
+
+soak: $(READY)
+	$(BIN)/python benchmarks/service_kill.py
 
 experiments: $(READY)
 	$(BIN)/python experiments/pdftsp/run_all.py

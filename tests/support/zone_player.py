@@ -216,6 +216,7 @@ class ZonePlayer:
 
     def snapshot(self) -> None:
         zone = self.made.zone
+        self.saver.prepare(zone.state, 2)
         saved = self.saver.save(zone.state, zone.mechanism)
         self.snapshots.append((zone.state.seq, to_bytes(saved)))
 

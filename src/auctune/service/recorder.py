@@ -37,7 +37,8 @@ class LogRecorder:
 
     def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
         """Write events, and what they change, in the order of calls; then say so."""
-        unit = Unit(done)
+        # A hole in the log would be a promise that nobody remembers.
+        unit = Unit(done, is_vital=True)
         rows: dict[str, JobRow] = {}
         for event, change in happened:
             unit.insert(tables.events, _event(event))

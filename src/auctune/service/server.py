@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import structlog
 import uvicorn
+import uvloop
 
 from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import BaseFacts, Report
@@ -69,7 +71,8 @@ def serve(
     ):
         facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
         report("opening the market", 0.0)
-        failure = asyncio.run(_serve(file, facts, store, place, listening, lock, report, ready))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            failure = runner.run(_serve(file, facts, store, place, listening, lock, report, ready))
     if failure is not None:
         raise ServiceEndedError(failure)
 
@@ -97,7 +100,7 @@ async def _serve(
             timeout_graceful_shutdown=5,
             server_header=False,
         )
-        server = uvicorn.Server(config)
+        server = _Server(config)
         host, port = listening.getsockname()[:2]
         ready(f"http://{host}:{port}", key)
         alarm.answer(server)
@@ -105,6 +108,22 @@ async def _serve(
     finally:
         await opened.close()
     return alarm.error
+
+
+class _Server(uvicorn.Server):
+    """Ends at a signal, and lets the rest end as well: uvicorn's own would raise it again."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take SIGINT and SIGTERM for as long as the block lasts."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
 
 
 class _Alarm:

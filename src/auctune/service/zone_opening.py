@@ -74,7 +74,7 @@ class ZoneOpening:
         if opened is not None:
             _check_same(entry, record, opened.body)
             record = opened.body
-        supply = _supply(entry, facts, record)
+        supply = supply_of(entry, facts, record)
         await asyncio.to_thread(_warm_up, record, supply.cluster, self.report)
         self.report(f"reading the log of zone {entry.name}", 0.0)
         state, mechanism = await asyncio.to_thread(
@@ -128,7 +128,10 @@ def opening_record(entry: ZoneEntry, facts: Mapping[str, BaseFacts], now: float)
     }
 
 
-def _supply(entry: ZoneEntry, facts: Mapping[str, BaseFacts], record: Mapping[str, Any]) -> Supply:
+def supply_of(
+    entry: ZoneEntry, facts: Mapping[str, BaseFacts], record: Mapping[str, Any]
+) -> Supply:
+    """What a zone offers, as the event with which it opened says."""
     base = next(iter(facts.values()))
     return Supply(
         base=entry.base,

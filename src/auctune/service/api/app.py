@@ -23,6 +23,7 @@ from auctune.service.api.routes import (
     zone_records,
     zones,
 )
+from auctune.service.api.short_way import ShortWay
 from auctune.service.market import Market
 
 _MODULES = (
@@ -61,8 +62,9 @@ def make_app(market: Market) -> FastAPI:
         redoc_url=None,
     )
     app.state.market = market
-    app.add_middleware(Gate, metrics=market.metrics)
     handle_errors(app)
+    app.add_middleware(ShortWay, answer=jobs.create, handlers=app.exception_handlers)
+    app.add_middleware(Gate, metrics=market.metrics)
     for module in _MODULES:
         app.include_router(module.router)
 

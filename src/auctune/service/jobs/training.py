@@ -37,7 +37,7 @@ class Training:
 
     def to_record(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "Training":

@@ -77,7 +77,8 @@ class Committer:
     """Writes units in the order in which they are submitted; ends with `close`.
 
     A unit that cannot be written fails alone, with `UnitError`. When the database itself fails,
-    this and all later units fail with `StoreError`, until store and committer are made anew.
+    or a unit that others build on, this and all later units fail with `StoreError`, until store
+    and committer are made anew.
 
     Args:
         store: not used for writing by anybody else meanwhile; closed by its owner, afterwards.
@@ -205,6 +206,8 @@ def _write_each(connection: Connection, units: list[Unit]) -> list[UnitError | N
             except Exception as error:
                 if not _is_of_a_unit(error):
                     raise
+                if unit.is_vital:
+                    raise StoreError(f"what others build on is lost: {_reason(error)}") from None
                 errors.append(UnitError(_reason(error)))
             else:
                 errors.append(None)

@@ -32,15 +32,17 @@ class Unit:
     Args:
         done: called with None once the unit is on disk, else with the error that kept it from
             being written; on the committer's thread, so it must be quick and must not raise.
+        is_vital: whether later units build on it: if it cannot be written, none of them is.
 
     Attributes:
         changes: full rows by table and change; of a removal the primary keys.
     """
 
-    __slots__ = ("changes", "done")
+    __slots__ = ("changes", "done", "is_vital")
 
-    def __init__(self, done: Done = ignore) -> None:
+    def __init__(self, done: Done = ignore, *, is_vital: bool = False) -> None:
         self.done = done
+        self.is_vital = is_vital
         self.changes: dict[tuple[Table, Change], list[dict[str, Any]]] = {}
 
     def insert(self, table: Table, *rows: Row) -> Self:

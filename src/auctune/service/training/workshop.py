@@ -191,6 +191,12 @@ class Workshop:
                 return None
             return zone.state.seq, self._saver.save(zone.state, zone.mechanism)
 
+        def prepare(zone: Zone) -> bool:
+            due = zone.state.seq - self._snapshot_seq >= _SNAPSHOT_EVENTS
+            return not due or self._saver.prepare(zone.state)
+
+        while not await self._ask(prepare):
+            pass
         saved = await self._ask(save)
         if saved is None:
             return

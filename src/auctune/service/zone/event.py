@@ -6,12 +6,12 @@
 | slot.began | energy_cost | SlotAdvanced |
 | prices.learned | prices | PricesLearned |
 | job.received | owner, request, training | - |
-| job.decided | owner, request, training, size, task, decision | Offered |
+| job.decided | owner, request, training, size, task, decision, line, reply | Offered |
 | job.repaired | file, report, size | - |
 | job.trained | node, slot, seconds, result | - |
-| job.released | given_up, found | Released |
-| job.replanned | given_up, found, why | Replanned |
-| job.paused, job.resumed | given_up, found | Released, Replanned |
+| job.released | given_up, found, plan | Released |
+| job.replanned | given_up, found, why, plan | Replanned |
+| job.paused, job.resumed | given_up, found, plan | Released, Replanned |
 | job.cancelled | - | - |
 | job.finished | files | - |
 | job.failed | code, message, param, refund | - |
@@ -19,6 +19,8 @@
 | node.lost | node, why, drained | NodeLost |
 | node.returned | node | NodeReturned |
 | node.noted | node, text | - |
+
+A plan is what was asked for when cells were sought: work and first slot.
 
 State is the fold over them; see `auctune.service.zone.state`.
 """

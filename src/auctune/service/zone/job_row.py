@@ -15,7 +15,7 @@ The body holds plain JSON values:
 | refunded, finished_at, notes | |
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -180,11 +180,11 @@ def _open_body(job: OpenJob) -> Record:
     return {
         **_blank(job.owner, job.request, job.training.to_record()),
         "state": job.phase.value,
-        "size": asdict(job.size),
+        "size": {"rows": job.size.rows, "mean_tokens": job.size.mean_tokens},
         "task": task_record(job.task),
         "decision": decision_record(job.decision),
         "cells": cell_records(job.cells),
-        "progress": asdict(job.progress),
+        "progress": dict(vars(job.progress)),
         "repaired": job.repaired,
         "notes": list(job.notes),
     }

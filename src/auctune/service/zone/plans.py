@@ -38,26 +38,32 @@ def replan(zone: "Zone", job: OpenJob, why: str, *, at_work: float = 0.0) -> boo
     first = zone.state.slot + 1
     left = job.cells_from(first)
     zone.tell(Released(job.task, left))
-    found = plan_rest(zone, job, at_work)
+    found, sought = plan_rest(zone, job, at_work)
     if found is None:
-        zone.happen(Kind.RELEASED, job.id, moved(left, ()))
+        zone.happen(Kind.RELEASED, job.id, {**moved(left, ()), "plan": sought})
         zone.fail(job.id, "deadline_missed", f"{why}; it could not be planned anew", None)
         return False
     zone.tell(Replanned(job.task, first, (), found, refunded=False))
-    zone.happen(Kind.REPLANNED, job.id, {**moved(left, found), "why": why})
+    zone.happen(Kind.REPLANNED, job.id, {**moved(left, found), "why": why, "plan": sought})
     return True
 
 
-def plan_rest(zone: "Zone", job: OpenJob, at_work: float = 0.0) -> tuple[Cell, ...] | None:
-    """Cells with room for what is left of a job; none if there are none before its deadline."""
+def plan_rest(
+    zone: "Zone", job: OpenJob, at_work: float = 0.0
+) -> tuple[tuple[Cell, ...] | None, dict[str, Any] | None]:
+    """Cells with room for what is left of a job; none if there are none before its deadline.
+
+    Returns:
+        The cells, and what the mechanism was asked for, for the record; none: it was not asked.
+    """
     first = max(zone.state.slot + 1, job.ready)
     left = job.work_left - at_work
     if left <= 0 < at_work:
-        return ()
+        return (), None
     if first > job.task.deadline or left <= 0:
-        return None
+        return None, None
     rest = replace(job.task, work=left, quotes=())
-    return zone.mechanism.plan_rest(rest, first)
+    return zone.mechanism.plan_rest(rest, first), {"work": left, "first": first}
 
 
 def lose_node(zone: "Zone", node: str, why: str) -> None:

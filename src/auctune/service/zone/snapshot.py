@@ -15,6 +15,9 @@ from auctune.service.zone.open_job import OpenJob, Phase, Progress, cell_records
 from auctune.service.zone.records import read_task, task_record
 from auctune.service.zone.state import Received, ZoneState
 
+# Jobs that are put into words while everybody waits: some milliseconds.
+_AT_ONCE = 100
+
 
 class ZoneSaver:
     """Saves a zone again and again; what did not change since is not written anew."""
@@ -22,6 +25,17 @@ class ZoneSaver:
     def __init__(self) -> None:
         # By job: the newest event about it, and its record as JSON.
         self._written: dict[str, tuple[int, bytes]] = {}
+
+    def prepare(self, state: ZoneState, most: int = _AT_ONCE) -> bool:
+        """Put some jobs into words ahead of `save`; whether all are. Bids go on in between."""
+        for job in state.jobs.values():
+            known = self._written.get(job.id)
+            if known is None or known[0] != job.newest:
+                if most == 0:
+                    return False
+                self._written[job.id] = self._write(job)
+                most -= 1
+        return True
 
     def save(self, state: ZoneState, mechanism: Admission) -> dict[str, Any]:
         """All that a zone remembers; nothing of it changes when the zone goes on."""

@@ -5,7 +5,7 @@ and state are changed by the same functions as on replay.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from auctune.domain import (
@@ -22,7 +22,7 @@ from auctune.domain import (
     Task,
 )
 from auctune.domain.menu import MenuLine
-from auctune.run.records import decision_record
+from auctune.run.records import decision_record, schedule_record
 from auctune.service.jobs.training import Training
 from auctune.service.zone import plans
 from auctune.service.zone.bid import Bid, Reply
@@ -134,7 +134,10 @@ class Zone:
         left = bid.left()
         if left is not None and decision.payment > left:
             decision = _over_budget(decision)
-        body = _decided_body(bid, task, decision, self._earliest(task, decision))
+        body = {
+            **_decided_body(bid, task, decision),
+            "earliest": self._earliest(task, decision),
+        }
         return previewed_row(self.name, self.clock.now(), body)
 
     def quote(self, bid: Bid) -> PriceMenu:
@@ -156,7 +159,7 @@ class Zone:
             decision = self._changing(lambda slot: self.mechanism.take(task, line, slot))
             if decision is None:
                 self._is_ahead = False
-        return None if decision is None else self._decided(bid, task, decision)
+        return None if decision is None else self._decided(bid, task, decision, line)
 
     def receive(
         self,
@@ -216,11 +219,11 @@ class Zone:
         job = self._open(name)
         if job.phase is not Phase.PAUSED:
             raise InputError("id", f"{name} is not paused", "a paused job")
-        found = plans.plan_rest(self, job)
+        found, sought = plans.plan_rest(self, job)
         if found is None:
             return False
         self.tell(Replanned(job.task, self.state.slot + 1, (), found, refunded=False))
-        self.happen(Kind.RESUMED, name, plans.moved((), found))
+        self.happen(Kind.RESUMED, name, {**plans.moved((), found), "plan": sought})
         return True
 
     def fail(
@@ -303,8 +306,12 @@ class Zone:
     def _last_row(self) -> JobRow:
         return self._happened[-1][1].rows[-1]
 
-    def _decided(self, bid: Bid, task: Task, decision: Decision) -> JobRow:
-        body = _decided_body(bid, task, decision, self._earliest(task, decision))
+    def _decided(
+        self, bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None
+    ) -> JobRow:
+        body = _decided_body(bid, task, decision)
+        body["earliest"] = self._earliest(task, decision)
+        body["line"] = _line_record(line)
         self.happen(Kind.DECIDED, bid.job, body)
         return self._last_row()
 
@@ -346,7 +353,7 @@ class Zone:
         return decision
 
 
-def _decided_body(bid: Bid, task: Task, decision: Decision, earliest: int | None) -> dict[str, Any]:
+def _decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
     return {
         "owner": bid.owner,
         "request": bid.request,
@@ -354,13 +361,20 @@ def _decided_body(bid: Bid, task: Task, decision: Decision, earliest: int | None
         "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
         "task": task_record(task),
         "decision": decision_record(decision),
-        "earliest": earliest,
         "reply": _reply(bid.reply),
     }
 
 
+def _line_record(line: MenuLine | None) -> dict[str, Any] | None:
+    if line is None:
+        return None
+    return {"deadline": line.deadline, "schedule": schedule_record(line.schedule)}
+
+
 def _reply(reply: Reply | None) -> dict[str, str] | None:
-    return None if reply is None else asdict(reply)
+    return (
+        None if reply is None else {"key": reply.key, "token": reply.token, "digest": reply.digest}
+    )
 
 
 def _over_budget(decision: Decision) -> Decision:

@@ -110,6 +110,17 @@ def test_a_bad_unit_fails_alone_and_leaves_nothing(
     assert committer.failure is None
 
 
+def test_a_vital_unit_that_is_bad_takes_all_that_follow_with_it(store: Store) -> None:
+    good = Unit().insert(events, event_row(1))
+    bad = Unit(is_vital=True).insert(jobs, job_row("b", 77))
+    built_on_it = Unit().insert(events, event_row(3))
+    with Committer(store) as committer:
+        errors = write_together(committer, good, bad, built_on_it)
+        assert [type(error) for error in errors] == [StoreError] * 3
+        assert isinstance(committer.failure, StoreError)
+    assert num_rows(store, [events]) == [0]
+
+
 def test_an_error_says_what_was_wrong_and_quotes_no_row(store: Store, committer: Committer) -> None:
     write(committer, meta_unit("one", "a sealed bid"))
     wrong = {**job_row("b", 99), "body": b"a sealed bid"}

@@ -1,0 +1,138 @@
+"""How long `auctune serve` takes from its start until it serves, by what its log holds.
+
+    python benchmarks/service_restart.py [--events N]
+
+A log of N events (100,000) is made by deciding bids in this process, as the service does; then the
+service is started on an empty folder, on the log as it is, and on the log with a snapshot as old as
+it may be (20,000 events). Starts are those of whole processes, imports included.
+"""
+
+import argparse
+import random
+import statistics
+import sys
+import tempfile
+import time
+from decimal import Decimal
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from auctune.run.main_job import base_cache
+from auctune.service.access.directory import Directory
+from auctune.service.access.spending import Spending
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
+from auctune.service.opening import learn_zone
+from auctune.service.recorder import LogRecorder
+from auctune.service.settings.service_file import read_service_file
+from auctune.service.store import Committer, Snapshots, open_store
+from auctune.service.store.unit import ignore
+from auctune.service.zone.bid import Bid
+from auctune.service.zone.clock import SlotClock
+from auctune.service.zone.event import Kind
+from auctune.service.zone.restart import fresh_zone
+from auctune.service.zone.snapshot import ZoneSaver, to_bytes
+from auctune.service.zone.zone import Zone
+from auctune.service.zone_opening import Place, opening_record, supply_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from support.service_process import ServiceProcess, write_service
+from support.tiny_digest import tiny_digest
+
+OLDEST_SNAPSHOT = 20_000
+
+
+def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -> None:
+    """Decide on so many bids, one after the other."""
+    data.mkdir()
+    entry = read_service_file(config).zones[0]
+    facts = learn_zone(entry, Place(data, base_cache()), _unheard)
+    record = opening_record(entry, facts, time.time())
+    draw = random.Random(1)
+    with open_store(data) as store, Committer(store) as committer:
+        directory = Directory(store.reader, committer, time.time)
+        spending = Spending(directory, time.time, store.reader)
+        recorder = LogRecorder(committer, spending)
+        state, mechanism = fresh_zone(record)
+        clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
+        zone = Zone(entry.name, supply_of(entry, facts, record), mechanism, state, clock, recorder)
+        zone.happen(Kind.ZONE_OPENED, None, record)
+        zone.begin_slots()
+        while zone.state.seq < count:
+            zone.decide(_bid(draw))
+            recorder.record(zone.take_events(), ignore)
+            if snapshot_after is not None and zone.state.seq >= snapshot_after:
+                body = to_bytes(ZoneSaver().save(zone.state, zone.mechanism))
+                seq, snapshot_after = zone.state.seq, None
+                committer.submit(Snapshots(store.reader).unit(entry.name, seq, time.time(), body))
+
+
+def _unheard(_what: str, _share: float) -> None:
+    """Nobody waits for it."""
+
+
+def _bid(draw: random.Random) -> Bid:
+    return Bid(
+        job=f"ftjob-{draw.getrandbits(96):024x}",
+        owner=f"user{draw.randrange(50)}",
+        training=Training("file-a", epochs=draw.randrange(1, 5), share=0.0004),
+        size=DataSize(40, 40.0),
+        bid=Decimal(f"{draw.lognormvariate(-2, 2):.4f}"),
+        deadline=time.time() + 3600 * draw.randrange(30, 47),
+        request={
+            "model": "tiny",
+            "training_file": "file-a",
+            "validation_file": None,
+            "learning_rate_multiplier": 1.0,
+            "organization_id": "user",
+            "metadata": None,
+            "suffix": None,
+            "bid": "1",
+            "deadline": 0.0,
+        },
+    )
+
+
+def starts(config: Path, data: Path, times: int = 3) -> list[float]:
+    """Seconds of some starts, each ended by SIGKILL."""
+    taken = []
+    for _ in range(times):
+        service = ServiceProcess(config, data)
+        taken.append(service.start())
+        service.kill()
+    return taken
+
+
+def main() -> None:
+    """Make logs, start on them, and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--events", type=int, default=100_000)
+    count = parser.parse_args().events
+    table = Table("log", "first start, s", "median of 3, s", title="from start to service")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        config = write_service(
+            folder,
+            tiny_digest(),
+            slot_seconds=7200.0,
+            slots=24,
+            tokens_per_second=20_000.0,
+            share=0.0004,
+        )
+        for name, snapshot in (
+            ("empty", None),
+            ("all folded", None),
+            ("with a snapshot", max(1, count - OLDEST_SNAPSHOT)),
+        ):
+            data = folder / name.replace(" ", "-")
+            if name != "empty":
+                make_log(config, data, count, snapshot)
+            taken = starts(config, data)
+            table.add_row(name, f"{taken[0]:.1f}", f"{statistics.median(taken):.1f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""A recorded period replays to identical decisions, and shows what another mechanism would do."""
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from auctune.domain import Admission, NodeLost, RepeatedEnergy
+from auctune.domain.recorded import BidMade, PlanChanged, RecordedPeriod, Why
+from auctune.registry import build
+from auctune.service.period import happened_of
+from auctune.service.zone.event import Kind
+from auctune.service.zone.state import ZoneState
+from auctune.sim.replay import recorded_takings, replay_other, replay_same
+from support.zone_player import ZonePlayer
+from support.zones import MadeUpZone
+
+
+def recorded(seed: int, steps: int, first_slot: int = 0) -> tuple[RecordedPeriod, MadeUpZone]:
+    """A period in which everything happens: cancels, pauses, lost nodes, short slots, restarts."""
+    made = MadeUpZone()
+    player = ZonePlayer(made, np.random.default_rng(seed))
+    for _ in range(steps):
+        player.step()
+    happened = happened_of(iter(made.log.read()), ZoneState(made.supply.cluster))
+    period = RecordedPeriod(made.supply.cluster, "pdftsp", {}, first_slot, tuple(happened))
+    return period, made
+
+
+def mechanism(period: RecordedPeriod, name: str = "pdftsp") -> Admission:
+    return build(name, period.cluster, {}, energy=RepeatedEnergy(period.cluster))
+
+
+def test_the_same_mechanism_decides_identically() -> None:
+    decisions = lessons = plans = taken = 0
+    whys: set[Why] = set()
+    for seed in range(4):
+        period, made = recorded(seed, 250)
+        again = replay_same(period, mechanism(period))
+        assert again.differences == ()
+        decided = sum(event.kind is Kind.DECIDED for event, _ in made.log.events)
+        assert again.num_decisions == decided
+        decisions, lessons = decisions + decided, lessons + again.num_lessons
+        plans += again.num_plans
+        whys |= {one.why for one in period.happened if isinstance(one, PlanChanged)}
+        taken += sum(isinstance(one, BidMade) and one.line is not None for one in period.happened)
+        assert any(isinstance(one, NodeLost) for one in period.happened)
+    assert whys == set(Why)
+    assert decisions > 200
+    assert min(lessons, plans, taken) > 10
+
+
+def test_it_does_so_from_the_middle_of_a_log() -> None:
+    period, _ = recorded(1, 250, first_slot=20)
+    again = replay_same(period, mechanism(period))
+    assert again.differences == ()
+    before = [h for h in period.happened if isinstance(h, BidMade) and h.now < 20]
+    assert before
+    assert again.num_decisions + len(before) == sum(
+        isinstance(one, BidMade) for one in period.happened
+    )
+
+
+def test_a_changed_record_does_not_pass() -> None:
+    period, _ = recorded(2, 250)
+    bids = [one for one in period.happened if isinstance(one, BidMade)]
+    wrong = next(one for one in bids if one.decision.admitted and one.line is None)
+    happened = tuple(
+        BidMade(one.task, bids[0].decision, one.now, None) if one is wrong else one
+        for one in period.happened
+    )
+    changed = RecordedPeriod(period.cluster, "pdftsp", {}, 0, happened)
+    again = replay_same(changed, mechanism(period))
+    assert [one.name for one in again.differences[:1]] == [wrong.task.id]
+
+
+def test_another_mechanism_goes_through_the_same_period() -> None:
+    period, made = recorded(3, 300)
+    refunded = [row.id for row in made.log.rows.values() if row.body["refunded"]]
+    before = recorded_takings(period, refunded)
+    paid = [row for row in made.log.rows.values() if _is_kept(row.body)]
+    assert before.revenue == sum(_payment(row.body) for row in paid)
+    assert before.num_refunded == len(refunded)
+    other = replay_other(period, mechanism(period, "eft"))
+    assert other.num_bids == before.num_bids
+    assert other != before
+    # EFT charges what is bid.
+    assert other.revenue > before.revenue
+
+
+def _is_kept(body: dict[str, Any]) -> bool:
+    decision = body["decision"]
+    return decision is not None and decision["admitted"] and not body["refunded"]
+
+
+def _payment(body: dict[str, Any]) -> Decimal:
+    return Decimal(body["decision"]["payment"])
