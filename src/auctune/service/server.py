@@ -18,6 +18,7 @@ from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
 from auctune.service.opening import Place, learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
+from auctune.service.stopping import Stop, StoppableServer
 from auctune.service.store import open_store
 
 FIRST_KEY = "first-key"
@@ -44,7 +45,8 @@ def serve(
     """
     sys.setswitchinterval(_TURN)
     place.data.mkdir(parents=True, exist_ok=True)
-    with _bind(file.host, file.port) as listening, open_store(file.database or place.data) as store:
+    # Whether another service is at work in the folder says more than that its port is taken.
+    with open_store(file.database or place.data) as store, _bind(file.host, file.port) as listening:
         facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
         report("opening the market", 0.0)
         asyncio.run(_serve(file, facts, store, place, listening, ready))
@@ -58,6 +60,7 @@ async def _serve(
     listening: socket.socket,
     ready: Callable[[str, str | None], None],
 ) -> None:
+    stop = Stop()
     opened = await open_market(file, facts, store, place)  # type: ignore[arg-type]
     try:
         key = await _first_key(opened.market.directory, place.data)
@@ -69,7 +72,8 @@ async def _serve(
             timeout_graceful_shutdown=5,
             server_header=False,
         )
-        server = uvicorn.Server(config)
+        server = StoppableServer(config)
+        stop.of(server)
         host, port = listening.getsockname()[:2]
         ready(f"http://{host}:{port}", key)
         await server.serve(sockets=[listening])
