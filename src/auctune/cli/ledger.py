@@ -56,8 +56,10 @@ def _show_own(statement: dict[str, Any], entries: list[dict[str, Any]]) -> None:
 def _show_all(balances: "Mapping[str, str]") -> None:
     from auctune.cli.wide import show, table_of
 
-    title = "all accounts: what is owed to the market, or costs it, is positive; they sum to zero"
-    table = table_of("account", "balance", "holds", right=("balance",), title=title)
+    typer.echo(
+        "all accounts: what is owed to the market, or costs it, is positive; they sum to zero"
+    )
+    table = table_of("account", "balance", "holds", right=("balance",))
     for name, balance in balances.items():
         kind, _, who = name.partition(":")
         holds = _HOLDS.get(name) or (f"what {who} owes" if kind == "user" else f"owed to {who}")

@@ -36,6 +36,8 @@ class Opening:
 
     def report(self, what: str, share: float) -> None:
         """What is being done, and the share of it done; 0: it is not known."""
+        if what == "done":
+            return
         if what != self._told:
             self._told = what
             if not self._console.is_terminal:

@@ -32,8 +32,8 @@ def _show(found: dict[str, Any], slots: int) -> None:
 
     nodes = [node["id"] for node in found["nodes"]]
     heads = [node["id"] + (" (lost)" if node["state"] == "lost" else "") for node in found["nodes"]]
-    title = f"zone {found['zone']}: price of a sample of work, and share sold"
-    table = table_of("slot", "begins", *heads, right=("slot", *heads), title=title)
+    typer.echo(f"zone {found['zone']}: price of a sample of work, and share sold")
+    table = table_of("slot", "begins", *heads, right=("slot", *heads))
     for index, row in enumerate(found["compute_price"][:slots]):
         begins = found["first_begins_at"] + index * found["slot_seconds"]
         used = found["compute_used"][index]

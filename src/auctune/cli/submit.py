@@ -27,7 +27,7 @@ from auctune.cli.work_options import (
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from auctune.client import Client, Job
 
@@ -102,7 +102,7 @@ def submit(
     _end(jobs, connect, watch=watch and not what_if, as_json=as_json)
 
 
-def _check_one(given: dict[str, object]) -> str:
+def _check_one(given: "Mapping[str, object]") -> str:
     data = given["DATA"]
     if not isinstance(data, str):
         raise InputError("DATA", "is missing", "a data set, or --market FILE")
@@ -118,7 +118,7 @@ def _check_one(given: dict[str, object]) -> str:
     return data
 
 
-def _refuse_with_market(given: dict[str, object]) -> None:
+def _refuse_with_market(given: "Mapping[str, object]") -> None:
     for option, value in given.items():
         if value:
             raise InputError(option, "is given with --market", "one of the two")
@@ -163,7 +163,9 @@ def _end(jobs: "list[Job]", connect: "Callable[[], Client]", *, watch: bool, as_
     if as_json:
         records = [job.record for job in jobs]
         print_json(records[0] if len(records) == 1 else records)
-    under_way = [job.id for job in jobs if not job.is_over and job.market["state"] != "what_if"]
+    under_way = {
+        job.id: job for job in jobs if not job.is_over and job.market["state"] != "what_if"
+    }
     is_good = all(job.is_admitted or not job.is_decided for job in jobs)
     if watch and under_way:
         from auctune.cli.watched import watch_jobs

@@ -33,5 +33,5 @@ def watch(
 
     from auctune.cli.watched import watch_jobs
 
-    if not watch_jobs(wanted, connect):
+    if not watch_jobs(dict.fromkeys(wanted), connect):
         raise typer.Exit(REFUSED)

@@ -1,7 +1,7 @@
 """Jobs on the terminal while they run: a bar each, and a line for what happens to them."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from auctune.client import Client, Job
 
 
-def watch_jobs(jobs: Sequence[str], connect: "Callable[[], Client]") -> bool:
+def watch_jobs(jobs: "Mapping[str, Job | None]", connect: "Callable[[], Client]") -> bool:
     """Show jobs until all are over; whether all were done.
+
+    Args:
+        jobs: as they were shown already, by id; none: not yet.
+        connect: a client of the service.
 
     Raises:
         typer.Exit: on Ctrl-C, which leaves the jobs running.

@@ -22,18 +22,17 @@ def console_for(table: "Table") -> "Console":
     return Console(width=Measurement.get(console, wide, table).maximum)
 
 
-def table_of(*columns: str, right: tuple[str, ...] = (), title: str | None = None) -> "Table":
+def table_of(*columns: str, right: tuple[str, ...] = ()) -> "Table":
     """An empty table in the manner of all commands.
 
     Args:
         columns: their heads.
         right: heads of those whose cells are numbers.
-        title: above it.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left")
+    table = Table(box=SIMPLE_HEAD)
     for head in columns:
         table.add_column(head, justify="right" if head in right else "left", no_wrap=True)
     return table

@@ -4,7 +4,7 @@ A service that does not answer is asked again, and found again where it comes ba
 looked up anew each time.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from auctune.client.client import Client
@@ -44,19 +44,21 @@ News = Changed | Lost | Found
 
 
 def watch(
-    jobs: Iterable[str], connect: Callable[[], Client], sleep: Callable[[float], None]
+    jobs: Mapping[str, Job | None],
+    connect: Callable[[], Client],
+    sleep: Callable[[float], None],
 ) -> Iterator[News]:
     """News of jobs, until all are over.
 
     Args:
-        jobs: their ids.
+        jobs: as they were seen last, by id; none: not yet.
         connect: a client of the service, as it is to be found now.
         sleep: waits so many seconds.
 
     Raises:
         ServiceError: for a job that there is not, or a key that is not good.
     """
-    seen: dict[str, Job | None] = dict.fromkeys(jobs)
+    seen = dict(jobs)
     away = 0
     while _open(seen):
         try:
@@ -81,6 +83,6 @@ def watch(
             sleep(min(_LONGEST_PAUSE, _PAUSE * away))
 
 
-def _open(seen: dict[str, Job | None]) -> list[str]:
+def _open(seen: Mapping[str, Job | None]) -> list[str]:
     """Jobs of which there is news to come."""
     return [name for name, job in seen.items() if job is None or not job.is_over]

@@ -31,7 +31,7 @@ port = 8420
 [[zones]]
 name = "default"
 
-# tiny (a toy that is built on this machine), a folder in transformers' format, or a name on the hub.
+# tiny (a toy, built on this machine), a folder in transformers' format, or a name on the hub.
 base = "tiny"
 
 # Bids are planned in slots. A slot should be long against loading an adapter: seconds for the tiny
