@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _ENOUGH = 0.5
 # Seconds: a deadline is met by the slot that ends at it, whatever became of its last digits.
 _GRACE = 0.001
+_LOOK_SECONDS = 60.0
 # Waits of so many seconds and more are told.
 _TELL_SECONDS = 10.0
 
@@ -49,6 +50,7 @@ def market_bids(
         for name in (bid.data, bid.validation):
             if name is not None and name not in files:
                 files[name] = send(str(folder / name), client)
+    _await_files(client, files)
     start = _beginning(client, zone)
     for bid in sorted(market.bids, key=lambda bid: bid.arrival):
         now = _await_slot(client, zone, start + bid.arrival, bid)
@@ -56,6 +58,14 @@ def market_bids(
         end = now["slot_ends_at"] + left * now["slot_seconds"] + _GRACE
         deadline = datetime.fromtimestamp(end, UTC).isoformat()
         yield client.submit(_work(bid, files), Terms(base, zone, str(bid.bid), deadline))
+
+
+def _await_files(client: "Client", files: dict[str, str]) -> None:
+    """Give the service time to look at uploads: their bids are then decided at once."""
+    end = time.monotonic() + _LOOK_SECONDS
+    for file in files.values():
+        while not client.is_looked_at(file) and time.monotonic() < end:
+            time.sleep(0.1)
 
 
 def _work(bid: "BidEntry", files: dict[str, str]) -> Work:

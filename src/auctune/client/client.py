@@ -55,6 +55,11 @@ class Client:
         fields = {"purpose": "fine-tune"}
         return str(self._connection.upload("/v1/files", path, fields)["id"])
 
+    def is_looked_at(self, file: str) -> bool:
+        """Whether the service knows what is in an upload, so that a bid is decided at once."""
+        path = f"/v1/files/{quote(file, safe='')}"
+        return bool(self._connection.get(path)["status"] != "uploaded")
+
     def quote(self, work: Work, terms: Terms) -> Record:
         """What work would cost, by the time at which it is done."""
         return self._connection.post("/v1/quotes", request(work, terms))

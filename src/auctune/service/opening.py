@@ -30,7 +30,6 @@ from auctune.service.recorder import LogRecorder, past_payments
 from auctune.service.settings.service_file import ServiceFile, ZoneEntry
 from auctune.service.store import Committer, EventLog, Pages, Snapshots, Store
 from auctune.service.training.workshop import Workshop
-from auctune.service.warm_up import warm_up
 from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.desk import Desk
 from auctune.service.zone.event import VERSION, Kind
@@ -102,14 +101,6 @@ def learn_zone(entry: ZoneEntry, place: Place, report: Report) -> dict[str, Base
         name: learn_base(_settings(entry, name, place), place.data / "profiles", report)
         for name in entry.node_types
     }
-
-
-def compile_zone(entry: ZoneEntry, facts: Mapping[str, BaseFacts]) -> None:
-    """Compile what a zone's mechanism needs, where this machine has not done so before."""
-    cluster = _cluster(entry, facts)
-    settings = {k: str(v) for k, v in entry.auction.items() if k != "mechanism"}
-    name = str(entry.auction.get("mechanism", "pdftsp"))
-    warm_up(build(name, cluster, settings, energy=RepeatedEnergy(cluster)), cluster)
 
 
 async def open_market(

@@ -12,12 +12,11 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 
 from auctune.domain import InputError
-from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.run.base_facts import BaseFacts, Report
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
-from auctune.service.opening import Place, compile_zone, learn_zone, open_market
+from auctune.service.opening import Place, learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.stopping import Stop, StoppableServer
 from auctune.service.store import open_store
@@ -49,9 +48,7 @@ def serve(
     # Whether another service is at work in the folder says more than that its port is taken.
     with open_store(file.database or place.data) as store, _bind(file.host, file.port) as listening:
         facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
-        report("opening the market" if kernels_are_compiled() else COMPILING, 0.0)
-        for zone in file.zones:
-            compile_zone(zone, facts[zone.name])
+        report("opening the market", 0.0)
         asyncio.run(_serve(file, facts, store, place, listening, ready))
 
 
