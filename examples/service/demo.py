@@ -48,8 +48,7 @@ def bid(folder: Path) -> int:
     data = ["--data", str(folder)]
     code = run(["submit", "--market", str(MARKET), "--watch", *data])
     code = code or run(["jobs", *data])
-    code = code or run(["ledger", *data, "--limit", "5"])
-    return code
+    return code or run(["ledger", *data, "--limit", "5"])
 
 
 def is_open(service: "subprocess.Popen[bytes]", folder: Path) -> bool:

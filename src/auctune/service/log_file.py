@@ -1,6 +1,7 @@
-"""The service's log: JSON lines in its data folder; what somebody should see also on the terminal."""
+"""The service's log: JSON lines in its data folder; what somebody should see, on stderr too."""
 
 import sys
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def log_to(folder: Path) -> None:
     )
 
 
-def _show(_logger: object, level: str, event: dict[str, Any]) -> dict[str, Any]:
+def _show(_logger: object, level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A line on standard error for what somebody should see."""
     if level in _SEEN:
         told = ("event", "level", "timestamp", "exception")
