@@ -16,6 +16,7 @@ import typer
 from auctune.cli.work_options import send
 from auctune.client import Terms, Work
 from auctune.client.work import SETTINGS
+from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
     from auctune.client import Client, Job
@@ -32,8 +33,10 @@ _TELL_SECONDS = 10.0
 
 def market_bids(
     market: "MarketFile", folder: Path, client: "Client", model: str | None, zone: str | None
-) -> "Iterator[Job]":
-    """Send bids in the order in which they arrive; jobs, as they were decided.
+) -> "Iterator[tuple[str, Job | InputError]]":
+    """Send bids in the order in which they arrive; their names, and jobs as they were decided.
+
+    A bid that the service does not take leaves the others as they are.
 
     Args:
         market: the file.
@@ -42,7 +45,7 @@ def market_bids(
         model, zone: as of `Terms`; the file's own base and nodes do not count.
 
     Raises:
-        InputError: if a file cannot be read, or the service refuses a bid.
+        InputError: if a file cannot be read.
     """
     base = model or client.zone(zone)["model"]
     files: dict[str, str] = {}
@@ -57,7 +60,11 @@ def market_bids(
         left = start + 1 + bid.deadline - now["slot"]
         end = now["slot_ends_at"] + left * now["slot_seconds"] + _GRACE
         deadline = datetime.fromtimestamp(end, UTC).isoformat()
-        yield client.submit(_work(bid, files), Terms(base, zone, str(bid.bid), deadline))
+        terms = Terms(base, zone, str(bid.bid), deadline)
+        try:
+            yield bid.id, client.submit(_work(bid, files), terms)
+        except InputError as error:
+            yield bid.id, error
 
 
 def _await_files(client: "Client", files: dict[str, str]) -> None:

@@ -51,11 +51,13 @@ def serve(
 
     place = Place(data.resolve(), base_cache())
     url_file = place.data / URL_FILE
-    opening = Opening()
+    opening, opened = Opening(), False
     log_to(place.data / "logs")
 
     def ready(url: str, key: str | None) -> None:
+        nonlocal opened
         opening.end()
+        opened = True
         url_file.write_text(url + "\n")
         typer.echo(f"auctune serves at {url}")
         if key is not None:
@@ -69,8 +71,10 @@ def serve(
     except KeyboardInterrupt:
         typer.echo("stopped before it was open", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    # Only here: where another service has the folder, it is the other's.
-    url_file.unlink(missing_ok=True)
+    finally:
+        # Where another service has the folder, it is the other's.
+        if opened:
+            url_file.unlink(missing_ok=True)
     typer.echo("stopped")
 
 

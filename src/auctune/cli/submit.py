@@ -85,7 +85,7 @@ def submit(
     }
     if market is not None:
         _refuse_with_market(one)
-        jobs = _submit_market(market, connect, model, zone, as_json=as_json)
+        jobs, num_sent = _submit_market(market, connect, model, zone, as_json=as_json)
     else:
         given = _check_one(one)
         wanted = Wanted(
@@ -97,9 +97,11 @@ def submit(
         with connect() as client:
             base = model or client.zone(zone)["model"]
             terms = Terms(base, zone, bid, deadline, quote, line, what_if)
-            jobs = [client.submit(wanted.upload(client), terms)]
+            jobs, num_sent = [client.submit(wanted.upload(client), terms)], 1
             _show(jobs[0], as_json=as_json)
-    _end(jobs, connect, watch=watch and not what_if, as_json=as_json)
+    is_good = _end(jobs, connect, watch=watch and not what_if, as_json=as_json)
+    if not is_good or len(jobs) < num_sent:
+        raise typer.Exit(REFUSED)
 
 
 def _check_one(given: "Mapping[str, object]") -> str:
@@ -131,17 +133,21 @@ def _submit_market(
     zone: str | None,
     *,
     as_json: bool,
-) -> "list[Job]":
+) -> "tuple[list[Job], int]":
+    """Jobs of the bids that were taken, and how many bids were sent."""
     from auctune.cli.market_bids import market_bids
     from auctune.run.market.market_file import read_market
 
     read = read_market(market)
     jobs = []
     with connect() as client:
-        for job in market_bids(read, market.parent, client, model, zone):
-            _show(job, as_json=as_json)
-            jobs.append(job)
-    return jobs
+        for name, answer in market_bids(read, market.parent, client, model, zone):
+            if isinstance(answer, InputError):
+                typer.echo(f"{name} was not taken: {answer}", err=True)
+            else:
+                _show(answer, as_json=as_json)
+                jobs.append(answer)
+    return jobs, len(read.bids)
 
 
 def _show(job: "Job", *, as_json: bool) -> None:
@@ -173,5 +179,4 @@ def _end(jobs: "list[Job]", connect: "Callable[[], Client]", *, watch: bool, as_
         is_good = watch_jobs(under_way, connect) and is_good
     elif under_way and not as_json:
         typer.echo(f"watch with: auctune watch {' '.join(under_way)}")
-    if not is_good:
-        raise typer.Exit(REFUSED)
+    return is_good

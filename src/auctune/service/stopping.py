@@ -45,6 +45,6 @@ class Stop:
         self._tell()
 
     def _tell(self) -> None:
-        if self._server is not None:
-            self._server.should_exit = self._asked > 0
+        if self._server is not None and self._asked > 0:
+            self._server.should_exit = True
             self._server.force_exit = self._asked > 1
