@@ -164,8 +164,8 @@ def _show(job: "Job", *, as_json: bool) -> None:
     Console(highlight=False).print(line, soft_wrap=True)
 
 
-def _end(jobs: "list[Job]", connect: "Callable[[], Client]", *, watch: bool, as_json: bool) -> None:
-    """Say how to go on, or watch; the exit code."""
+def _end(jobs: "list[Job]", connect: "Callable[[], Client]", *, watch: bool, as_json: bool) -> bool:
+    """Say how to go on, or watch; whether all was admitted, and what was watched done."""
     if as_json:
         records = [job.record for job in jobs]
         print_json(records[0] if len(records) == 1 else records)
