@@ -78,7 +78,7 @@ def list_keys(
 def add_key(
     user: Annotated[str, typer.Argument(help="Whose it is.", show_default=False)],
     role: Annotated[str, typer.Option(help="user, operator or vendor.")] = "user",
-    name: Annotated[str, typer.Option(help="What it is called.")] = "",
+    name: Annotated[str | None, typer.Option(help="What it is called.")] = None,
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def quote(
     training_file: Annotated[
-        str, typer.Argument(metavar="DATA", help="The data set: a file, or the id of an upload.")
+        str, typer.Argument(help="The data set: a file, or the id of an upload.")
     ],
     deadline: Annotated[
         str | None, typer.Option(help="A time, or a span such as +2h; none: any in the window.")

@@ -36,7 +36,6 @@ def submit(
     training_file: Annotated[
         str | None,
         typer.Argument(
-            metavar="DATA",
             help="The data set: a file, or the id of an upload.",
             show_default=False,
         ),
@@ -72,7 +71,7 @@ def submit(
     """
     connect = Finder(url, api_key, data)
     one = {
-        "DATA": training_file,
+        "TRAINING_FILE": training_file,
         "--bid": bid,
         "--deadline": deadline,
         "--name": name,
@@ -105,9 +104,9 @@ def submit(
 
 
 def _check_one(given: "Mapping[str, object]") -> str:
-    data = given["DATA"]
+    data = given["TRAINING_FILE"]
     if not isinstance(data, str):
-        raise InputError("DATA", "is missing", "a data set, or --market FILE")
+        raise InputError("TRAINING_FILE", "is missing", "a data set, or --market FILE")
     if (given["--quote"] is None) != (given["--line"] is None):
         raise InputError("--quote", "stands without --line, or --line without it", "both")
     if given["--quote"] is None:
