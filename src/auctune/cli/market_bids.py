@@ -47,7 +47,8 @@ def market_bids(
     Raises:
         InputError: if a file cannot be read.
     """
-    base = model or client.zone(zone)["model"]
+    chosen = client.zone(zone, model)
+    base, zone = model or chosen["model"], chosen["id"]
     files: dict[str, str] = {}
     for bid in market.bids:
         for name in (bid.data, bid.validation):
@@ -82,14 +83,14 @@ def _work(bid: "BidEntry", files: dict[str, str]) -> Work:
     return Work(files[bid.data], validation, settings, bid.repair, bid.id)
 
 
-def _beginning(client: "Client", zone: str | None) -> int:
+def _beginning(client: "Client", zone: str) -> int:
     """The slot that the file's bids are counted from: this one, or the next if it is half over."""
     now = client.zone(zone)
     has_time = now["slot_ends_at"] - time.time() > _ENOUGH * now["slot_seconds"]
     return int(now["slot"]) + (0 if has_time else 1)
 
 
-def _await_slot(client: "Client", zone: str | None, slot: int, bid: "BidEntry") -> dict[str, Any]:
+def _await_slot(client: "Client", zone: str, slot: int, bid: "BidEntry") -> dict[str, Any]:
     """The zone, once a slot has begun there."""
     now = client.zone(zone)
     if (left := _seconds_to(slot, now)) > _TELL_SECONDS:

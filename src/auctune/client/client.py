@@ -37,18 +37,23 @@ class Client:
         """The zones that take bids, the default one first."""
         return self._list("/v1/zones")
 
-    def zone(self, name: str | None) -> Record:
-        """A zone; no name: the default one.
+    def zone(self, name: str | None, model: str | None = None) -> Record:
+        """The zone that a request means.
+
+        Args:
+            name: its name; none: the first one with the model.
+            model: its base; none: any.
 
         Raises:
-            InputError: if there is none of this name.
+            InputError: if there is none of this name, or with this base.
         """
         zones = self.zones()
         for zone in zones:
-            if name in (None, zone["id"]):
+            if name == zone["id"] or (name is None and model in (None, zone["model"])):
                 return zone
-        known = ", ".join(zone["id"] for zone in zones)
-        raise InputError("--zone", f"{name!r} is unknown", f"one of {known}")
+        option, given, key = ("--model", model, "model") if name is None else ("--zone", name, "id")
+        known = ", ".join(dict.fromkeys(zone[key] for zone in zones))
+        raise InputError(option, f"{given!r} is unknown", f"one of {known}")
 
     def upload(self, path: Path) -> str:
         """Upload a data set; its id."""
