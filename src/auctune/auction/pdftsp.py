@@ -214,6 +214,8 @@ class Pdftsp:
                 self.release(event.task, event.cells)
             case SlotAdvanced():
                 self._begin(event)
+                # What its beginning taught, if anything, is the next event.
+                self._taught = max(self._taught, event.now)
             case PricesLearned():
                 self.pricing.learned(event.now, event.lesson)
                 self._taught = event.now

@@ -46,8 +46,8 @@ def serve(
     from auctune.client.address import KEY_FILE, URL_FILE
     from auctune.run.main_job import base_cache
     from auctune.service.log_file import log_to
-    from auctune.service.opening import Place
     from auctune.service.server import serve as run_server
+    from auctune.service.zone_opening import Place
 
     place = Place(data.resolve(), base_cache())
     url_file = place.data / URL_FILE

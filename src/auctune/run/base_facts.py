@@ -10,7 +10,7 @@ import hashlib
 import json
 import queue
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from auctune.device_profile import Profile, read_profile, write_profile
@@ -49,24 +49,32 @@ class BaseFacts:
     profile: Profile
 
 
-def learn_base(settings: NodeSettings, kept: Path, report: Report = _unheard) -> BaseFacts:
+def learn_base(
+    settings: NodeSettings,
+    kept: Path,
+    report: Report = _unheard,
+    profile: Profile | None = None,
+) -> BaseFacts:
     """The facts of a base, on the device and with the threads that nodes will have.
 
     Args:
         settings: as nodes are started; nothing else should run on the device meanwhile.
         kept: folder of what was learned earlier, made if it is not there.
         report: told how far it is.
+        profile: of the device, where it is known; none: measured, once.
 
     Raises:
-        InputError: for an unknown base or device.
+        InputError: for an unknown base or device, or a profile of another base.
         NodeError: if the process that measures ends, or memory is too small for any pass.
     """
     kept.mkdir(parents=True, exist_ok=True)
+    if profile is not None:
+        write_profile(profile, _profile_file(kept, profile.origin.key))
     before = _shortcut(settings, kept)
     known = None if before is None else _recall(settings.base, before, kept)
     if known is not None:
-        return known
-    facts = _ask(settings, kept, report)
+        return known if profile is None else _with(known, profile)
+    facts = _ask(settings, kept, report, profile)
     # The tiny base has a folder only now; another's may have changed meanwhile.
     after = _shortcut(settings, kept)
     if after is not None and before in (None, after):
@@ -115,7 +123,21 @@ def _profile_file(kept: Path, origin: str) -> Path:
     return kept / f"profile-{origin}.json"
 
 
-def _ask(settings: NodeSettings, kept: Path, report: Report) -> BaseFacts:
+def _with(facts: BaseFacts, profile: Profile) -> BaseFacts:
+    """The facts with a profile that was given.
+
+    Raises:
+        InputError: if it is another base's.
+    """
+    if profile.origin.base_digest != facts.digest:
+        found = f"was measured with another base ({profile.origin.base_name})"
+        raise InputError("profile", found, f"one of {facts.name}")
+    return replace(facts, profile=profile)
+
+
+def _ask(
+    settings: NodeSettings, kept: Path, report: Report, given: Profile | None = None
+) -> BaseFacts:
     """What a child says of the base, and measures unless it was measured before."""
     inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     report(f"loading the base {settings.base}", 0.0)
@@ -123,6 +145,9 @@ def _ask(settings: NodeSettings, kept: Path, report: Report) -> BaseFacts:
     try:
         ready = _await("ready", inbox, process, report)
         file = _profile_file(kept, ready["origin"])
+        if given is not None:
+            known = BaseFacts(settings.base, ready["base_digest"], ready["context_tokens"], given)
+            return _with(known, given)
         try:
             profile = read_profile(file)
         except InputError:

@@ -8,22 +8,38 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import structlog
 import uvicorn
 from prometheus_client import CollectorRegistry
 
-from auctune.domain import InputError
+from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import BaseFacts, Report
+from auctune.run.lock import hold
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
-from auctune.service.opening import Place, learn_zone, open_market
+from auctune.service.opening import learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.stopping import Stop, StoppableServer
-from auctune.service.store import open_store
+from auctune.service.store import Store, open_store
+from auctune.service.zone_opening import Place
 
 FIRST_KEY = "first-key"
+LOCK = "nodes.lock"
 # Threads take turns so often, in seconds: with Python's 5 ms a busy one holds the others up.
 _TURN = 0.0005
+
+_log = structlog.get_logger(__name__)
+
+
+class ServiceEndedError(AuctuneError):
+    """The service ended by itself; started again, it goes on from its log."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(
+            f"the service ended: {cause}. All that was acknowledged is on disk; once the cause is "
+            "mended, start it again, and it goes on from there"
+        )
 
 
 def serve(
@@ -42,26 +58,36 @@ def serve(
 
     Raises:
         InputError: if something in the settings or the folder is wrong, or the port is taken.
+        ServiceEndedError: if it ended by itself.
     """
     sys.setswitchinterval(_TURN)
     place.data.mkdir(parents=True, exist_ok=True)
-    # Whether another service is at work in the folder says more than that its port is taken.
-    with open_store(file.database or place.data) as store, _bind(file.host, file.port) as listening:
+    with (
+        # Whether another service is at work in the folder says more than that its port is taken.
+        open_store(file.database or place.data) as store,
+        _bind(file.host, file.port) as listening,
+        hold(place.data / LOCK, str(place.data)) as lock,
+    ):
         facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
         report("opening the market", 0.0)
-        asyncio.run(_serve(file, facts, store, place, listening, ready))
+        failure = asyncio.run(_serve(file, facts, store, place, listening, lock, report, ready))
+    if failure is not None:
+        raise ServiceEndedError(failure)
 
 
 async def _serve(
     file: ServiceFile,
     facts: dict[str, dict[str, BaseFacts]],
-    store: object,
+    store: Store,
     place: Place,
     listening: socket.socket,
+    lock: int,
+    report: Report,
     ready: Callable[[str, str | None], None],
-) -> None:
-    stop = Stop()
-    opened = await open_market(file, facts, store, place)  # type: ignore[arg-type]
+) -> Exception | None:
+    """Serve; why it ended by itself, if it did."""
+    stop, alarm = Stop(), _Alarm(asyncio.get_running_loop())
+    opened = await open_market(file, facts, store, place, report, alarm.ring, lock)
     try:
         key = await _first_key(opened.market.directory, place.data)
         await opened.start()
@@ -76,9 +102,36 @@ async def _serve(
         stop.of(server)
         host, port = listening.getsockname()[:2]
         ready(f"http://{host}:{port}", key)
+        alarm.answer(server)
         await server.serve(sockets=[listening])
     finally:
         await opened.close()
+    return alarm.error
+
+
+class _Alarm:
+    """Ends the service when its memory is no longer what is on disk: a new start reads it again."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._server: uvicorn.Server | None = None
+        self.error: Exception | None = None
+
+    def ring(self, error: Exception) -> None:
+        """On any thread."""
+        self._loop.call_soon_threadsafe(self._note, error)
+
+    def answer(self, server: uvicorn.Server) -> None:
+        """From now on this is what ends."""
+        self._server = server
+        if self.error is not None:
+            server.should_exit = True
+
+    def _note(self, error: Exception) -> None:
+        self.error = self.error or error
+        _log.critical("the service ends", reason=str(error), exc_info=error)
+        if self._server is not None:
+            self._server.should_exit = True
 
 
 async def _first_key(directory: Directory, data: Path) -> str | None:

@@ -190,7 +190,7 @@ class Submissions:
             found = await self._appraise(zone, file, training, owner)
             amount, deadline = Money(request["bid"]), request["deadline"]
             bid = self._bid(job, owner, training, found, amount, deadline, request)
-            await self._ask(zone, lambda desk: desk.decide(bid))
+            await self._ask(zone, lambda desk: desk.decide_received(bid))
         except InputError as error:
             refusal = error
             await self._ask(zone, lambda desk: desk.refuse(job, refusal))

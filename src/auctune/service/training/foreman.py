@@ -15,6 +15,7 @@ import structlog
 from auctune.run.executor import TaskOrder
 from auctune.run.executor.executor import Executor
 from auctune.run.executor.orders import make_order
+from auctune.service.zone import plans
 from auctune.service.zone.event import Kind
 from auctune.service.zone.open_job import OpenJob, Phase
 from auctune.service.zone.zone import Zone
@@ -49,6 +50,8 @@ class Foreman:
         self._done = done
         # Orders that were given and not answered: (slot, node).
         self._given: set[tuple[int, str]] = set()
+        # A slot may have begun by a bid that came before the clock's word.
+        self._slot = -1
 
     def folder(self, job: str) -> Path:
         """A job's own."""
@@ -57,19 +60,24 @@ class Foreman:
     def resume(self, zone: Zone) -> None:
         """After a start: take up what was under way."""
         for job in zone.state.jobs.values():
-            if _is_trained(job):
+            if job.phase is Phase.TRAINED:
                 self._done(job)
+        # What was lost in another life of the market has a process again.
+        for node in sorted(zone.state.lost - zone.state.drained):
+            zone.return_node(node)
         self.tick(zone)
-        self._give_orders(zone)
 
     def tick(self, zone: Zone) -> None:
         """Begin the current slot, if it has not begun, and have it trained."""
-        if not zone.begin_slots():
+        zone.begin_slots()
+        if zone.state.slot == self._slot:
             return
+        self._slot = zone.state.slot
+        self._give_orders(zone)
+        # Those that are at work are looked at when their slot is over.
         for job in list(zone.state.jobs.values()):
             if not self._is_at_work(job):
                 self._check_plan(zone, job, "a slot passed without its work")
-        self._give_orders(zone)
 
     def hear(self, zone: Zone, node: str, message: dict[str, object]) -> None:
         """Take over what a node says."""
@@ -82,15 +90,15 @@ class Foreman:
                 self._noted(zone, message)
             case "lost":
                 zone.lose_node(node, f"its process ended again and again ({message['how']})")
-            case "back":
+            case "back" if node not in zone.state.drained:
                 zone.return_node(node)
 
     def _give_orders(self, zone: Zone) -> None:
         slot = zone.state.slot
         for node, jobs in zone.state.cells_of(slot).items():
-            if node in zone.state.lost or (slot, node) in self._given:
+            if (slot, node) in self._given:
                 continue
-            orders = [self._order(zone, job, slot) for job in jobs if _can_train(job)]
+            orders = [self._order(zone, job, slot) for job in jobs if _can_train(job, slot)]
             if orders:
                 self._given.add((slot, node))
                 self._executor.start(slot, node, orders, zone.clock.ends(slot))
@@ -117,24 +125,24 @@ class Foreman:
         self._given.discard((slot, node))
         for name, result in results.items():
             job = zone.state.jobs.get(name)
-            if job is None:
+            if job is None or job.answered >= slot:
                 continue
             body = {"node": node, "slot": slot, "seconds": message["seconds"], "result": result}
             zone.happen(Kind.TRAINED, name, body)
             self._settle(zone, job, result)
         for name, error in refused.items():
             if (job := zone.state.jobs.get(name)) is not None:
-                zone.release(job)
+                plans.release(zone, job)
                 zone.fail(name, "training_failed", f"{error['place']} {error['found']}", None)
 
     def _settle(self, zone: Zone, job: OpenJob, result: dict[str, object]) -> None:
         if result["note"]:
             zone.happen(Kind.JOB_NOTED, job.id, {"text": result["note"]})
         if result["state"] == "done":
-            zone.release(job)
+            plans.release(zone, job)
             self._done(job)
         elif result["state"] == "failed":
-            zone.release(job)
+            plans.release(zone, job)
             # Settings that let the weights go astray are not the market's failure.
             zone.fail(job.id, "training_failed", str(result["note"]), None, refund=False)
         else:
@@ -160,13 +168,13 @@ class Foreman:
 
     def _check_plan(self, zone: Zone, job: OpenJob, why: str) -> None:
         """Plan anew if what is left of a plan cannot do what is left of the work."""
-        if job.phase is Phase.PAUSED or _is_trained(job):
+        if job.phase in (Phase.PAUSED, Phase.TRAINED):
             return
         left = job.cells_from(zone.state.slot + 1)
         speeds = [job.task.throughput[zone.state.node_type(cell.node)] for cell in left]
         spare = _SHORT * (min(speeds) if speeds else 0.0)
         if job.work_left > sum(speeds) + spare and not self._is_at_work(job):
-            zone.replan(job, why)
+            plans.replan(zone, job, why)
 
 
 def _target(zone: Zone, job: OpenJob, slot: int) -> int:
@@ -182,10 +190,7 @@ def _target(zone: Zone, job: OpenJob, slot: int) -> int:
     return min(job.total_rows, floor(rows))
 
 
-def _can_train(job: OpenJob) -> bool:
+def _can_train(job: OpenJob, slot: int) -> bool:
     is_ready = job.vendor is None or job.repaired is not None
-    return is_ready and job.phase is not Phase.PAUSED and not _is_trained(job)
-
-
-def _is_trained(job: OpenJob) -> bool:
-    return 0 < job.progress.total_rows <= job.progress.rows
+    # After a restart a slot may be on record already.
+    return is_ready and job.phase in (Phase.PLANNED, Phase.TRAINING) and job.answered < slot

@@ -4,13 +4,15 @@ The desk decides; the workshop waits for slots, nodes and vendors, and tells the
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from auctune.domain import AuctuneError
+from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataClient
 from auctune.run.executor import LocalExecutor, NodeSettings
 from auctune.run.executor.orders import adapter_folder
@@ -22,15 +24,18 @@ from auctune.service.jobs.submissions import Submissions
 from auctune.service.open_zone import OpenZone
 from auctune.service.store import Committer, Snapshots
 from auctune.service.training.foreman import Foreman
+from auctune.service.zone import plans
 from auctune.service.zone.event import Kind
-from auctune.service.zone.open_job import OpenJob
-from auctune.service.zone.snapshot import save_zone, to_bytes
+from auctune.service.zone.open_job import OpenJob, Phase
+from auctune.service.zone.snapshot import ZoneSaver, to_bytes
 from auctune.service.zone.zone import Zone
 
 _log = structlog.get_logger(__name__)
 
-# Events after which a restart would have to fold so many.
-_SNAPSHOT_EVENTS = 5000
+# Events after which a restart would have to fold so many: a second's work or so.
+_SNAPSHOT_EVENTS = 20_000
+# Work that fails is done again at the next tick; a disk that is full may have room by then.
+_TRIES = 20
 
 
 class Workshop:
@@ -45,6 +50,8 @@ class Workshop:
         vendors: by name.
         snapshots: reads and makes snapshots.
         committer: writes them.
+        lock: descriptor of the lock that nodes hold too, so that no other market meets them.
+        alarm: told if the zone cannot go on.
     """
 
     def __init__(
@@ -57,6 +64,8 @@ class Workshop:
         vendors: Mapping[str, HouseVendor],
         snapshots: Snapshots,
         committer: Committer,
+        lock: int | None,
+        alarm: Callable[[Exception], None],
     ) -> None:
         self._settings = settings
         self._work = work
@@ -66,8 +75,12 @@ class Workshop:
         self._vendors = vendors
         self._snapshots = snapshots
         self._committer = committer
+        self._lock = lock
+        self._alarm = alarm
         self._background = Background()
         self._busy: set[str] = set()
+        self._failures: Counter[str] = Counter()
+        self._saver = ZoneSaver()
         self._snapshot_seq = 0
 
     def attach(self, zone: OpenZone, submissions: Submissions) -> None:
@@ -79,7 +92,7 @@ class Workshop:
         """Start the nodes, and take up what was under way."""
         self._loop = asyncio.get_running_loop()
         self._work.mkdir(parents=True, exist_ok=True)
-        self._executor = LocalExecutor(self._settings, self._hear, logs=self._logs)
+        self._executor = LocalExecutor(self._settings, self._hear, logs=self._logs, lock=self._lock)
         self._foreman = Foreman(self._executor, self._work, self._library.blobs.path, self._trained)
         waiting = await self._ask(lambda zone: list(zone.state.received.values()))
         for one in waiting:
@@ -93,10 +106,17 @@ class Workshop:
         await asyncio.to_thread(self._executor.close)
 
     async def _tick(self) -> None:
+        try:
+            await self._tick_on()
+        except Exception as error:
+            # Without its clock a zone would sell what nobody trains.
+            self._alarm(error)
+
+    async def _tick_on(self) -> None:
         clock = self._zone.clock
         while True:
             await self._ask(self._foreman.tick)
-            await self._repair_all()
+            await self._take_up()
             await self._snapshot()
             left = clock.ends(clock.slot()) - clock.now()
             await asyncio.sleep(max(0.01, min(left, 1.0)))
@@ -104,11 +124,20 @@ class Workshop:
     def _hear(self, node: str, message: dict[str, Any]) -> None:
         """On the executor's thread."""
         if message["kind"] in ("trained", "failed", "unanswered", "noted", "lost", "back"):
-            self._zone.desk.ask(lambda zone: self._foreman.hear(zone, node, message))
+            heard = self._zone.desk.ask(lambda zone: self._foreman.hear(zone, node, message))
+            heard.add_done_callback(self._check_heard)
+
+    def _check_heard(self, heard: "Future[None]") -> None:
+        error = heard.exception()
+        if error is not None and self._zone.desk.broken is None:
+            self._alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
     def _trained(self, job: OpenJob) -> None:
         """On the desk's thread: a job's adapter is to be packed."""
-        self._loop.call_soon_threadsafe(self._begin_once, job.id, self._finish(job.id, job.owner))
+        self._loop.call_soon_threadsafe(self._pack, job.id, job.owner)
+
+    def _pack(self, job: str, owner: str) -> None:
+        self._begin_once(job, self._finish(job, owner))
 
     async def _finish(self, job: str, owner: str) -> None:
         folder = self._foreman.folder(job)
@@ -116,20 +145,31 @@ class Workshop:
         await asyncio.wrap_future(self._data.archive(adapter_folder(folder), target, job))
         record = await self._library.keep(owner, f"{job}.zip", target)
 
-        def finish(zone: Zone) -> None:
-            if job in zone.state.jobs:
-                zone.happen(Kind.FINISHED, job, {"files": [record.id]})
+        def finish(zone: Zone) -> bool:
+            if job not in zone.state.jobs:
+                return False
+            zone.happen(Kind.FINISHED, job, {"files": [record.id]})
+            return True
 
-        await self._ask(finish)
+        if not await self._ask(finish):
+            # It was cancelled meanwhile: nobody is to have it.
+            await self._library.delete(record)
 
-    async def _repair_all(self) -> None:
-        """Begin the work of vendors that were chosen."""
+    async def _take_up(self) -> None:
+        """Begin the work of vendors that were chosen, and what failed before."""
 
-        def waiting(zone: Zone) -> list[OpenJob]:
-            return [job for job in zone.state.jobs.values() if job.vendor and not job.repaired]
+        def waiting(zone: Zone) -> tuple[list[OpenJob], list[OpenJob]]:
+            jobs = zone.state.jobs.values()
+            return (
+                [job for job in jobs if job.vendor and not job.repaired],
+                [job for job in jobs if job.phase is Phase.TRAINED],
+            )
 
-        for job in await self._ask(waiting):
+        to_repair, to_pack = await self._ask(waiting)
+        for job in to_repair:
             self._begin_once(job.id, self._repair(job))
+        for job in to_pack:
+            self._pack(job.id, job.owner)
 
     async def _repair(self, job: OpenJob) -> None:
         assert job.vendor is not None
@@ -149,7 +189,7 @@ class Workshop:
         def save(zone: Zone) -> tuple[int, dict[str, Any]] | None:
             if zone.state.seq - self._snapshot_seq < _SNAPSHOT_EVENTS:
                 return None
-            return zone.state.seq, save_zone(zone.state, zone.mechanism)
+            return zone.state.seq, self._saver.save(zone.state, zone.mechanism)
 
         saved = await self._ask(save)
         if saved is None:
@@ -172,15 +212,31 @@ class Workshop:
         async def run() -> None:
             try:
                 await work
-            except AuctuneError as error:
-                _log.error("work for a job failed", job=job, reason=str(error))
+                del self._failures[job]
+            except (AuctuneError, OSError) as error:
+                await self._failed(job, error)
             finally:
                 self._busy.discard(job)
 
         self._background.begin(run())
 
+    async def _failed(self, job: str, error: Exception) -> None:
+        """Work for a job failed: it is done again, unless that is no use."""
+        self._failures[job] += 1
+        _log.error("work for a job failed", job=job, reason=str(error))
+        if isinstance(error, InputError) or self._failures[job] >= _TRIES:
+            del self._failures[job]
+            await self._ask(lambda zone: _give_up(zone, job, str(error)))
+
     async def _ask(self, run: Any) -> Any:
         return await asyncio.wrap_future(self._zone.desk.ask(run))
+
+
+def _give_up(zone: Zone, job: str, why: str) -> None:
+    found = zone.state.jobs.get(job)
+    if found is not None:
+        plans.release(zone, found)
+        zone.fail(job, "service_failed", why, None)
 
 
 def _repaired(zone: Zone, job: str, file: str, size: DataSize, report: dict[str, Any]) -> None:

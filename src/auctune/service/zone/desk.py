@@ -2,8 +2,9 @@
 
 A command runs on the zone; the events that it made are handed to the log, and its answer is given
 once they are on disk. Meanwhile the next command runs: a flush of the disk is shared by all that
-wait for it. If the log fails, what is in memory is ahead of what is on disk: the desk closes, and
-the zone must be read from the log again.
+wait for it. If the log fails, or a command breaks off between mechanism and record, what is in
+memory is no longer what is on disk: the desk closes for good, tells so, and the zone must be read
+from the log again.
 """
 
 import queue
@@ -17,6 +18,8 @@ from auctune.service.zone.recorder import Recorder
 from auctune.service.zone.zone import Zone
 
 T = TypeVar("T")
+Broken = Callable[[Exception], None]
+"""Told once why a desk has closed, on any thread."""
 
 
 class DeskClosedError(AuctuneError):
@@ -29,19 +32,26 @@ class _Command(Generic[T]):
         self.answer: Future[T] = Future()
 
 
+def _unheard(_: Exception) -> None:
+    """For a desk whose end nobody waits for."""
+
+
 class Desk:
     """One zone's thread.
 
     Args:
         zone: touched by nobody else from now on.
         recorder: the log.
+        tell: told if the desk closes by itself.
     """
 
-    def __init__(self, zone: Zone, recorder: Recorder) -> None:
+    def __init__(self, zone: Zone, recorder: Recorder, tell: Broken = _unheard) -> None:
         self._zone = zone
         self._recorder = recorder
+        self._tell = tell
         self._commands: queue.SimpleQueue[_Command[object] | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
+        self._breaking = threading.Lock()
         self._thread = threading.Thread(target=self._work, name=f"desk-{zone.name}", daemon=True)
         self._thread.start()
 
@@ -52,7 +62,7 @@ class Desk:
 
     @property
     def broken(self) -> Exception | None:
-        """What went wrong with the log; none: all is well."""
+        """Why the desk has closed; none: all is well."""
         return self._broken
 
     def ask(self, run: Callable[[Zone], T]) -> Future[T]:
@@ -75,36 +85,47 @@ class Desk:
         if self._broken is not None:
             command.answer.set_exception(_closed(self._broken))
             return
+        failure: Exception | None = None
         try:
             answer = command.run(self._zone)
         except Exception as error:
-            # What a command did before it failed has happened; it is kept like the rest.
             failure = error
-            self._keep(lambda lost: command.answer.set_exception(lost or failure))
-        else:
-            self._keep(
-                lambda lost: (
-                    command.answer.set_result(answer)
-                    if lost is None
-                    else command.answer.set_exception(lost)
-                )
-            )
-
-    def _keep(self, answer: Callable[[Exception | None], None]) -> None:
-        happened = self._zone.take_events()
-        if not happened:
-            answer(None)
+        if self._zone.is_ahead:
+            assert failure is not None
+            self._break(failure)
+            command.answer.set_exception(_closed(failure))
             return
 
-        def done(error: Exception | None) -> None:
-            if error is None:
-                answer(None)
+        def give(lost: Exception | None) -> None:
+            # What a command did before it was refused has happened; it is kept like the rest.
+            if lost is not None or failure is not None:
+                command.answer.set_exception(lost or failure)
             else:
-                self._broken = error
-                answer(_closed(error))
+                command.answer.set_result(answer)
 
-        self._recorder.record(happened, done)
+        self._keep(give)
+
+    def _keep(self, give: Callable[[Exception | None], None]) -> None:
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                self._break(error)
+            give(None if error is None else _closed(error))
+
+        happened = self._zone.take_events()
+        if not happened:
+            give(None)
+            return
+        try:
+            self._recorder.record(happened, done)
+        except Exception as error:
+            done(error)
+
+    def _break(self, error: Exception) -> None:
+        with self._breaking:
+            first, self._broken = self._broken is None, self._broken or error
+        if first:
+            self._tell(error)
 
 
 def _closed(error: Exception) -> DeskClosedError:
-    return DeskClosedError(f"the log cannot be written ({error}); try again later")
+    return DeskClosedError(f"the market cannot be written to ({error}); try again later")

@@ -8,15 +8,16 @@
 | job.received | owner, request, training | - |
 | job.decided | owner, request, training, size, task, decision | Offered |
 | job.repaired | file, report, size | - |
-| job.trained | node, seconds, result | - |
-| job.released | cells | Released |
-| job.replanned | given_up, found, refunded, why | Replanned |
-| job.paused, job.resumed | cells | Released, Replanned |
+| job.trained | node, slot, seconds, result | - |
+| job.released | given_up, found | Released |
+| job.replanned | given_up, found, why | Replanned |
+| job.paused, job.resumed | given_up, found | Released, Replanned |
 | job.cancelled | - | - |
 | job.finished | files | - |
 | job.failed | code, message, param, refund | - |
 | job.noted | text | - |
-| node.lost, node.returned | node | NodeLost, NodeReturned |
+| node.lost | node, why, drained | NodeLost |
+| node.returned | node | NodeReturned |
 | node.noted | node, text | - |
 
 State is the fold over them; see `auctune.service.zone.state`.

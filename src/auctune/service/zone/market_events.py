@@ -57,7 +57,7 @@ def to_market(event: ZoneEvent, state: ZoneState) -> Event | None:
             if not found:
                 return Released(task, given_up)
             return Replanned(task, event.slot, given_up, found, refunded=False)
-        case Kind.NODE_LOST:
+        case Kind.NODE_LOST if body["node"] not in state.lost:
             return NodeLost(body["node"], event.slot)
         case Kind.NODE_RETURNED:
             return NodeReturned(body["node"], event.slot)

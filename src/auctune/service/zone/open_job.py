@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from auctune.domain import Cell, Commitment, Decision, Schedule, Task
+from auctune.domain import Cell, Decision, Task
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zone.records import Record
@@ -19,6 +19,8 @@ class Phase(StrEnum):
     """It has trained, and has cells to come."""
     PAUSED = "paused"
     """Its owner gave its cells up for a while."""
+    TRAINED = "trained"
+    """All is trained; its adapter is being packed."""
 
 
 @dataclass
@@ -45,7 +47,8 @@ class OpenJob:
 
     Attributes:
         id: the job's.
-        seq: of the event that admitted it.
+        seq: of the first event about it.
+        newest: of the newest event about it.
         owner: user id.
         training: what it trains.
         task: as it was offered.
@@ -55,6 +58,7 @@ class OpenJob:
         phase: where it stands.
         repaired: id of the file that a vendor made; none before it has worked, or without one.
         progress: of its training.
+        answered: the newest slot whose training is on record; -1 before the first.
         request: as its owner made it.
         notes: what its owner should know.
     """
@@ -71,6 +75,8 @@ class OpenJob:
     phase: Phase = Phase.PLANNED
     repaired: str | None = None
     progress: Progress = field(default_factory=Progress)
+    answered: int = -1
+    newest: int = 0
     request: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -87,7 +93,9 @@ class OpenJob:
 
     @property
     def work_left(self) -> float:
-        """Samples still to be trained."""
+        """Samples still to be trained; none once training is over, though it may end early."""
+        if self.phase is Phase.TRAINED:
+            return 0.0
         share = 1 - self.progress.rows / self.total_rows if self.total_rows else 0.0
         return max(0.0, share) * self.task.work
 
@@ -95,9 +103,11 @@ class OpenJob:
         """Its cells from a slot on."""
         return tuple(cell for cell in self.cells if cell.slot >= slot)
 
-    def commitment(self) -> Commitment:
-        """As a mechanism that plans anew must know it."""
-        return Commitment(self.task, Schedule(self.cells, self.vendor), self.work_left)
+    @property
+    def ready(self) -> int:
+        """The first slot for which its data are prepared."""
+        delays = {quote.vendor: quote.delay for quote in self.task.quotes}
+        return self.task.arrival + delays.get(self.vendor or "", 0)
 
 
 def cell_records(cells: tuple[Cell, ...]) -> list[Record]:

@@ -1,17 +1,20 @@
 """A zone as it stood: its newest snapshot, and what the log says came after it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import orjson
 import structlog
 
-from auctune.domain import Admission, InputError
+from auctune.domain import Admission, InputError, RepeatedEnergy
+from auctune.registry import build
 from auctune.service.store.event_log import EventLog, EventRow
 from auctune.service.store.snapshots import Snapshots
 from auctune.service.zone.event import Kind, ZoneEvent
 from auctune.service.zone.market_events import to_market
+from auctune.service.zone.records import read_cluster
 from auctune.service.zone.snapshot import load_zone
-from auctune.service.zone.state import ZoneState
+from auctune.service.zone.state import Change, ZoneState
 
 _log = structlog.get_logger(__name__)
 
@@ -43,12 +46,21 @@ def restart(
     return state, mechanism
 
 
-def fold(event: ZoneEvent, state: ZoneState, mechanism: Admission) -> None:
-    """Apply one event to both."""
+def fresh_zone(opened: Mapping[str, Any]) -> tuple[ZoneState, Admission]:
+    """A zone of which nothing is sold, as the event with which it opened says."""
+    cluster = read_cluster(opened["cluster"])
+    energy = RepeatedEnergy(cluster)
+    return ZoneState(cluster), build(
+        opened["mechanism"], cluster, opened["settings"], energy=energy
+    )
+
+
+def fold(event: ZoneEvent, state: ZoneState, mechanism: Admission) -> Change:
+    """Apply one event to both; what it changes for readers."""
     told = to_market(event, state)
     if told is not None:
         mechanism.apply(told)
-    state.apply(event)
+    return state.apply(event)
 
 
 def opening_of(zone: str, log: EventLog) -> ZoneEvent | None:

@@ -1,8 +1,10 @@
 """A zone's memory as bytes, so that a restart folds only what came later."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import orjson
 
 from auctune.domain import Admission, read_snapshot, write_snapshot
@@ -14,25 +16,42 @@ from auctune.service.zone.records import read_task, task_record
 from auctune.service.zone.state import Received, ZoneState
 
 
-def save_zone(state: ZoneState, mechanism: Admission) -> dict[str, Any]:
-    """All that a zone remembers; nothing of it changes when the zone goes on."""
-    record = {
-        "seq": state.seq,
-        "slot": state.slot,
-        "received": [
-            {**asdict(one), "training": one.training.to_record()} for one in state.received.values()
-        ],
-        "jobs": [_job_record(job) for job in state.jobs.values()],
-        "lost": sorted(state.lost),
-        "energy": state.energy,
-        "energy_first": state.energy_first,
-    }
-    # As text: names that users chose stand for nothing in it.
-    return {"state": orjson.dumps(record).decode(), "mechanism": mechanism.save()}
+class ZoneSaver:
+    """Saves a zone again and again; what did not change since is not written anew."""
+
+    def __init__(self) -> None:
+        # By job: the newest event about it, and its record as JSON.
+        self._written: dict[str, tuple[int, bytes]] = {}
+
+    def save(self, state: ZoneState, mechanism: Admission) -> dict[str, Any]:
+        """All that a zone remembers; nothing of it changes when the zone goes on."""
+        self._written = {job.id: self._write(job) for job in state.jobs.values()}
+        record = {
+            "seq": state.seq,
+            "slot": state.slot,
+            "received": [
+                {**asdict(one), "training": one.training.to_record()}
+                for one in state.received.values()
+            ],
+            "jobs": [orjson.Fragment(body) for _, body in self._written.values()],
+            "lost": sorted(state.lost),
+            "drained": sorted(state.drained),
+            "energy": state.energy,
+            "energy_first": state.energy_first,
+        }
+        # As bytes: names that users chose stand for nothing in it.
+        text = np.frombuffer(orjson.dumps(record), dtype=np.uint8)
+        return {"state": text, "mechanism": mechanism.save()}
+
+    def _write(self, job: OpenJob) -> tuple[int, bytes]:
+        known = self._written.get(job.id)
+        if known is not None and known[0] == job.newest:
+            return known
+        return job.newest, orjson.dumps(_job_record(job))
 
 
-def to_bytes(saved: dict[str, Any]) -> bytes:
-    """What `save_zone` gave, as it is kept."""
+def to_bytes(saved: Mapping[str, Any]) -> bytes:
+    """What `ZoneSaver.save` gave, as it is kept."""
     return write_snapshot(saved)
 
 
@@ -44,7 +63,7 @@ def load_zone(body: bytes, state: ZoneState, mechanism: Admission) -> None:
     """
     saved = read_snapshot(body)
     mechanism.load(saved["mechanism"])
-    record = orjson.loads(saved["state"])
+    record = orjson.loads(saved["state"].tobytes())
     state.seq, state.slot = record["seq"], record["slot"]
     for one in record["received"]:
         waiting = Received(**{**one, "training": Training.from_record(one["training"])})
@@ -52,7 +71,7 @@ def load_zone(body: bytes, state: ZoneState, mechanism: Admission) -> None:
     for one in record["jobs"]:
         job = _read_job(one)
         state.jobs[job.id] = job
-    state.lost = set(record["lost"])
+    state.lost, state.drained = set(record["lost"]), set(record["drained"])
     state.energy, state.energy_first = record["energy"], record["energy_first"]
 
 
@@ -60,6 +79,7 @@ def _job_record(job: OpenJob) -> dict[str, Any]:
     return {
         "id": job.id,
         "seq": job.seq,
+        "newest": job.newest,
         "owner": job.owner,
         "training": job.training.to_record(),
         "task": task_record(job.task),
@@ -70,6 +90,7 @@ def _job_record(job: OpenJob) -> dict[str, Any]:
         "phase": job.phase.value,
         "repaired": job.repaired,
         "progress": asdict(job.progress),
+        "answered": job.answered,
         "request": job.request,
         "notes": list(job.notes),
     }
@@ -79,6 +100,7 @@ def _read_job(record: dict[str, Any]) -> OpenJob:
     return OpenJob(
         id=record["id"],
         seq=record["seq"],
+        newest=record["newest"],
         owner=record["owner"],
         training=Training.from_record(record["training"]),
         task=read_task(record["task"]),
@@ -89,6 +111,7 @@ def _read_job(record: dict[str, Any]) -> OpenJob:
         phase=Phase(record["phase"]),
         repaired=record["repaired"],
         progress=Progress(**record["progress"]),
+        answered=record["answered"],
         request=record["request"],
         notes=list(record["notes"]),
     )

@@ -54,7 +54,8 @@ class ZoneState:
         slot: the newest slot that began; -1 before the first.
         received: jobs that wait for a decision, by id.
         jobs: admitted jobs that are not over, by id.
-        lost: nodes that are lost.
+        lost: nodes that are not for sale: their process is lost, or an operator drained them.
+        drained: those among them that an operator drained.
         energy: by node type, money at full load for each slot from `energy_first` on.
         energy_first: slot of the first of them.
     """
@@ -65,6 +66,7 @@ class ZoneState:
     received: dict[str, Received] = field(default_factory=dict)
     jobs: dict[str, OpenJob] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    drained: set[str] = field(default_factory=set)
     energy: dict[str, list[float]] = field(default_factory=dict)
     energy_first: int = 0
 
@@ -78,7 +80,11 @@ class ZoneState:
         """Take over what happened."""
         self.seq = event.seq
         handler = _HANDLERS.get(event.kind)
-        return Change() if handler is None else handler(self, event)
+        change = Change() if handler is None else handler(self, event)
+        job = None if event.job is None else self.jobs.get(event.job)
+        if job is not None:
+            job.newest = event.seq
+        return change
 
     def cells_of(self, slot: int) -> dict[str, list[OpenJob]]:
         """Jobs that have a cell in a slot, by node, in the order in which they were admitted."""
@@ -171,7 +177,10 @@ class ZoneState:
             first_loss=before.first_loss if before.steps or not losses else losses[0][3],
             last_loss=losses[-1][3] if losses else before.last_loss,
         )
-        if job.phase is Phase.PLANNED:
+        job.answered = event.body["slot"]
+        if result["state"] == "done":
+            job.phase = Phase.TRAINED
+        elif job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING
         cell = Cell(event.body["slot"], event.body["node"])
         cost = round_money(self.operating_cost(job, cell))
@@ -219,10 +228,13 @@ class ZoneState:
 
     def _node_lost(self, event: ZoneEvent) -> Change:
         self.lost.add(event.body["node"])
+        if event.body["drained"]:
+            self.drained.add(event.body["node"])
         return Change()
 
     def _node_returned(self, event: ZoneEvent) -> Change:
         self.lost.discard(event.body["node"])
+        self.drained.discard(event.body["node"])
         return Change()
 
 

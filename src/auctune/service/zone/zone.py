@@ -4,17 +4,15 @@ Each method leaves the zone whole, and notes what happened for the log (`take_ev
 and state are changed by the same functions as on replay.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
 
 from auctune.domain import (
     Admission,
-    Cell,
     Decision,
+    Event,
     InputError,
-    NodeLost,
-    NodeReturned,
     Offered,
     PriceMenu,
     Quote,
@@ -26,16 +24,19 @@ from auctune.domain import (
 from auctune.domain.menu import MenuLine
 from auctune.run.records import decision_record
 from auctune.service.jobs.training import Training
+from auctune.service.zone import plans
 from auctune.service.zone.bid import Bid, Reply
 from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.event import Kind, ZoneEvent
 from auctune.service.zone.job_row import JobRow, previewed_row
 from auctune.service.zone.market_events import market_kind, market_record
-from auctune.service.zone.open_job import OpenJob, Phase, cell_records
+from auctune.service.zone.open_job import OpenJob, Phase
 from auctune.service.zone.recorder import Recorder
 from auctune.service.zone.records import task_record
 from auctune.service.zone.state import Change, ZoneState
 from auctune.service.zone.supply import Supply
+
+T = TypeVar("T")
 
 
 class Zone:
@@ -66,6 +67,7 @@ class Zone:
         self.clock = clock
         self._recorder = recorder
         self._happened: list[tuple[ZoneEvent, Change]] = []
+        self._is_ahead = False
 
     def take_events(self) -> list[tuple[ZoneEvent, Change]]:
         """What happened since the last call."""
@@ -77,7 +79,18 @@ class Zone:
         seq, slot = self._recorder.next_seq(), max(0, self.state.slot)
         event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
         self._happened.append((event, self.state.apply(event)))
+        self._is_ahead = False
         return event
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the mechanism knows of something that is on no record: a command broke off."""
+        return self._is_ahead
+
+    def tell(self, event: Event) -> None:
+        """Have the mechanism take something over; `happen` must follow."""
+        self._is_ahead = True
+        self.mechanism.apply(event)
 
     def begin_slots(self) -> range:
         """Begin the current slot, if it has not begun; the slots that passed by it, and itself.
@@ -100,8 +113,16 @@ class Zone:
         task = self.task(bid)
         decision = self._within_budget(task, bid)
         if decision is None:
-            decision = self.mechanism.offer(task, self.state.slot)
+            decision = self._changing(lambda slot: self.mechanism.offer(task, slot))
         return self._decided(bid, task, decision)
+
+    def decide_received(self, bid: Bid) -> JobRow | None:
+        """Decide on a job that was received; none if it was cancelled or decided on meanwhile.
+
+        Raises:
+            InputError: as `decide`.
+        """
+        return self.decide(bid) if bid.job in self.state.received else None
 
     def preview(self, bid: Bid) -> JobRow:
         """What `decide` would answer; nothing happens."""
@@ -129,7 +150,9 @@ class Zone:
         if left is not None and line.price > left:
             decision: Decision | None = self._rejected_over_budget(task, line.price)
         else:
-            decision = self.mechanism.take(task, line, self.state.slot)
+            decision = self._changing(lambda slot: self.mechanism.take(task, line, slot))
+            if decision is None:
+                self._is_ahead = False
         return None if decision is None else self._decided(bid, task, decision)
 
     def receive(
@@ -160,7 +183,7 @@ class Zone:
         found = self.state.jobs.get(job)
         if found is None:
             return False
-        self.release(found)
+        plans.release(self, found)
         self.happen(Kind.CANCELLED, job, {})
         return True
 
@@ -174,9 +197,11 @@ class Zone:
         job = self._open(name)
         if job.phase is Phase.PAUSED:
             raise InputError("id", f"{name} is paused already", "a job that is not paused")
+        if job.phase is Phase.TRAINED:
+            raise InputError("id", f"{name} is trained already", "a job that is to train")
         left = job.cells_from(self.state.slot + 1)
-        self.mechanism.apply(Released(job.task, left))
-        self.happen(Kind.PAUSED, name, _moved(left, ()))
+        self.tell(Released(job.task, left))
+        self.happen(Kind.PAUSED, name, plans.moved(left, ()))
 
     def resume(self, name: str) -> bool:
         """Find a paused job new cells at no charge; whether there were any.
@@ -188,36 +213,12 @@ class Zone:
         job = self._open(name)
         if job.phase is not Phase.PAUSED:
             raise InputError("id", f"{name} is not paused", "a paused job")
-        found = self._plan_rest(job)
+        found = plans.plan_rest(self, job)
         if found is None:
             return False
-        self.mechanism.apply(Replanned(job.task, self.state.slot + 1, (), found, refunded=False))
-        self.happen(Kind.RESUMED, name, _moved((), found))
+        self.tell(Replanned(job.task, self.state.slot + 1, (), found, refunded=False))
+        self.happen(Kind.RESUMED, name, plans.moved((), found))
         return True
-
-    def replan(self, job: OpenJob, why: str) -> bool:
-        """Find new cells for what is left of a job, from the next slot on; else it is refunded.
-
-        Whether cells were found.
-        """
-        first = self.state.slot + 1
-        left = job.cells_from(first)
-        self.mechanism.apply(Released(job.task, left))
-        found = self._plan_rest(job)
-        if found is None:
-            self.happen(Kind.RELEASED, job.id, _moved(left, ()))
-            self.fail(job.id, "deadline_missed", f"{why}; it could not be planned anew", None)
-            return False
-        self.mechanism.apply(Replanned(job.task, first, (), found, refunded=False))
-        self.happen(Kind.REPLANNED, job.id, {**_moved(left, found), "why": why})
-        return True
-
-    def release(self, job: OpenJob) -> None:
-        """Give a job's cells to come back to the market."""
-        left = job.cells_from(self.state.slot + 1)
-        if left:
-            self.mechanism.apply(Released(job.task, left))
-            self.happen(Kind.RELEASED, job.id, _moved(left, ()))
 
     def fail(
         self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
@@ -232,25 +233,17 @@ class Zone:
     def lose_node(self, node: str, why: str) -> None:
         """A node runs nothing from the current slot on; what it was to run is planned anew."""
         self.begin_slots()
-        if node in self.state.lost:
-            return
-        slot = self.state.slot
-        self.mechanism.apply(NodeLost(node, slot))
-        self.happen(Kind.NODE_LOST, None, {"node": node, "why": why})
-        hit = [
-            job
-            for job in self.state.jobs.values()
-            if any(cell.node == node for cell in job.cells_from(slot))
-        ]
-        for job in sorted(hit, key=lambda job: job.task.deadline):
-            self.replan(job, f"node {node} was lost")
+        plans.lose_node(self, node, why)
+
+    def drain_node(self, node: str, why: str) -> None:
+        """A node ends the current slot, and gets nothing more until it is returned."""
+        self.begin_slots()
+        plans.drain_node(self, node, why)
 
     def return_node(self, node: str) -> None:
-        """A lost node is for sale again."""
+        """A lost or drained node is for sale again."""
         self.begin_slots()
-        if node in self.state.lost:
-            self.mechanism.apply(NodeReturned(node, self.state.slot))
-            self.happen(Kind.NODE_RETURNED, None, {"node": node})
+        plans.return_node(self, node)
 
     def task(self, bid: Bid) -> Task:
         """A bid as the mechanism sees it, from the next slot on.
@@ -290,8 +283,19 @@ class Zone:
         return self.state.slot + self.supply.cluster.slots - 1
 
     def _advance(self, slot: int) -> None:
+        self._is_ahead = True
         for event in self.mechanism.advance(slot):
             self.happen(market_kind(event), None, market_record(event))
+        self._is_ahead = False
+
+    def _changing(self, decide: Callable[[int], T]) -> T:
+        """A decision that the mechanism books at once; a bid that it refuses changes nothing."""
+        self._is_ahead = True
+        try:
+            return decide(self.state.slot)
+        except InputError:
+            self._is_ahead = False
+            raise
 
     def _last_row(self) -> JobRow:
         return self._happened[-1][1].rows[-1]
@@ -312,19 +316,8 @@ class Zone:
 
     def _rejected_over_budget(self, task: Task, price: Any) -> Decision:
         decision = Decision(task.id, admitted=False, price=price, reason=Reason.OVER_BUDGET)
-        self.mechanism.apply(Offered(task, decision, self.state.slot))
+        self.tell(Offered(task, decision, self.state.slot))
         return decision
-
-    def _plan_rest(self, job: OpenJob) -> tuple[Cell, ...] | None:
-        first = max(self.state.slot + 1, job.commitment().ready)
-        if first > job.task.deadline or job.work_left <= 0:
-            return None
-        rest = replace(job.task, work=job.work_left, quotes=())
-        return self.mechanism.plan_rest(rest, first)
-
-
-def _moved(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
-    return {"given_up": cell_records(tuple(given_up)), "found": cell_records(tuple(found))}
 
 
 def _decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:

@@ -104,7 +104,7 @@ async def drain(market: MarketDep, who: Operator, zone_id: str, node_id: str) ->
     """Take a node off the market; what it was to run is planned anew, or refunded."""
     found = _node(market, zone_id, node_id)
     await asyncio.wrap_future(
-        found.desk.ask(lambda zone: zone.lose_node(node_id, "drained by an operator"))
+        found.desk.ask(lambda zone: zone.drain_node(node_id, "drained by an operator"))
     )
     return _view(found)
 

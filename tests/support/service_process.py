@@ -1,0 +1,258 @@
+"""`auctune serve` as a process that can be asked, watched and killed."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from auctune.device_profile import write_profile
+from support.zones import made_up_profile
+
+WAIT_SECONDS = 180.0
+Answer = dict[str, Any]
+
+
+def write_service(
+    folder: Path,
+    base_digest: str,
+    *,
+    slot_seconds: float,
+    slots: int = 60,
+    mode: str = "exact",
+    tokens_per_second: float = 1000.0,
+    share: float = 0.25,
+    energy_cost: float = 0.01,
+) -> Path:
+    """Settings of a zone of one node, with a profile that says how much of it is sold."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made_up = made_up_profile()
+    profile = replace(
+        made_up,
+        origin=replace(made_up.origin, base_digest=base_digest),
+        features={"transformer.h.*.attn.c_attn": 1536},
+        default_modules=("c_attn",),
+        bytes_per_parameter=16.0,
+        step_seconds=0.0,
+        token_seconds=1 / tokens_per_second,
+        task_load_seconds=0.01,
+        suspend_seconds=0.01,
+        margin=0.0,
+    )
+    write_profile(profile, folder / "profile.json")
+    file = folder / "auctune.toml"
+    file.write_text(
+        f"""
+[[zones]]
+slot_seconds = {slot_seconds}
+slots = {slots}
+mode = "{mode}"
+threads = 1
+share = {share}
+sample_tokens = 32.0
+[zones.node_types.local]
+profile = "{folder / "profile.json"}"
+energy_cost = {energy_cost}
+[[zones.nodes]]
+id = "local-0"
+type = "local"
+""",
+        encoding="utf-8",
+    )
+    return file
+
+
+class ServiceProcess:
+    """A service, over all of its lives.
+
+    Args:
+        config: its settings.
+        data: its folder.
+    """
+
+    def __init__(self, config: Path, data: Path) -> None:
+        self._config = config
+        self._data = data
+        self._process: subprocess.Popen[bytes] | None = None
+        self._key = ""
+        self.address = ("127.0.0.1", 0)
+
+    @property
+    def pid(self) -> int:
+        """Of the process that is there now."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def key(self) -> str:
+        """With which is asked: the first operator's, or the one to be used."""
+        return self._key or (self._data / "first-key").read_text().strip()
+
+    def use_key(self, key: str) -> None:
+        """Ask with another key."""
+        self._key = key
+
+    @property
+    def log(self) -> Path:
+        """What all its lives said."""
+        return self._data.with_suffix(".log")
+
+    def start(self) -> float:
+        """Begin a life; the seconds until it serves."""
+        began = time.monotonic()
+        seen = self.log.stat().st_size if self.log.exists() else 0
+        options = ("--config", self._config, "--data", self._data, "--port", "0")
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-m", "auctune", "serve", *map(str, options)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        poll(lambda: b"serves at" in self._said(seen) or self._ended(), "the service to serve")
+        assert not self._ended(), self._said(seen).decode()
+        line = next(row for row in self._said(seen).splitlines() if b"serves at" in row)
+        self.address = ("127.0.0.1", int(line.rpartition(b":")[2]))
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end; its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(60)
+
+    def workers(self) -> list[int]:
+        """Its node processes."""
+        return [
+            pid
+            for pid in _children(self.pid)
+            if b"auctune.run.executor.worker" in _command_line(pid)
+        ]
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Answer]:
+        """A request with the operator's key; status and JSON."""
+        sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        known = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
+        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        with contextlib.closing(connection):
+            connection.request(method, path, sent, known | dict(headers or {}))
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+
+    def download(self, file: str) -> bytes:
+        """A file's content."""
+        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        with contextlib.closing(connection):
+            known = {"authorization": f"Bearer {self.key}"}
+            connection.request("GET", f"/v1/files/{file}/content", headers=known)
+            return connection.getresponse().read()
+
+    def upload(self, content: bytes, name: str = "data.jsonl") -> str:
+        """A data set; its id, once its size is known."""
+        mark = uuid.uuid4().hex
+        parts = (
+            f'--{mark}\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nfine-tune\r\n'
+            f'--{mark}\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n'
+            "content-type: application/octet-stream\r\n\r\n"
+        )
+        body = parts.encode() + content + f"\r\n--{mark}--\r\n".encode()
+        headers = {"content-type": f"multipart/form-data; boundary={mark}"}
+        status, answer = self.ask("POST", "/v1/files", body, headers)
+        assert status == 200, answer
+        file: str = answer["id"]
+        poll(
+            lambda: self.ask("GET", f"/v1/files/{file}")[1]["status"] == "processed",
+            "an upload to be looked at",
+        )
+        return file
+
+    def job(self, name: str) -> Answer:
+        """A job."""
+        return self.ask("GET", f"/v1/fine_tuning/jobs/{name}")[1]
+
+    def wait_for_job(self, name: str, what: Callable[[Answer], bool]) -> Answer:
+        """A job as soon as something is true of it, or it is over."""
+        over = ("succeeded", "failed", "cancelled")
+        poll(lambda: what(found := self.job(name)) or found["status"] in over, f"job {name}")
+        return self.job(name)
+
+    def _said(self, since: int) -> bytes:
+        return self.log.read_bytes()[since:] if self.log.exists() else b""
+
+    def _ended(self) -> bool:
+        assert self._process is not None
+        return self._process.poll() is not None
+
+
+@contextlib.contextmanager
+def running(config: Path, data: Path) -> Iterator[ServiceProcess]:
+    """A service for a block."""
+    service = ServiceProcess(config, data)
+    try:
+        service.start()
+        yield service
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            service.kill()
+
+
+def poll(what: Callable[[], bool], called: str) -> None:
+    """Look again and again until something is true."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not what():
+        assert time.monotonic() < deadline, f"waited too long for {called}"
+        time.sleep(0.05)
+
+
+def rows_of(count: int) -> bytes:
+    """A data set."""
+    rows = [
+        {
+            "messages": [
+                {"role": "user", "content": f"What is {n} and {n + 1}?"},
+                {"role": "assistant", "content": f"It is {2 * n + 1}."},
+            ]
+        }
+        for n in range(count)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def kill(pid: int) -> None:
+    """kill -9 of a process that may be gone by now."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

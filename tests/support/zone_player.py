@@ -1,0 +1,314 @@
+"""Plays at random what can happen to a zone, and checks after each step that all is of one mind."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import orjson
+
+from auctune.domain import InputError
+from auctune.service.ledger.entry import HELD, balances
+from auctune.service.zone.bid import Bid, VendorOffer
+from auctune.service.zone.event import Kind
+from auctune.service.zone.job_row import JobRow
+from auctune.service.zone.open_job import Phase
+from auctune.service.zone.restart import fold
+from auctune.service.zone.snapshot import ZoneSaver, load_zone, to_bytes
+from support.zones import MadeUpZone
+
+TINY = 1e-9
+
+
+class ZonePlayer:
+    """Draws commands."""
+
+    def __init__(self, made: MadeUpZone, rng: np.random.Generator) -> None:
+        self.made = made
+        self.rng = rng
+        self.payments: dict[str, Decimal] = {}
+        self.saver = ZoneSaver()
+        self.snapshots: list[tuple[int, bytes]] = []
+        self.seen: Counter[str] = Counter()
+        self._count = 0
+        self._waiting: list[str] = []
+
+    def step(self) -> None:
+        """One command, drawn; what it did is on record then."""
+        commands = {
+            self.bid: 10,
+            self.receive: 2,
+            self.decide_received: 3,
+            self.accept: 4,
+            self.preview: 1,
+            self.cancel: 2,
+            self.pause: 3,
+            self.resume: 3,
+            self.repair: 3,
+            self.answer: 10,
+            self.repeat_nothing: 1,
+            self.unanswered: 2,
+            self.pass_slots: 6,
+            self.lose: 2,
+            self.back: 2,
+            self.drain: 1,
+            self.give_back: 1,
+            self.finish: 4,
+            self.snapshot: 1,
+            self.restart: 1,
+        }
+        weights = np.array(list(commands.values()), dtype=float)
+        command = list(commands)[self.rng.choice(len(weights), p=weights / weights.sum())]
+        try:
+            command()
+            self.seen[command.__name__] += 1
+        except InputError:
+            self.seen["refused"] += 1
+        self.made.keep()
+        assert not self.made.zone.is_ahead
+
+    def _new_bid(self) -> Bid:
+        self._count += 1
+        offers: tuple[VendorOffer, ...] = ()
+        if self.rng.random() < 0.3:
+            offers = (
+                VendorOffer("v0", Decimal("0.5"), float(self.rng.integers(0, 30))),
+                VendorOffer("v1", Decimal(str(round(self.rng.uniform(0, 2), 4))), 5.0),
+            )
+        return self.made.bid(
+            f"job{self._count}",
+            str(round(float(self.rng.choice([0.001, 0.5, 3.0, 30.0])) * self.rng.random(), 4)),
+            rows=int(self.rng.integers(5, 500)),
+            slots=int(self.rng.integers(1, 12)),
+            rank=int(self.rng.choice([2, 8, 16])),
+            share=float(self.rng.choice([0.25, 0.5, 1.0])),
+            offers=offers,
+            owner=str(self.rng.choice(["ann", "bob"])),
+        )
+
+    def _some(self, jobs: list[str]) -> str:
+        if not jobs:
+            raise InputError("", "there is none", "")
+        return str(self.rng.choice(jobs))
+
+    def _open(self) -> str:
+        return self._some(list(self.made.zone.state.jobs))
+
+    def bid(self) -> None:
+        bid = self._new_bid()
+        if self.rng.random() < 0.1:
+            left = Decimal(str(round(self.rng.random() * 0.1, 4)))
+            bid = replace(bid, left=lambda: left)
+        self.made.zone.decide(bid)
+
+    def receive(self) -> None:
+        bid = self._new_bid()
+        self.made.zone.receive(bid.job, bid.owner, bid.request, bid.training, None)
+        self._waiting.append(bid.job)
+
+    def decide_received(self) -> None:
+        job = self._some(self._waiting)
+        bid = replace(self._new_bid(), job=job)
+        before = job in self.made.zone.state.received
+        try:
+            row = self.made.zone.decide_received(bid)
+        except InputError as error:
+            self.made.zone.refuse(job, error)
+        else:
+            assert (row is not None) == before
+
+    def accept(self) -> None:
+        bid = self._new_bid()
+        menu = self.made.zone.quote(bid)
+        if not menu.lines:
+            raise InputError("", "no line", "")
+        for _ in range(int(self.rng.integers(0, 3))):
+            self.bid()
+        line = menu.lines[int(self.rng.integers(len(menu.lines)))]
+        self.made.zone.accept(replace(bid, bid=line.price), line)
+
+    def preview(self) -> None:
+        before = len(self.made.log.events)
+        self.made.zone.preview(self._new_bid())
+        self.made.keep()
+        assert all(e.kind is not Kind.DECIDED for e, _ in self.made.log.events[before:])
+
+    def cancel(self) -> None:
+        self.made.zone.cancel(self._some([*self.made.zone.state.jobs, *self._waiting]))
+
+    def pause(self) -> None:
+        self.made.zone.pause(self._open())
+
+    def resume(self) -> None:
+        self.made.zone.resume(self._open())
+
+    def repair(self) -> None:
+        jobs = self.made.zone.state.jobs.values()
+        job = self._some([job.id for job in jobs if job.vendor and not job.repaired])
+        rows = max(1, self.made.zone.state.jobs[job].size.rows - int(self.rng.integers(0, 3)))
+        body = {"file": f"file-{job}", "report": {}, "size": {"rows": rows, "mean_tokens": 41.0}}
+        self.made.zone.happen(Kind.REPAIRED, job, body)
+
+    def answer(self) -> None:
+        orders = list(self.made.executor.orders)
+        if not orders:
+            raise InputError("", "no order", "")
+        slot, node = orders[int(self.rng.integers(len(orders)))]
+        share = float(self.rng.choice([0.0, 0.5, 0.95, 1.0, 1.0]))
+        self.made.answer(slot, node, share, str(self.rng.choice(["training"] * 9 + ["failed"])))
+
+    def repeat_nothing(self) -> None:
+        """A message about a slot that is on record already."""
+        job = self._open()
+        known = self.made.zone.state.jobs[job]
+        if known.answered < 0:
+            return
+        message = {"kind": "trained", "slot": known.answered, "seconds": 1.0, "refused": {}}
+        result = {"rows": 0, "state": "training", "note": ""}
+        before = len(self.made.log.events)
+        self.made.foreman.hear(self.made.zone, "n0", {**message, "results": {job: result}})
+        self.made.keep()
+        assert len(self.made.log.events) == before
+
+    def unanswered(self) -> None:
+        orders = list(self.made.executor.orders)
+        if not orders:
+            raise InputError("", "no order", "")
+        slot, node = orders[int(self.rng.integers(len(orders)))]
+        self.made.executor.orders.pop((slot, node))
+        message = {"kind": "unanswered", "slot": slot, "why": "the node crashed", "stale": False}
+        self.made.foreman.hear(self.made.zone, node, message)
+
+    def pass_slots(self) -> None:
+        self.made.pass_slots(int(self.rng.choice([1, 1, 1, 2, 5, 20])))
+
+    def _node(self) -> str:
+        return str(self.rng.choice([node.id for node in self.made.supply.cluster.nodes]))
+
+    def lose(self) -> None:
+        node = self._node()
+        for slot, name in list(self.made.executor.orders):
+            if name == node:
+                del self.made.executor.orders[slot, name]
+        self.made.foreman.hear(self.made.zone, node, {"kind": "lost", "how": "crashed"})
+        message: dict[str, object] = {
+            "kind": "unanswered",
+            "slot": None,
+            "why": "the node is lost",
+            "stale": False,
+        }
+        self.made.foreman.hear(self.made.zone, node, message)
+
+    def back(self) -> None:
+        self.made.foreman.hear(self.made.zone, self._node(), {"kind": "back"})
+
+    def drain(self) -> None:
+        self.made.zone.drain_node(self._node(), "drained")
+
+    def give_back(self) -> None:
+        self.made.zone.return_node(self._node())
+
+    def finish(self) -> None:
+        jobs = self.made.zone.state.jobs.values()
+        self.made.finish(self._some([job.id for job in jobs if job.phase is Phase.TRAINED]))
+
+    def snapshot(self) -> None:
+        zone = self.made.zone
+        saved = self.saver.save(zone.state, zone.mechanism)
+        self.snapshots.append((zone.state.seq, to_bytes(saved)))
+
+    def restart(self) -> None:
+        self.made.restart()
+
+    def check(self) -> None:
+        """All that holds at any time."""
+        self._check_money()
+        self._check_capacity()
+        events = [event for event, _ in self.made.log.events if event.kind is Kind.TRAINED]
+        trained = [(event.job, event.body["slot"]) for event in events]
+        assert len(trained) == len(set(trained)), "a slot of a job is on record twice"
+
+    def _check_money(self) -> None:
+        log, jobs = self.made.log, self.made.zone.state.jobs
+        assert all(balances(entries) for _, entries in log.entries)
+        open_payments = sum((job.decision.payment for job in jobs.values()), Decimal(0))
+        assert log.balances().get(HELD, Decimal(0)) == -open_payments
+        for row in log.rows.values():
+            decision = row.body["decision"]
+            if decision is not None and decision["admitted"]:
+                paid = self.payments.setdefault(row.id, Decimal(decision["payment"]))
+                assert Decimal(decision["payment"]) == paid
+                assert paid <= Decimal(row.body["task"]["bid"])
+        owed: Counter[str] = Counter()
+        for name, paid in self.payments.items():
+            if not log.rows[name].body["refunded"]:
+                owed[f"user:{log.rows[name].owner}"] += paid  # type: ignore[assignment]
+        for user in ("user:ann", "user:bob"):
+            assert log.balances().get(user, Decimal(0)) == owed[user]
+
+    def _check_capacity(self) -> None:
+        zone = self.made.zone
+        kind = self.made.supply.cluster.node_types["kind"]
+        room = kind.memory_gb - self.made.supply.cluster.base_memory_gb
+        state, first = zone.mechanism.state(), zone.state.slot + 1
+        compute, memory = np.zeros_like(state.compute_used), np.zeros_like(state.memory_used)
+        index = {node.id: n for n, node in enumerate(self.made.supply.cluster.nodes)}
+        for job in zone.state.jobs.values():
+            slots = [cell.slot for cell in job.cells]
+            assert len(set(slots)) == len(slots)
+            assert all(slot <= job.task.deadline for slot in slots)
+            assert not (job.phase in (Phase.PAUSED, Phase.TRAINED) and job.cells_from(first))
+            for cell in job.cells_from(first):
+                assert cell.node not in zone.state.lost
+                place = cell.slot - state.first_slot, index[cell.node]
+                compute[place] += job.task.throughput["kind"] / kind.compute
+                memory[place] += job.task.memory_gb / room
+        assert compute.max() <= 1 + 1e-6
+        assert memory.max() <= 1 + 1e-6
+        up = [n for node, n in index.items() if node not in zone.state.lost]
+        ahead = slice(first - state.first_slot, None)
+        np.testing.assert_allclose(state.compute_used[ahead, up], compute[ahead, up], atol=TINY)
+        np.testing.assert_allclose(state.memory_used[ahead, up], memory[ahead, up], atol=TINY)
+
+    def check_fold(self) -> None:
+        """The log alone gives state, mechanism, rows and entries; so do snapshots and the rest."""
+        zone, log = self.made.zone, self.made.log
+        state, mechanism = self.made.fresh()
+        rows, entries = {}, []
+        for event in log.read():
+            change = fold(event, state, mechanism)
+            rows.update({row.id: row for row in change.rows})
+            entries.append(change.entries)
+        assert _as_stored(rows) == _as_stored(log.rows)
+        assert entries == [made for _, made in log.entries]
+        assert state == zone.state
+        assert_same(mechanism.save(), zone.mechanism.save())
+        for seq, body in self.snapshots[-2:]:
+            later, other = self.made.fresh()
+            load_zone(body, later, other)
+            for event in log.read(after=seq):
+                fold(event, later, other)
+            assert later == zone.state
+            assert_same(other.save(), zone.mechanism.save())
+
+
+def _as_stored(rows: dict[str, JobRow]) -> dict[str, bytes]:
+    return {name: orjson.dumps([row.seq, row.status, row.body]) for name, row in rows.items()}
+
+
+def assert_same(found: Any, expected: Any, place: str = "saved") -> None:
+    """What two mechanisms remember is the same, to the last bit of each number."""
+    if isinstance(found, np.ndarray):
+        assert np.array_equal(found, expected, equal_nan=True), place
+    elif isinstance(found, Mapping):
+        assert found.keys() == expected.keys(), place
+        for name, part in found.items():
+            assert_same(part, expected[name], f"{place}.{name}")
+    elif isinstance(found, list | tuple):
+        assert len(found) == len(expected), place
+        for index, part in enumerate(found):
+            assert_same(part, expected[index], f"{place}[{index}]")
+    else:
+        assert found == expected, place
