@@ -65,10 +65,12 @@ mechanism = "pdftsp"
 #memory_low = 0.01
 #memory_high = 1.0
 
-# Types of nodes. What a device can do with the base is measured at the first start, and kept.
+# Types of nodes. What a device can do with the base is measured at the first start, and kept;
+# or a file of auctune profile says it, whose path starts from the folder of this file.
 [zones.node_types.local]
 # cpu, cuda, or cuda:N: one type for each GPU.
 #device = "cpu"
+#profile = "profile.json"
 # Money for a slot at full load; nobody is admitted who pays less.
 #energy_cost = 0.0
 

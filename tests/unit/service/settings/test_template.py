@@ -19,7 +19,7 @@ from auctune.service.settings.template import TEMPLATE
 LINES = TEMPLATE.splitlines()
 LEFT_OUT = [index for index, line in enumerate(LINES) if re.match(r"#\w+ = ", line)]
 # Their values are examples; or a choice of the machine's, or of another pricing.
-EXAMPLES = {"database", "slots", "threads", "languages", "pricing"}
+EXAMPLES = {"database", "slots", "threads", "languages", "pricing", "profile"}
 OF_PRICING = {"compute_low", "compute_high", "memory_low", "memory_high"}
 
 
@@ -68,9 +68,14 @@ def test_no_setting_is_missing() -> None:
     shown = {match[1] for line in LINES if (match := re.match(r"#?(\w+) = ", line))}
     tables = {"zones", "limits", "auction", "node_types", "nodes", "vendors"}
     for model in (ServiceFile, LimitsEntry, ZoneEntry, NodeTypeEntry, VendorEntry):
-        # A profile that is named in the file is not used yet.
-        missing = set(model.model_fields) - shown - tables - {"profile"}
+        missing = set(model.model_fields) - shown - tables
         assert not missing, model
+
+
+def test_a_profile_lies_where_the_file_says_from_its_own_folder(tmp_path: Path) -> None:
+    (index,) = [i for i in LEFT_OUT if LINES[i].startswith("#profile")]
+    (zone,) = read(with_setting(index), tmp_path).zones
+    assert zone.node_types["local"].profile == str(tmp_path / "profile.json")
 
 
 def test_a_mistyped_setting_is_named_by_its_place(tmp_path: Path) -> None:
