@@ -17,11 +17,30 @@ pytestmark = pytest.mark.slow
 # Long enough for a plan of several slots, short enough for a test.
 SLOT_SECONDS = 2
 REJECTED = 3
+# A quote can be accepted as long as its plan lies ahead: time enough for a test in the second zone.
+CONFIG = f"""
+port = 0
+
+[[zones]]
+name = "quick"
+slot_seconds = {SLOT_SECONDS}
+node_types.local.profile = "slow.json"
+
+[[zones]]
+name = "slow"
+slot_seconds = 120
+node_types.local.profile = "slow.json"
+"""
+# So slow that a busy machine keeps up with what was sold.
+PACE = {"step_seconds": 0.1, "token_seconds": 2e-3}
 
 
 def start(auctune: Commands, folder: Path) -> Child:
     """A service in `folder`, open."""
-    options = ("--data", "market", "--slot-seconds", str(SLOT_SECONDS), "--port", "0")
+    profile = json.loads((EXAMPLE / "cpu-core.json").read_bytes())
+    (folder / "slow.json").write_text(json.dumps(profile | PACE))
+    (folder / "auctune.toml").write_text(CONFIG)
+    options = ("--data", "market", "--config", "auctune.toml")
     service = auctune.start("serve", *options, cwd=folder)
     assert service.wait_for(lambda text: "Ctrl-C stops it" in text), service.text
     return service
@@ -54,7 +73,7 @@ def call(commands: Commands, home: Path, *arguments: str) -> tuple[int, str]:
 
 def submit(commands: Commands, home: Path, *more: str) -> dict[str, object]:
     """A job that takes some slots; what the service answered."""
-    terms = ("--bid", "50", "--deadline", "+4m", "--set", "epochs=12", "--set", "share=0.1")
+    terms = ("--bid", "50", "--deadline", "+4m", "--set", "epochs=4", "--set", "share=0.5")
     code, text = call(commands, home, "submit", "weather.jsonl", *terms, "--json", *more)
     assert code == 0, text
     found: dict[str, object] = json.loads(text)
@@ -64,13 +83,15 @@ def submit(commands: Commands, home: Path, *more: str) -> dict[str, object]:
 def test_a_quote_is_shown_and_accepted_as_it_says(
     commands: Commands, home: Path, service: Child
 ) -> None:
-    code, text = call(commands, home, "quote", "weather.jsonl", "--set", "epochs=2")
+    asked = ("weather.jsonl", "--set", "epochs=2", "--zone", "slow")
+    code, text = call(commands, home, "quote", *asked)
     assert code == 0, text
+    (line,) = [line for line in text.splitlines() if line.split()[:1] == ["0"]]
+    price = line.split()[2]
     (command,) = [line.split() for line in text.splitlines() if "auctune submit" in line]
-    code, text = call(commands, home, *command[1:], "--watch")
+    code, text = call(commands, home, *command[1:])
     assert code == 0, text
-    assert " admitted: pays " in text
-    assert " done: loss " in text
+    assert f" admitted: pays {price} " in text
 
 
 def test_a_job_is_bid_for_watched_through_a_kill_fetched_and_tried(
@@ -127,7 +148,7 @@ def test_a_job_is_paused_resumed_and_cancelled(
         code, text = call(commands, home, action, job)
         assert code == 0, text
         assert any(word in text for word in state.split("|")), text
-    assert call(commands, home, "cancel", job)[0] == 1
+    assert call(commands, home, "cancel", job)[0] != 0
 
 
 def test_a_bid_that_is_rejected_says_why_and_ends_with_3(
@@ -158,9 +179,7 @@ def test_users_are_added_see_their_own_and_nobody_elses_and_lose_their_keys(
     own = ("--api-key", key.strip())
 
     code, text = call(commands, home, "ledger", *own)
-    assert (code, text.split()[:3]) == (0, ["ann", "owes", "0.0000"])
-    assert "100.0000 of the budget is left" in text
-    assert "all accounts" not in text
+    assert (code, text) == (0, "ann owes 0.0000; 100.0000 of the budget is left\n")
     code, text = call(commands, home, "prices", *own)
     assert (code, text) == (1, "auctune: this is for operators\n")
     assert json.loads(call(commands, home, "jobs", "--json", *own)[1]) == []
