@@ -6,12 +6,12 @@ PYTHON ?= $(firstword $(foreach python,python3 python3.13 python3.12 python3.11,
 BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-DEMO_OUT ?= out/first-market
+DEMO_OUT ?= out/demo
 
 .PHONY: help setup demo test lint bench soak experiments clean
 
 help:
-	@echo "make demo    run the example market and show its report"
+	@echo "make demo    start the service, bid for the example jobs, watch them to the end, stop it"
 	@echo "make test    linters, types, layer contracts and all tests"
 	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
@@ -43,7 +43,7 @@ test: lint
 	$(BIN)/pytest
 
 demo: $(READY)
-	$(BIN)/auctune run examples/first-market/market.toml --out $(DEMO_OUT) --fresh
+	$(BIN)/python examples/service/demo.py $(DEMO_OUT)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/auction.py

@@ -5,17 +5,16 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 from rich.console import Console
 
-from auctune.cli.app import app
 from auctune.run.console import RunConsole
 from auctune.run.main_job import run_market
 from auctune.run.market.market_file import BidEntry, MarketFile, NodeTypeEntry
 from auctune.run.prepared import prepare
+from auctune.service.settings.service_file import ServiceFile
+from support.command_line import all_commands
 from support.pages import ROOT, Block, anchors, blocks, commands, links, pages
 
 pytest_plugins = ["support.tiny_bases"]
@@ -24,7 +23,7 @@ EXAMPLE = ROOT / "examples" / "first-market"
 DECISION = re.compile(r"^slot +\d+ +\S+ (?:admitted|rejected): .*$", re.MULTILINE)
 SESSION = ">>> "
 WITH_COMMANDS = [page for page in pages() if commands(page)]
-COMMANDS: Any = typer.main.get_command(app)
+COMMANDS = all_commands()
 
 
 def programs(page: Path) -> list[Block]:
@@ -47,11 +46,13 @@ def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=str)
 def test_every_command_shown_is_one_that_auctune_takes(page: Path) -> None:
     for line in commands(page):
-        _, name, *arguments = shlex.split(line, comments=True)
+        _, name, *arguments = shlex.split(line.removesuffix("&"), comments=True)
         if name.startswith("-"):
             assert name in ("--help", "--version"), line
         else:
-            COMMANDS.commands[name].make_context(name, arguments)
+            if name not in COMMANDS:
+                name = f"{name} {arguments.pop(0)}"
+            COMMANDS[name].make_context(name, arguments)
 
 
 def test_make_targets_shown_exist() -> None:
@@ -111,9 +112,12 @@ def test_sessions_are_on_pages_that_are_run_as_doctests() -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if blocks(page, "toml")], ids=str)
-def test_toml_blocks_have_keys_of_a_market_file_only(page: Path) -> None:
+def test_toml_blocks_have_keys_of_a_market_file_or_a_services_only(page: Path) -> None:
     for block in blocks(page, "toml"):
         table = tomllib.loads(block.text)
+        if table.keys() & {"zones", "limits"}:
+            ServiceFile.model_validate(table)
+            continue
         assert table.keys() <= MarketFile.model_fields.keys()
         for entry in table.get("node_types", {}).values():
             assert entry.keys() <= NodeTypeEntry.model_fields.keys()

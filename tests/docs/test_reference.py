@@ -2,15 +2,14 @@
 
 import tomllib
 from dataclasses import fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from pydantic import BaseModel
 
 from auctune.auction import PdftspParams
-from auctune.cli.app import app
 from auctune.domain import Decision, Reason, Receipt
 from auctune.run.market.market_file import (
     BidEntry,
@@ -19,14 +18,20 @@ from auctune.run.market.market_file import (
     NodeTypeEntry,
     VendorEntry,
 )
+from auctune.service.settings import service_file
+from auctune.service.settings.service_file import LimitsEntry, ServiceFile, ZoneEntry
 from auctune.sim.result_file import decision_json
+from support.command_line import all_commands
 from support.pages import Row, rows
 from support.sample_report import make_report
 
 MARKET_FILE = Path("docs/reference/market-file.md")
 RUN_FOLDER = Path("docs/reference/run-folder.md")
 COMMAND_LINE = Path("docs/reference/command-line.md")
-COMMANDS: Any = typer.main.get_command(app)
+SERVICE_FILE = Path("docs/reference/auctune-toml.md")
+# Keys of auctune.toml whose defaults are tables, shown on their own.
+TABLES = {"limits", "zones", "auction", "node_types", "nodes", "vendors"}
+COMMANDS = all_commands()
 
 
 def table(page: Path, heading: str) -> list[Row]:
@@ -59,6 +64,29 @@ def test_market_file_lists_each_key_with_its_default(heading: str, model: type[B
             assert read_default(shown[key]) == plain(field.get_default(call_default_factory=True))
 
 
+@pytest.mark.parametrize(
+    ("heading", "model"),
+    [
+        ("The file", ServiceFile),
+        ("[limits]", LimitsEntry),
+        ("[[zones]]", ZoneEntry),
+        ("[zones.node_types.NAME]", service_file.NodeTypeEntry),
+        ("[[zones.nodes]]", service_file.NodeEntry),
+        ("[[zones.vendors]]", service_file.VendorEntry),
+    ],
+)
+def test_auctune_toml_lists_each_key_with_its_default(heading: str, model: type[BaseModel]) -> None:
+    shown = {key: row.cells[1] for row in table(SERVICE_FILE, heading) for key in row.codes()[:1]}
+    assert list(shown) == list(model.model_fields)
+    for key, field in model.model_fields.items():
+        if field.is_required():
+            assert shown[key] == "required", key
+        elif key not in TABLES:
+            default = field.get_default(call_default_factory=True)
+            said = read_default(shown[key])
+            assert (Decimal(str(said)) if isinstance(default, Decimal) else said) == default, key
+
+
 def test_market_file_lists_each_setting_of_the_auction_with_its_default() -> None:
     shown = {key: row.cells[2] for row in table(MARKET_FILE, "[auction]") for key in row.codes()}
     defaults = {field.name: field.default for field in fields(PdftspParams)}
@@ -75,12 +103,12 @@ def plain(default: object) -> object:
     return list(default) if isinstance(default, tuple) else default
 
 
-@pytest.mark.parametrize("name", list(COMMANDS.commands))
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_command_line_lists_each_option_with_its_default(name: str) -> None:
     shown = {
         key: row.cells[1] for row in table(COMMAND_LINE, f"auctune {name}") for key in row.codes()
     }
-    options = {option_name(parameter): parameter for parameter in COMMANDS.commands[name].params}
+    options = {option_name(parameter): parameter for parameter in COMMANDS[name].params}
     assert shown.keys() == options.keys()
     for key, parameter in options.items():
         if shown[key] == "required":
@@ -90,7 +118,7 @@ def test_command_line_lists_each_option_with_its_default(name: str) -> None:
         elif shown[key] == "none":
             assert parameter.default is None, key
         else:
-            assert shown[key].strip("`") == parameter.default, key
+            assert shown[key].strip("`") == str(parameter.default), key
 
 
 def option_name(parameter: Any) -> str:

@@ -2,10 +2,25 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from auctune.cli.app import main
+from auctune.cli.app import app, main
+
+
+def all_commands() -> dict[str, Any]:
+    """Every command by what one types for it, those of groups as `keys add`."""
+    found = {}
+    root: Any = typer.main.get_command(app)
+    for name, command in root.commands.items():
+        group = getattr(command, "commands", None)
+        if group is None:
+            found[name] = command
+        else:
+            found |= {f"{name} {own}": one for own, one in group.items()}
+    return found
 
 
 def run_auctune(

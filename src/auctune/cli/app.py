@@ -12,20 +12,45 @@ from typing import Annotated, Any
 import typer
 
 import auctune
+from auctune.cli.database import db
 from auctune.cli.errors import exit_code_of
+from auctune.cli.fetch import fetch
+from auctune.cli.init import init
+from auctune.cli.job_actions import cancel, pause, resume
+from auctune.cli.jobs import jobs
+from auctune.cli.ledger import ledger
+from auctune.cli.people import keys, teams, users
+from auctune.cli.prices import prices
 from auctune.cli.profile import profile
+from auctune.cli.quote import quote
 from auctune.cli.run import run
 from auctune.cli.serve import serve
 from auctune.cli.simulate import simulate
+from auctune.cli.submit import submit
+from auctune.cli.try_adapter import try_adapter
+from auctune.cli.watch import watch
 from auctune.cli.workload import workload
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {
-    "run": run,
+    "init": init,
     "serve": serve,
+    "quote": quote,
+    "submit": submit,
+    "watch": watch,
+    "jobs": jobs,
+    "fetch": fetch,
+    "try": try_adapter,
+    "cancel": cancel,
+    "pause": pause,
+    "resume": resume,
+    "prices": prices,
+    "ledger": ledger,
+    "run": run,
     "simulate": simulate,
     "workload": workload,
     "profile": profile,
 }
+GROUPS: Mapping[str, typer.Typer] = {"users": users, "teams": teams, "keys": keys, "db": db}
 
 app = typer.Typer(
     name="auctune",
@@ -36,6 +61,8 @@ app = typer.Typer(
 )
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def _show_version(wanted: bool) -> None:

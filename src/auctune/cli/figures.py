@@ -3,17 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from auctune.cli.wide import console_for
 
+if TYPE_CHECKING:
     from auctune.sim.bound import WelfareBound
     from auctune.sim.comparison import Played
     from auctune.sim.metrics import SimulationReport
 
 _MOST_DAYS = 14
-# A file or a pipe has no width; a table of all mechanisms there are is not as wide as this.
-_WIDEST = 1000
 # Seconds at the beginnings of slots that are no learning.
 _NOISE = 0.5
 
@@ -44,21 +41,9 @@ def show_comparison(played: "Sequence[Played]", bound: "WelfareBound") -> None:
         table.add_column(name, justify="right", overflow="fold")
     for rows in zip(*(_compared(one.report) for one in played), strict=True):
         table.add_row(rows[0][0], *(figure for _, figure in rows))
-    console = _console_for(table)
+    console = console_for(table)
     console.print(table)
     console.print(_summary(bound, played[0].report), highlight=False, soft_wrap=True)
-
-
-def _console_for(table: "Table") -> "Console":
-    """One as wide as a table; what a terminal cannot show beside, it shows in more lines."""
-    from rich.console import Console
-    from rich.measure import Measurement
-
-    console = Console()
-    if console.is_terminal:
-        return console
-    wide = console.options.update(max_width=_WIDEST)
-    return Console(width=Measurement.get(console, wide, table).maximum)
 
 
 def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:

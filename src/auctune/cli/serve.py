@@ -1,55 +1,107 @@
 """`auctune serve`: the market over HTTP."""
 
+import contextlib
+import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from auctune.cli.errors import INTERRUPTED
+from auctune.cli.service_options import DATA
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from auctune.service.settings.service_file import ServiceFile
+
+_LONGEST_SLOT = 86_400
 
 
 def serve(
     config: Annotated[
         Path | None, typer.Option(help="auctune.toml; none: one zone on this machine.")
     ] = None,
-    data: Annotated[Path, typer.Option(help="Folder of the database, files and work.")] = Path(
-        "auctune-data"
-    ),
-    host: Annotated[str | None, typer.Option(help="Address to listen at (127.0.0.1).")] = None,
-    port: Annotated[int | None, typer.Option(help="Port (8420); 0: any that is free.")] = None,
+    data: Annotated[Path, typer.Option(help="Folder of the database, files and work.")] = DATA,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen at; none: as in the file, or 127.0.0.1.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65_535, help="Port; 0: any that is free; none: as in the file, or 8420."
+        ),
+    ] = None,
     slot_seconds: Annotated[
-        float | None, typer.Option(help="Length of a slot of the embedded zone (60).")
+        float | None, typer.Option(help="Length of a slot; none: 60 s. Only without --config.")
     ] = None,
 ) -> None:
-    """Run the market as a service: bids by OpenAI's fine-tuning API, decisions at once."""
-    from rich.console import Console
+    """Run the market as a service: bids by OpenAI's fine-tuning API, decisions at once.
 
-    from auctune.domain.errors import InputError
+    Ctrl-C or SIGTERM ends it. Started again, it goes on where it was, also after a kill.
+    """
+    file = _settings(config, host, port, slot_seconds)
+
+    from auctune.cli.opening import Opening
+    from auctune.client.address import KEY_FILE, URL_FILE
     from auctune.run.main_job import base_cache
+    from auctune.service.log_file import log_to
     from auctune.service.server import serve as run_server
-    from auctune.service.settings.service_file import ServiceFile, ZoneEntry, read_service_file
     from auctune.service.zone_opening import Place
 
-    console = Console(stderr=True)
-    if config is not None and slot_seconds is not None:
-        raise InputError("--slot-seconds", "is given with --config", "slot_seconds in the file")
-    file = ServiceFile() if config is None else read_service_file(config)
-    if slot_seconds is not None:
-        if not 1 <= slot_seconds <= 86_400:
-            raise InputError("--slot-seconds", f"{slot_seconds:g}", "1 to 86400 seconds")
-        file = file.model_copy(update={"zones": [ZoneEntry(slot_seconds=slot_seconds)]})
-    changes = {"host": host, "port": port}
-    file = file.model_copy(update={k: v for k, v in changes.items() if v is not None})
-    told: list[str] = []
-
-    def report(what: str, _share: float) -> None:
-        if not told or told[-1] != what:
-            told.append(what)
-            console.print(f"{what} ...", highlight=False)
+    place = Place(data.resolve(), base_cache())
+    url_file = place.data / URL_FILE
+    opening, opened = Opening(), False
+    log_to(place.data / "logs")
 
     def ready(url: str, key: str | None) -> None:
+        nonlocal opened
+        opening.end()
+        opened = True
+        url_file.write_text(url + "\n")
         typer.echo(f"auctune serves at {url}")
         if key is not None:
             typer.echo(f"first operator key: {key}")
-            typer.echo(f"(shown once; also in {data / 'first-key'})")
+            typer.echo(f"(shown once; also in {data / KEY_FILE})")
+        typer.echo("Ctrl-C stops it")
 
-    place = Place(data.resolve(), base_cache())
-    run_server(file, place, report, ready)
+    try:
+        with _terminated_as_interrupted(), opening:
+            run_server(file, place, opening.report, ready)
+    except KeyboardInterrupt:
+        typer.echo("stopped before it was open", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        # Where another service has the folder, it is the other's.
+        if opened:
+            url_file.unlink(missing_ok=True)
+    typer.echo("stopped")
+
+
+def _settings(
+    config: Path | None, host: str | None, port: int | None, slot_seconds: float | None
+) -> "ServiceFile":
+    from auctune.service.settings.service_file import ServiceFile, ZoneEntry, read_service_file
+
+    if config is not None and slot_seconds is not None:
+        raise InputError("--slot-seconds", "is given with --config", "slot_seconds in the file")
+    if slot_seconds is not None and not 1 <= slot_seconds <= _LONGEST_SLOT:
+        raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_LONGEST_SLOT} seconds")
+    file = ServiceFile() if config is None else read_service_file(config)
+    zones = None if slot_seconds is None else [ZoneEntry(slot_seconds=slot_seconds)]
+    changes = {"host": host, "port": port, "zones": zones}
+    return file.model_copy(update={k: v for k, v in changes.items() if v is not None})
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM while the service is opening puts everything away, as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -22,6 +21,7 @@ from auctune.service.api.app import make_app
 from auctune.service.logs import configure_logs
 from auctune.service.opening import learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
+from auctune.service.stopping import Stop, StoppableServer
 from auctune.service.store import Store, open_store
 from auctune.service.zone_opening import Place
 
@@ -65,8 +65,9 @@ def serve(
     configure_logs()
     place.data.mkdir(parents=True, exist_ok=True)
     with (
-        _bind(file.host, file.port) as listening,
+        # Whether another service is at work in the folder says more than that its port is taken.
         open_store(file.database or place.data) as store,
+        _bind(file.host, file.port) as listening,
         hold(place.data / LOCK, str(place.data)) as lock,
     ):
         facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
@@ -88,7 +89,7 @@ async def _serve(
     ready: Callable[[str, str | None], None],
 ) -> Exception | None:
     """Serve; why it ended by itself, if it did."""
-    alarm = _Alarm(asyncio.get_running_loop())
+    stop, alarm = Stop(), _Alarm(asyncio.get_running_loop())
     opened = await open_market(file, facts, store, place, report, alarm.ring, lock)
     try:
         key = await _first_key(opened.market.directory, place.data)
@@ -100,7 +101,8 @@ async def _serve(
             timeout_graceful_shutdown=5,
             server_header=False,
         )
-        server = _Server(config)
+        server = StoppableServer(config)
+        stop.of(server)
         host, port = listening.getsockname()[:2]
         ready(f"http://{host}:{port}", key)
         alarm.answer(server)
@@ -108,22 +110,6 @@ async def _serve(
     finally:
         await opened.close()
     return alarm.error
-
-
-class _Server(uvicorn.Server):
-    """Ends at a signal, and lets the rest end as well: uvicorn's own would raise it again."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take SIGINT and SIGTERM for as long as the block lasts."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
 
 
 class _Alarm:

@@ -135,7 +135,7 @@ def read_service_file(path: Path) -> ServiceFile:
         raise InputError(str(path), reason, "a file in TOML, as `auctune init` writes it") from None
     except ValueError as error:
         raise InputError(str(path), f"is not TOML ({error})", "a file in TOML") from None
-    found = check_schema(ServiceFile, table, str(path))
+    found = _beside(check_schema(ServiceFile, table, str(path)), path.parent)
     names = [zone.name for zone in found.zones]
     for index, zone in enumerate(found.zones):
         if zone.name in names[:index]:
@@ -144,6 +144,20 @@ def read_service_file(path: Path) -> ServiceFile:
             )
         _check_nodes(zone, f"{path}: zones[{index}]")
     return found
+
+
+def _beside(file: ServiceFile, folder: Path) -> ServiceFile:
+    """The same with paths that start where the file lies."""
+    zones = []
+    for zone in file.zones:
+        kinds = {
+            name: kind
+            if kind.profile is None
+            else kind.model_copy(update={"profile": str(folder / kind.profile)})
+            for name, kind in zone.node_types.items()
+        }
+        zones.append(zone.model_copy(update={"node_types": kinds}))
+    return file.model_copy(update={"zones": zones})
 
 
 def _check_nodes(zone: ZoneEntry, place: str) -> None:

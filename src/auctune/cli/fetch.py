@@ -1,0 +1,69 @@
+"""`auctune fetch`: a finished job's adapter, as a folder in PEFT's format."""
+
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.cli.service_options import DATA, ApiKey, Data, Finder, JobId, Url
+from auctune.domain.errors import AuctuneError, InputError
+
+if TYPE_CHECKING:
+    from auctune.client import Client, Job
+
+
+def fetch(
+    job: JobId,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the adapter, new or empty; none: the job's id.")
+    ] = None,
+    url: Url = None,
+    api_key: ApiKey = None,
+    data: Data = DATA,
+) -> None:
+    """Fetch a finished job's adapter, in PEFT's format."""
+    folder = out or Path(job)
+    with Finder(url, api_key, data)() as client:
+        fetch_adapter(client.job(job), folder, client)
+    typer.echo(f"adapter: {folder}/")
+
+
+def fetch_adapter(job: "Job", folder: Path, client: "Client") -> None:
+    """Unpack a job's adapter into a folder, whole or not at all.
+
+    Raises:
+        InputError: if there is none, or the folder holds something.
+    """
+    if not job.record["result_files"]:
+        raise InputError(job.id, f"has no adapter: it is {job.market['state']}", "a finished job")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(str(folder), "is not empty", "a new or empty folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as space:
+        archive, unpacked = Path(space) / "adapter.zip", Path(space) / "adapter"
+        client.fetch(job.record["result_files"][0], archive)
+        _unpack(archive, unpacked)
+        if folder.exists():
+            folder.rmdir()
+        unpacked.rename(folder)
+
+
+def _unpack(archive: Path, target: Path) -> None:
+    """Files of the one folder in an archive; names that lead elsewhere are refused."""
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            for member in packed.infolist():
+                parts = PurePosixPath(member.filename).parts[1:]
+                if member.is_dir():
+                    continue
+                if not parts or ".." in parts or any("\\" in part for part in parts):
+                    raise AuctuneError(f"the archive has a member {member.filename!r}")
+                place = target.joinpath(*parts)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with packed.open(member) as source, place.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+    except zipfile.BadZipFile:
+        raise AuctuneError("what the service sent is no archive") from None

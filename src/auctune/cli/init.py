@@ -1,0 +1,22 @@
+"""`auctune init`: a commented auctune.toml."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from auctune.domain.errors import InputError
+
+
+def init(
+    out: Annotated[Path, typer.Option(help="The file, new.")] = Path("auctune.toml"),
+) -> None:
+    """Write a commented auctune.toml: what `auctune serve` does without one, and all settings."""
+    from auctune.service.settings.template import TEMPLATE
+
+    try:
+        with out.open("x") as file:
+            file.write(TEMPLATE)
+    except FileExistsError:
+        raise InputError(str(out), "is there already", "the name of a new file") from None
+    typer.echo(f"{out} is written; start the service with: auctune serve --config {out}")

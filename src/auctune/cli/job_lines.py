@@ -1,0 +1,92 @@
+"""Jobs in words, as all commands show them."""
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from auctune.client import Job
+
+_DAY = 86_400
+
+
+def clock(at: float | None) -> str:
+    """A moment of unix time in local time; the day too where it is not today."""
+    if at is None:
+        return "-"
+    moment, today = time.localtime(at), time.localtime()
+    is_today = moment[:3] == today[:3]
+    return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", moment)
+
+
+def span(seconds: float) -> str:
+    """A span of time, as one would say it."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 2 * _DAY else f"{seconds / _DAY:.1f} days"
+
+
+def decision_line(job: "Job") -> "Text":
+    """What was answered to a bid."""
+    from rich.text import Text
+
+    line = Text(job.name, style="bold")
+    market = job.market
+    if not job.is_decided:
+        return line.append(": its data are being looked at", style="not bold")
+    if job.is_admitted:
+        line.append(" admitted", style="not bold green")
+        plan = market["plan"]
+        line.append(f": pays {market['payment']} (bid {market['bid']})", style="not bold")
+        return line.append(f", {plan_words(plan)}" if plan else "", style="not bold")
+    line.append(" rejected", style="not bold red")
+    least = market["least_bid"]
+    would = f"; {least} would have done" if least else ""
+    return line.append(f": {job.why}{would}", style="not bold")
+
+
+def plan_words(plan: "dict[str, object]") -> str:
+    """A plan in short: from when to when, how much on which node, and who prepares the data."""
+    cells = plan["cells"]
+    assert isinstance(cells, list)
+    by_node = Counter(cell["node"] for cell in cells)
+    where = ", ".join(f"{count} on {node}" for node, count in sorted(by_node.items()))
+    start, finish = plan["start"], plan["finish"]
+    assert isinstance(start, float | int)
+    assert isinstance(finish, float | int)
+    slots = "slot" if len(cells) == 1 else "slots"
+    words = f"{clock(start)} to {clock(finish)}, {slots}: {where}"
+    return words + (f", data repaired by {plan['vendor']}" if plan["vendor"] else "")
+
+
+def end_line(job: "Job") -> "Text":
+    """What became of a job that is over."""
+    from rich.text import Text
+
+    line = Text(job.name, style="bold")
+    first, last = job.losses
+    if job.status == "succeeded":
+        line.append(" done", style="not bold green")
+        loss = "" if first is None or last is None else f": loss {first:.3f} to {last:.3f}"
+        return line.append(loss, style="not bold")
+    line.append(f" {job.status}", style="not bold red")
+    refunded = "; refunded" if job.market["refunded"] else ""
+    why = f": {job.why}" if job.why else ""
+    return line.append(f"{why}{refunded}", style="not bold")
+
+
+def state_words(job: "Job") -> str:
+    """Where a job stands, in few words."""
+    rows, total = job.rows
+    _, loss = job.losses
+    state, plan = job.market["state"], job.market["plan"]
+    if job.is_over or not total:
+        return str(state)
+    words = f"{state} {rows}/{total} rows"
+    if loss is not None:
+        return f"{words}, loss {loss:.3f}"
+    return f"{words}, begins {clock(plan['start'])}" if plan and not rows else words

@@ -1,0 +1,181 @@
+"""`auctune submit`: a bid, or those of a market file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.cli.service_options import (
+    DATA,
+    REFUSED,
+    ApiKey,
+    AsJson,
+    Data,
+    Finder,
+    Url,
+    print_json,
+)
+from auctune.cli.work_options import (
+    Model,
+    Repair,
+    Settings,
+    Validation,
+    Wanted,
+    Zone,
+    default_name,
+)
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from auctune.client import Client, Job
+
+
+def submit(
+    training_file: Annotated[
+        str | None,
+        typer.Argument(
+            help="The data set: a file, or the id of an upload.",
+            show_default=False,
+        ),
+    ] = None,
+    bid: Annotated[str | None, typer.Option(help="What it is worth: an amount of money.")] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="When it must be done: a time, or a span such as +2h.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Its name; none: that of the file.")] = None,
+    validation: Validation = None,
+    model: Model = None,
+    zone: Zone = None,
+    settings: Settings = None,
+    repair: Repair = False,
+    quote: Annotated[
+        str | None, typer.Option(help="Id of a quote, of which --line is taken.")
+    ] = None,
+    line: Annotated[int | None, typer.Option(help="Which line of --quote.")] = None,
+    what_if: Annotated[bool, typer.Option(help="Only ask what would be decided.")] = False,
+    market: Annotated[
+        Path | None, typer.Option(help="A market file, all of whose bids are sent.")
+    ] = None,
+    watch: Annotated[bool, typer.Option(help="Then show the jobs until they are over.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+    data: Data = DATA,
+) -> None:
+    """Bid for a job, or for all jobs of a market file; the answer stands at once and for good.
+
+    Bids of a market file are sent each in its slot of arrival, counted from now, with its deadline
+    on the service's clock.
+    """
+    connect = Finder(url, api_key, data)
+    one = {
+        "TRAINING_FILE": training_file,
+        "--bid": bid,
+        "--deadline": deadline,
+        "--name": name,
+        "--validation": validation,
+        "--set": settings,
+        "--repair": repair,
+        "--quote": quote,
+        "--line": line,
+        "--what-if": what_if,
+    }
+    if market is not None:
+        _refuse_with_market(one)
+        jobs, num_sent = _submit_market(market, connect, model, zone, as_json=as_json)
+    else:
+        given = _check_one(one)
+        wanted = Wanted(
+            given, validation, tuple(settings or ()), repair, name or default_name(given)
+        )
+
+        from auctune.client import Terms
+
+        with connect() as client:
+            base = model or client.zone(zone)["model"]
+            terms = Terms(base, zone, bid, deadline, quote, line, what_if)
+            jobs, num_sent = [client.submit(wanted.upload(client), terms)], 1
+            _show(jobs[0], as_json=as_json)
+    is_good = _end(jobs, connect, watch=watch and not what_if, as_json=as_json)
+    if not is_good or len(jobs) < num_sent:
+        raise typer.Exit(REFUSED)
+
+
+def _check_one(given: "Mapping[str, object]") -> str:
+    data = given["TRAINING_FILE"]
+    if not isinstance(data, str):
+        raise InputError("TRAINING_FILE", "is missing", "a data set, or --market FILE")
+    if (given["--quote"] is None) != (given["--line"] is None):
+        raise InputError("--quote", "stands without --line, or --line without it", "both")
+    if given["--quote"] is None:
+        for option, expected in (
+            ("--bid", "an amount of money"),
+            ("--deadline", "a time, or a span such as +2h"),
+        ):
+            if given[option] is None:
+                raise InputError(option, "is missing", expected)
+    return data
+
+
+def _refuse_with_market(given: "Mapping[str, object]") -> None:
+    for option, value in given.items():
+        if value:
+            raise InputError(option, "is given with --market", "one of the two")
+
+
+def _submit_market(
+    market: Path,
+    connect: "Callable[[], Client]",
+    model: str | None,
+    zone: str | None,
+    *,
+    as_json: bool,
+) -> "tuple[list[Job], int]":
+    """Jobs of the bids that were taken, and how many bids were sent."""
+    from auctune.cli.market_bids import market_bids
+    from auctune.run.market.market_file import read_market
+
+    read = read_market(market)
+    jobs = []
+    with connect() as client:
+        for name, answer in market_bids(read, market.parent, client, model, zone):
+            if isinstance(answer, InputError):
+                typer.echo(f"{name} was not taken: {answer}", err=True)
+            else:
+                _show(answer, as_json=as_json)
+                jobs.append(answer)
+    return jobs, len(read.bids)
+
+
+def _show(job: "Job", *, as_json: bool) -> None:
+    import time
+
+    from rich.console import Console
+    from rich.text import Text
+
+    from auctune.cli.job_lines import clock, decision_line
+
+    if as_json:
+        return
+    line = Text(f"{clock(time.time())}  ").append_text(decision_line(job))
+    Console(highlight=False).print(line, soft_wrap=True)
+
+
+def _end(jobs: "list[Job]", connect: "Callable[[], Client]", *, watch: bool, as_json: bool) -> bool:
+    """Say how to go on, or watch; whether all was admitted, and what was watched done."""
+    if as_json:
+        records = [job.record for job in jobs]
+        print_json(records[0] if len(records) == 1 else records)
+    under_way = {
+        job.id: job for job in jobs if not job.is_over and job.market["state"] != "what_if"
+    }
+    is_good = all(job.is_admitted or not job.is_decided for job in jobs)
+    if watch and under_way:
+        from auctune.cli.watched import watch_jobs
+
+        is_good = watch_jobs(under_way, connect) and is_good
+    elif under_way and not as_json:
+        typer.echo(f"watch with: auctune watch {' '.join(under_way)}")
+    return is_good

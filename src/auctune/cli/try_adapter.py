@@ -1,0 +1,76 @@
+"""`auctune try`: text from a finished adapter, drawn on this machine."""
+
+import itertools
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.cli.service_options import DATA, ApiKey, Data, Finder, JobId, Url
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from auctune.client import Client, Job
+    from auctune.domain.dataset import RowKind
+
+
+def try_adapter(
+    job: JobId,
+    prompt: Annotated[str, typer.Argument(help="What it is to go on from.", show_default=False)],
+    max_tokens: Annotated[int, typer.Option(min=1, help="So many tokens at most.")] = 64,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="0: always the likeliest token; 1: as the model has it.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Rows it was trained on: chat, completion or text; none: looked up."),
+    ] = None,
+    base_alone: Annotated[bool, typer.Option(help="Without the adapter, to compare.")] = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+    data: Data = DATA,
+) -> None:
+    """Draw text from a finished adapter, on this machine."""
+    from auctune.domain.dataset import RowKind
+    from auctune.run.main_job import base_cache
+    from auctune.run.sampling import SampleOrder, SampleParams, sample
+
+    if kind is not None and kind not in set(RowKind):
+        raise InputError("--kind", repr(kind), f"one of {', '.join(RowKind)}")
+    with tempfile.TemporaryDirectory(prefix="auctune-try-") as space:
+        folder = Path(space) / "adapter"
+        with Finder(url, api_key, data)() as client:
+            found = client.job(job)
+            rows = RowKind(kind) if kind else _kind(found, Path(space), client)
+            from auctune.cli.fetch import fetch_adapter
+
+            fetch_adapter(found, folder, client)
+        order = SampleOrder(
+            found.record["model"],
+            base_cache(),
+            prompt,
+            None if base_alone else folder,
+            rows,
+            SampleParams(max_tokens, temperature, seed),
+        )
+        for piece in sample(order):
+            typer.echo(piece, nl=False)
+    typer.echo()
+
+
+def _kind(job: "Job", space: Path, client: "Client") -> "RowKind":
+    """The kind of the rows in a job's data, by the first that is one."""
+    from auctune.domain.dataset import check_row, iterate_lines
+
+    file = space / "rows"
+    client.fetch(job.record["training_file"], file)
+    for _, line in itertools.islice(iterate_lines(file, str(file), errors="replace"), 1000):
+        try:
+            return check_row(json.loads(line), "")
+        except (InputError, ValueError, AttributeError):
+            # Data that a vendor mended begin with anything.
+            continue
+    raise InputError("--kind", "cannot be told from the data", "chat, completion or text")

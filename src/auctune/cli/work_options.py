@@ -1,0 +1,80 @@
+"""Options that say what is to be trained: of quotes and of bids."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.cli.settings import parse_settings
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from auctune.client import Client, Work
+
+_FILE_ID = "file-"
+
+Validation = Annotated[
+    str | None, typer.Option(help="Data to measure the loss on: a file, or the id of an upload.")
+]
+Model = Annotated[str | None, typer.Option(help="The base model; none: that of the zone.")]
+Zone = Annotated[str | None, typer.Option(help="The zone; none: the service's first one.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of training; repeatable."),
+]
+Repair = Annotated[bool, typer.Option(help="Have a vendor mend the data.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the options ask to train; files as they were given."""
+
+    data: str
+    validation: str | None
+    settings: tuple[str, ...]
+    repair: bool
+    name: str | None = None
+
+    def upload(self, client: "Client") -> "Work":
+        """The same with files that the service has.
+
+        Raises:
+            InputError: for a setting that there is not, or a file that cannot be read.
+        """
+        from auctune.client import Work
+        from auctune.client.work import read_settings
+
+        settings = read_settings(parse_settings(list(self.settings)))
+        validation = None if self.validation is None else send(self.validation, client)
+        return Work(send(self.data, client), validation, settings, self.repair, self.name)
+
+    def options(self, work: "Work") -> str:
+        """As one would type it, with the ids of what was uploaded."""
+        parts = [work.data]
+        if work.validation is not None:
+            parts += ["--validation", work.validation]
+        for text in self.settings:
+            parts += ["--set", text]
+        return shlex.join([*parts, *(["--repair"] if self.repair else [])])
+
+
+def default_name(data: str) -> str | None:
+    """What a job on a file is called where nobody names it: as the file."""
+    return None if data.startswith(_FILE_ID) else Path(data).stem[:64] or None
+
+
+def send(given: str, client: "Client") -> str:
+    """The id of a file that is given by a path, and uploaded, or by its id.
+
+    Raises:
+        InputError: if it cannot be read.
+    """
+    if given.startswith(_FILE_ID) and not Path(given).exists():
+        return given
+    try:
+        return client.upload(Path(given))
+    except OSError as error:
+        reason = error.strerror or "unknown error"
+        raise InputError(given, f"cannot be read ({reason})", "a data set in JSON lines") from None

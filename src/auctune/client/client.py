@@ -1,0 +1,146 @@
+"""The service's routes as methods."""
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+from auctune.client.connection import Connection, Record
+from auctune.client.errors import ServiceError
+from auctune.client.job import Job
+from auctune.client.work import Terms, Work, request
+from auctune.domain.errors import InputError
+
+_JOBS = "/v1/fine_tuning/jobs"
+_PAGE = 100
+
+
+class Client:
+    """Speaks to one service; a context. Errors are those of `Connection.get`.
+
+    Args:
+        connection: to it; closed with this.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.url = connection.address.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.__exit__()
+
+    def zones(self) -> list[Record]:
+        """The zones that take bids, the default one first."""
+        return self._list("/v1/zones")
+
+    def zone(self, name: str | None, model: str | None = None) -> Record:
+        """The zone that a request means.
+
+        Args:
+            name: its name; none: the first one with the model.
+            model: its base; none: any.
+
+        Raises:
+            InputError: if there is none of this name, or with this base.
+        """
+        zones = self.zones()
+        for zone in zones:
+            if name == zone["id"] or (name is None and model in (None, zone["model"])):
+                return zone
+        option, given, key = ("--model", model, "model") if name is None else ("--zone", name, "id")
+        known = ", ".join(dict.fromkeys(zone[key] for zone in zones))
+        raise InputError(option, f"{given!r} is unknown", f"one of {known}")
+
+    def upload(self, path: Path) -> str:
+        """Upload a data set; its id."""
+        fields = {"purpose": "fine-tune"}
+        return str(self._connection.upload("/v1/files", path, fields)["id"])
+
+    def is_looked_at(self, file: str) -> bool:
+        """Whether the service knows what is in an upload, so that a bid is decided at once."""
+        path = f"/v1/files/{quote(file, safe='')}"
+        return bool(self._connection.get(path)["status"] != "uploaded")
+
+    def quote(self, work: Work, terms: Terms) -> Record:
+        """What work would cost, by the time at which it is done."""
+        return self._connection.post("/v1/quotes", request(work, terms))
+
+    def submit(self, work: Work, terms: Terms) -> Job:
+        """Bid for a job. However often it is sent, it is one job."""
+        token = secrets.token_urlsafe(24)
+        return Job.read(self._connection.post(_JOBS, request(work, terms), token))
+
+    def job(self, name: str) -> Job:
+        """A job by its id."""
+        return Job.read(self._connection.get(f"{_JOBS}/{quote(name, safe='')}"))
+
+    def jobs(self) -> Iterator[Job]:
+        """Jobs of one's own, newest first."""
+        after: str | None = None
+        while True:
+            page = self._connection.get(_JOBS, limit=_PAGE, after=after)
+            yield from map(Job.read, page["data"])
+            if not page["has_more"] or not page["data"]:
+                return
+            after = page["data"][-1]["id"]
+
+    def act(self, name: str, action: str) -> Job:
+        """Cancel, pause or resume a job."""
+        path = f"{_JOBS}/{quote(name, safe='')}/{action}"
+        return Job.read(self._connection.post(path, {}))
+
+    def fetch(self, file: str, target: Path) -> None:
+        """Write the content of a file."""
+        self._connection.download(f"/v1/files/{quote(file, safe='')}/content", target)
+
+    def prices(self, zone: str) -> Record:
+        """Prices and use by slot and node; for operators."""
+        return self._connection.get(f"/v1/zones/{quote(zone, safe='')}/prices")
+
+    def statement(self) -> Record:
+        """What one owes, and what is left of one's budget."""
+        return self._connection.get("/v1/ledger")
+
+    def entries(self, limit: int) -> list[Record]:
+        """Movements on one's own account, newest first, so many at most."""
+        found: list[Record] = []
+        after: str | None = None
+        while len(found) < limit:
+            size = min(_PAGE, limit - len(found))
+            page = self._connection.get("/v1/ledger/entries", limit=size, after=after)
+            found += page["data"]
+            if not page["has_more"] or not page["data"]:
+                break
+            after = found[-1]["id"]
+        return found
+
+    def balances(self) -> dict[str, str] | None:
+        """Balances of all accounts; none: this key is no operator's."""
+        try:
+            accounts: dict[str, str] = self._connection.get("/v1/ledger/balances")["accounts"]
+        except ServiceError as error:
+            if error.status == 403:
+                return None
+            raise
+        return accounts
+
+    def people(self, kind: str) -> list[Record]:
+        """All `users`, `teams` or `keys`; for operators."""
+        return self._list(f"/v1/{kind}")
+
+    def add(self, kind: str, body: Record) -> Record:
+        """Add one of `users`, `teams` or `keys`, or change it; for operators."""
+        given = {name: value for name, value in body.items() if value is not None}
+        return self._connection.post(f"/v1/{kind}", given)
+
+    def revoke(self, key: str) -> Record:
+        """End a key, at once; for operators."""
+        return self._connection.delete(f"/v1/keys/{quote(key, safe='')}")
+
+    def _list(self, path: str) -> list[Any]:
+        found: list[Any] = self._connection.get(path)["data"]
+        return found

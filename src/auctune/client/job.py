@@ -1,0 +1,65 @@
+"""A job as the service shows it, read for people."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+OVER = ("succeeded", "failed", "cancelled")
+_SHORT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job.
+
+    Attributes:
+        id: the service's.
+        name: its owner's, or the end of its id.
+        status: as OpenAI's API names it.
+        market: the market's part of the answer.
+        record: the whole answer.
+    """
+
+    id: str
+    name: str
+    status: str
+    market: dict[str, Any] = field(repr=False)
+    record: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def read(cls, record: dict[str, Any]) -> "Job":
+        """The job of an answer."""
+        name = (record.get("metadata") or {}).get("name") or record["id"][-_SHORT:]
+        return cls(record["id"], name, record["status"], record["market"], record)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.status in OVER
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether its bid was answered."""
+        return self.market["decision"] is not None or self.is_over
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether its bid was taken."""
+        return bool(self.market["decision"] == "admitted")
+
+    @property
+    def why(self) -> str:
+        """Why it was rejected, or failed; nothing if it was and did not."""
+        error = self.record["error"]
+        return "" if error is None else str(error["message"])
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Rows trained, and to train, over all epochs."""
+        progress = self.market["progress"] or {}
+        return progress.get("rows", 0), progress.get("total_rows", 0)
+
+    @property
+    def losses(self) -> tuple[float | None, float | None]:
+        """Of the first and the newest step."""
+        progress = self.market["progress"] or {}
+        return progress.get("first_loss"), progress.get("last_loss")

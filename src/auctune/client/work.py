@@ -1,0 +1,127 @@
+"""What is to be trained, and on what terms, as the service's API takes it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from auctune.domain.errors import InputError
+
+_NAME_KEY = "name"
+
+
+def _texts(text: str) -> list[str]:
+    return [part for part in text.split(",") if part]
+
+
+# Keys of a market file's [[bids]], and how their texts are read. The service checks the values.
+SETTINGS: Mapping[str, Callable[[str], Any]] = {
+    "epochs": int,
+    "batch_size": int,
+    "rank": int,
+    "alpha": float,
+    "dropout": float,
+    "target_modules": _texts,
+    "learning_rate": float,
+    "weight_decay": float,
+    "schedule": str,
+    "warmup_steps": int,
+    "max_length": int,
+    "max_grad_norm": float,
+    "patience": int,
+    "share": float,
+    "seed": int,
+}
+_HYPERPARAMETERS = {"epochs": "n_epochs", "batch_size": "batch_size"}
+_OWN = ("share", "seed", *_HYPERPARAMETERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be trained.
+
+    Attributes:
+        data, validation: ids of files; no validation: none.
+        settings: of training, by a market file's keys; the others are the service's choice.
+        repair: whether a vendor may mend the data.
+        name: by which its owner knows it; none: it has none.
+    """
+
+    data: str
+    validation: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    repair: bool = False
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms.
+
+    Attributes:
+        model: the base.
+        zone: where; none: the service's choice.
+        bid: amount of money; none: a quote is asked for, or taken.
+        deadline: a moment, or a span such as +2h; none: the quote's.
+        quote, line: what is taken; none: nothing was quoted.
+        what_if: whether nothing shall happen.
+    """
+
+    model: str
+    zone: str | None = None
+    bid: str | None = None
+    deadline: str | None = None
+    quote: str | None = None
+    line: int | None = None
+    what_if: bool = False
+
+
+def request(work: Work, terms: Terms) -> dict[str, Any]:
+    """The body of a request for a job, or for a quote."""
+    settings = work.settings
+    used = {theirs: settings[own] for own, theirs in _HYPERPARAMETERS.items() if own in settings}
+    market: dict[str, Any] = {
+        "bid": terms.bid,
+        "deadline": terms.deadline,
+        "zone": terms.zone,
+        "share": settings.get("share"),
+        "quote": terms.quote,
+        "line": terms.line,
+        "repair": work.repair or None,
+        "what_if": terms.what_if or None,
+        "lora": {name: value for name, value in settings.items() if name not in _OWN} or None,
+    }
+    body: dict[str, Any] = {
+        "model": terms.model,
+        "training_file": work.data,
+        "validation_file": work.validation,
+        "seed": settings.get("seed"),
+        "suffix": work.name,
+        "metadata": None if work.name is None else {_NAME_KEY: work.name},
+        "hyperparameters": used or None,
+        "market": _given(market),
+    }
+    return _given(body)
+
+
+def read_settings(texts: Mapping[str, str], option: str = "--set") -> dict[str, Any]:
+    """Settings of training from texts.
+
+    Raises:
+        InputError: for a key that there is not, or a text that is not of its kind.
+    """
+    read: dict[str, Any] = {}
+    for key, text in texts.items():
+        kind = SETTINGS.get(key)
+        if kind is None:
+            known = ", ".join(SETTINGS)
+            raise InputError(f"{option} {key}", "is no setting of training", f"one of {known}")
+        try:
+            read[key] = kind(text)
+        except ValueError:
+            expected = "a whole number" if kind is int else "a number"
+            raise InputError(f"{option} {key}", repr(text), expected) from None
+    return read
+
+
+def _given(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}

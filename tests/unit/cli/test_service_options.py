@@ -1,0 +1,97 @@
+"""Commands for a service, where there is none: one line each, and nothing done."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from auctune.cli.job_lines import clock, span
+from auctune.service.settings.service_file import read_service_file
+from support.command_line import run_auctune
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("AUCTUNE_URL", "AUCTUNE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+NO_SERVICE = "auctune: --url: is missing, and no service runs in auctune-data; expected the URL"
+REMOTE = ("--url", "http://market.example")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("jobs",), NO_SERVICE),
+        (("watch",), NO_SERVICE),
+        (("cancel", "ftjob-a"), NO_SERVICE),
+        (("quote", "rows.jsonl"), NO_SERVICE),
+        (("keys", "list"), NO_SERVICE),
+        (("jobs", *REMOTE), "auctune: --api-key: is missing; expected an API key"),
+        (("submit",), "auctune: TRAINING_FILE: is missing; expected a data set, or --market FILE"),
+        (("submit", "rows.jsonl"), "auctune: --bid: is missing; expected an amount of money"),
+        (("submit", "a", "--bid", "1"), "auctune: --deadline: is missing; expected a time, or a"),
+        (("submit", "a", "--quote", "quote-a"), "auctune: --quote: stands without --line"),
+        (("submit", "a", "--market", "m.toml"), "auctune: TRAINING_FILE: is given with --market"),
+        (("submit", "--market", "m.toml"), "auctune: m.toml: cannot be read (No such file"),
+        (("users", "add", "ann", "--budget", "1/y"), "auctune: --budget: '1/y'; expected an amou"),
+        (("serve", "--slot-seconds", "0.5"), "auctune: --slot-seconds: 0.5; expected 1 to 86400"),
+        (("serve", "--config", "none.toml"), "auctune: none.toml: cannot be read (No such file"),
+        (("db", "upgrade"), "auctune: auctune-data: has no auctune.db; expected the data folder"),
+        (("try", "ftjob-a", "x", "--kind", "y"), "auctune: --kind: 'y'; expected one of chat, co"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_leaves_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    code, out, lines = run_auctune(list(arguments), monkeypatch, capsys)
+    assert (code, out, len(lines)) == (2, "", 1)
+    assert lines[0].startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_at_an_address_is_told_by_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Nobody listens at the port for discarding.
+    monkeypatch.setenv("AUCTUNE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AUCTUNE_API_KEY", "sk-a")
+    monkeypatch.setattr("auctune.client.connection._TRIES", 1)
+    code, _, lines = run_auctune(["jobs"], monkeypatch, capsys)
+    assert (code, len(lines)) == (1, 1)
+    assert lines[0].startswith("auctune: http://127.0.0.1:9 does not answer")
+
+
+def test_settings_are_written_once_and_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run_auctune(["init"], monkeypatch, capsys)
+    assert code == 0
+    assert "auctune serve --config auctune.toml" in out
+    assert read_service_file(tmp_path / "auctune.toml").zones
+    before = (tmp_path / "auctune.toml").read_bytes()
+    code, _, lines = run_auctune(["init"], monkeypatch, capsys)
+    assert (code, lines) == (
+        2,
+        ["auctune: auctune.toml: is there already; expected the name of a new file"],
+    )
+    assert (tmp_path / "auctune.toml").read_bytes() == before
+
+
+def test_moments_and_spans_are_shown_as_people_say_them() -> None:
+    assert clock(None) == "-"
+    past = datetime(2001, 5, 4, 12, tzinfo=UTC).timestamp()
+    assert clock(past).startswith("2001-05-0")
+    assert [span(s) for s in (90, 600, 7200, 86_400, 30 * 86_400)] == [
+        "90 s",
+        "10 min",
+        "2.0 h",
+        "24.0 h",
+        "30.0 days",
+    ]

@@ -1,0 +1,57 @@
+"""Where commands find a service, and to whom they tell its key."""
+
+from pathlib import Path
+
+import pytest
+
+from auctune.client import find_address
+from auctune.domain import InputError
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The folder of a service that runs here."""
+    (tmp_path / "url").write_text("http://127.0.0.1:8420\n")
+    (tmp_path / "first-key").write_text("sk-own\n")
+    return tmp_path
+
+
+def test_a_service_on_this_machine_is_found_by_its_folder(data: Path) -> None:
+    found = find_address(None, None, data)
+    assert (found.url, found.key) == ("http://127.0.0.1:8420", "sk-own")
+    assert found.is_local
+
+
+def test_what_is_given_counts_more_than_what_lies_in_the_folder(data: Path) -> None:
+    found = find_address("https://market.example/v1/", "sk-given", data)
+    assert (found.url, found.key) == ("https://market.example", "sk-given")
+    assert not found.is_local
+
+
+def test_a_key_from_the_folder_is_told_to_that_service_only(data: Path) -> None:
+    with pytest.raises(InputError, match="--api-key: is missing"):
+        find_address("http://127.0.0.1:8421", None, data)
+    assert find_address("http://127.0.0.1:8420", None, data).key == "sk-own"
+
+
+def test_a_key_is_in_no_text_about_an_address(data: Path) -> None:
+    assert "sk-own" not in repr(find_address(None, None, data))
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "message"),
+    [
+        (None, "sk-a", "--url: is missing, and no service runs in"),
+        ("market.example", "sk-a", "--url: 'market.example'; expected a URL such as"),
+        ("ftp://market.example", "sk-a", "--url: 'ftp://market.example'; expected a URL"),
+        ("http://a:99999", "sk-a", "--url: 'http://a:99999'; expected a URL"),
+        ("http://a", "sk-ä", "--api-key: has characters that no key has"),
+        ("http://a", "sk a", "--api-key: has characters that no key has"),
+    ],
+)
+def test_what_cannot_be_is_named_by_its_option(
+    tmp_path: Path, url: str | None, key: str, message: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        find_address(url, key, tmp_path)
+    assert str(refused.value).startswith(message)

@@ -1,0 +1,74 @@
+"""What commands ask for, against the service's own reading of it."""
+
+from dataclasses import fields
+
+import pytest
+
+from auctune.client import Terms, Work
+from auctune.client.work import SETTINGS, read_settings, request
+from auctune.domain import InputError
+from auctune.service.jobs.asked import Defaults, training_of
+from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.training import Training
+
+# One of each setting, and none of them a default.
+TEXTS = {
+    "epochs": "7",
+    "batch_size": "3",
+    "rank": "5",
+    "alpha": "2.5",
+    "dropout": "0.25",
+    "target_modules": "c_attn,c_fc",
+    "learning_rate": "0.02",
+    "weight_decay": "0.1",
+    "schedule": "cosine",
+    "warmup_steps": "4",
+    "max_length": "99",
+    "max_grad_norm": "0.5",
+    "patience": "2",
+    "share": "0.75",
+    "seed": "11",
+}
+
+
+def test_every_setting_of_training_can_be_given_and_arrives() -> None:
+    settings = read_settings(TEXTS)
+    work = Work("file-a", "file-b", settings, repair=True, name="weather")
+    body = request(work, Terms("tiny", "west", bid="4.00", deadline="+2h"))
+
+    read = JobRequest.model_validate(body)
+    training = training_of(read, Defaults())
+    for name, value in settings.items():
+        found = getattr(training, name)
+        assert (list(found) if isinstance(found, tuple) else found) == value, name
+    assert set(TEXTS) == set(SETTINGS)
+    own = {"data", "validation", "repair"}
+    assert set(TEXTS) == {field.name for field in fields(Training)} - own
+    assert (training.data, training.validation, training.repair) == ("file-a", "file-b", True)
+    assert (read.market.bid, read.market.deadline, read.market.zone) == ("4.00", "+2h", "west")
+    assert (read.metadata, read.suffix) == ({"name": "weather"}, "weather")
+
+
+def test_what_was_not_given_is_left_to_the_service() -> None:
+    body = request(Work("file-a"), Terms("tiny"))
+    assert body == {"model": "tiny", "training_file": "file-a", "market": {}}
+
+
+def test_a_line_of_a_quote_is_taken_and_what_if_only_asks() -> None:
+    body = request(Work("file-a"), Terms("tiny", quote="quote-a", line=0, what_if=True))
+    read = JobRequest.model_validate(body)
+    assert (read.market.quote, read.market.line, read.market.what_if) == ("quote-a", 0, True)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"rang": "8"}, "--set rang: is no setting of training; expected one of epochs"),
+        ({"rank": "8.5"}, "--set rank: '8.5'; expected a whole number"),
+        ({"alpha": "much"}, "--set alpha: 'much'; expected a number"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_is_named(texts: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_settings(texts)
+    assert str(refused.value).startswith(message)
