@@ -39,8 +39,11 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What runs real processes comes after the rest, alone: it watches the clock.
+REAL := tests/acceptance tests/experiments tests/integration
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile $(addprefix --ignore=,$(REAL))
+	$(BIN)/pytest $(REAL)
 
 demo: $(READY)
 	$(BIN)/python examples/service/demo.py $(DEMO_OUT)

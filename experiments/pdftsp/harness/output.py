@@ -24,6 +24,11 @@ class Rows:
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    def turned(self) -> "Rows":
+        """Rows as columns."""
+        first, *rest = zip(self.heads, *self.rows, strict=True)
+        return Rows(first, tuple(rest))
+
     def markdown(self) -> str:
         """As a page shows it."""
         rule = ("---",) * len(self.heads)

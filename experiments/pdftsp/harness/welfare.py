@@ -16,6 +16,8 @@ from harness.output import Figure, Rows, show, write_chart, write_data
 from harness.trials import LEARNED, BoundOf, Trial, name_of, to_frame
 
 GOAL = 0.909
+# With more settings than a page is wide a row is a setting.
+_MOST_COLUMNS = 7
 MakeMarkets = Callable[[Options], Sequence[Setting]]
 
 
@@ -25,6 +27,7 @@ def welfare_figure(
     axis: str,
     markets: Sequence[Setting] | Callable[[Options], Sequence[Setting]],
     more: Sequence[str] = (),
+    shown: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
 ) -> Figure:
     """A figure of welfare, and of welfare over its bound.
 
@@ -34,10 +37,12 @@ def welfare_figure(
         axis: what differs between its markets.
         markets: these, or what makes them of the options.
         more: mechanisms beside those of all figures.
+        shown: what of the data its table and chart show.
     """
 
     def table(frame: pl.DataFrame) -> Rows:
-        return welfare_table(frame, axis)
+        rows = welfare_table(shown(frame), axis)
+        return rows if len(rows.heads) <= _MOST_COLUMNS else rows.turned()
 
     def run(options: Options, console: Console) -> pl.DataFrame:
         wanted = markets(options) if callable(markets) else markets
@@ -48,7 +53,7 @@ def welfare_figure(
             for seed in range(seeds_of(setting, options.seeds))
         ]
         frame = write_data(collect(name, trials, options, console), options.out, name)
-        write_chart(welfare_chart(frame, axis), options.out, name)
+        write_chart(welfare_chart(shown(frame), axis), options.out, name)
         show(console, title, table(frame), notes(frame, options))
         return frame
 
