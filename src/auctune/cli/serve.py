@@ -45,14 +45,12 @@ def serve(
     from auctune.cli.opening import Opening
     from auctune.client.address import KEY_FILE, URL_FILE
     from auctune.run.main_job import base_cache
-    from auctune.service.log_file import log_to
     from auctune.service.server import serve as run_server
     from auctune.service.zone_opening import Place
 
     place = Place(data.resolve(), base_cache())
     url_file = place.data / URL_FILE
     opening, opened = Opening(), False
-    log_to(place.data / "logs")
 
     def ready(url: str, key: str | None) -> None:
         nonlocal opened

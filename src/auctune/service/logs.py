@@ -1,20 +1,41 @@
-"""Logs: one JSON object a line on standard error, without secrets."""
+"""Logs: one JSON object a line, without secrets, in a file of the data folder.
 
-import logging
+What somebody should see is on standard error too, in a line. The file is turned over before it
+grows without end.
+"""
+
+import logging.handlers
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO, cast
 
 import orjson
 import structlog
+from structlog.typing import EventDict
 
+NAME = "service.log"
+KEPT = 4
+_LONGEST = 64 * 1024 * 1024
 _SECRET = ("authorization", "secret", "key", "token", "password", "body")
+_SEEN = ("warning", "error", "critical")
+_NO_FACTS = ("event", "level", "timestamp", "exception")
 
 
-def configure_logs(level: int = logging.INFO) -> None:
-    """Have all of structlog's loggers write so.
+@contextmanager
+def logs_in(folder: Path, longest: int = _LONGEST) -> Iterator[None]:
+    """Have all of structlog's loggers write so, until left.
 
     Args:
-        level: below which nothing is written.
+        folder: of the file; made if it is not there.
+        longest: bytes after which the file is put aside; the last four are kept.
+
+    Raises:
+        OSError: if it cannot be written.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = _TurnedOver(folder / NAME, longest)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -22,19 +43,66 @@ def configure_logs(level: int = logging.INFO) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             hide_secrets,
-            structlog.processors.JSONRenderer(serializer=orjson.dumps, default=str),
+            _show,
+            _to_json,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, file)),
         cache_logger_on_first_use=True,
     )
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        file.close()
 
 
-def hide_secrets(
-    _logger: object, _method: str, entry: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
+def hide_secrets(_logger: object, _method: str, entry: EventDict) -> EventDict:
     """What is named like a secret is not written, whatever it is."""
     for name in entry:
         if name in _SECRET:
             entry[name] = "***"
+    return entry
+
+
+class _TurnedOver:
+    """A file to write lines to, of limited length. Its caller writes one at a time."""
+
+    def __init__(self, path: Path, longest: int) -> None:
+        self._longest = longest
+        self._handler = logging.handlers.RotatingFileHandler(
+            path, backupCount=KEPT - 1, encoding="utf-8"
+        )
+
+    @property
+    def _file(self) -> TextIO:
+        assert self._handler.stream is not None
+        return self._handler.stream
+
+    def write(self, text: str) -> int:
+        """Write at the end."""
+        if self._file.tell() > self._longest:
+            self._handler.doRollover()
+        return self._file.write(text)
+
+    def flush(self) -> None:
+        """Hand what was written to the system."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """End it; no more is written."""
+        self._handler.close()
+
+
+def _to_json(_logger: object, _method: str, entry: EventDict) -> str:
+    return orjson.dumps(entry, default=str).decode()
+
+
+def _show(_logger: object, _method: str, entry: EventDict) -> EventDict:
+    """A line on standard error for what somebody should see."""
+    if entry["level"] in _SEEN:
+        facts = "".join(
+            f" {name}={value}" for name, value in entry.items() if name not in _NO_FACTS
+        )
+        print(f"{entry['level']}: {entry['event']}{facts}", file=sys.stderr, flush=True)
     return entry

@@ -18,7 +18,7 @@ from auctune.run.lock import hold
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
-from auctune.service.logs import configure_logs
+from auctune.service.logs import logs_in
 from auctune.service.opening import learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.stopping import Stop, StoppableServer
@@ -62,13 +62,13 @@ def serve(
         ServiceEndedError: if it ended by itself.
     """
     sys.setswitchinterval(_TURN)
-    configure_logs()
     place.data.mkdir(parents=True, exist_ok=True)
     with (
         # Whether another service is at work in the folder says more than that its port is taken.
         open_store(file.database or place.data) as store,
         _bind(file.host, file.port) as listening,
         hold(place.data / LOCK, str(place.data)) as lock,
+        logs_in(place.data / "logs"),
     ):
         facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
         report("opening the market", 0.0)

@@ -1,0 +1,52 @@
+"""The service's log."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+import structlog
+
+from auctune.service.logs import KEPT, NAME, logs_in
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    return [orjson.loads(line) for line in (folder / NAME).read_bytes().splitlines()]
+
+
+def test_a_line_is_one_json_object_without_secrets(tmp_path: Path) -> None:
+    with logs_in(tmp_path / "logs"):
+        structlog.get_logger().info("asked", key="sk-abc", ms=1.5, path=Path("x\ny"))
+    (found,) = lines(tmp_path / "logs")
+    assert found.pop("timestamp")
+    expected = {"event": "asked", "level": "info", "key": "***", "ms": 1.5, "path": "x\ny"}
+    assert found == expected
+
+
+def test_what_somebody_should_see_is_on_the_terminal_too_and_nothing_else(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with logs_in(tmp_path):
+        structlog.get_logger().info("a request", ms=3)
+        structlog.get_logger().warning("a node is slow", node="alpha", token="t")
+    assert capfd.readouterr() == ("", "warning: a node is slow node=alpha token=***\n")
+    assert [line["event"] for line in lines(tmp_path)] == ["a request", "a node is slow"]
+
+
+def test_an_exception_is_on_record_whole(tmp_path: Path) -> None:
+    with logs_in(tmp_path):
+        try:
+            raise ValueError("odd")
+        except ValueError:
+            structlog.get_logger().exception("it failed")
+    assert "ValueError: odd" in str(lines(tmp_path)[0]["exception"])
+
+
+def test_it_does_not_grow_without_end_and_goes_on_after_a_restart(tmp_path: Path) -> None:
+    for start in (0, 500):
+        with logs_in(tmp_path, longest=2_000):
+            for number in range(start, start + 500):
+                structlog.get_logger().info("line", number=number)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == KEPT
+    assert sum(file.stat().st_size for file in files) < KEPT * 2_200
+    assert lines(tmp_path)[-1]["number"] == 999
