@@ -8,12 +8,13 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO_OUT ?= out/demo
 
-.PHONY: help setup demo test lint bench soak experiments clean
+.PHONY: help setup demo test thorough lint bench soak experiments clean
 
 help:
 	@echo "make demo    start the service, bid for the example jobs, watch them to the end, stop it"
 	@echo "make test    linters, types, layer contracts and all tests"
 	@echo "make lint    the quick half of it: all but the tests"
+	@echo "make thorough  unit and property tests with all combinations and more drawn cases"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "make soak    kills a service under load 50 times and looks for what was lost: 10 minutes"
 	@echo "make experiments  the figures of docs/explanation/experiments-pdftsp.md: an hour or so"
@@ -44,6 +45,9 @@ REAL := tests/acceptance tests/experiments tests/integration
 test: lint
 	$(BIN)/pytest --numprocesses 2 --dist loadfile $(addprefix --ignore=,$(REAL))
 	$(BIN)/pytest $(REAL)
+
+thorough: lint
+	AUCTUNE_THOROUGH=1 $(BIN)/pytest --numprocesses 2 --dist loadfile tests/property tests/unit
 
 demo: $(READY)
 	$(BIN)/python examples/service/demo.py $(DEMO_OUT)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.auction.offline import offline_optimum
 from auctune.domain import Cluster, Task
@@ -16,6 +16,7 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import MECHANISMS
 from support.schedule_relaxation import relaxed_welfare
+from support.thorough import drawn
 
 KINDS = [kind for kind in bound_kinds() if kind != "none"]
 
@@ -31,7 +32,7 @@ def bound(kind: str, cluster: Cluster, tasks: Sequence[Task]) -> float:
     return found.value
 
 
-@settings(max_examples=80, deadline=None)
+@drawn(80)
 @given(instance=instances(max_tasks=5))
 def test_bounds_are_in_their_order_on_degenerate_markets(
     instance: tuple[Cluster, list[Task]],

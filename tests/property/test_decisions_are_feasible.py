@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.domain import Cluster, Task
 from auctune.sim.engine import simulate
@@ -11,10 +11,11 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.playing import offer_all
+from support.thorough import drawn
 
 
 @pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(instance=instances())
 def test_every_decision_is_feasible_on_degenerate_markets(
     make: Make, instance: tuple[Cluster, list[Task]]

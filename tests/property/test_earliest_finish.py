@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.auction import GreedyAdmission, make_eft, make_ntm
@@ -13,6 +13,7 @@ from support.brute_force import Market, all_choices
 from support.instances import instances
 from support.markets import random_market
 from support.playing import offer_all
+from support.thorough import drawn
 
 
 def market_of(mechanism: GreedyAdmission, *, alone: bool) -> Market:
@@ -58,7 +59,7 @@ def assert_earliest(mechanism: GreedyAdmission, task: Task, *, alone: bool) -> b
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["eft", "ntm"])
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 @given(instance=instances(), seed=st.integers(0, 5))
 def test_no_schedule_ends_earlier_on_degenerate_markets(
     alone: bool, instance: tuple[Cluster, list[Task]], seed: int

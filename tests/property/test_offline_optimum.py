@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.auction.offline import OfflineOptimum, offline_optimum
 from auctune.domain import Cluster, Task
@@ -17,6 +17,7 @@ from support.best_welfare import best_welfare
 from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import MECHANISMS
+from support.thorough import drawn
 
 
 def check(cluster: Cluster, tasks: list[Task], found: OfflineOptimum) -> None:
@@ -26,7 +27,7 @@ def check(cluster: Cluster, tasks: list[Task], found: OfflineOptimum) -> None:
     assert found.welfare <= found.bound
 
 
-@settings(max_examples=250, deadline=None)
+@drawn(250)
 @given(instance=instances(max_slots=3, max_nodes=3, max_tasks=3))
 def test_it_is_the_best_of_all_ways_to_admit(instance: tuple[Cluster, list[Task]]) -> None:
     cluster, tasks = instance

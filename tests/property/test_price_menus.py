@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.domain import Admission, Cluster, Task
 from auctune.domain.money import LARGEST
@@ -12,6 +12,7 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import AUCTIONS, Make, maker, params_by_name
 from support.playing import answer, offer_all
+from support.thorough import drawn
 
 COMPLETE = {
     name: maker(params)
@@ -47,7 +48,7 @@ def test_each_line_is_what_an_offer_with_that_deadline_charges(make: Make) -> No
 
 
 @pytest.mark.parametrize("make", AUCTIONS.values(), ids=AUCTIONS)
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(instance=instances())
 def test_lines_hold_on_degenerate_markets(make: Make, instance: tuple[Cluster, list[Task]]) -> None:
     cluster, tasks = instance

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.domain import Cluster, Reason, Task
 from auctune.domain.money import LARGEST, STEP
@@ -14,10 +14,11 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import AUCTIONS, MECHANISMS, TRUTHFUL, Make
 from support.playing import answer, offer_all
+from support.thorough import drawn
 
 
 @pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(instance=instances())
 def test_nobody_pays_more_than_the_bid(make: Make, instance: tuple[Cluster, list[Task]]) -> None:
     cluster, tasks = instance

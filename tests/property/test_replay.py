@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.domain import Admission, Cluster, PricesLearned, Task
 from support.endless import ENDLESS, days_of_six_slots
@@ -13,6 +13,7 @@ from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.playing import offer_all
 from support.recording import Recorder, assert_alike, play_day, rebuilt
+from support.thorough import drawn
 from support.windows import in_window
 
 
@@ -39,7 +40,7 @@ def test_a_rebuilt_mechanism_goes_on_identically_on_crowded_markets(name: str) -
 
 
 @pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
-@settings(max_examples=20, deadline=None)
+@drawn(20)
 @given(instance=instances())
 def test_a_rebuilt_mechanism_goes_on_identically_on_degenerate_markets(
     make: Make, instance: tuple[Cluster, list[Task]]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.auction.book import Book
@@ -13,6 +13,7 @@ from auctune.domain import Cell, Task
 from support.brute_force import Market, best_choice
 from support.instances import clusters, cost, tasks
 from support.random_states import Floats, random_state
+from support.thorough import drawn
 
 
 @st.composite
@@ -59,7 +60,7 @@ def market_of(book: Book, lam: Floats, phi: Floats) -> Market:
 
 @pytest.mark.parametrize("num_types", [1, 2, 3])
 @pytest.mark.parametrize("aggregate", ["max", "sum"])
-@settings(max_examples=400, deadline=None)
+@drawn(400)
 @given(data=st.data(), masked=st.booleans())
 def test_search_finds_the_first_schedule_of_the_total_order(
     data: st.DataObject, masked: bool, aggregate: str, num_types: int

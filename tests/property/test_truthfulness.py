@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import Admission, Cluster, Task
@@ -18,6 +18,7 @@ from support.instances import instances
 from support.markets import money, random_market
 from support.mechanisms import TRUTHFUL, Make
 from support.playing import answer, offer_all, utility
+from support.thorough import drawn
 
 
 def misreports(
@@ -60,7 +61,7 @@ def test_no_misreport_gains_on_crowded_markets(make: Make) -> None:
 
 
 @pytest.mark.parametrize("make", TRUTHFUL.values(), ids=TRUTHFUL)
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(instance=instances(), data=st.data())
 def test_no_misreport_gains_on_degenerate_markets(
     make: Make, instance: tuple[Cluster, list[Task]], data: st.DataObject

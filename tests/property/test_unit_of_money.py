@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from auctune.auction import Pdftsp, PdftspParams
 from auctune.domain import Cluster, Decision, Task
@@ -19,6 +19,7 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import params_by_name
 from support.playing import offer_all
+from support.thorough import drawn
 
 FACTOR = 100
 _RANGES = ("compute_low", "compute_high", "memory_low", "memory_high")
@@ -97,7 +98,7 @@ def test_a_hundred_times_the_money_changes_no_decision_on_crowded_markets(
 
 
 @pytest.mark.parametrize("params", SCALE_FREE.values(), ids=SCALE_FREE)
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(instance=instances())
 def test_a_hundred_times_the_money_changes_no_decision_on_degenerate_markets(
     params: PdftspParams, instance: tuple[Cluster, list[Task]]

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.auction.dual import BoundParams, CuttingParams, DescentParams, lagrangian_bound
 from auctune.auction.offline import offline_optimum
@@ -13,9 +13,10 @@ from auctune.domain import Cluster, Node, NodeType, Quote, Task
 from support.markets import random_market
 from support.priced_markets import PricedMarket, priced_markets
 from support.schedule_relaxation import solve_relaxation
+from support.thorough import drawn
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(market=priced_markets())
 def test_no_decisions_are_worth_more(market: PricedMarket) -> None:
     cluster, tasks = market.cluster, market.tasks
@@ -23,7 +24,7 @@ def test_no_decisions_are_worth_more(market: PricedMarket) -> None:
     assert lagrangian_bound(cluster, tasks).value >= best * (1 - 1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(market=priced_markets())
 def test_a_descent_that_is_cut_short_gives_a_bound_too(market: PricedMarket) -> None:
     cluster, tasks = market.cluster, market.tasks
@@ -42,7 +43,7 @@ def test_the_optimum_of_a_crowded_market_is_below(seed: int) -> None:
     assert optimum.welfare <= lagrangian_bound(market.cluster, market.tasks).value
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(market=priced_markets())
 def test_prices_certify_the_value(market: PricedMarket) -> None:
     found = lagrangian_bound(market.cluster, market.tasks)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -14,6 +14,7 @@ from auctune.auction.dual.cut_cells import answer_with_cut_cells
 from auctune.auction.dual.problem import Taken, Window
 from auctune.auction.tolerance import FIT
 from support.dual_questions import MEMORY_GB, TIMES, Question, both_ways, questions
+from support.thorough import drawn
 
 Kernel = Callable[..., Any]
 
@@ -56,7 +57,7 @@ def cut_cells_gain(question: Question) -> float:
 
 
 @pytest.mark.parametrize("kernel", both_ways(answer_with_cut_cells))
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(question=any_able)
 def test_the_answer_is_the_linear_program_s(kernel: Kernel, question: Question) -> None:
     gain, taken = ask(kernel, question)
@@ -64,14 +65,14 @@ def test_the_answer_is_the_linear_program_s(kernel: Kernel, question: Question) 
     check_shares(question, gain, taken)
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(question=any_able)
 def test_no_schedule_of_whole_cells_gains_more(question: Question) -> None:
     gain, _ = ask(answer_with_cut_cells, question)
     assert gain >= question.bid - question.least_cost - 1e-9
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(question=any_able, seed=st.integers(0, 99))
 def test_what_it_takes_is_the_slope_of_its_gain(question: Question, seed: int) -> None:
     gain, taken = ask(answer_with_cut_cells, question)

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.auction.book import Floats
@@ -24,6 +24,7 @@ from auctune.sim.instance import Instance
 from support.markets import random_market
 from support.priced_markets import PricedMarket, priced_markets
 from support.schedule_relaxation import solve_relaxation
+from support.thorough import drawn
 
 # What sums of floats, and capacity that is rounded up by 2e-9, can amount to here.
 SLACK = 1e-6
@@ -47,7 +48,7 @@ def descend(market: PricedMarket, start: DualPrices | None = None, steps: int = 
     )
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(market=priced_markets())
 def test_the_value_is_the_definition_s_and_the_slope_supports_it(market: PricedMarket) -> None:
     fall, here, there = fall_of(market)
@@ -59,7 +60,7 @@ def test_the_value_is_the_definition_s_and_the_slope_supports_it(market: PricedM
     assert other == pytest.approx(fall.value(fall.value_and_slope(there)[0]), abs=SLACK)
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(market=priced_markets(), share=st.floats(0.0, 1.0))
 def test_the_value_is_convex_along_a_segment(market: PricedMarket, share: float) -> None:
     fall, *ends = fall_of(market)
@@ -68,7 +69,7 @@ def test_the_value_is_convex_along_a_segment(market: PricedMarket, share: float)
     assert between <= share * values[0] + (1 - share) * values[1] + SLACK
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(market=priced_markets())
 def test_a_descent_ends_no_higher_than_it_starts(market: PricedMarket) -> None:
     start = DualPrices(0.0, market.lam, market.phi)
@@ -79,7 +80,7 @@ def test_a_descent_ends_no_higher_than_it_starts(market: PricedMarket) -> None:
     assert (found.phi >= 0).all()
 
 
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(market=priced_markets())
 def test_a_descent_goes_on_from_where_one_was_stopped(market: PricedMarket) -> None:
     stopped = descend(market, steps=2)
@@ -87,7 +88,7 @@ def test_a_descent_goes_on_from_where_one_was_stopped(market: PricedMarket) -> N
     assert further.value <= stopped.value + 1e-9 * max(1.0, stopped.value)
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(market=priced_markets())
 def test_from_the_shadow_prices_of_the_linear_program_it_has_nowhere_to_go(
     market: PricedMarket,

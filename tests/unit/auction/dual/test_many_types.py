@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.auction.dual.many_types import TOO_MANY, answer_of_many_types
 from auctune.auction.dual.problem import Taken, Window
 from auctune.auction.tolerance import FIT
 from support.dual_questions import Question, both_ways, check_cells, questions
+from support.thorough import drawn
 
 Kernel = Callable[..., Any]
 
@@ -32,7 +33,7 @@ def ask(kernel: Kernel, question: Question) -> tuple[float, Taken]:
 
 
 @pytest.mark.parametrize("kernel", both_ways(answer_of_many_types))
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(question=any_able)
 def test_the_answer_is_the_best_of_all_schedules(kernel: Kernel, question: Question) -> None:
     gain, taken = ask(kernel, question)

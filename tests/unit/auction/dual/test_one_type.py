@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.auction.dual.one_type import answer_of_one_type
 from auctune.auction.dual.problem import Window
 from auctune.auction.tolerance import FIT
 from support.dual_questions import Question, both_ways, check_cells, questions
+from support.thorough import drawn
 
 Kernel = Callable[..., Any]
 
@@ -27,7 +28,7 @@ def ask(kernel: Kernel, question: Question) -> float:
 
 
 @pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
-@settings(max_examples=70, deadline=None)
+@drawn(70)
 @given(question=questions(num_able=1, num_types=2, max_slots=7))
 def test_the_answer_is_the_best_of_all_schedules(kernel: Kernel, question: Question) -> None:
     best = max(0.0, question.bid - question.least_cost)

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.auction.book import Floats
 from auctune.auction.dual import TaskColumns
@@ -13,6 +13,7 @@ from auctune.auction.dual.response import respond
 from auctune.domain import Cluster, Node, NodeType, Quote, Task
 from support.dual_oracle import holds, least_cost
 from support.priced_markets import PricedMarket, priced_markets
+from support.thorough import drawn
 
 
 def held(market: PricedMarket) -> TaskColumns:
@@ -33,14 +34,14 @@ def answers(market: PricedMarket, *, relaxed: bool = False) -> tuple[float, Floa
     return float(market.weights @ (columns.bid - spent)), samples - 5.0, gigabytes - 7.0
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(market=priced_markets())
 def test_gains_are_those_of_the_best_schedules(market: PricedMarket) -> None:
     best = market.gain(market.lam, market.phi)
     assert answers(market)[0] == pytest.approx(best, abs=1e-8)
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(market=priced_markets(max_tasks=1))
 def test_what_a_task_takes_is_paid_for_from_its_bid(market: PricedMarket) -> None:
     gain, samples, gigabytes = answers(market)
@@ -59,7 +60,7 @@ def test_what_a_task_takes_is_paid_for_from_its_bid(market: PricedMarket) -> Non
     assert gain + prices <= times * float(task.bid) + 1e-9
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(market=priced_markets())
 def test_tasks_answer_one_by_one(market: PricedMarket) -> None:
     together = answers(market)
@@ -72,7 +73,7 @@ def test_tasks_answer_one_by_one(market: PricedMarket) -> None:
         np.testing.assert_allclose(together[place], summed, atol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(market=priced_markets())
 def test_relaxed_answers_gain_no_less_and_are_exact_where_one_type_can_run(
     market: PricedMarket,

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 
 from auctune.auction.dual.problem import Taken, Window
 from auctune.auction.dual.two_types import CLASH, answer_of_two_types
 from auctune.auction.tolerance import FIT
 from support.dual_questions import Question, both_ways, check_cells, questions
+from support.thorough import drawn
 
 Kernel = Callable[..., Any]
 
@@ -40,7 +41,7 @@ def meeting_allowed(question: Question) -> float:
 
 
 @pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(question=questions(num_able=2, num_types=3, max_slots=5))
 def test_the_answer_is_the_best_of_all_schedules_or_a_clash(
     kernel: Kernel, question: Question
@@ -56,7 +57,7 @@ def test_the_answer_is_the_best_of_all_schedules_or_a_clash(
     assert gain == pytest.approx(best, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(question=questions(num_able=2, num_types=2, max_slots=4))
 def test_a_clash_is_never_claimed_where_meeting_could_not_pay(question: Question) -> None:
     if ask(answer_of_two_types, question)[0] == CLASH:
