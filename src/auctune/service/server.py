@@ -18,6 +18,7 @@ from auctune.run.lock import hold
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
+from auctune.service.kernels import Kernels
 from auctune.service.logs import configure_logs
 from auctune.service.opening import learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
@@ -70,7 +71,11 @@ def serve(
         _bind(file.host, file.port) as listening,
         hold(place.data / LOCK, str(place.data)) as lock,
     ):
-        facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
+        with Kernels(file.zones) as kernels:
+            facts = {
+                zone.name: learn_zone(zone, place, report, kernels.wait) for zone in file.zones
+            }
+            kernels.wait(report)
         report("opening the market", 0.0)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             failure = runner.run(_serve(file, facts, store, place, listening, lock, report, ready))
