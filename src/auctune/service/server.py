@@ -20,6 +20,7 @@ from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
 from auctune.service.kernels import Kernels
 from auctune.service.logs import configure_logs
+from auctune.service.memory import settle
 from auctune.service.opening import learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.stopping import Stop, StoppableServer
@@ -105,10 +106,13 @@ async def _serve(
             access_log=False,
             timeout_graceful_shutdown=5,
             server_header=False,
+            # Nobody asks where a request came from; what a proxy says of that is not read.
+            proxy_headers=False,
         )
         server = StoppableServer(config)
         stop.of(server)
         host, port = listening.getsockname()[:2]
+        settle()
         ready(f"http://{host}:{port}", key)
         alarm.answer(server)
         await server.serve(sockets=[listening])
