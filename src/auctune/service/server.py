@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,8 +28,6 @@ from auctune.service.zone_opening import Place
 
 FIRST_KEY = "first-key"
 LOCK = "nodes.lock"
-# Threads take turns so often, in seconds: with Python's 5 ms a busy one holds the others up.
-_TURN = 0.0005
 
 _log = structlog.get_logger(__name__)
 
@@ -63,7 +60,6 @@ def serve(
         InputError: if something in the settings or the folder is wrong, or the port is taken.
         ServiceEndedError: if it ended by itself.
     """
-    sys.setswitchinterval(_TURN)
     configure_logs()
     place.data.mkdir(parents=True, exist_ok=True)
     with (
