@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from auctune.run.main_job import base_cache
+from auctune.run.base_cache import base_cache
 from auctune.service.access.directory import Directory
 from auctune.service.access.spending import Spending
 from auctune.service.jobs.size import DataSize

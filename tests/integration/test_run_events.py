@@ -9,7 +9,8 @@ import pytest
 
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import Reason
-from auctune.run.main_job import base_cache, resume_market, run_market
+from auctune.run.base_cache import base_cache
+from auctune.run.main_job import resume_market, run_market
 from auctune.run.prepared import Prepared, beside, prepare
 from auctune.run.report_data import TaskState
 from auctune.sim.result_file import decision_json

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from auctune.run.main_job import base_cache
+from auctune.run.base_cache import base_cache
 
 
 def tiny_digest(cache: Path | None = None) -> str:

@@ -44,7 +44,7 @@ def serve(
 
     from auctune.cli.opening import Opening
     from auctune.client.address import KEY_FILE, URL_FILE
-    from auctune.run.main_job import base_cache
+    from auctune.run.base_cache import base_cache
     from auctune.service.server import serve as run_server
     from auctune.service.zone_opening import Place
 

@@ -35,7 +35,7 @@ def try_adapter(
 ) -> None:
     """Draw text from a finished adapter, on this machine."""
     from auctune.domain.dataset import RowKind
-    from auctune.run.main_job import base_cache
+    from auctune.run.base_cache import base_cache
     from auctune.run.sampling import SampleOrder, SampleParams, sample
 
     if kind is not None and kind not in set(RowKind):

@@ -28,8 +28,16 @@ Report = Callable[[str, float], None]
 """Told what is being done, and the share of it done, from 0 to 1."""
 
 
+Alone = Callable[[Report], None]
+"""Waits until nothing else is at work on the machine, and tells how far that is."""
+
+
 def _unheard(what: str, share: float) -> None:
     """A report that nobody hears."""
+
+
+def at_once(report: Report) -> None:
+    """For a machine on which nothing else is at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ def learn_base(
     kept: Path,
     report: Report = _unheard,
     profile: Profile | None = None,
+    alone: Alone = at_once,
 ) -> BaseFacts:
     """The facts of a base, on the device and with the threads that nodes will have.
 
@@ -62,6 +71,7 @@ def learn_base(
         kept: folder of what was learned earlier, made if it is not there.
         report: told how far it is.
         profile: of the device, where it is known; none: measured, once.
+        alone: called before anything is measured.
 
     Raises:
         InputError: for an unknown base or device, or a profile of another base.
@@ -74,7 +84,7 @@ def learn_base(
     known = None if before is None else _recall(settings.base, before, kept)
     if known is not None:
         return known if profile is None else _with(known, profile)
-    facts = _ask(settings, kept, report, profile)
+    facts = _ask(settings, kept, report, alone, profile)
     # The tiny base has a folder only now; another's may have changed meanwhile.
     after = _shortcut(settings, kept)
     if after is not None and before in (None, after):
@@ -136,7 +146,7 @@ def _with(facts: BaseFacts, profile: Profile) -> BaseFacts:
 
 
 def _ask(
-    settings: NodeSettings, kept: Path, report: Report, given: Profile | None = None
+    settings: NodeSettings, kept: Path, report: Report, alone: Alone, given: Profile | None
 ) -> BaseFacts:
     """What a child says of the base, and measures unless it was measured before."""
     inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
@@ -152,6 +162,7 @@ def _ask(
             profile = read_profile(file)
         except InputError:
             # Not measured yet, or by another release.
+            alone(report)
             process.measure("quick")
             text = _await("measured", inbox, process, report)["profile"]
             profile = Profile.from_json(text, "profile")

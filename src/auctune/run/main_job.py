@@ -1,12 +1,12 @@
 """`auctune run`: a market file to the end, or an earlier run from where it was."""
 
-import os
 from pathlib import Path
 
 from rich.console import Console
 
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import InputError
+from auctune.run.base_cache import base_cache
 from auctune.run.beginning import begin, check_new
 from auctune.run.console import RunConsole
 from auctune.run.folder import RunFolder
@@ -15,12 +15,6 @@ from auctune.run.market_run import MarketRun
 from auctune.run.prepared import Prepared, beside, prepare, relocate
 from auctune.run.report_data import MarketReport
 from auctune.run.state import VERSION
-
-
-def base_cache() -> Path:
-    """Where bases that are built on this machine are kept."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "auctune" / "bases"
 
 
 def run_market(market: Path, out: Path, console: Console, *, fresh: bool = False) -> MarketReport:

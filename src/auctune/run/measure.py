@@ -8,8 +8,8 @@ from rich.table import Table
 
 from auctune.device_profile import Profile, write_profile
 from auctune.domain import InputError
+from auctune.run.base_cache import base_cache
 from auctune.run.console import RunConsole
-from auctune.run.main_job import base_cache
 from auctune.train.base import load_base
 from auctune.train.profile import FULL, QUICK, measure_profile
 from auctune.train.tiny import tiny_folder

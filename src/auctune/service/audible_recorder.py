@@ -38,7 +38,7 @@ class AudibleRecorder:
             done(error)
             if error is None:
                 self._metrics.note(happened)
-                self._news.tell({name for one in happened for name in _topics(*one)})
+                self._news.tell(name for one in happened for name in _topics(*one))
 
         self._log.record(happened, kept)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from auctune.device_profile import read_profile
-from auctune.run.base_facts import BaseFacts, Report, learn_base
+from auctune.run.base_facts import Alone, BaseFacts, Report, at_once, learn_base
 from auctune.run.data.client import DataClient
 from auctune.service.access.directory import Directory
 from auctune.service.access.open_jobs import OpenJobs, stored_open_jobs
@@ -74,8 +74,16 @@ class OpenMarket:
         await asyncio.to_thread(self._committer.close)
 
 
-def learn_zone(entry: ZoneEntry, place: Place, report: Report) -> dict[str, BaseFacts]:
+def learn_zone(
+    entry: ZoneEntry, place: Place, report: Report, alone: Alone = at_once
+) -> dict[str, BaseFacts]:
     """What must be known of a zone's base, by node type; measured once on this machine.
+
+    Args:
+        entry: the zone.
+        place: of data and cache.
+        report: told how far it is.
+        alone: waits until nothing else is at work, before anything is measured.
 
     Raises:
         InputError: for an unknown base or device, or a profile that cannot be used.
@@ -86,7 +94,7 @@ def learn_zone(entry: ZoneEntry, place: Place, report: Report) -> dict[str, Base
         for name, kind in entry.node_types.items()
     }
     return {
-        name: learn_base(node_settings(entry, name, place), kept, report, given[name])
+        name: learn_base(node_settings(entry, name, place), kept, report, given[name], alone)
         for name in entry.node_types
     }
 

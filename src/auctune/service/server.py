@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,9 @@ from auctune.run.lock import hold
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
+from auctune.service.kernels import Kernels
 from auctune.service.logs import logs_in
+from auctune.service.memory import settle
 from auctune.service.opening import learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.stopping import Stop, StoppableServer
@@ -27,8 +28,6 @@ from auctune.service.zone_opening import Place
 
 FIRST_KEY = "first-key"
 LOCK = "nodes.lock"
-# Threads take turns so often, in seconds: with Python's 5 ms a busy one holds the others up.
-_TURN = 0.0005
 
 _log = structlog.get_logger(__name__)
 
@@ -61,7 +60,6 @@ def serve(
         InputError: if something in the settings or the folder is wrong, or the port is taken.
         ServiceEndedError: if it ended by itself.
     """
-    sys.setswitchinterval(_TURN)
     place.data.mkdir(parents=True, exist_ok=True)
     with (
         # Whether another service is at work in the folder says more than that its port is taken.
@@ -70,7 +68,11 @@ def serve(
         hold(place.data / LOCK, str(place.data)) as lock,
         logs_in(place.data / "logs"),
     ):
-        facts = {zone.name: learn_zone(zone, place, report) for zone in file.zones}
+        with Kernels(file.zones) as kernels:
+            facts = {
+                zone.name: learn_zone(zone, place, report, kernels.wait) for zone in file.zones
+            }
+            kernels.wait(report)
         report("opening the market", 0.0)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             failure = runner.run(_serve(file, facts, store, place, listening, lock, report, ready))
@@ -100,10 +102,13 @@ async def _serve(
             access_log=False,
             timeout_graceful_shutdown=5,
             server_header=False,
+            # Nobody asks where a request came from; what a proxy says of that is not read.
+            proxy_headers=False,
         )
         server = StoppableServer(config)
         stop.of(server)
         host, port = listening.getsockname()[:2]
+        settle()
         ready(f"http://{host}:{port}", key)
         alarm.answer(server)
         await server.serve(sockets=[listening])

@@ -19,6 +19,7 @@ from auctune.run.executor import NodeSettings
 from auctune.service.data_desk import DataDesk, house_vendor
 from auctune.service.files.library import Library
 from auctune.service.jobs.asked import Defaults
+from auctune.service.kernels import mechanism_of
 from auctune.service.open_zone import OpenZone
 from auctune.service.settings.service_file import ZoneEntry
 from auctune.service.store import Committer, EventLog, Snapshots, Store
@@ -115,13 +116,14 @@ class ZoneOpening:
 
 def opening_record(entry: ZoneEntry, facts: Mapping[str, BaseFacts], now: float) -> dict[str, Any]:
     """The body of the event with which a zone opens: all that its decisions follow from."""
+    mechanism, settings = mechanism_of(entry)
     return {
         "version": VERSION,
         "base": entry.base,
         "cluster": cluster_record(_cluster(entry, facts)),
         "profiles": {name: one.profile.to_json() for name, one in facts.items()},
-        "mechanism": str(entry.auction.get("mechanism", "pdftsp")),
-        "settings": {k: str(v) for k, v in entry.auction.items() if k != "mechanism"},
+        "mechanism": mechanism,
+        "settings": settings,
         "sample_tokens": entry.sample_tokens,
         "epoch": now // entry.slot_seconds * entry.slot_seconds,
         "slot_seconds": entry.slot_seconds,

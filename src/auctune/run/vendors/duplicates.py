@@ -10,9 +10,10 @@ below the threshold; one above it is missed with probability < 1%.
 import re
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from datasketch import MinHash, MinHashLSH
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 SHINGLE_CHARACTERS = 5
 NUM_PERMUTATIONS = 128
@@ -37,6 +38,10 @@ class DuplicateFilter:
     """
 
     def __init__(self, similarity: float, seed: int) -> None:
+        # It brings much of scipy: what only names a vendor must not wait for that.
+        from datasketch import MinHash, MinHashLSH
+
+        self._new_sketch = MinHash
         self._similarity = similarity
         self._seed = seed
         self._lines: dict[bytes, int] = {}
@@ -70,8 +75,8 @@ class DuplicateFilter:
         self._passed.append(_Passed(line, shingles, digits))
         return None
 
-    def _sketch(self, shingles: frozenset[str]) -> MinHash:
-        sketch = MinHash(num_perm=NUM_PERMUTATIONS, seed=self._seed)
+    def _sketch(self, shingles: frozenset[str]) -> "MinHash":
+        sketch = self._new_sketch(num_perm=NUM_PERMUTATIONS, seed=self._seed)
         sketch.update_batch([piece.encode() for piece in sorted(shingles)])
         return sketch
 

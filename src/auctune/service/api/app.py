@@ -6,6 +6,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
+from starlette.types import ASGIApp
 
 import auctune
 from auctune.service.api.access import MarketDep, Operator
@@ -23,7 +24,7 @@ from auctune.service.api.routes import (
     zone_records,
     zones,
 )
-from auctune.service.api.short_way import ShortWay
+from auctune.service.api.short_way import Bids, ShortWay
 from auctune.service.market import Market
 
 _MODULES = (
@@ -52,9 +53,19 @@ class Readiness(BaseModel):
     status: Literal["ready", "not ready"]
 
 
+class _App(FastAPI):
+    """The framework, with a way around it."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """All layers; those of the framework are not on the way of bids."""
+        bids = Bids(jobs.create, self.exception_handlers)
+        metrics = self.state.market.metrics
+        return ShortWay(super().build_middleware_stack(), Gate(bids, metrics))
+
+
 def make_app(market: Market) -> FastAPI:
     """The application around a market that is open."""
-    app = FastAPI(
+    app = _App(
         title="auctune",
         version=auctune.__version__,
         description="A market for fine-tuning, with OpenAI's fine-tuning API in front.",
@@ -63,7 +74,6 @@ def make_app(market: Market) -> FastAPI:
     )
     app.state.market = market
     handle_errors(app)
-    app.add_middleware(ShortWay, answer=jobs.create, handlers=app.exception_handlers)
     app.add_middleware(Gate, metrics=market.metrics)
     for module in _MODULES:
         app.include_router(module.router)

@@ -4,9 +4,7 @@ Where the files were looked at before, the decision is the answer. Where they we
 must be asked, the job is on record as `validating_files` first, and decided as soon as they are.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -119,8 +117,7 @@ class Submissions:
             return row
         made = self._bid(job, who.user, training, Appraisal(size), amount, deadline, shown)
         bid = replace(made, reply=reply)
-        async with self._turn(who.user):
-            return await self._ask(zone, lambda desk: desk.decide(bid))
+        return await self._in_turn(who.user, zone, lambda desk: desk.decide(bid))
 
     async def preview(self, who: Principal, request: JobRequest) -> JobRow:
         """The job as it would be decided; nothing happens.
@@ -211,8 +208,7 @@ class Submissions:
             found = await self._appraise(zone, file, training, owner)
             amount, deadline = Money(request["bid"]), request["deadline"]
             bid = self._bid(job, owner, training, found, amount, deadline, request)
-            async with self._turn(owner):
-                await self._ask(zone, lambda desk: desk.decide_received(bid))
+            await self._in_turn(owner, zone, lambda desk: desk.decide_received(bid))
         except InputError as error:
             refusal = error
             await self._ask(zone, lambda desk: desk.refuse(job, refusal))
@@ -240,8 +236,7 @@ class Submissions:
         self._check_there(quote.training)
         made = self._bid(job, who.user, quote.training, found, amount, deadline, shown)
         bid = replace(made, reply=reply)
-        async with self._turn(who.user):
-            row = await self._ask(zone, lambda desk: accept_if_early(desk, bid, line))
+        row = await self._in_turn(who.user, zone, lambda desk: accept_if_early(desk, bid, line))
         if row is None:
             again = replace(bid, bid=ZERO, deadline=quote.deadline)
             menu = await self._ask(zone, lambda desk: quote_if_early(desk, again))
@@ -267,15 +262,13 @@ class Submissions:
             if name is not None and not self._library.is_there(name):
                 raise InputError(place, f"{name!r} is being deleted", "a file that stays")
 
-    @asynccontextmanager
-    async def _turn(self, owner: str) -> AsyncIterator[None]:
+    async def _in_turn(self, owner: str, zone: OpenZone, run: Callable[[Zone], T]) -> T:
         """Desks decide side by side; what two of them take from one budget must not."""
         names = [one.key for one in self._spending.accounts(owner) if one.budget is not None]
         if not names or len(self._zones) == 1:
-            yield
-            return
+            return await self._ask(zone, run)
         async with self._turns.of(names):
-            yield
+            return await self._ask(zone, run)
 
     async def _appraised(
         self,
@@ -351,7 +344,7 @@ class Submissions:
         return parse_deadline(text, self._now())
 
     async def _ask(self, zone: OpenZone, run: Callable[[Zone], T]) -> T:
-        return await asyncio.wrap_future(zone.desk.ask(run))
+        return await zone.desk.ask_here(run)
 
 
 def _bid_amount(request: JobRequest) -> Money:

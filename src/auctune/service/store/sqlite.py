@@ -21,6 +21,8 @@ from sqlalchemy.pool import NullPool
 from auctune.domain import InputError
 from auctune.service.store.errors import StoreError
 
+# Those of auctune.service.store.transaction, and some.
+_KEPT_STATEMENTS = 512
 _BUSY_SECONDS = 10.0
 # recursive_triggers: else REPLACE would remove rows and no trigger would see it.
 _EVERYWHERE = ("foreign_keys=ON", "recursive_triggers=ON")
@@ -90,6 +92,7 @@ def _engine(path: Path, pragmas: tuple[str, ...], begin: str, **pool: Any) -> En
             "isolation_level": None,
             "timeout": _BUSY_SECONDS,
             "check_same_thread": False,
+            "cached_statements": _KEPT_STATEMENTS,
         },
         hide_parameters=True,
         **pool,

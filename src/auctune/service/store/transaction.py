@@ -10,6 +10,7 @@ back, which takes milliseconds where another thread computes; so their number co
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Table, bindparam, delete
@@ -25,8 +26,9 @@ _TABLES = metadata.sorted_tables
 _ORDER = [(table, change) for table in _TABLES for change in (Change.INSERT, Change.UPSERT)] + [
     (table, Change.REMOVE) for table in reversed(_TABLES)
 ]
-# Few, because the driver keeps as many statements ready; 64 rows stay far below its most values.
-_ROWS_OF_STATEMENTS = (64, 16, 4, 1)
+# A statement for each number of rows up to this one, which the driver keeps ready; so many rows
+# stay far below its most values.
+_MOST_ROWS = 64
 
 
 def write(connection: Connection, units: Sequence[Unit]) -> None:
@@ -69,14 +71,11 @@ def _remove(connection: Connection, table: Table, keys: _Rows) -> None:
 
 def _put(connection: Connection, table: Table, change: Change, rows: _Rows) -> None:
     for part in _without_repeats(table, rows) if change is Change.UPSERT else (rows,):
-        begin = 0
-        for size in _ROWS_OF_STATEMENTS:
-            statement = _statement(table, change, size, connection.dialect)
-            while len(part) - begin >= size:
-                some = part[begin : begin + size]
-                values = tuple(value for row in some for value in row.values())
-                connection.exec_driver_sql(statement, values)
-                begin += size
+        for begin in range(0, len(part), _MOST_ROWS):
+            some = part[begin : begin + _MOST_ROWS]
+            statement = _statement(table, change, len(some), connection.dialect)
+            values = tuple(chain.from_iterable(row.values() for row in some))
+            connection.exec_driver_sql(statement, values)
 
 
 def _without_repeats(table: Table, rows: _Rows) -> Iterator[_Rows]:

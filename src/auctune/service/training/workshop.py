@@ -235,7 +235,7 @@ class Workshop:
             await self._ask(lambda zone: _give_up(zone, job, str(error)))
 
     async def _ask(self, run: Any) -> Any:
-        return await asyncio.wrap_future(self._zone.desk.ask(run))
+        return await self._zone.desk.ask_here(run)
 
 
 def _give_up(zone: Zone, job: str, why: str) -> None:

@@ -7,6 +7,7 @@ memory is no longer what is on disk: the desk closes for good, tells so, and the
 from the log again.
 """
 
+import asyncio
 import queue
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from auctune.domain import AuctuneError
+from auctune.service.zone.answers import LoopAnswer, Post
 from auctune.service.zone.recorder import Recorder
 from auctune.service.zone.zone import Zone
 
@@ -27,9 +29,11 @@ class DeskClosedError(AuctuneError):
 
 
 class _Command(Generic[T]):
-    def __init__(self, run: Callable[[Zone], T]) -> None:
+    __slots__ = ("answer", "run")
+
+    def __init__(self, run: Callable[[Zone], T], answer: "Future[T] | LoopAnswer[T]") -> None:
         self.run = run
-        self.answer: Future[T] = Future()
+        self.answer = answer
 
 
 def _unheard(_: Exception) -> None:
@@ -50,6 +54,7 @@ class Desk:
         self._recorder = recorder
         self._tell = tell
         self._commands: queue.SimpleQueue[_Command[object] | None] = queue.SimpleQueue()
+        self._post: Post | None = None
         self._broken: Exception | None = None
         self._breaking = threading.Lock()
         self._thread = threading.Thread(target=self._work, name=f"desk-{zone.name}", daemon=True)
@@ -67,9 +72,18 @@ class Desk:
 
     def ask(self, run: Callable[[Zone], T]) -> Future[T]:
         """Run a command on the zone; its answer comes when all that it did is on disk."""
-        command = _Command(run)
-        self._commands.put(command)  # type: ignore[arg-type]
-        return command.answer
+        answer: Future[T] = Future()
+        self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
+        return answer
+
+    def ask_here(self, run: Callable[[Zone], T]) -> "asyncio.Future[T]":
+        """The same, to be awaited on the running loop."""
+        loop = asyncio.get_running_loop()
+        if self._post is None or self._post.loop is not loop:
+            self._post = Post(loop)
+        answer: LoopAnswer[T] = LoopAnswer(self._post)
+        self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
+        return answer.future
 
     def close(self) -> None:
         """Answer what was asked so far, and end."""
@@ -98,8 +112,9 @@ class Desk:
 
         def give(lost: Exception | None) -> None:
             # What a command did before it was refused has happened; it is kept like the rest.
-            if lost is not None or failure is not None:
-                command.answer.set_exception(lost or failure)
+            error = lost or failure
+            if error is not None:
+                command.answer.set_exception(error)
             else:
                 command.answer.set_result(answer)
 

@@ -5,13 +5,14 @@ a machine, and a second later on. What they are compiled for is the kinds of the
 the size of the market.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 from auctune.domain import Admission, Cluster, EnergyForecast, Quote, RepeatedEnergy, Task
 
 Make = Callable[[Cluster, EnergyForecast], Admission]
+MakeTaught = Callable[[EnergyForecast, Sequence[Sequence[Task]]], Admission]
 _SLOTS = 8
 _DAYS = 3
 _BIDS = 6
@@ -41,6 +42,17 @@ def warm_up(cluster: Cluster, make: Make, tell: Callable[[float], None]) -> None
     fresh.lose_node(node, last, ())
     fresh.state()
     tell(1.0)
+
+
+def warm_up_lessons(cluster: Cluster, make: MakeTaught) -> None:
+    """Have a mechanism learn before its first bid, from bids of an earlier day.
+
+    Args:
+        cluster: in small.
+        make: builds the mechanism.
+    """
+    day = [_task(cluster, slot, number) for slot in range(_SLOTS) for number in range(_BIDS)]
+    make(RepeatedEnergy(cluster), [day]).advance(0)
 
 
 def _bid(mechanism: Admission, task: Task, slot: int, number: int) -> None:

@@ -51,6 +51,10 @@ def recording(
         yield committer, deliveries
 
 
+def _set(done: threading.Event, _: Exception | None) -> None:
+    done.set()
+
+
 def note(told: list[int], number: int, _: Exception | None) -> None:
     told.append(number)
 
@@ -75,6 +79,22 @@ def test_units_that_wait_together_are_one_transaction_up_to_the_limit(store: Sto
     # The first is the unit that held the others up.
     assert [len(outcomes) for outcomes in deliveries] == [1, 20, 20, 10]
     assert num_rows(store, [events, jobs, entries]) == [50, 50, 100]
+
+
+def test_after_units_that_came_together_the_next_transaction_waits_for_more(store: Store) -> None:
+    params = CommitterParams(gather_seconds=1.0)
+    with recording(store, params) as (committer, deliveries):
+        write_together(committer, meta_unit("a"), meta_unit("b"))
+        told: list[threading.Event] = []
+        for name in ("c", "d", "e"):
+            unit, done = meta_unit(name), threading.Event()
+            unit.done = partial(_set, done)
+            committer.submit(unit)
+            told.append(done)
+            # Time enough for a writer that waits for nothing.
+            assert not done.wait(0.05)
+        assert all(done.wait(30) for done in told)
+    assert [len(outcomes) for outcomes in deliveries] == [1, 2, 3]
 
 
 def test_units_are_told_in_the_order_in_which_they_were_submitted(store: Store) -> None:

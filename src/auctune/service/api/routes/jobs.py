@@ -237,7 +237,7 @@ async def _ask(market: Market, row: JobRow, run: Callable[[Zone], T]) -> T:
     zone = market.zones.get(row.zone)
     if zone is None:
         raise ApiError(400, f"zone {row.zone} is closed", "zone_closed", "id")
-    return await asyncio.wrap_future(zone.desk.ask(run))
+    return await zone.desk.ask_here(run)
 
 
 def _json(body: Shown) -> Response:

@@ -1,0 +1,51 @@
+"""What a service does before it is open, and what it leaves to other processes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from auctune.service.kernels import Kernels
+from auctune.service.settings.service_file import ZoneEntry
+from support.service_process import running, write_service
+from support.tiny_digest import tiny_digest
+
+pytestmark = pytest.mark.slow
+
+_DECIDE_AND_COUNT = """
+from numba.core import event
+compiled = event.RecordingListener()
+event.register("numba:compile", compiled)
+from auctune.registry import build
+from auctune.service.kernel_worker import made_up_cluster
+from auctune.service.zone.warm_up import warm_up
+cluster = made_up_cluster(1)
+warm_up(cluster, lambda small, energy: build("pdftsp", small, {}, energy=energy), lambda _: None)
+print(len(compiled.buffer))
+"""
+
+
+def test_the_serving_process_leaves_torch_to_its_children(tmp_path: Path) -> None:
+    config = write_service(tmp_path, tiny_digest(), slot_seconds=3600.0, slots=8)
+    with running(config, tmp_path / "data") as service:
+        mapped = Path(f"/proc/{service.pid}/maps").read_text()
+        assert "numba" in mapped or "llvmlite" in mapped
+        assert "torch" not in mapped
+
+
+def test_whoever_comes_after_the_compilers_has_nothing_to_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    told: list[float] = []
+    with Kernels([ZoneEntry()]) as kernels:
+        kernels.wait(lambda what, share: told.append(share))
+    assert told[-1] == 1.0
+    done = subprocess.run(
+        [sys.executable, "-c", _DECIDE_AND_COUNT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "0\n"
+    with Kernels([ZoneEntry()]) as again:
+        again.wait(lambda what, share: told.append(-1.0))
+    assert told[-1] == 1.0
