@@ -9,7 +9,7 @@ from urllib.parse import quote
 from auctune.client.connection import Connection, Record
 from auctune.client.errors import ServiceError
 from auctune.client.job import Job
-from auctune.client.work import Terms, Work, request
+from auctune.client.work import Terms, Work, acceptance, request
 from auctune.domain.errors import InputError
 
 _JOBS = "/v1/fine_tuning/jobs"
@@ -71,8 +71,22 @@ class Client:
 
     def submit(self, work: Work, terms: Terms) -> Job:
         """Bid for a job. However often it is sent, it is one job."""
-        token = secrets.token_urlsafe(24)
-        return Job.read(self._connection.post(_JOBS, request(work, terms), token))
+        return self._make(request(work, terms))
+
+    def accept(self, quote: str, line: int, bid: str | None = None, name: str | None = None) -> Job:
+        """Take a line of a quote, as one job.
+
+        Args:
+            quote: its id.
+            line: its number.
+            bid: what it is worth; none: the line's price.
+            name: of the job; none: as it was quoted.
+
+        Raises:
+            ServiceError: with code `quote_changed` and a new `quote` beside it, if the line is not
+                to be had any more.
+        """
+        return self._make(acceptance(quote, line, bid, name))
 
     def job(self, name: str) -> Job:
         """A job by its id."""
@@ -140,6 +154,9 @@ class Client:
     def revoke(self, key: str) -> Record:
         """End a key, at once; for operators."""
         return self._connection.delete(f"/v1/keys/{quote(key, safe='')}")
+
+    def _make(self, body: Record) -> Job:
+        return Job.read(self._connection.post(_JOBS, body, secrets.token_urlsafe(24)))
 
     def _list(self, path: str) -> list[Any]:
         found: list[Any] = self._connection.get(path)["data"]

@@ -147,11 +147,13 @@ def _error(answer: httpx2.Response) -> Exception:
     """What an answer says that is an error."""
     status = answer.status_code
     try:
-        detail = answer.json()["error"]
+        body = answer.json()
+        detail = body["error"]
         message, place, code = str(detail["message"]), detail.get("param"), detail.get("code")
     except (ValueError, LookupError, TypeError, AttributeError):
         return ServiceError(f"the service answered with status {status}", status, None)
     found, says, expected = message.partition("; expected ")
     if status in _REFUSED and place and says:
         return InputError(str(place), found, expected)
-    return ServiceError(f"{place}: {message}" if place else message, status, code)
+    beside = {name: value for name, value in body.items() if name != "error"}
+    return ServiceError(f"{place}: {message}" if place else message, status, code, beside)

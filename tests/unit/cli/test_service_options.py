@@ -34,6 +34,11 @@ REMOTE = ("--url", "http://market.example")
         (("submit", "rows.jsonl"), "auctune: --bid: is missing; expected an amount of money"),
         (("submit", "a", "--bid", "1"), "auctune: --deadline: is missing; expected a time, or a"),
         (("submit", "a", "--quote", "quote-a"), "auctune: --quote: stands without --line"),
+        (("submit", "--line", "1"), "auctune: --quote: stands without --line"),
+        (
+            ("submit", "a", "--quote", "quote-a", "--line", "0"),
+            "auctune: TRAINING_FILE: is given with --quote; expected none: it is as it was quoted",
+        ),
         (("submit", "a", "--market", "m.toml"), "auctune: TRAINING_FILE: is given with --market"),
         (("submit", "--market", "m.toml"), "auctune: m.toml: cannot be read (No such file"),
         (("users", "add", "ann", "--budget", "1/y"), "auctune: --budget: '1/y'; expected an amou"),

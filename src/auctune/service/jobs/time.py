@@ -1,13 +1,19 @@
-"""Deadlines as people give them: a moment in RFC 3339, or so long from now."""
+"""Moments as people give and read them: in RFC 3339, or so long from now."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 from auctune.domain import InputError
 
 _EXPECTED = "a time such as 2031-05-04T09:00:00Z, or a span from now such as +90m, +2h or +1d"
 _SPAN = re.compile(r"\+(\d{1,9}(?:\.\d{1,6})?)([smhd])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def to_rfc3339(time: float) -> str:
+    """A moment of unix time for people, to the millisecond: 2031-05-04T09:00:00Z."""
+    moment = datetime.fromtimestamp(round(time, 3), UTC)
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def parse_deadline(text: str, now: float, place: str = "market.deadline") -> float:
