@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from auctune.client.connection import Connection, Record
 from auctune.client.errors import ServiceError
+from auctune.client.event_stream import StreamedEvent
 from auctune.client.job import Job
 from auctune.client.work import Terms, Work, acceptance, request
 from auctune.domain.errors import InputError
@@ -101,6 +102,20 @@ class Client:
             if not page["has_more"] or not page["data"]:
                 return
             after = page["data"][-1]["id"]
+
+    def newest_event(self, name: str) -> int:
+        """The number of the newest event of a job; 0: there is none yet."""
+        found = self._connection.get(f"{_JOBS}/{quote(name, safe='')}/events", limit=1)["data"]
+        return int(found[0]["id"].removeprefix("ftevent-")) if found else 0
+
+    def events(self, name: str, after: int) -> Iterator[StreamedEvent]:
+        """What happens to a job after an event, as it happens, until the job is over.
+
+        Args:
+            name: its id.
+            after: number of the last event that is known.
+        """
+        return self._connection.events(f"{_JOBS}/{quote(name, safe='')}/events/stream", after)
 
     def act(self, name: str, action: str) -> Job:
         """Cancel, pause or resume a job."""
