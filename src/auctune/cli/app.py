@@ -23,6 +23,7 @@ from auctune.cli.people import keys, teams, users
 from auctune.cli.prices import prices
 from auctune.cli.profile import profile
 from auctune.cli.quote import quote
+from auctune.cli.replay import replay
 from auctune.cli.run import run
 from auctune.cli.serve import serve
 from auctune.cli.simulate import simulate
@@ -47,6 +48,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "ledger": ledger,
     "run": run,
     "simulate": simulate,
+    "replay": replay,
     "workload": workload,
     "profile": profile,
 }
