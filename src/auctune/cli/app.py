@@ -19,6 +19,7 @@ from auctune.cli.init import init
 from auctune.cli.job_actions import cancel, pause, resume
 from auctune.cli.jobs import jobs
 from auctune.cli.ledger import ledger
+from auctune.cli.operation import nodes, zones
 from auctune.cli.people import keys, teams, users
 from auctune.cli.prices import prices
 from auctune.cli.profile import profile
@@ -52,7 +53,14 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "workload": workload,
     "profile": profile,
 }
-GROUPS: Mapping[str, typer.Typer] = {"users": users, "teams": teams, "keys": keys, "db": db}
+GROUPS: Mapping[str, typer.Typer] = {
+    "zones": zones,
+    "nodes": nodes,
+    "users": users,
+    "teams": teams,
+    "keys": keys,
+    "db": db,
+}
 
 app = typer.Typer(
     name="auctune",

@@ -130,6 +130,15 @@ class Client:
         """Prices and use by slot and node; for operators."""
         return self._connection.get(f"/v1/zones/{quote(zone, safe='')}/prices")
 
+    def act_on_zone(self, zone: str, action: str) -> Record:
+        """Pause or resume a zone; for operators."""
+        return self._connection.post(f"/v1/zones/{quote(zone, safe='')}/{action}", {})
+
+    def act_on_node(self, zone: str, node: str, action: str) -> Record:
+        """Drain or return a node; for operators. The zone as it stands then."""
+        names = quote(zone, safe=""), quote(node, safe="")
+        return self._connection.post("/v1/zones/{}/nodes/{}/{}".format(*names, action), {})
+
     def statement(self) -> Record:
         """What one owes, and what is left of one's budget."""
         return self._connection.get("/v1/ledger")
@@ -169,6 +178,10 @@ class Client:
     def revoke(self, key: str) -> Record:
         """End a key, at once; for operators."""
         return self._connection.delete(f"/v1/keys/{quote(key, safe='')}")
+
+    def erase(self, user: str) -> Record:
+        """Erase a user's data; for operators. How much of it there was."""
+        return self._connection.delete(f"/v1/users/{quote(user, safe='')}/data")
 
     def _make(self, body: Record) -> Job:
         return Job.read(self._connection.post(_JOBS, body, secrets.token_urlsafe(24)))

@@ -107,6 +107,16 @@ def upgrade(where: str | Path) -> None:
         migrate(store.writer, store.place)
 
 
+def sqlite_file(where: str | Path) -> Path | None:
+    """The file of a database that is SQLite's; none: it is another's.
+
+    Raises:
+        InputError: as `open_store`, for a URL that is none.
+    """
+    database = _find(where)
+    return Path(database.place) if isinstance(database, SqliteDatabase) else None
+
+
 def _find(where: str | Path) -> Database:
     if isinstance(where, Path) or "://" not in where:
         return SqliteDatabase(Path(where) / FILE_NAME)
