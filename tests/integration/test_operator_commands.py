@@ -2,13 +2,14 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from support.command_line import run_auctune
-from support.serving import Served, serving
+from support.serving import ROWS, Served, serving
 
 Run = Callable[..., tuple[int, str, list[str]]]
 
@@ -113,21 +114,24 @@ def test_a_quote_is_a_table_and_its_last_line_a_command(
 def test_a_backup_taken_while_it_serves_is_restored_and_goes_on(
     served: Served, auctune: Run, tmp_path: Path
 ) -> None:
-    job = served.bid(served.client(), served.upload()).id
-    copy = tmp_path / "copy.db"
+    file = served.upload()
+    job = served.bid(served.client(), file).id
+    copy, new = tmp_path / "copy.db", tmp_path / "new"
     assert auctune("db", "backup", copy, "--data", served.folder)[0] == 0
+    shutil.copytree(served.folder / "files", new / "files")
     lost = served.bid(served.client(), served.upload()).id
     code, _, lines = auctune("db", "backup", copy, "--data", served.folder)
     assert (code, "is there already" in lines[0]) == (2, True)
     code, _, lines = auctune("db", "restore", copy, "--data", served.folder)
     assert (code, "is there already" in lines[0]) == (2, True)
 
-    new = tmp_path / "new"
     assert auctune("db", "restore", copy, "--data", new)[0] == 0
     assert auctune("replay", "--data", new)[0] == 0
     with serving(new, clock=served.clock) as again:
         again.users["ada"] = served.users["ada"]
-        ids = {one.id for one in again.client().fine_tuning.jobs.list(limit=100)}
+        client = again.client()
+        ids = {one.id for one in client.fine_tuning.jobs.list(limit=100)}
+        assert client.files.content(file).text == ROWS
     assert job in ids
     assert lost not in ids
 

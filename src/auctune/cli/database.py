@@ -11,7 +11,6 @@ from auctune.domain.errors import InputError
 db = typer.Typer(
     help="The service's database: upgrade, backup, restore.",
     rich_markup_mode=None,
-    no_args_is_help=True,
 )
 
 Config = Annotated[

@@ -31,7 +31,7 @@ def exit_code_of(error: Exception) -> int:
         _say("interrupted")
         return INTERRUPTED
     if isinstance(error, typer.TyperException):
-        _say(error.format_message())
+        _say(_message(error))
         return error.exit_code
     if isinstance(error, InputError):
         _say(str(error))
@@ -48,6 +48,17 @@ def exit_code_of(error: Exception) -> int:
         _say(f"{place}{error.strerror}")
         return 1
     raise error
+
+
+def _message(error: typer.TyperException) -> str:
+    """What was wrong with what was typed; of a group alone, what it could be followed by."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    commands = getattr(context.command, "commands", None) if context is not None else None
+    if commands and message.startswith("Missing command"):
+        return (
+            f"{context.command_path}: is not all; expected one of {', '.join(commands)} behind it"
+        )
+    return message
 
 
 def _say(message: str) -> None:

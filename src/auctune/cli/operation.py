@@ -10,12 +10,8 @@ from auctune.cli.work_options import Zone
 if TYPE_CHECKING:
     from auctune.client import Client
 
-zones = typer.Typer(
-    help="Zones: list; pause, resume for operators.", rich_markup_mode=None, no_args_is_help=True
-)
-nodes = typer.Typer(
-    help="Nodes: list, drain, return; for operators.", rich_markup_mode=None, no_args_is_help=True
-)
+zones = typer.Typer(help="Zones: list; pause, resume for operators.", rich_markup_mode=None)
+nodes = typer.Typer(help="Nodes: list, drain, return; for operators.", rich_markup_mode=None)
 
 ZoneName = Annotated[str, typer.Argument(metavar="ZONE", help="The zone.", show_default=False)]
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The node.", show_default=False)]

@@ -45,6 +45,10 @@ REMOTE = ("--url", "http://market.example")
         (("serve", "--slot-seconds", "0.5"), "auctune: --slot-seconds: 0.5; expected 1 to 86400"),
         (("serve", "--config", "none.toml"), "auctune: none.toml: cannot be read (No such file"),
         (("db", "upgrade"), "auctune: auctune-data: has no auctune.db; expected the data folder"),
+        (("users",), "auctune: auctune users: is not all; expected one of list, add, erase behind"),
+        (("nodes", "drain", "a"), NO_SERVICE),
+        (("db", "backup", "copy"), "auctune: auctune-data/auctune.db: is not there"),
+        (("db", "restore", "copy"), "auctune: "),
         (("try", "ftjob-a", "x", "--kind", "y"), "auctune: --kind: 'y'; expected one of chat, co"),
     ],
 )
