@@ -85,7 +85,7 @@ def replay_other(period: RecordedPeriod, mechanism: Admission) -> Takings:
 
     Args:
         period: as recorded, from the market's beginning; what was sold before the period is taken
-            over as it was.
+            over as it was, and what was bid is learned from.
         mechanism: a new one over the same cluster.
     """
     other = _Other(period, mechanism)
@@ -204,9 +204,11 @@ class _Other:
         self.books = Books(period.cluster, period.first_slot)
 
     def take_over(self, happened: Happened) -> None:
-        """What was before the period."""
+        """What was before the period: sold as it was, and learned from in its own way."""
         _put_down(self.books, happened, self._first_slot)
-        if not isinstance(happened, PricesLearned):
+        if isinstance(happened, SlotAdvanced | BidMade):
+            self._mechanism.advance(happened.now)
+        if not isinstance(happened, SlotAdvanced | PricesLearned):
             _tell(self._mechanism, happened)
 
     def go(self, happened: Happened) -> None:
