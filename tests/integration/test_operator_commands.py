@@ -111,6 +111,17 @@ def test_a_quote_is_a_table_and_its_last_line_a_command(
     assert out == "no node could finish it by then, at any price\n"
 
 
+def test_a_bid_waits_for_its_data_to_be_looked_at(served: Served, auctune: Run) -> None:
+    file, own = served.upload(), ("--api-key", served.users["ada"])
+    # Of this length nothing is known yet.
+    terms = (file, "--set", "max_length=33", "--deadline", "+20m", *own)
+    code, out, lines = auctune("submit", *terms, "--bid", "0")
+    assert (code, " rejected: the bid is not above the price" in out) == (3, True)
+    assert [line.partition(": ")[2] for line in lines] == ["its data are being looked at"]
+    code, out, lines = auctune("submit", *terms, "--bid", "9")
+    assert (code, " admitted: pays " in out, lines) == (0, True, [])
+
+
 def test_a_backup_taken_while_it_serves_is_restored_and_goes_on(
     served: Served, auctune: Run, tmp_path: Path
 ) -> None:

@@ -39,7 +39,9 @@ def _show(found: "list[Job]") -> None:
     )  # fmt: skip
     for job in found:
         market, (_, loss) = job.market, job.losses
-        done = job.record["finished_at"] or job.record["estimated_finish"]
+        # A bid that was rejected is over, and nothing was done.
+        ended = job.record["finished_at"] if job.is_admitted else None
+        done = ended or job.record["estimated_finish"]
         table.add_row(
             job.id,
             job.name,

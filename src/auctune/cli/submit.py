@@ -29,7 +29,7 @@ from auctune.domain.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from auctune.client import Job
+    from auctune.client import Client, Job
 
 
 _WITH_QUOTE = ("--quote", "--line", "--bid", "--name")
@@ -105,7 +105,7 @@ def submit(
         with connect() as client:
             base = model or client.zone(zone)["model"]
             terms = Terms(base, zone, bid, deadline, what_if)
-            jobs, num_sent = [client.submit(wanted.upload(client), terms)], 1
+            jobs, num_sent = [_decided(client.submit(wanted.upload(client), terms), client)], 1
         _show(jobs[0], as_json=as_json)
     is_good = _end(jobs, connect, watch=watch and not what_if, as_json=as_json)
     if not is_good or len(jobs) < num_sent:
@@ -129,6 +129,25 @@ def _refuse_with_quote(given: "Mapping[str, object]") -> None:
     for option, value in given.items():
         if value and option not in _WITH_QUOTE:
             raise InputError(option, "is given with --quote", "none: it is as it was quoted")
+
+
+def _decided(job: "Job", client: "Client") -> "Job":
+    """A job as it was decided, once its data were looked at."""
+    if job.is_decided or job.market["state"] == "what_if":
+        return job
+
+    from auctune.client import UnreachableError
+
+    typer.echo(f"{job.id}: its data are being looked at", err=True)
+    try:
+        for _ in client.events(job.id, after=0):
+            job = client.job(job.id)
+            if job.is_decided:
+                break
+    except UnreachableError as error:
+        # The job stands, and may be watched.
+        typer.echo(f"auctune: {error}", err=True)
+    return job
 
 
 def _accept(
