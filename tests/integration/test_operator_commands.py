@@ -4,10 +4,12 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from auctune.service.access.key import Role
 from support.command_line import run_auctune
 from support.serving import ROWS, Served, serving
 
@@ -89,6 +91,36 @@ def test_erasing_is_asked_for_twice_and_waits_for_open_jobs(served: Served, auct
     assert auctune("users", "erase", "nobody", "--yes")[0] == 1
 
 
+def test_the_last_operator_is_not_locked_out(served: Served, auctune: Run) -> None:
+    (key,) = [
+        key["id"]
+        for key in json.loads(auctune("keys", "list", "--json")[1])
+        if key["role"] == "operator" and key["revoked_at"] is None
+    ]
+    for command in (("keys", "revoke", key), ("users", "erase", "operator", "--yes")):
+        code, _, lines = auctune(*command)
+        assert (code, len(lines)) == (1, 1)
+        assert "the last key of an operator" in lines[0]
+    assert auctune("keys", "add", "operator", "--role", "operator")[0] == 0
+    assert auctune("keys", "revoke", key)[0] == 0
+    assert auctune("jobs")[0] == 1
+    served.operator = served.key("operator", Role.OPERATOR)
+
+
+def test_a_bid_that_came_too_late_is_told_by_when_it_could_be_done(
+    served: Served, auctune: Run
+) -> None:
+    own = ("--api-key", served.key("hasty"))
+    file = served.upload(served.users["hasty"])
+    terms = ("--bid", "99", "--set", "epochs=300", *own)
+    code, out, _ = auctune("submit", file, "--deadline", "+3m", *terms)
+    assert code == 3
+    found = re.search(r"it could be done by ([\d-]+ [\d:]+)$", out.strip())
+    assert found is not None
+    moment = datetime.fromisoformat(found[1]).astimezone()
+    assert auctune("submit", file, "--deadline", moment.isoformat(), *terms)[0] == 0
+
+
 def test_a_quote_is_a_table_and_its_last_line_a_command(
     served: Served, auctune: Run, tmp_path: Path
 ) -> None:
@@ -108,7 +140,7 @@ def test_a_quote_is_a_table_and_its_last_line_a_command(
     assert code == 3
     assert lines[0].startswith("auctune: market.quote: the first slot of this line's plan began at")
     assert lines[0].endswith("nothing was charged")
-    assert out == "no node could finish it by then, at any price\n"
+    assert out == "no node could finish it in time, at any price\n"
 
 
 def test_a_bid_waits_for_its_data_to_be_looked_at(served: Served, auctune: Run) -> None:

@@ -67,9 +67,11 @@ def restore(
     from auctune.service.store.engine import FILE_NAME
 
     target = _file(config, data)
+    if target.exists():
+        raise InputError(str(target), "is there already", "no database there: move it away first")
     for beside in (f"{target}-wal", f"{target}-shm"):
-        if Path(beside).exists() and not target.exists():
-            raise InputError(beside, "is left of another database", "no such file")
+        if Path(beside).exists():
+            raise InputError(beside, "is left of another database", "no such file there")
     with reading(f"sqlite:///{backup.resolve()}"):
         target.parent.mkdir(parents=True, exist_ok=True)
         copy_database(backup, target)

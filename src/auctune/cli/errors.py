@@ -53,12 +53,10 @@ def exit_code_of(error: Exception) -> int:
 def _message(error: typer.TyperException) -> str:
     """What was wrong with what was typed; of a group alone, what it could be followed by."""
     message, context = error.format_message(), getattr(error, "ctx", None)
-    commands = getattr(context.command, "commands", None) if context is not None else None
-    if commands and message.startswith("Missing command"):
-        return (
-            f"{context.command_path}: is not all; expected one of {', '.join(commands)} behind it"
-        )
-    return message
+    if context is None or not message.startswith("Missing command"):
+        return message
+    names = ", ".join(getattr(context.command, "commands", ()))
+    return f"{context.command_path}: is not all; expected one of {names} behind it"
 
 
 def _say(message: str) -> None:

@@ -17,7 +17,7 @@ def show_menu(quoted: dict[str, Any], options: str) -> None:
 
     lines = quoted["lines"]
     if not lines:
-        typer.echo("no node could finish it by then, at any price")
+        typer.echo("no node could finish it in time, at any price")
         return
     table = table_of(
         "line", "done by", "price", "begins", "slots", "vendor", right=("line", "price", "slots")
