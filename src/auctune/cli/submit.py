@@ -105,7 +105,8 @@ def submit(
         with connect() as client:
             base = model or client.zone(zone)["model"]
             terms = Terms(base, zone, bid, deadline, what_if)
-            jobs, num_sent = [_decided(client.submit(wanted.upload(client), terms), client)], 1
+            sent = client.submit(wanted.upload(client), terms)
+            jobs, num_sent = [_decided(sent, client, as_json=as_json)], 1
         _show(jobs[0], as_json=as_json)
     is_good = _end(jobs, connect, watch=watch and not what_if, as_json=as_json)
     if not is_good or len(jobs) < num_sent:
@@ -131,14 +132,15 @@ def _refuse_with_quote(given: "Mapping[str, object]") -> None:
             raise InputError(option, "is given with --quote", "none: it is as it was quoted")
 
 
-def _decided(job: "Job", client: "Client") -> "Job":
+def _decided(job: "Job", client: "Client", *, as_json: bool) -> "Job":
     """A job as it was decided, once its data were looked at."""
     if job.is_decided or job.market["state"] == "what_if":
         return job
 
     from auctune.client import UnreachableError
 
-    typer.echo(f"{job.id}: its data are being looked at", err=True)
+    if not as_json:
+        typer.echo(f"{job.id}: its data are being looked at", err=True)
     try:
         for _ in client.events(job.id, after=0):
             job = client.job(job.id)
