@@ -323,7 +323,7 @@ def test_a_drained_node_has_its_jobs_planned_elsewhere_at_no_charge(tmp_path: Pa
                 n["id"]: n["state"] for n in http.get("/v1/zones/default/prices").json()["nodes"]
             }
         moved = client.fine_tuning.jobs.retrieve(job.id)
-    assert states[node] == "lost"
+    assert states[node] == "drained"
     assert node not in [cell["node"] for cell in moved.market["plan"]["cells"]]  # type: ignore[attr-defined]
     assert moved.market["payment"] == job.market["payment"]  # type: ignore[attr-defined]
 

@@ -19,10 +19,12 @@ from auctune.cli.init import init
 from auctune.cli.job_actions import cancel, pause, resume
 from auctune.cli.jobs import jobs
 from auctune.cli.ledger import ledger
+from auctune.cli.operation import nodes, zones
 from auctune.cli.people import keys, teams, users
 from auctune.cli.prices import prices
 from auctune.cli.profile import profile
 from auctune.cli.quote import quote
+from auctune.cli.replay import replay
 from auctune.cli.run import run
 from auctune.cli.serve import serve
 from auctune.cli.simulate import simulate
@@ -47,10 +49,18 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "ledger": ledger,
     "run": run,
     "simulate": simulate,
+    "replay": replay,
     "workload": workload,
     "profile": profile,
 }
-GROUPS: Mapping[str, typer.Typer] = {"users": users, "teams": teams, "keys": keys, "db": db}
+GROUPS: Mapping[str, typer.Typer] = {
+    "zones": zones,
+    "nodes": nodes,
+    "users": users,
+    "teams": teams,
+    "keys": keys,
+    "db": db,
+}
 
 app = typer.Typer(
     name="auctune",

@@ -31,7 +31,7 @@ def exit_code_of(error: Exception) -> int:
         _say("interrupted")
         return INTERRUPTED
     if isinstance(error, typer.TyperException):
-        _say(error.format_message())
+        _say(_message(error))
         return error.exit_code
     if isinstance(error, InputError):
         _say(str(error))
@@ -48,6 +48,15 @@ def exit_code_of(error: Exception) -> int:
         _say(f"{place}{error.strerror}")
         return 1
     raise error
+
+
+def _message(error: typer.TyperException) -> str:
+    """What was wrong with what was typed; of a group alone, what it could be followed by."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    if context is None or not message.startswith("Missing command"):
+        return message
+    names = ", ".join(getattr(context.command, "commands", ()))
+    return f"{context.command_path}: is not all; expected one of {names} behind it"
 
 
 def _say(message: str) -> None:

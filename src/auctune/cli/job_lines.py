@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -44,9 +44,16 @@ def decision_line(job: "Job") -> "Text":
         line.append(f": pays {market['payment']} (bid {market['bid']})", style="not bold")
         return line.append(f", {plan_words(plan)}" if plan else "", style="not bold")
     line.append(" rejected", style="not bold red")
-    least = market["least_bid"]
-    would = f"; {least} would have done" if least else ""
-    return line.append(f": {job.why}{would}", style="not bold")
+    return line.append(f": {job.why}{_enough(market)}", style="not bold")
+
+
+def _enough(market: "dict[str, Any]") -> str:
+    """What would have been enough for a bid that was rejected."""
+    if market["least_bid"]:
+        return f"; {market['least_bid']} would have done"
+    if market["earliest_deadline"] is not None:
+        return f"; it could be done by {clock(market['earliest_deadline'])}"
+    return ""
 
 
 def plan_words(plan: "dict[str, object]") -> str:

@@ -39,7 +39,8 @@ def _show(found: "list[Job]") -> None:
     )  # fmt: skip
     for job in found:
         market, (_, loss) = job.market, job.losses
-        done = job.record["finished_at"] or job.record["estimated_finish"]
+        # What ended otherwise was not done by any time.
+        done = job.record["finished_at"] if job.status == "succeeded" else job.ends_at or None
         table.add_row(
             job.id,
             job.name,

@@ -1,6 +1,7 @@
 """`auctune users`, `teams` and `keys`: who may use a service; for operators."""
 
 import re
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,7 @@ Budget = Annotated[
     str | None, typer.Option(help="What may be paid in a span: 100.00/30d; none: any amount.")
 ]
 
-users = typer.Typer(help="Users: list, add; for operators.", rich_markup_mode=None)
+users = typer.Typer(help="Users: list, add, erase; for operators.", rich_markup_mode=None)
 teams = typer.Typer(help="Teams: list, add; for operators.", rich_markup_mode=None)
 keys = typer.Typer(help="API keys: list, add, revoke; for operators.", rich_markup_mode=None)
 
@@ -42,6 +43,32 @@ def add_user(
     """Add a user, or change its team and budget."""
     body = {"id": name, "team": team, "budget": _budget(budget)}
     _add("users", body, Finder(url, api_key, data), as_json=as_json)
+
+
+@users.command("erase")
+def erase_user(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether it is meant.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    api_key: ApiKey = None,
+    data: Data = DATA,
+) -> None:
+    """Erase a user's files, checkpoints, webhooks, keys and names of jobs, for good.
+
+    Decisions and payments stay in the books. A user with open jobs is refused.
+    """
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InputError("--yes", "is missing, and nobody can be asked", "--yes, if it is so")
+        typer.confirm(f"erase all data of {name}, for good?", abort=True, err=True)
+    with Finder(url, api_key, data)() as client:
+        erased = client.erase(name)
+    if as_json:
+        print_json(erased)
+        return
+    counts = ", ".join(f"{erased[kind]} {kind}" for kind in ("files", "jobs", "webhooks", "keys"))
+    typer.echo(f"{name}: erased {counts}")
 
 
 @teams.command("list")

@@ -31,7 +31,10 @@ def _show(found: dict[str, Any], slots: int) -> None:
     from auctune.cli.wide import show, table_of
 
     nodes = [node["id"] for node in found["nodes"]]
-    heads = [node["id"] + (" (lost)" if node["state"] == "lost" else "") for node in found["nodes"]]
+    heads = [
+        node["id"] + ("" if node["state"] == "up" else f" ({node['state']})")
+        for node in found["nodes"]
+    ]
     typer.echo(f"zone {found['zone']}: price of a sample of work, and share sold")
     table = table_of("slot", "begins", *heads, right=("slot", *heads))
     for index, row in enumerate(found["compute_price"][:slots]):

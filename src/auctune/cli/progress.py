@@ -4,6 +4,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from auctune.sim.engine import Watch
 
 
@@ -41,10 +43,15 @@ class Bars:
         Returns:
             What moves the bar on by a decision; none where there is no bar.
         """
+        advance = self.counter(words, total)
+        return None if advance is None else lambda _task, _decision: advance()
+
+    def counter(self, words: str, total: int | None = None) -> "Callable[[], None] | None":
+        """The same for what is no decision."""
         progress = self._progress
         if progress is None:
             return None
         for before in progress.task_ids:
             progress.remove_task(before)
         bar = progress.add_task(words, total=total)
-        return lambda _task, _decision: progress.advance(bar)
+        return lambda: progress.advance(bar)

@@ -1,6 +1,8 @@
 """Options of commands that speak to a service, and the client that they make."""
 
 import json
+import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,6 +65,14 @@ class Finder:
             if self._known is None:
                 raise
         return Client(Connection(self._known))
+
+    @property
+    def options(self) -> str:
+        """The options that find the same service, as one would type them; no key is shown."""
+        url, _, data = self._given
+        options = [] if url in (None, os.environ.get("AUCTUNE_URL")) else ["--url", str(url)]
+        options += [] if data == DATA else ["--data", str(data)]
+        return "".join(f" {shlex.quote(part)}" for part in options)
 
 
 def print_json(record: Any) -> None:

@@ -27,9 +27,12 @@ from auctune.cli.work_options import (
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from auctune.client import Client, Job
+
+
+_WITH_QUOTE = ("--quote", "--line", "--bid", "--name")
 
 
 def submit(
@@ -51,7 +54,7 @@ def submit(
     settings: Settings = None,
     repair: Repair = False,
     quote: Annotated[
-        str | None, typer.Option(help="Id of a quote, of which --line is taken.")
+        str | None, typer.Option(help="Id of a quote, of which --line is taken; it says the rest.")
     ] = None,
     line: Annotated[int | None, typer.Option(help="Which line of --quote.")] = None,
     what_if: Annotated[bool, typer.Option(help="Only ask what would be decided.")] = False,
@@ -82,7 +85,13 @@ def submit(
         "--line": line,
         "--what-if": what_if,
     }
-    if market is not None:
+    if quote is not None or line is not None:
+        if quote is None or line is None:
+            raise InputError("--quote", "stands without --line, or --line without it", "both")
+        _refuse_with_quote({**one, "--model": model, "--zone": zone, "--market": market})
+        jobs, num_sent = [_accept(quote, line, bid, name, connect, as_json=as_json)], 1
+        _show(jobs[0], as_json=as_json)
+    elif market is not None:
         _refuse_with_market(one)
         jobs, num_sent = _submit_market(market, connect, model, zone, as_json=as_json)
     else:
@@ -95,9 +104,10 @@ def submit(
 
         with connect() as client:
             base = model or client.zone(zone)["model"]
-            terms = Terms(base, zone, bid, deadline, quote, line, what_if)
-            jobs, num_sent = [client.submit(wanted.upload(client), terms)], 1
-            _show(jobs[0], as_json=as_json)
+            terms = Terms(base, zone, bid, deadline, what_if)
+            sent = client.submit(wanted.upload(client), terms)
+            jobs, num_sent = [_decided(sent, client, as_json=as_json)], 1
+        _show(jobs[0], as_json=as_json)
     is_good = _end(jobs, connect, watch=watch and not what_if, as_json=as_json)
     if not is_good or len(jobs) < num_sent:
         raise typer.Exit(REFUSED)
@@ -107,16 +117,66 @@ def _check_one(given: "Mapping[str, object]") -> str:
     data = given["TRAINING_FILE"]
     if not isinstance(data, str):
         raise InputError("TRAINING_FILE", "is missing", "a data set, or --market FILE")
-    if (given["--quote"] is None) != (given["--line"] is None):
-        raise InputError("--quote", "stands without --line, or --line without it", "both")
-    if given["--quote"] is None:
-        for option, expected in (
-            ("--bid", "an amount of money"),
-            ("--deadline", "a time, or a span such as +2h"),
-        ):
-            if given[option] is None:
-                raise InputError(option, "is missing", expected)
+    for option, expected in (
+        ("--bid", "an amount of money"),
+        ("--deadline", "a time, or a span such as +2h"),
+    ):
+        if given[option] is None:
+            raise InputError(option, "is missing", expected)
     return data
+
+
+def _refuse_with_quote(given: "Mapping[str, object]") -> None:
+    for option, value in given.items():
+        if value and option not in _WITH_QUOTE:
+            raise InputError(option, "is given with --quote", "none: it is as it was quoted")
+
+
+def _decided(job: "Job", client: "Client", *, as_json: bool) -> "Job":
+    """A job as it was decided, once its data were looked at."""
+    if job.is_decided or job.market["state"] == "what_if":
+        return job
+
+    from auctune.client import UnreachableError
+
+    if not as_json:
+        typer.echo(f"{job.id}: its data are being looked at", err=True)
+    try:
+        for _ in client.events(job.id, after=0):
+            job = client.job(job.id)
+            if job.is_decided:
+                break
+    except UnreachableError as error:
+        # The job stands, and may be watched.
+        typer.echo(f"auctune: {error}", err=True)
+    return job
+
+
+def _accept(
+    quote: str,
+    line: int,
+    bid: str | None,
+    name: str | None,
+    connect: Finder,
+    *,
+    as_json: bool,
+) -> "Job":
+    """The job of a line; where that is not to be had any more, what is to be had in its place."""
+    from auctune.cli.menu import show_menu
+    from auctune.client import ServiceError
+
+    try:
+        with connect() as client:
+            return client.accept(quote, line, bid, name)
+    except ServiceError as error:
+        if error.code != "quote_changed":
+            raise
+        typer.echo(f"auctune: {error}; nothing was charged", err=True)
+        if as_json:
+            print_json(error.beside)
+        else:
+            show_menu(error.beside["quote"], connect.options)
+        raise typer.Exit(REFUSED) from None
 
 
 def _refuse_with_market(given: "Mapping[str, object]") -> None:
@@ -127,7 +187,7 @@ def _refuse_with_market(given: "Mapping[str, object]") -> None:
 
 def _submit_market(
     market: Path,
-    connect: "Callable[[], Client]",
+    connect: Finder,
     model: str | None,
     zone: str | None,
     *,
@@ -163,7 +223,7 @@ def _show(job: "Job", *, as_json: bool) -> None:
     Console(highlight=False).print(line, soft_wrap=True)
 
 
-def _end(jobs: "list[Job]", connect: "Callable[[], Client]", *, watch: bool, as_json: bool) -> bool:
+def _end(jobs: "list[Job]", connect: Finder, *, watch: bool, as_json: bool) -> bool:
     """Say how to go on, or watch; whether all was admitted, and what was watched done."""
     if as_json:
         records = [job.record for job in jobs]
@@ -177,5 +237,5 @@ def _end(jobs: "list[Job]", connect: "Callable[[], Client]", *, watch: bool, as_
 
         is_good = watch_jobs(under_way, connect) and is_good
     elif under_way and not as_json:
-        typer.echo(f"watch with: auctune watch {' '.join(under_way)}")
+        typer.echo(f"watch with: auctune watch {' '.join(under_way)}{connect.options}")
     return is_good

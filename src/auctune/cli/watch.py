@@ -26,7 +26,9 @@ def watch(
     wanted = list(dict.fromkeys(jobs or ()))
     if not wanted:
         with connect() as client:
-            wanted = [job.id for job in client.jobs() if not job.is_over][::-1]
+            under_way = [job for job in client.jobs() if not job.is_over]
+        # Where there are more than can be watched at a time, the first to be over come first.
+        wanted = [job.id for job in sorted(under_way, key=lambda job: job.ends_at)]
     if not wanted:
         typer.echo("no job is under way")
         return

@@ -37,7 +37,7 @@ def watch_jobs(jobs: "Mapping[str, Job | None]", connect: "Callable[[], Client]"
                     if news.job.is_over:
                         ended[news.job.id] = news.job.status == "succeeded"
                 elif isinstance(news, Lost):
-                    bars.note(f"{news.reason}; asking again until it does (Ctrl-C ends this)")
+                    bars.note(f"{news.reason}; trying again until it does (Ctrl-C ends this)")
                 else:
                     bars.note(f"{news.url} answers again")
     except KeyboardInterrupt:

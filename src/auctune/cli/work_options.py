@@ -1,6 +1,5 @@
 """Options that say what is to be trained: of quotes and of bids."""
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,15 +48,6 @@ class Wanted:
         settings = read_settings(parse_settings(list(self.settings)))
         validation = None if self.validation is None else send(self.validation, client)
         return Work(send(self.data, client), validation, settings, self.repair, self.name)
-
-    def options(self, work: "Work") -> str:
-        """As one would type it, with the ids of what was uploaded."""
-        parts = [work.data]
-        if work.validation is not None:
-            parts += ["--validation", work.validation]
-        for text in self.settings:
-            parts += ["--set", text]
-        return shlex.join([*parts, *(["--repair"] if self.repair else [])])
 
 
 def default_name(data: str) -> str | None:

@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 from auctune.client.connection import Connection, Record
 from auctune.client.errors import ServiceError
+from auctune.client.event_stream import StreamedEvent
 from auctune.client.job import Job
-from auctune.client.work import Terms, Work, request
+from auctune.client.work import Terms, Work, acceptance, request
 from auctune.domain.errors import InputError
 
 _JOBS = "/v1/fine_tuning/jobs"
@@ -71,8 +72,22 @@ class Client:
 
     def submit(self, work: Work, terms: Terms) -> Job:
         """Bid for a job. However often it is sent, it is one job."""
-        token = secrets.token_urlsafe(24)
-        return Job.read(self._connection.post(_JOBS, request(work, terms), token))
+        return self._make(request(work, terms))
+
+    def accept(self, quote: str, line: int, bid: str | None = None, name: str | None = None) -> Job:
+        """Take a line of a quote, as one job.
+
+        Args:
+            quote: its id.
+            line: its number.
+            bid: what it is worth; none: the line's price.
+            name: of the job; none: as it was quoted.
+
+        Raises:
+            ServiceError: with code `quote_changed` and a new `quote` beside it, if the line is not
+                to be had any more.
+        """
+        return self._make(acceptance(quote, line, bid, name))
 
     def job(self, name: str) -> Job:
         """A job by its id."""
@@ -88,6 +103,20 @@ class Client:
                 return
             after = page["data"][-1]["id"]
 
+    def newest_event(self, name: str) -> int:
+        """The number of the newest event of a job; 0: there is none yet."""
+        found = self._connection.get(f"{_JOBS}/{quote(name, safe='')}/events", limit=1)["data"]
+        return int(found[0]["id"].removeprefix("ftevent-")) if found else 0
+
+    def events(self, name: str, after: int) -> Iterator[StreamedEvent]:
+        """What happens to a job after an event, as it happens, until the job is over.
+
+        Args:
+            name: its id.
+            after: number of the last event that is known.
+        """
+        return self._connection.events(f"{_JOBS}/{quote(name, safe='')}/events/stream", after)
+
     def act(self, name: str, action: str) -> Job:
         """Cancel, pause or resume a job."""
         path = f"{_JOBS}/{quote(name, safe='')}/{action}"
@@ -100,6 +129,15 @@ class Client:
     def prices(self, zone: str) -> Record:
         """Prices and use by slot and node; for operators."""
         return self._connection.get(f"/v1/zones/{quote(zone, safe='')}/prices")
+
+    def act_on_zone(self, zone: str, action: str) -> Record:
+        """Pause or resume a zone; for operators."""
+        return self._connection.post(f"/v1/zones/{quote(zone, safe='')}/{action}", {})
+
+    def act_on_node(self, zone: str, node: str, action: str) -> Record:
+        """Drain or return a node; for operators. The zone as it stands then."""
+        names = quote(zone, safe=""), quote(node, safe="")
+        return self._connection.post("/v1/zones/{}/nodes/{}/{}".format(*names, action), {})
 
     def statement(self) -> Record:
         """What one owes, and what is left of one's budget."""
@@ -140,6 +178,13 @@ class Client:
     def revoke(self, key: str) -> Record:
         """End a key, at once; for operators."""
         return self._connection.delete(f"/v1/keys/{quote(key, safe='')}")
+
+    def erase(self, user: str) -> Record:
+        """Erase a user's data; for operators. How much of it there was."""
+        return self._connection.delete(f"/v1/users/{quote(user, safe='')}/data")
+
+    def _make(self, body: Record) -> Job:
+        return Job.read(self._connection.post(_JOBS, body, secrets.token_urlsafe(24)))
 
     def _list(self, path: str) -> list[Any]:
         found: list[Any] = self._connection.get(path)["data"]

@@ -5,7 +5,7 @@ one with an idempotency key. So is every request that a busy service (429, 503) 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,9 +13,12 @@ import httpx2
 
 from auctune.client.address import Address
 from auctune.client.errors import ServiceError, UnreachableError
+from auctune.client.event_stream import StreamedEvent, read_events
 from auctune.domain.errors import InputError
 
 _TIMEOUT = httpx2.Timeout(60.0, connect=5.0)
+# A stream says every 15 s that it is still there.
+_STREAM = httpx2.Timeout(45.0, connect=5.0)
 _TRIES = 4
 _LONGEST_PAUSE = 10.0
 _BUSY = (429, 503)
@@ -104,6 +107,20 @@ class Connection:
         finally:
             part.unlink(missing_ok=True)
 
+    def events(self, path: str, after: int) -> Iterator[StreamedEvent]:
+        """Events of a stream behind a number, as they come, until it ends; errors as of `get`."""
+        headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
+        try:
+            with self._client.stream("GET", path, headers=headers, timeout=_STREAM) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise _error(answer)
+                yield from read_events(answer.iter_lines())
+        except httpx2.HTTPError as error:
+            raise self._unreachable(error) from None
+        except (ValueError, KeyError):
+            raise ServiceError(f"{self.address.url} is no auctune", 200, None) from None
+
     def _record(self, method: str, path: str, *, twice: bool, **request: Any) -> Record:
         for attempt in range(1, _TRIES + 1):
             is_last = attempt == _TRIES
@@ -147,11 +164,13 @@ def _error(answer: httpx2.Response) -> Exception:
     """What an answer says that is an error."""
     status = answer.status_code
     try:
-        detail = answer.json()["error"]
+        body = answer.json()
+        detail = body["error"]
         message, place, code = str(detail["message"]), detail.get("param"), detail.get("code")
     except (ValueError, LookupError, TypeError, AttributeError):
         return ServiceError(f"the service answered with status {status}", status, None)
     found, says, expected = message.partition("; expected ")
     if status in _REFUSED and place and says:
         return InputError(str(place), found, expected)
-    return ServiceError(f"{place}: {message}" if place else message, status, code)
+    beside = {name: value for name, value in body.items() if name != "error"}
+    return ServiceError(f"{place}: {message}" if place else message, status, code, beside)

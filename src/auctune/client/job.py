@@ -53,6 +53,11 @@ class Job:
         return "" if error is None else str(error["message"])
 
     @property
+    def ends_at(self) -> float:
+        """When its plan ends, in unix time; 0: it has none."""
+        return float(self.record["estimated_finish"] or 0)
+
+    @property
     def rows(self) -> tuple[int, int]:
         """Rows trained, and to train, over all epochs."""
         progress = self.market["progress"] or {}

@@ -60,9 +60,8 @@ class Terms:
     Attributes:
         model: the base.
         zone: where; none: the service's choice.
-        bid: amount of money; none: a quote is asked for, or taken.
-        deadline: a moment, or a span such as +2h; none: the quote's.
-        quote, line: what is taken; none: nothing was quoted.
+        bid: amount of money; none: a quote is asked for.
+        deadline: a moment, or a span such as +2h; none: any, for a quote.
         what_if: whether nothing shall happen.
     """
 
@@ -70,8 +69,6 @@ class Terms:
     zone: str | None = None
     bid: str | None = None
     deadline: str | None = None
-    quote: str | None = None
-    line: int | None = None
     what_if: bool = False
 
 
@@ -84,8 +81,6 @@ def request(work: Work, terms: Terms) -> dict[str, Any]:
         "deadline": terms.deadline,
         "zone": terms.zone,
         "share": settings.get("share"),
-        "quote": terms.quote,
-        "line": terms.line,
         "repair": work.repair or None,
         "what_if": terms.what_if or None,
         "lora": {name: value for name, value in settings.items() if name not in _OWN} or None,
@@ -95,12 +90,17 @@ def request(work: Work, terms: Terms) -> dict[str, Any]:
         "training_file": work.data,
         "validation_file": work.validation,
         "seed": settings.get("seed"),
-        "suffix": work.name,
-        "metadata": None if work.name is None else {_NAME_KEY: work.name},
+        **_named(work.name),
         "hyperparameters": used or None,
         "market": _given(market),
     }
     return _given(body)
+
+
+def acceptance(quote: str, line: int, bid: str | None, name: str | None) -> dict[str, Any]:
+    """The body of a request that accepts a line of a quote; none: as quoted."""
+    market = _given({"quote": quote, "line": line, "bid": bid})
+    return _given({**_named(name), "market": market})
 
 
 def read_settings(texts: Mapping[str, str], option: str = "--set") -> dict[str, Any]:
@@ -121,6 +121,10 @@ def read_settings(texts: Mapping[str, str], option: str = "--set") -> dict[str, 
             expected = "a whole number" if kind is int else "a number"
             raise InputError(f"{option} {key}", repr(text), expected) from None
     return read
+
+
+def _named(name: str | None) -> dict[str, Any]:
+    return {"suffix": name, "metadata": None if name is None else {_NAME_KEY: name}}
 
 
 def _given(body: dict[str, Any]) -> dict[str, Any]:

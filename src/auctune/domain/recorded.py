@@ -4,7 +4,7 @@ It says which bids were made, which plans were changed and why, and which nodes 
 order in which it happened; so that the same or another mechanism can go through it again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -70,7 +70,20 @@ class PlanChanged:
     first: int = 0
 
 
-Happened = BidMade | PlanChanged | SlotAdvanced | PricesLearned | NodeLost | NodeReturned
+@dataclass(frozen=True, slots=True)
+class Refunded:
+    """A task was not done, and its payment went back.
+
+    Attributes:
+        task: its id.
+        now: the slot.
+    """
+
+    task: str
+    now: int
+
+
+Happened = BidMade | PlanChanged | Refunded | SlotAdvanced | PricesLearned | NodeLost | NodeReturned
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +94,12 @@ class RecordedPeriod:
         cluster: the supply, its first window.
         mechanism, settings: that decided, as the registry knows them.
         first_slot: the first slot of the period; what happened before is how it began.
-        happened: in its order, from the market's beginning.
+        happened: in its order, from the market's beginning or a moment that is known; may be gone
+            through again and again.
     """
 
     cluster: Cluster
     mechanism: str
     settings: Mapping[str, str]
     first_slot: int
-    happened: tuple[Happened, ...]
+    happened: Iterable[Happened]

@@ -4,10 +4,11 @@ What somebody should see is on standard error too, in a line. The file is turned
 grows without end.
 """
 
-import logging.handlers
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -66,23 +67,20 @@ def hide_secrets(_logger: object, _method: str, entry: EventDict) -> EventDict:
 
 
 class _TurnedOver:
-    """A file to write lines to, of limited length. Its caller writes one at a time."""
+    """A file to write lines to, of limited length. Its caller writes one at a time.
+
+    It is none of the logging module's: whoever configures that closes all handlers there are.
+    """
 
     def __init__(self, path: Path, longest: int) -> None:
+        self._path = path
         self._longest = longest
-        self._handler = logging.handlers.RotatingFileHandler(
-            path, backupCount=KEPT - 1, encoding="utf-8"
-        )
-
-    @property
-    def _file(self) -> TextIO:
-        assert self._handler.stream is not None
-        return self._handler.stream
+        self._file = path.open("a", encoding="utf-8")
 
     def write(self, text: str) -> int:
         """Write at the end."""
         if self._file.tell() > self._longest:
-            self._handler.doRollover()
+            self._turn_over()
         return self._file.write(text)
 
     def flush(self) -> None:
@@ -91,7 +89,16 @@ class _TurnedOver:
 
     def close(self) -> None:
         """End it; no more is written."""
-        self._handler.close()
+        self._file.close()
+
+    def _turn_over(self) -> None:
+        self._file.close()
+        old = [self._path.with_name(f"{self._path.name}.{number}") for number in range(1, KEPT)]
+        names = [self._path, *old]
+        for source, target in reversed(list(pairwise(names))):
+            if source.exists():
+                source.replace(target)
+        self._file = self._path.open("a", encoding="utf-8")
 
 
 def _to_json(_logger: object, _method: str, entry: EventDict) -> str:

@@ -6,7 +6,7 @@ of the record, and all else follows from its own decisions: a plan is trained as
 pause and its resumption count for nothing, and a budget that refused a bid refuses it again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,23 +14,23 @@ import numpy as np
 
 from auctune.domain import (
     Admission,
-    Cell,
-    Cluster,
-    Commitment,
-    Decision,
     NodeLost,
     NodeReturned,
     Offered,
     PricesLearned,
     Reason,
     Released,
-    Schedule,
     SlotAdvanced,
-    Task,
 )
-from auctune.domain.money import ZERO, Money
-from auctune.domain.recorded import BidMade, Happened, PlanChanged, RecordedPeriod, Why
-from auctune.sim.accounts import vendor_price
+from auctune.domain.recorded import (
+    BidMade,
+    Happened,
+    PlanChanged,
+    RecordedPeriod,
+    Refunded,
+    Why,
+)
+from auctune.sim.takings import Books, Takings
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +64,12 @@ class SameAgain:
     differences: tuple[Difference, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Takings:
-    """What a period came to; money.
-
-    Attributes:
-        num_bids, num_admitted, num_refunded: of its bids.
-        welfare: bids less vendors' prices and operating costs, over those that were not refunded;
-            what a refunded or cancelled task has cost counts.
-        revenue: payments that were kept.
-    """
-
-    num_bids: int
-    num_admitted: int
-    num_refunded: int
-    welfare: float
-    revenue: Money
-
-
 def replay_same(period: RecordedPeriod, mechanism: Admission) -> SameAgain:
     """Decide all of a period again.
 
     Args:
-        period: as recorded.
-        mechanism: a new one, built as the one that decided.
+        period: as recorded, from where the mechanism stands.
+        mechanism: a new one, built as the one that decided, or as it stood before the period.
     """
     again = _Again(mechanism)
     for happened in period.happened:
@@ -102,10 +84,11 @@ def replay_other(period: RecordedPeriod, mechanism: Admission) -> Takings:
     """What a period would have come to under another mechanism.
 
     Args:
-        period: as recorded; what was sold before it is taken over as it was.
+        period: as recorded, from the market's beginning; what was sold before the period is taken
+            over as it was, and what was bid is learned from.
         mechanism: a new one over the same cluster.
     """
-    other = _Other(period.cluster, mechanism)
+    other = _Other(period, mechanism)
     for happened in period.happened:
         if _slot(happened) >= period.first_slot:
             other.go(happened)
@@ -114,25 +97,28 @@ def replay_other(period: RecordedPeriod, mechanism: Admission) -> Takings:
     return other.books.takings()
 
 
-def recorded_takings(period: RecordedPeriod, refunded: Iterable[str] = ()) -> Takings:
+def recorded_takings(period: RecordedPeriod) -> Takings:
     """What a period did come to, by the same count.
 
     Args:
-        period: as recorded.
-        refunded: tasks that got their money back.
+        period: as recorded, from the market's beginning.
     """
-    books = _Books(period.cluster)
+    books = Books(period.cluster, period.first_slot)
     for happened in period.happened:
-        if isinstance(happened, SlotAdvanced):
-            books.energy(happened)
-        elif isinstance(happened, BidMade):
-            if happened.now >= period.first_slot:
-                books.admit(happened.task, happened.decision)
-        elif isinstance(happened, PlanChanged):
-            books.change(happened)
-    for name in refunded:
-        books.refund(name)
+        _put_down(books, happened, period.first_slot)
     return books.takings()
+
+
+def _put_down(books: Books, happened: Happened, first_slot: int) -> None:
+    """What happened, as the record says."""
+    if isinstance(happened, SlotAdvanced):
+        books.begin(happened)
+    elif isinstance(happened, BidMade):
+        books.admit(happened.task, happened.decision, is_counted=happened.now >= first_slot)
+    elif isinstance(happened, PlanChanged):
+        books.change(happened)
+    elif isinstance(happened, Refunded):
+        books.refund(happened.task)
 
 
 def _slot(happened: Happened) -> int:
@@ -144,7 +130,6 @@ class _Again:
 
     def __init__(self, mechanism: Admission) -> None:
         self._mechanism = mechanism
-        self._tasks: dict[str, Task] = {}
         self._expected: list[SlotAdvanced | PricesLearned] = []
         self._found: list[Any] = []
         self.differences: list[Difference] = []
@@ -152,8 +137,6 @@ class _Again:
 
     def go(self, happened: Happened, *, decide: bool) -> None:
         """One thing; before the period begins nothing is decided."""
-        if isinstance(happened, BidMade):
-            self._tasks[happened.task.id] = happened.task
         if not decide:
             _tell(self._mechanism, happened)
         elif isinstance(happened, SlotAdvanced | PricesLearned):
@@ -169,7 +152,7 @@ class _Again:
         elif isinstance(happened, PlanChanged):
             self._change(happened)
         else:
-            self._mechanism.apply(happened)
+            _tell(self._mechanism, happened)
 
     def compare_lessons(self) -> None:
         """What was learned so far against what is on record."""
@@ -215,30 +198,28 @@ class _Again:
 class _Other:
     """Another mechanism goes through what came from outside."""
 
-    def __init__(self, cluster: Cluster, mechanism: Admission) -> None:
+    def __init__(self, period: RecordedPeriod, mechanism: Admission) -> None:
+        self._first_slot = period.first_slot
         self._mechanism = mechanism
-        self.books = _Books(cluster)
+        self.books = Books(period.cluster, period.first_slot)
 
     def take_over(self, happened: Happened) -> None:
-        """What was before the period."""
-        if isinstance(happened, SlotAdvanced):
-            self.books.energy(happened)
-        if not isinstance(happened, PricesLearned):
+        """What was before the period: sold as it was, and learned from in its own way."""
+        _put_down(self.books, happened, self._first_slot)
+        if isinstance(happened, SlotAdvanced | BidMade):
+            self._mechanism.advance(happened.now)
+        if not isinstance(happened, SlotAdvanced | PricesLearned):
             _tell(self._mechanism, happened)
 
     def go(self, happened: Happened) -> None:
         """What comes from outside."""
         mechanism, books = self._mechanism, self.books
         if isinstance(happened, SlotAdvanced):
-            books.energy(happened)
+            books.begin(happened)
             mechanism.advance(happened.now)
         elif isinstance(happened, BidMade):
             mechanism.advance(happened.now)
-            if happened.decision.reason is Reason.OVER_BUDGET:
-                mechanism.apply(Offered(happened.task, happened.decision, happened.now))
-                books.admit(happened.task, happened.decision)
-            else:
-                books.admit(happened.task, mechanism.offer(happened.task, happened.now))
+            self._bid(happened)
         elif isinstance(happened, PlanChanged):
             if happened.why is Why.CANCELLED and happened.task in books.plans:
                 task, cells = books.cancel(happened.task, happened.now)
@@ -252,103 +233,24 @@ class _Other:
         elif isinstance(happened, NodeReturned):
             mechanism.apply(happened)
 
-
-class _Books:
-    """Plans and money of a period."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._types = {node.id: node.type for node in cluster.nodes}
-        self._cluster = cluster
-        self._energy: dict[str, dict[int, float]] = {
-            name: dict(enumerate(kind.energy_cost)) for name, kind in cluster.node_types.items()
-        }
-        self.plans: dict[str, tuple[Task, Decision, tuple[Cell, ...]]] = {}
-        self._refunded: set[str] = set()
-        self._num_bids = 0
-
-    def energy(self, event: SlotAdvanced) -> None:
-        """Costs of slots that came into sight."""
-        for name, costs in event.energy_cost.items():
-            last = event.now + self._cluster.slots
-            self._energy[name].update(zip(range(last - len(costs), last), costs, strict=True))
-
-    def admit(self, task: Task, decision: Decision) -> None:
-        """A decision."""
-        self._num_bids += 1
-        if decision.schedule is not None:
-            self.plans[task.id] = (task, decision, decision.schedule.cells)
-
-    def change(self, changed: PlanChanged) -> None:
-        """A plan, as the record says."""
-        event = changed.event
-        if event is None or changed.task not in self.plans:
-            return
-        if isinstance(event, Released):
-            self.replan(changed.task, event.cells, ())
+    def _bid(self, bid: BidMade) -> None:
+        if bid.decision.reason is Reason.OVER_BUDGET:
+            decision = bid.decision
+            self._mechanism.apply(Offered(bid.task, decision, bid.now))
         else:
-            self.replan(changed.task, event.given_up, event.found)
-
-    def replan(self, name: str, given_up: Iterable[Cell], found: tuple[Cell, ...]) -> None:
-        """Cells go and come."""
-        task, decision, cells = self.plans[name]
-        gone = set(given_up)
-        kept = tuple(cell for cell in cells if cell not in gone)
-        self.plans[name] = (task, decision, tuple(sorted((*kept, *found))))
-
-    def cancel(self, name: str, now: int) -> tuple[Task, tuple[Cell, ...]]:
-        """An owner gives up what is to come."""
-        task, _, cells = self.plans[name]
-        left = tuple(cell for cell in cells if cell.slot > now)
-        self.replan(name, left, ())
-        return task, left
-
-    def refund(self, name: str) -> None:
-        """Its money goes back."""
-        if name in self.plans:
-            self._refunded.add(name)
-
-    def running(self, now: int) -> list[Commitment]:
-        """Plans that go on."""
-        return [
-            Commitment(
-                task, Schedule(cells, decision.schedule.vendor), self._left(task, cells, now)
-            )
-            for name, (task, decision, cells) in self.plans.items()
-            if name not in self._refunded
-            and decision.schedule is not None
-            and any(cell.slot >= now for cell in cells)
-        ]
-
-    def takings(self) -> Takings:
-        """All of it."""
-        welfare, revenue = 0.0, ZERO
-        for name, (task, decision, cells) in self.plans.items():
-            assert decision.schedule is not None
-            welfare -= sum(self._cost(task, cell) for cell in cells)
-            welfare -= float(vendor_price(task, decision.schedule))
-            if name not in self._refunded:
-                welfare += float(task.bid)
-                revenue += decision.payment
-        return Takings(self._num_bids, len(self.plans), len(self._refunded), welfare, revenue)
-
-    def _left(self, task: Task, cells: Iterable[Cell], now: int) -> float:
-        done = sum(task.throughput[self._types[c.node]] for c in cells if c.slot < now)
-        return max(0.0, task.work - done)
-
-    def _cost(self, task: Task, cell: Cell) -> float:
-        kind = self._types[cell.node]
-        share = task.throughput[kind] / self._cluster.node_types[kind].compute
-        return share * self._energy[kind].get(cell.slot, 0.0)
+            decision = self._mechanism.offer(bid.task, bid.now)
+        self.books.admit(bid.task, decision, is_counted=True)
 
 
 def _tell(mechanism: Admission, happened: Happened) -> None:
     """Have a mechanism take over what happened, without deciding."""
     if isinstance(happened, BidMade):
         mechanism.apply(Offered(happened.task, happened.decision, happened.now))
-    elif not isinstance(happened, PlanChanged):
+    elif isinstance(happened, PlanChanged):
+        if happened.event is not None:
+            mechanism.apply(happened.event)
+    elif not isinstance(happened, Refunded):
         mechanism.apply(happened)
-    elif happened.event is not None:
-        mechanism.apply(happened.event)
 
 
 def _same_lessons(expected: list[SlotAdvanced | PricesLearned], found: list[Any]) -> bool:

@@ -1,12 +1,15 @@
 """Watching jobs of a service that goes away and comes back."""
 
+import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Self
 
 import pytest
 
 from auctune.client import Job, ServiceError, UnreachableError
-from auctune.client.watch import Changed, Found, Lost, watch
+from auctune.client.event_stream import StreamedEvent, read_events
+from auctune.client.watch import STREAMS, Changed, Found, Lost, watch
 
 
 def job(name: str, status: str, rows: int = 0) -> Job:
@@ -16,16 +19,17 @@ def job(name: str, status: str, rows: int = 0) -> Job:
 
 
 class Service:
-    """One of which each look at a job takes the next of its answers.
+    """One that answers by a script: each look at a job, and each event of a stream, is a step.
 
     Args:
-        script: jobs, or errors.
+        script: jobs that are seen, numbers of events, `END` of a stream, or errors.
     """
 
-    def __init__(self, *script: Job | Exception) -> None:
-        self._script: Iterator[Any] = iter(script)
+    def __init__(self, *script: Job | int | str | Exception) -> None:
+        self._script = deque(script)
         self.url = "http://here"
         self.num_connections = 0
+        self.opened_behind: list[int] = []
 
     def connect(self) -> "Service":
         self.num_connections += 1
@@ -37,13 +41,29 @@ class Service:
     def __exit__(self, *_: object) -> None:
         """Nothing is open."""
 
+    def newest_event(self, name: str) -> int:
+        return 100
+
     def job(self, name: str) -> Job:
-        answer = next(self._script)
-        if isinstance(answer, Exception):
-            raise answer
-        assert answer.id == name
-        found: Job = answer
+        found = self._next()
+        assert isinstance(found, Job)
+        assert found.id == name
         return found
+
+    def events(self, name: str, after: int) -> Iterator[StreamedEvent]:
+        self.opened_behind.append(after)
+        while (step := self._next()) != END:
+            assert isinstance(step, int)
+            yield StreamedEvent(step, "job.trained", {})
+
+    def _next(self) -> Job | int | str:
+        step = self._script.popleft()
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+END = "end"
 
 
 def news_of(service: Service, *jobs: str) -> tuple[list[Any], list[float]]:
@@ -52,36 +72,99 @@ def news_of(service: Service, *jobs: str) -> tuple[list[Any], list[float]]:
     return list(watch(dict.fromkeys(jobs), connect, slept.append)), slept
 
 
-def test_each_change_is_told_once_and_the_end_ends_it() -> None:
-    a, b = job("a", "running", 1), job("a", "running", 2)
-    done = job("a", "succeeded", 9)
-    news, slept = news_of(Service(a, a, b, b, done), "a")
+def test_each_event_is_a_look_and_each_change_is_told_once() -> None:
+    a, b, done = job("a", "running", 1), job("a", "running", 2), job("a", "succeeded", 9)
+    service = Service(a, 101, a, 105, b, 107, done)
+    news, slept = news_of(service, "a")
     assert news == [Changed(None, a), Changed(a, b), Changed(b, done)]
-    assert len(slept) == 4
+    assert (service.num_connections, service.opened_behind, slept) == (1, [100], [])
 
 
-def test_those_that_are_over_are_not_asked_about_again() -> None:
-    done, running, later = job("a", "failed"), job("b", "running"), job("b", "succeeded")
-    news, _ = news_of(Service(done, running, later), "a", "b")
-    assert [one.job for one in news] == [done, running, later]
+def test_a_job_that_is_over_has_no_stream() -> None:
+    done = job("a", "failed")
+    service = Service(done)
+    assert news_of(service, "a")[0] == [Changed(None, done)]
+    assert service.opened_behind == []
 
 
-def test_a_service_that_is_away_is_found_again_and_nothing_is_told_twice() -> None:
-    running, done = job("a", "running"), job("a", "succeeded")
+def test_a_stream_that_broke_off_is_opened_behind_the_last_event_that_was_heard() -> None:
+    running, more, done = job("a", "running"), job("a", "running", 5), job("a", "succeeded")
     away = UnreachableError("http://here does not answer")
     starting = ServiceError("starting", 503, "unavailable")
-    service = Service(running, away, away, starting, running, done)
+    service = Service(running, 104, more, away, away, starting, more, 110, done)
     news, slept = news_of(service, "a")
     assert news == [
         Changed(None, running),
+        Changed(running, more),
         Lost("http://here does not answer"),
         Found("http://here"),
-        Changed(running, done),
+        Changed(more, done),
     ]
-    assert service.num_connections == 4
-    assert slept[1:4] == [1.0, 2.0, 3.0]
+    assert service.opened_behind == [100, 104]
+    assert slept == [1.0, 2.0, 3.0]
+
+
+def test_a_stream_that_ends_before_its_job_is_opened_again() -> None:
+    running, done = job("a", "running"), job("a", "succeeded")
+    service = Service(running, 101, running, END, running, 102, done)
+    news, slept = news_of(service, "a")
+    assert news == [Changed(None, running), Changed(running, done)]
+    assert (service.opened_behind, slept) == ([100, 101], [1.0])
 
 
 def test_what_the_service_denies_is_not_asked_for_again() -> None:
     with pytest.raises(ServiceError, match="no job"):
         news_of(Service(ServiceError("there is no job 'a'", 404, "not_found")), "a")
+
+
+class Crowded:
+    """A service with many jobs, each of which is over once it was looked at twice."""
+
+    def __init__(self) -> None:
+        self.url = "http://here"
+        self._lock = threading.Lock()
+        self._looks: dict[str, int] = {}
+        self.open = self.most_open = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def newest_event(self, name: str) -> int:
+        return 0
+
+    def job(self, name: str) -> Job:
+        with self._lock:
+            self._looks[name] = self._looks.get(name, 0) + 1
+            return job(name, "succeeded" if self._looks[name] == 2 else "running")
+
+    def events(self, name: str, after: int) -> Iterator[StreamedEvent]:
+        with self._lock:
+            self.open += 1
+            self.most_open = max(self.most_open, self.open)
+        try:
+            yield StreamedEvent(after + 1, "job.finished", {})
+        finally:
+            with self._lock:
+                self.open -= 1
+
+
+def test_of_many_jobs_none_is_forgotten_and_so_many_are_followed_at_a_time() -> None:
+    service: Any = Crowded()
+    names = [f"job-{n}" for n in range(3 * STREAMS)]
+    news = list(watch(dict.fromkeys(names), lambda: service, lambda _: None))
+    changes = [one.job for one in news if isinstance(one, Changed)]
+    assert len(changes) == len(news)
+    assert sorted(one.id for one in changes if one.is_over) == sorted(names)
+    assert 0 < service.most_open <= STREAMS
+
+
+def test_events_are_read_and_comments_passed_over() -> None:
+    lines = [": the stream is open", "", "id: 7", "event: job.trained", 'data: {"rows": 1}', ""]
+    lines += [": still there", "", "id:8", 'data: {"a":', "data: 2}", "", "id: 9"]
+    assert list(read_events(lines)) == [
+        StreamedEvent(7, "job.trained", {"rows": 1}),
+        StreamedEvent(8, "message", {"a": 2}),
+    ]

@@ -5,10 +5,10 @@ from dataclasses import fields
 import pytest
 
 from auctune.client import Terms, Work
-from auctune.client.work import SETTINGS, read_settings, request
+from auctune.client.work import SETTINGS, acceptance, read_settings, request
 from auctune.domain import InputError
 from auctune.service.jobs.asked import Defaults, training_of
-from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.training import Training
 
 # One of each setting, and none of them a default.
@@ -54,10 +54,17 @@ def test_what_was_not_given_is_left_to_the_service() -> None:
     assert body == {"model": "tiny", "training_file": "file-a", "market": {}}
 
 
-def test_a_line_of_a_quote_is_taken_and_what_if_only_asks() -> None:
-    body = request(Work("file-a"), Terms("tiny", quote="quote-a", line=0, what_if=True))
-    read = JobRequest.model_validate(body)
-    assert (read.market.quote, read.market.line, read.market.what_if) == ("quote-a", 0, True)
+def test_what_if_only_asks() -> None:
+    body = request(Work("file-a"), Terms("tiny", what_if=True))
+    assert JobRequest.model_validate(body).market.what_if
+
+
+def test_a_line_of_a_quote_is_taken_by_its_number_alone() -> None:
+    assert acceptance("quote-a", 0, None, None) == {"market": {"quote": "quote-a", "line": 0}}
+    body = acceptance("quote-a", 2, "4.00", "rain")
+    read = Acceptance.model_validate(body)
+    assert (read.market.quote, read.market.line, read.market.bid) == ("quote-a", 2, "4.00")
+    assert (read.suffix, read.metadata) == ("rain", {"name": "rain"})
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """The service's log."""
 
+import logging.config
 from pathlib import Path
 
 import orjson
 import pytest
 import structlog
+import uvicorn
 
 from auctune.service.logs import KEPT, NAME, logs_in
 
@@ -50,3 +52,12 @@ def test_it_does_not_grow_without_end_and_goes_on_after_a_restart(tmp_path: Path
     assert len(files) == KEPT
     assert sum(file.stat().st_size for file in files) < KEPT * 2_200
     assert lines(tmp_path)[-1]["number"] == 999
+
+
+def test_it_goes_on_when_a_server_sets_logging_up_in_its_own_way(tmp_path: Path) -> None:
+    with logs_in(tmp_path):
+        structlog.get_logger().info("before")
+        # Closes all handlers of the logging module.
+        logging.config.dictConfig(uvicorn.config.LOGGING_CONFIG)
+        structlog.get_logger().info("after")
+    assert [line["event"] for line in lines(tmp_path)] == ["before", "after"]

@@ -8,6 +8,7 @@ import orjson
 from auctune.domain import Reason
 from auctune.domain.money import STEP
 from auctune.service.files.record import FileRecord
+from auctune.service.jobs.time import to_rfc3339
 from auctune.service.quotes import SECONDS, Quote
 from auctune.service.store.event_log import EventRow
 from auctune.service.zone.clock import SlotClock
@@ -130,6 +131,7 @@ def quote_view(quote: Quote, clock: SlotClock) -> Shown:
         "object": "quote",
         "created_at": int(quote.at),
         "expires_at": int(quote.at + SECONDS),
+        "expires_time": to_rfc3339(int(quote.at + SECONDS)),
         "zone": quote.zone,
         "model": quote.request.model,
         "training_file": quote.request.training_file,
@@ -139,7 +141,9 @@ def quote_view(quote: Quote, clock: SlotClock) -> Shown:
                 "line": index,
                 "price": str(line.price),
                 "finish": clock.ends(line.deadline),
+                "finish_time": to_rfc3339(clock.ends(line.deadline)),
                 "start": clock.begins(line.schedule.start),
+                "start_time": to_rfc3339(clock.begins(line.schedule.start)),
                 "vendor": line.schedule.vendor,
                 "slots": len(line.schedule.cells),
             }

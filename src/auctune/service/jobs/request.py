@@ -94,13 +94,11 @@ class Terms(BaseModel):
     what_if: bool = False
 
 
-class JobRequest(BaseModel):
-    """POST /v1/fine_tuning/jobs."""
+class Request(BaseModel):
+    """What a bid for a job and the acceptance of a quote's line have in common."""
 
     model_config = CLOSED
 
-    model: Name
-    training_file: FileId
     validation_file: FileId | None = None
     hyperparameters: Hyperparameters | None = None
     method: Method | None = None
@@ -116,3 +114,17 @@ class JobRequest(BaseModel):
         if self.method is not None:
             return self.method.supervised.hyperparameters
         return self.hyperparameters or Hyperparameters()
+
+
+class JobRequest(Request):
+    """POST /v1/fine_tuning/jobs with a bid, and POST /v1/quotes."""
+
+    model: Name
+    training_file: FileId
+
+
+class Acceptance(Request):
+    """POST /v1/fine_tuning/jobs with `market.quote`: what it leaves out is as it was quoted."""
+
+    model: Name | None = None
+    training_file: FileId | None = None

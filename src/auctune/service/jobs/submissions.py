@@ -28,7 +28,7 @@ from auctune.service.jobs.acceptance import (
     quoted_line,
 )
 from auctune.service.jobs.asked import training_of
-from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.time import parse_deadline
 from auctune.service.jobs.training import Training
@@ -81,7 +81,9 @@ class Submissions:
         self._now = now
         self._background = Background()
 
-    async def submit(self, who: Principal, request: JobRequest, reply: Reply | None) -> JobRow:
+    async def submit(
+        self, who: Principal, request: JobRequest | Acceptance, reply: Reply | None
+    ) -> JobRow:
         """A job, as it stands once this is on record.
 
         Raises:
@@ -92,7 +94,7 @@ class Submissions:
         """
         job = new_id("ftjob")
         with self._open_jobs.room(who.user, job):
-            if request.market.quote is not None:
+            if isinstance(request, Acceptance):
                 return await self._accept(job, who, request, reply)
             return await self._bid_for(job, who, request, reply)
 
@@ -220,16 +222,15 @@ class Submissions:
             _log.error("a job could not be decided on", job=job, reason=str(error))
 
     async def _accept(
-        self, job: str, who: Principal, request: JobRequest, reply: Reply | None
+        self, job: str, who: Principal, accepted: Acceptance, reply: Reply | None
     ) -> JobRow:
-        terms = request.market
-        found_quote = self._quotes.get(terms.quote or "", who.user)
-        quote, line = quoted_line(request, found_quote)
+        found_quote = self._quotes.get(accepted.market.quote or "", who.user)
+        quote, line, request = quoted_line(accepted, found_quote)
         zone = self._zones[quote.zone]
         if zone.name in self.paused:
             raise ZonePausedError(f"zone {zone.name} takes no bids now")
         deadline = zone.clock.ends(line.deadline)
-        amount = _bid_amount(request) if terms.bid is not None else line.price
+        amount = line.price if request.market.bid is None else _bid_amount(request)
         shown = _shown(request, who, amount, deadline)
         file = await self._file(quote.training.data, who.user, "training_file")
         found = await self._appraise(zone, file, quote.training, who.user)
@@ -240,11 +241,10 @@ class Submissions:
         if row is None:
             again = replace(bid, bid=ZERO, deadline=quote.deadline)
             menu = await self._ask(zone, lambda desk: quote_if_early(desk, again))
-            raise QuoteChangedError(
-                self._quotes.add(
-                    who.user, zone.name, quote.request, quote.training, menu, quote.deadline
-                )
+            shown_anew = self._quotes.add(
+                who.user, zone.name, quote.request, quote.training, menu, quote.deadline
             )
+            raise QuoteChangedError(shown_anew, line, zone.clock)
         return row
 
     def _taking_bids(self, request: JobRequest) -> OpenZone:

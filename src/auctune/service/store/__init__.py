@@ -5,7 +5,7 @@ SQLite or PostgreSQL. One process owns the database, one thread of it writes
 """
 
 from auctune.service.store.committer import Committer, CommitterParams, Outcome, tell_all
-from auctune.service.store.engine import Store, open_store, upgrade
+from auctune.service.store.engine import Store, open_store, reading, upgrade
 from auctune.service.store.errors import StoreError, UnitError
 from auctune.service.store.event_log import EventLog, EventRow
 from auctune.service.store.pages import EntryRow, FileRow, JobRow, Page, Pages
@@ -30,6 +30,7 @@ __all__ = [
     "Unit",
     "UnitError",
     "open_store",
+    "reading",
     "tell_all",
     "upgrade",
 ]

@@ -1,18 +1,19 @@
 """Opening the database of a service: found, owned, at the right revision."""
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Self
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from auctune.domain import InputError
 from auctune.service.store.database import Database
 from auctune.service.store.postgresql import PostgresqlDatabase
 from auctune.service.store.sqlite import SqliteDatabase
-from auctune.service.store.version import migrate, prepare_tables
+from auctune.service.store.version import check_tables, migrate, prepare_tables
 
 FILE_NAME = "auctune.db"
 
@@ -72,10 +73,48 @@ def open_store(where: str | Path) -> Store:
     return store
 
 
+@contextmanager
+def reading(where: str | Path) -> Iterator[Engine]:
+    """Connections that read a database and cannot write, also while a service owns it.
+
+    Args:
+        where: as of `open_store`.
+
+    Raises:
+        InputError: if there is none, it cannot be read, or it is of another release.
+    """
+    database = _find(where)
+    if isinstance(database, SqliteDatabase):
+        database.check_there()
+    reader = database.reader()
+    try:
+        try:
+            with reader.connect() as connection:
+                check_tables(connection, database.place)
+        except DBAPIError as error:
+            reason = str(error.orig).splitlines()[0]
+            raise InputError(
+                database.place, f"cannot be read: {reason}", "the database of a service"
+            ) from None
+        yield reader
+    finally:
+        reader.dispose()
+
+
 def upgrade(where: str | Path) -> None:
     """Bring a database to the tables of this release; as `open_store` otherwise."""
     with closing(Store(_find(where))) as store:
         migrate(store.writer, store.place)
+
+
+def sqlite_file(where: str | Path) -> Path | None:
+    """The file of a database that is SQLite's; none: it is another's.
+
+    Raises:
+        InputError: as `open_store`, for a URL that is none.
+    """
+    database = _find(where)
+    return Path(database.place) if isinstance(database, SqliteDatabase) else None
 
 
 def _find(where: str | Path) -> Database:

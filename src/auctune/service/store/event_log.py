@@ -93,6 +93,30 @@ class EventLog:
             newest = newest.where(events.c.zone == zone)
         return self._read(newest)[0][0] or 0
 
+    def zones(self) -> tuple[str, ...]:
+        """Names of all zones, in the order in which they were opened."""
+        first = func.min(events.c.seq)
+        rows = self._read(select(events.c.zone).group_by(events.c.zone).order_by(first))
+        return tuple(row[0] for row in rows)
+
+    def first_seq(self, zone: str, slot: int) -> int | None:
+        """The number of the first event of a zone that happened in a slot or later."""
+        first = select(func.min(events.c.seq))
+        found: int | None = self._read(first.where(events.c.zone == zone, events.c.slot >= slot))[
+            0
+        ][0]
+        return found
+
+    def count(self, zone: str, kind: str, after: int, until: int) -> int:
+        """How many events of a kind a zone has after a number, and up to another one."""
+        chosen = select(func.count()).where(
+            events.c.zone == zone,
+            events.c.kind == kind,
+            events.c.seq > after,
+            events.c.seq <= until,
+        )
+        return int(self._read(chosen)[0][0])
+
     def _read(self, chosen: Select[*tuple[Any, ...]]) -> list[Row[*tuple[Any, ...]]]:
         with self._reader.connect() as connection:
             return list(connection.execute(chosen).all())

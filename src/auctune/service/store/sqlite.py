@@ -60,6 +60,15 @@ class SqliteDatabase:
             self.disown()
             raise self._cannot_be_opened(str(error.orig)) from None
 
+    def check_there(self) -> None:
+        """That there is one, where none is to be made.
+
+        Raises:
+            InputError: if there is not.
+        """
+        if not self._path.is_file():
+            raise InputError(self.place, "is not there", "the database of a service")
+
     def reader(self) -> Engine:
         """Connections with `query_only`; see `Database`."""
         return _engine(self._path, _READER, "BEGIN")

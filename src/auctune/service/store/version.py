@@ -26,7 +26,24 @@ def prepare_tables(connection: Connection, place: str) -> None:
     found = _revision(connection, place)
     if found is None:
         migrate(connection, place)
-    elif found != _head():
+    else:
+        _check_newest(found, place)
+
+
+def check_tables(connection: Connection, place: str) -> None:
+    """That a database has the newest tables already, where nothing may be written.
+
+    Raises:
+        InputError: if it is empty, of another release, or holds something else.
+    """
+    found = _revision(connection, place)
+    if found is None:
+        raise InputError(place, "is empty", "the database of a service")
+    _check_newest(found, place)
+
+
+def _check_newest(found: str, place: str) -> None:
+    if found != _head():
         known = {script.revision for script in _scripts().walk_revisions()}
         expected = (
             f"{_head()}, made by: auctune db upgrade"

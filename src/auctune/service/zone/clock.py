@@ -45,6 +45,10 @@ class SlotClock:
         """The last slot that ends by a moment; -1 if none does."""
         return math.floor((time - self.epoch) / self.slot_seconds + _SLACK) - 1
 
+    def first_from(self, time: float) -> int:
+        """The first slot that begins at a moment or later; below 0 long before the epoch."""
+        return math.ceil((time - self.epoch) / self.slot_seconds - _SLACK)
+
     def slots(self, seconds: float) -> int:
         """Whole slots that a span takes, rounded up."""
         return max(0, math.ceil(seconds / self.slot_seconds - _SLACK))

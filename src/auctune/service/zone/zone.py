@@ -23,6 +23,7 @@ from auctune.domain import (
 )
 from auctune.domain.menu import MenuLine
 from auctune.run.records import decision_record, schedule_record
+from auctune.service.jobs.time import to_rfc3339
 from auctune.service.jobs.training import Training
 from auctune.service.zone import plans
 from auctune.service.zone.bid import Bid, Reply
@@ -263,7 +264,7 @@ class Zone:
             raise InputError(
                 "market.deadline",
                 "leaves no whole slot",
-                f"a time after the next slot's end, {self.clock.ends(first):.0f} in unix seconds",
+                f"{to_rfc3339(self.clock.ends(first))}, when the next slot ends, or later",
             )
         quotes = tuple(
             Quote(offer.vendor, offer.price, self.clock.slots(offer.seconds))

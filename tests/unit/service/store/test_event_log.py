@@ -1,8 +1,9 @@
 """Reading the log back: all of a zone in order, page by page, and the events of a job."""
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
-from auctune.service.store import Committer, EventLog, EventRow, Store, Unit
+from auctune.service.store import Committer, EventLog, EventRow, Store, Unit, reading
 from auctune.service.store.tables import events
 from support.store_rows import event_row, write
 
@@ -57,3 +58,34 @@ def test_events_that_come_while_the_log_is_read_are_read_too(
     first = next(reading)
     assert write(committer, Unit().insert(events, event_row(41, zone="south"))) == [None]
     assert [first.seq, *(event.seq for event in reading)] == [*range(3, 41, 3), 41]
+
+
+def test_zones_are_named_in_the_order_of_their_first_events(log: EventLog) -> None:
+    assert log.zones() == ("north", "south")
+
+
+def test_events_of_a_kind_are_counted_between_numbers(log: EventLog) -> None:
+    south = list(log.of_zone("south", after=9, until=30))
+    kinds = {event.kind for event in south}
+    assert sum(log.count("south", kind, 9, 30) for kind in kinds) == len(south) == 7
+    assert log.count("south", "no such kind", 9, 30) == 0
+
+
+def test_the_first_event_of_a_slot_or_later_is_found(log: EventLog) -> None:
+    # A slot has ten numbers.
+    assert [log.first_seq("north", slot) for slot in (0, 1, 3, 4, 5)] == [1, 10, 31, 40, None]
+    assert [log.first_seq("south", slot) for slot in (0, 1, 4)] == [3, 12, None]
+    assert log.first_seq("elsewhere", 0) is None
+
+
+def test_a_log_is_read_while_another_owns_it_and_cannot_be_written(
+    database: str, store: Store, committer: Committer
+) -> None:
+    with reading(database) as reader:
+        log = EventLog(reader)
+        assert log.zones() == ()
+        assert write(committer, Unit().insert(events, event_row(1, zone="north"))) == [None]
+        assert [event.seq for event in log.of_zone("north")] == [1]
+        with pytest.raises(DBAPIError), reader.begin() as connection:
+            connection.execute(events.insert(), [event_row(2)])
+    assert write(committer, Unit().insert(events, event_row(3))) == [None]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import QueryParams
 
 from auctune.domain import InputError
@@ -18,7 +18,7 @@ from auctune.service.api.access import SECURED, MarketDep, Owner, ask_owner
 from auctune.service.api.answers import Checkpoint, Job, JobEvent, Page
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.api.views import TOLD, Shown, checkpoint_view, event_view, job_view
-from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.market import Market
 from auctune.service.recorder import read_job
 from auctune.service.zone.event import Kind
@@ -50,10 +50,14 @@ _LISTED_METADATA = {
 _SCANNED = 200
 
 
-def job_body(schema: str) -> dict[str, Any]:
-    """A body of JSON, for the OpenAPI document, where a route reads it by itself."""
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    return {"requestBody": {"required": True, "content": content}}
+def _job_body() -> dict[str, Any]:
+    """The body of a bid, for the OpenAPI document: its route reads it by itself."""
+    place = "#/components/schemas/{model}"
+    accepted = Acceptance.model_json_schema(ref_template=place)
+    # What it is made of stands in the document already, as parts of a bid.
+    del accepted["$defs"]
+    schema = {"anyOf": [{"$ref": place.format(model=JobRequest.__name__)}, accepted]}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 # Bids come by the thousand a second: this route reads its request by itself, and its answer is
@@ -61,7 +65,7 @@ def job_body(schema: str) -> dict[str, Any]:
 @router.post(
     "",
     responses={200: {"model": Job}},
-    openapi_extra={**SECURED, **job_body("JobRequest"), "parameters": _RETRY_HEADERS},
+    openapi_extra={**SECURED, **_job_body(), "parameters": _RETRY_HEADERS},
 )
 async def create(request: Request) -> Response:
     """Bid for a job; decided at once, and for good."""
@@ -69,7 +73,7 @@ async def create(request: Request) -> Response:
     who = ask_owner(request, market)
     raw = await request.body()
     body = read_request(raw)
-    if body.market.what_if:
+    if isinstance(body, JobRequest) and body.market.what_if:
         return _json(_shown(market, await market.submissions.preview(who, body)))
     name, is_retry = _retry(request.headers)
     reply = market.replies.name(who.key, name, raw)
@@ -87,22 +91,50 @@ async def create(request: Request) -> Response:
     return _json(_shown(market, row))
 
 
-def read_request(raw: bytes) -> JobRequest:
-    """The body of a request for a job.
+def read_request(raw: bytes) -> JobRequest | Acceptance:
+    """The body of a request for a job: a bid, or the acceptance of a quote's line.
 
     Raises:
         InputError: for the first field that is wrong.
     """
     try:
-        return JobRequest.model_validate_json(raw)
+        request = JobRequest.model_validate_json(raw)
     except ValidationError as error:
-        try:
-            value = orjson.loads(raw)
-        except ValueError:
-            raise InputError("body", "is no JSON", "a JSON object") from None
-        wrong = to_input_error(error, "", value, JobRequest)
-        place = wrong.place.removeprefix(": ").replace(": ", ".")
-        raise InputError(place, wrong.found, wrong.expected) from None
+        value = _json_of(raw)
+        if _names_quote(value):
+            return _read_acceptance(raw)
+        raise _named(error, value, JobRequest) from None
+    return request if request.market.quote is None else _read_acceptance(raw)
+
+
+def _read_acceptance(raw: bytes) -> Acceptance:
+    try:
+        accepted = Acceptance.model_validate_json(raw)
+    except ValidationError as error:
+        raise _named(error, _json_of(raw), Acceptance) from None
+    if accepted.market.what_if:
+        raise InputError(
+            "market.what_if", "is set with market.quote", "a bid: a quote is an answer already"
+        )
+    return accepted
+
+
+def _json_of(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw)
+    except ValueError:
+        raise InputError("body", "is no JSON", "a JSON object") from None
+
+
+def _names_quote(value: Any) -> bool:
+    terms = value.get("market") if isinstance(value, dict) else None
+    return isinstance(terms, dict) and terms.get("quote") is not None
+
+
+def _named(error: ValidationError, value: Any, model: type[BaseModel]) -> InputError:
+    wrong = to_input_error(error, "", value, model)
+    place = wrong.place.removeprefix(": ").replace(": ", ".")
+    return InputError(place, wrong.found, wrong.expected)
 
 
 @router.get("", response_model=Page[Job], openapi_extra={"parameters": [_LISTED_METADATA]})

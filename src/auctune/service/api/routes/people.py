@@ -1,5 +1,6 @@
 """/v1/users, /v1/teams, /v1/keys: for operators."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -12,6 +13,7 @@ from auctune.service.api.access import MarketDep, Operator
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.erasure import StillOpenError, erase
 from auctune.service.jobs.request import CLOSED
+from auctune.service.market import Market
 
 router = APIRouter(prefix="/v1", tags=["people"], responses=ERRORS)
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -136,6 +138,7 @@ async def erase_user(market: MarketDep, who: Operator, user_id: str) -> dict[str
     """Erase a user's files, checkpoints, webhooks, metadata and keys; the books stay."""
     if market.directory.user(user_id) is None:
         raise not_found("user", user_id)
+    _check_operated(market, lambda key: key.user == user_id)
     try:
         return {"user": user_id, "object": "erased", **await erase(market, user_id)}
     except StillOpenError as error:
@@ -158,10 +161,21 @@ async def list_keys(market: MarketDep, who: Operator) -> dict[str, Any]:
 @router.delete("/keys/{key_id}", response_model=KeyView)
 async def revoke_key(market: MarketDep, who: Operator, key_id: str) -> dict[str, Any]:
     """End a key, at once."""
+    _check_operated(market, lambda key: key.id == key_id)
     record = await market.directory.revoke_key(key_id)
     if record is None:
         raise not_found("key", key_id)
     return _key(record)
+
+
+def _check_operated(market: Market, ends: Callable[[KeyRecord], bool]) -> None:
+    """That an operator is left when some keys end: nobody else could make a new one."""
+    keys = market.directory.all_keys()
+    operators = [key for key in keys if key.role is Role.OPERATOR and key.revoked_at is None]
+    if operators and all(map(ends, operators)):
+        raise ApiError(
+            400, "this is the last key of an operator; make another one first", "last_operator"
+        )
 
 
 def _page(data: list[dict[str, Any]]) -> dict[str, Any]:

@@ -14,23 +14,29 @@ router = APIRouter(prefix="/v1/quotes", tags=["market"], responses=ERRORS)
 
 
 class QuoteLine(BaseModel):
-    """One choice: finished by then, for so much."""
+    """One choice: finished by then, for so much; to be had until its plan's `start`."""
 
     line: int
     price: str
     finish: float
+    finish_time: str
     start: float
+    start_time: str
     vendor: str | None
     slots: int
 
 
 class QuoteAnswer(BaseModel):
-    """A menu, earliest finish first, each line cheaper than the one before. It holds nothing."""
+    """A menu, earliest finish first, each line cheaper than the one before. It holds nothing.
+
+    Each moment stands in it as unix seconds, and as `*_time` in RFC 3339.
+    """
 
     id: str
     object: str = "quote"
     created_at: int
     expires_at: int
+    expires_time: str
     zone: str
     model: str
     training_file: str

@@ -1,7 +1,8 @@
 """/v1/zones: what the market offers; prices, use and plans for operators."""
 
 import asyncio
-from typing import Any
+from collections.abc import Container
+from typing import Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel
@@ -40,11 +41,11 @@ class ZonePage(BaseModel):
 
 
 class NodeState(BaseModel):
-    """A node of a zone."""
+    """A node of a zone: `up`, `lost`, or `drained` by an operator."""
 
     id: str
     type: str
-    state: str
+    state: Literal["up", "lost", "drained"]
 
 
 class PriceTable(BaseModel):
@@ -82,14 +83,14 @@ async def prices(market: MarketDep, who: Operator, zone_id: str) -> dict[str, An
     def read(zone: Zone) -> dict[str, Any]:
         zone.begin_slots()
         state = zone.mechanism.state()
-        lost = zone.state.lost
+        lost, drained = zone.state.lost, zone.state.drained
         return {
             "zone": zone.name,
             "first_slot": state.first_slot,
             "first_begins_at": zone.clock.begins(state.first_slot),
             "slot_seconds": zone.clock.slot_seconds,
             "nodes": [
-                {"id": n.id, "type": n.type, "state": "lost" if n.id in lost else "up"}
+                {"id": n.id, "type": n.type, "state": _state(n.id, lost, drained)}
                 for n in zone.supply.cluster.nodes
             ],
             "compute_price": state.compute_price.tolist(),
@@ -145,6 +146,10 @@ def zone_of(market: Market, name: str) -> OpenZone:
     if zone is None:
         raise not_found("zone", name)
     return zone
+
+
+def _state(node: str, lost: Container[str], drained: Container[str]) -> str:
+    return "drained" if node in drained else "lost" if node in lost else "up"
 
 
 def _node(market: Market, zone_id: str, node_id: str) -> OpenZone:

@@ -1,0 +1,33 @@
+"""A quote as a table, and how to accept a line of it."""
+
+from typing import Any
+
+import typer
+
+
+def show_menu(quoted: dict[str, Any], options: str) -> None:
+    """Print a quote.
+
+    Args:
+        quoted: as the service answered.
+        options: that find the service, as one would type them.
+    """
+    from auctune.cli.job_lines import clock
+    from auctune.cli.wide import show, table_of
+
+    lines = quoted["lines"]
+    if not lines:
+        typer.echo("no node could finish it in time, at any price")
+        return
+    table = table_of(
+        "line", "done by", "price", "begins", "slots", "vendor", right=("line", "price", "slots")
+    )
+    for line in lines:
+        vendor = line["vendor"] or "-"
+        times = clock(line["finish"]), line["price"], clock(line["start"])
+        table.add_row(str(line["line"]), *times, str(line["slots"]), vendor)
+    show(table)
+    end = clock(quoted["expires_at"])
+    typer.echo(f"accept a line before it begins, and by {end} at the latest; the last one with:")
+    name, last = quoted["id"], lines[-1]["line"]
+    typer.echo(f"  auctune submit --quote {name} --line {last}{options}")

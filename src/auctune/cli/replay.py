@@ -1,0 +1,149 @@
+"""`auctune replay`: a period of a service's log once more, as it was or under other mechanisms."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.cli.overwriting import refuse_overwriting
+from auctune.cli.service_options import DATA
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Engine
+
+    from auctune.service.period import LoggedPeriod
+    from auctune.sim.comparison import Contender
+
+
+def replay(
+    data: Annotated[Path, typer.Option(help="Data folder of the service.")] = DATA,
+    config: Annotated[
+        Path | None, typer.Option(help="auctune.toml, whose database is meant; none: in --data.")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(help="URL of the database; none: as in --config, or in --data.")
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="The zone; none: the first one that was opened.")
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", help="Slots from this time on, or -7d; none: the beginning."),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="Slots before this time, or -1h; none: now.")
+    ] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE...]", help="Under another one; none: under that which decided."
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE...],...", help="Several side by side, in place of --mechanism."
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the figures go too (JSON).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Go through a period of a service's log once more. The log is only read; a service may run.
+
+    Under the mechanism that decided, each decision, lesson and new plan must come out as it was:
+    exit code 1 if one does not. Under others the table shows what they would have made of the same
+    bids, cancellations and losses of nodes.
+    """
+    contenders = _contenders(mechanism, compare)
+    place = _place(database, config, data)
+
+    from auctune.cli.replayed import compare_with, decide_again
+    from auctune.service.store import reading
+    from auctune.service.store.engine import FILE_NAME
+    from auctune.sim.atomic_file import AtomicFiles
+    from auctune.sim.result_file import write_json
+
+    refuse_overwriting((config, data / FILE_NAME), (out,))
+    with AtomicFiles([] if out is None else [out]) as files, reading(place) as reader:
+        period = _period(reader, zone, begin, end)
+        _check(contenders, period)
+        if contenders:
+            figures, is_same = compare_with(contenders, period, as_json=as_json), True
+        else:
+            figures, is_same = decide_again(period, reader, as_json=as_json)
+        for file in files:
+            write_json(figures, file)
+    if not is_same:
+        raise typer.Exit(1)
+
+
+def _place(database: str | None, config: Path | None, data: Path) -> str | Path:
+    if database is not None and config is not None:
+        raise InputError("--database", "is given with --config", "one of the two")
+    if config is None:
+        return database or data
+
+    from auctune.service.settings.service_file import read_service_file
+
+    return read_service_file(config).database or data
+
+
+def _contenders(mechanism: str | None, compare: str | None) -> "Sequence[Contender]":
+    if mechanism is not None and compare is not None:
+        raise InputError("--mechanism", "is given with --compare", "one of the two")
+    wanted = mechanism if compare is None else compare
+    if wanted is None:
+        return ()
+
+    from auctune.sim.comparison import parse_contenders
+
+    option = "--mechanism" if compare is None else "--compare"
+    try:
+        found = parse_contenders(wanted)
+    except InputError as error:
+        raise InputError(option, error.found, error.expected) from None
+    if compare is None and len(found) > 1:
+        raise InputError(option, f"{wanted!r}", "one mechanism, or several by --compare")
+    return found
+
+
+def _check(contenders: "Sequence[Contender]", period: "LoggedPeriod") -> None:
+    """Refuse mechanisms and settings that there are not, before any of them has run."""
+    from auctune.cli.replayed import build_over
+
+    for contender in contenders:
+        try:
+            build_over(period.whole().cluster, contender)
+        except InputError as error:
+            place = f"{contender.label}: {error.place}"
+            raise InputError(place, error.found, error.expected) from None
+
+
+def _period(
+    reader: "Engine", zone: str | None, begin: str | None, end: str | None
+) -> "LoggedPeriod":
+    from auctune.service.jobs.time import parse_moment
+    from auctune.service.period import LoggedPeriod
+    from auctune.service.store import EventLog
+
+    log, now = EventLog(reader), time.time()
+    names = log.zones()
+    if not names:
+        raise InputError("database", "has no zone", "that of a service that has run")
+    first = None if begin is None else parse_moment(begin, now, "--from")
+    last = None if end is None else parse_moment(end, now, "--to")
+    if first is not None and last is not None and last <= first:
+        raise InputError("--to", f"{end!r} is not after --from", "a later time")
+    try:
+        period = LoggedPeriod(zone or names[0], log, first, last)
+    except InputError as error:
+        raise InputError("--zone", error.found, error.expected) from None
+    if period.last_slot is not None and period.last_slot < period.first_slot:
+        raise InputError("--to", f"{end!r}: no slot begins before it", "a later time")
+    if period.newest_slot < period.first_slot:
+        raise InputError("--from", f"{begin!r}: nothing is on record since then", "an earlier time")
+    return period

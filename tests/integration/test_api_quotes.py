@@ -1,0 +1,179 @@
+"""A line of a quote is to be had as long as its plan is, and by its number alone."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from support.serving import Served, make_file, make_zone, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    file = make_file([make_zone(), make_zone("second")])
+    with serving(tmp_path_factory.mktemp("market"), file) as opened:
+        yield opened
+
+
+class Buyer:
+    """Somebody with a data set, in a market of which the next slots are sold."""
+
+    def __init__(self, served: Served, name: str) -> None:
+        self.served = served
+        self.key = served.key(name)
+        self.file = served.upload(self.key)
+
+    def quote(self, market: dict[str, Any], **fields: Any) -> Any:
+        return self._post("/v1/quotes", {**self.work(), **fields, "market": market}).json()
+
+    def accept(self, quote: str, line: int, market: Any = None, **fields: Any) -> httpx2.Response:
+        terms = {"quote": quote, "line": line, **(market or {})}
+        return self._post("/v1/fine_tuning/jobs", {**fields, "market": terms})
+
+    def work(self) -> dict[str, Any]:
+        return {"model": "tiny", "training_file": self.file}
+
+    def balance(self) -> str:
+        with self.served.http(self.key) as http:
+            return str(http.get("/v1/ledger").json()["balance"])
+
+    def _post(self, path: str, body: dict[str, Any]) -> httpx2.Response:
+        with self.served.http(self.key) as http:
+            return http.post(path, json=body)
+
+
+def sell_next_slots(served: Served, count: int) -> None:
+    """Have both nodes be full for so many slots."""
+    client, file = served.client(served.key("early")), served.upload(served.users["early"])
+    now = served.clock.time
+    while True:
+        job = served.bid(client, file, bid="100000", share=1.0, deadline=f"+{60 * (count + 1)}s")
+        if job.market["decision"] == "rejected":
+            assert served.clock.time == now
+            return
+
+
+def test_a_line_stays_to_be_had_until_its_plan_begins(served: Served) -> None:
+    buyer = Buyer(served, "patient")
+    sell_next_slots(served, 4)
+    quoted = buyer.quote({"deadline": "+20m", "share": 1.0})
+    line = quoted["lines"][0]
+    slots_to_come = round((line["start"] - served.clock.time) // 60)
+    assert slots_to_come > 3
+    served.clock.pass_slots(slots_to_come - 1)
+    answer = buyer.accept(quoted["id"], 0)
+    assert answer.status_code == 200, answer.text
+    market = answer.json()["market"]
+    assert (market["payment"], market["plan"]["finish"]) == (line["price"], line["finish"])
+    assert buyer.balance() == line["price"]
+
+
+def test_a_line_whose_plan_has_begun_says_so_and_comes_with_a_new_menu(served: Served) -> None:
+    buyer = Buyer(served, "slow")
+    quoted = buyer.quote({"deadline": "+20m"})
+    line = quoted["lines"][0]
+    while served.clock.time < line["start"]:
+        served.clock.pass_slots(1)
+    answer = buyer.accept(quoted["id"], 0)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "quote_changed")
+    assert f"began at {line['start_time']}" in answer.json()["error"]["message"]
+    fresh = answer.json()["quote"]
+    assert fresh["lines"][0]["start"] > line["start"]
+    assert buyer.balance() == "0.0000"
+    again = buyer.accept(fresh["id"], 0).json()
+    assert again["market"]["payment"] == fresh["lines"][0]["price"] == buyer.balance()
+
+
+def test_quote_and_line_say_all(served: Served) -> None:
+    buyer = Buyer(served, "brief")
+    wishes = {"deadline": "+20m", "zone": "second", "share": 0.5, "lora": {"rank": 4, "alpha": 8}}
+    quoted = buyer.quote(
+        wishes, hyperparameters={"n_epochs": 2}, suffix="rain", metadata={"name": "rain"}
+    )
+    job = buyer.accept(quoted["id"], 0).json()
+    assert job["model"] == "tiny"
+    assert (job["training_file"], job["seed"]) == (buyer.file, quoted["seed"])
+    assert (job["hyperparameters"]["n_epochs"], job["metadata"]) == (2, {"name": "rain"})
+    market = job["market"]
+    assert (market["zone"], market["lora"]["rank"]) == ("second", 4)
+    assert market["bid"] == market["payment"] == quoted["lines"][0]["price"]
+    named = buyer.accept(quoted["id"], 0, {"bid": "90"}, metadata={"name": "sun"}).json()
+    assert (named["metadata"], named["market"]["bid"]) == ({"name": "sun"}, "90.0000")
+
+
+def test_the_openai_client_accepts_with_what_it_must_name(served: Served) -> None:
+    buyer = Buyer(served, "usual")
+    quoted = buyer.quote({"deadline": "+20m"}, hyperparameters={"n_epochs": 2}, seed=7)
+    job = served.client(buyer.key).fine_tuning.jobs.create(
+        **buyer.work(), extra_body={"market": {"quote": quoted["id"], "line": 0}}
+    )
+    assert (job.hyperparameters.n_epochs, job.seed) == (2, 7)
+
+
+OTHERWISE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"model": "gpt-5"}, {}, "model"),
+    ({"training_file": "file-other"}, {}, "training_file"),
+    ({"validation_file": "file-other"}, {}, "validation_file"),
+    ({"hyperparameters": {"n_epochs": 3}}, {}, "hyperparameters.n_epochs"),
+    ({"seed": 8}, {}, "seed"),
+    ({}, {"zone": "second"}, "market.zone"),
+    ({}, {"share": 0.5}, "market.share"),
+    ({}, {"repair": True}, "market.repair"),
+    ({}, {"deadline": "+5m"}, "market.deadline"),
+    ({}, {"lora": {"rank": 9}}, "market.lora.rank"),
+    ({}, {"line": 99}, "market.line"),
+    ({}, {"line": None}, "market.line"),
+    ({}, {"bid": "0.0001"}, "market.bid"),
+    ({}, {"what_if": True}, "market.what_if"),
+    ({}, {"nonsense": 1}, "market.nonsense"),
+]
+
+
+@pytest.mark.parametrize(("fields", "market", "param"), OTHERWISE, ids=lambda one: str(one)[:40])
+def test_what_disagrees_with_the_quote_is_named_and_not_charged(
+    served: Served, fields: dict[str, Any], market: dict[str, Any], param: str
+) -> None:
+    buyer = Buyer(served, f"fickle{len(served.users)}")
+    asked = {"deadline": "+20m", "lora": {"rank": 4}, "zone": "default"}
+    quoted = buyer.quote(asked, hyperparameters={"n_epochs": 2}, seed=7)
+    answer = buyer.accept(quoted["id"], 0, market, **fields)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), answer.text
+    assert buyer.balance() == "0.0000"
+
+
+def test_what_agrees_may_be_said_again(served: Served) -> None:
+    buyer = Buyer(served, "wordy")
+    asked = {"deadline": "+20m", "lora": {"rank": 4}, "repair": False}
+    fields = {"hyperparameters": {"n_epochs": 2}, "seed": 7}
+    quoted = buyer.quote(asked, **fields)
+    answer = buyer.accept(quoted["id"], 0, asked, **fields, **buyer.work())
+    assert answer.status_code == 200, answer.text
+
+
+def test_without_a_quote_model_and_data_are_needed(served: Served) -> None:
+    for missing in ("model", "training_file"):
+        body = {**Buyer(served, f"short-{missing}").work(), "market": {"bid": "1"}}
+        del body[missing]
+        with served.http() as http:
+            answer = http.post("/v1/fine_tuning/jobs", json=body)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, missing)
+
+
+def test_moments_stand_in_a_quote_for_programs_and_for_people(served: Served) -> None:
+    quoted = Buyer(served, "reader").quote({"deadline": "+20m"})
+    told = {quoted["expires_at"]: quoted["expires_time"]}
+    for line in quoted["lines"]:
+        told |= {line["start"]: line["start_time"], line["finish"]: line["finish_time"]}
+    assert len(told) > 2
+    for moment, text in told.items():
+        assert text.endswith("Z")
+        assert datetime.fromisoformat(text).timestamp() == moment
+
+
+def test_a_deadline_that_leaves_no_slot_is_answered_in_words_for_people(served: Served) -> None:
+    buyer = Buyer(served, "hasty")
+    with pytest.raises(openai.BadRequestError, match=r"expected \d{4}-\d\d-\d\dT[\d:]+Z, when"):
+        served.bid(served.client(buyer.key), buyer.file, deadline="+1s")
