@@ -1,7 +1,9 @@
 """A zone that is open for business: its desk, and what requests must know of it."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.asked import Defaults
@@ -12,6 +14,9 @@ from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.desk import Desk
 from auctune.service.zone.restart import Fresh
 from auctune.service.zone.supply import Supply
+from auctune.service.zone.zone import Zone
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +73,7 @@ class OpenZone:
     defaults: Defaults
     appraiser: Appraiser
     fresh: Fresh
+
+    async def ask(self, run: Callable[[Zone], T]) -> T:
+        """What `run` comes to on the desk's thread, once it is on record."""
+        return await asyncio.wrap_future(self.desk.ask(run))
