@@ -18,6 +18,7 @@ from auctune.run.lock import hold
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
+from auctune.service.first_keys import add_first_keys
 from auctune.service.logs import logs_in
 from auctune.service.opening import learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
@@ -90,8 +91,11 @@ async def _serve(
 ) -> Exception | None:
     """Serve; why it ended by itself, if it did."""
     stop, alarm = Stop(), _Alarm(asyncio.get_running_loop())
-    opened = await open_market(file, facts, store, place, report, alarm.ring, lock)
+    host, port = listening.getsockname()[:2]
+    url = f"http://{host}:{port}"
+    opened = await open_market(file, facts, store, place, report, alarm.ring, lock, url=url)
     try:
+        await add_first_keys(opened.market, file)
         key = await _first_key(opened.market.directory, place.data)
         await opened.start()
         config = uvicorn.Config(
@@ -103,8 +107,7 @@ async def _serve(
         )
         server = StoppableServer(config)
         stop.of(server)
-        host, port = listening.getsockname()[:2]
-        ready(f"http://{host}:{port}", key)
+        ready(url, key)
         alarm.answer(server)
         await server.serve(sockets=[listening])
     finally:
