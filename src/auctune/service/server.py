@@ -17,6 +17,7 @@ from auctune.run.lock import hold
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
+from auctune.service.first_keys import add_first_keys
 from auctune.service.kernels import Kernels
 from auctune.service.logs import logs_in
 from auctune.service.memory import settle
@@ -92,9 +93,14 @@ async def _serve(
 ) -> Exception | None:
     """Serve; why it ended by itself, if it did."""
     stop, alarm = Stop(), _Alarm(asyncio.get_running_loop())
-    opened = await open_market(file, facts, store, place, report, alarm.ring, lock)
+    host, port = listening.getsockname()[:2]
+    url = f"http://{host}:{port}"
+    opened = await open_market(file, facts, store, place, report, alarm.ring, lock, url=url)
     try:
-        key = await _first_key(opened.market.directory, place.data)
+        is_new = opened.market.directory.is_empty
+        await add_first_keys(opened.market, file)
+        is_new = is_new and not file.brings_operator
+        key = await _first_key(opened.market.directory, place.data) if is_new else None
         await opened.start()
         config = uvicorn.Config(
             make_app(opened.market),
@@ -107,9 +113,8 @@ async def _serve(
         )
         server = StoppableServer(config)
         stop.of(server)
-        host, port = listening.getsockname()[:2]
         settle()
-        ready(f"http://{host}:{port}", key)
+        ready(url, key)
         alarm.answer(server)
         await server.serve(sockets=[listening])
     finally:
@@ -142,10 +147,8 @@ class _Alarm:
             self._server.should_exit = True
 
 
-async def _first_key(directory: Directory, data: Path) -> str | None:
-    """An operator's key, made if there is none at all; only then it is told."""
-    if not directory.is_empty:
-        return None
+async def _first_key(directory: Directory, data: Path) -> str:
+    """An operator's key, made where there was none at all; only then it is told."""
     await directory.put_user("operator", None, None)
     _, made = await directory.add_key("operator", Role.OPERATOR, "first key")
     path = data / FIRST_KEY
