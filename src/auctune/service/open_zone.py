@@ -1,7 +1,8 @@
 """A zone that is open for business: its desk, and what requests must know of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.asked import Defaults
@@ -12,6 +13,9 @@ from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.desk import Desk
 from auctune.service.zone.restart import Fresh
 from auctune.service.zone.supply import Supply
+from auctune.service.zone.zone import Zone
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +72,7 @@ class OpenZone:
     defaults: Defaults
     appraiser: Appraiser
     fresh: Fresh
+
+    async def ask(self, run: Callable[[Zone], T]) -> T:
+        """What `run` comes to on the desk's thread, once it is on record."""
+        return await self.desk.ask_here(run)

@@ -18,7 +18,7 @@ from auctune.service.api.answers import ErrorBody
 from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.jobs.acceptance import QuoteChangedError
-from auctune.service.jobs.submissions import ZonePausedError
+from auctune.service.jobs.offered_zones import ZonePausedError
 from auctune.service.store.errors import StoreError
 from auctune.service.zone.desk import DeskClosedError
 

@@ -5,7 +5,6 @@ and state are changed by the same functions as on replay.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from auctune.domain import (
@@ -13,33 +12,28 @@ from auctune.domain import (
     Decision,
     Event,
     InputError,
+    Money,
     Offered,
     PriceMenu,
-    Quote,
     Reason,
-    Released,
-    Replanned,
     Task,
 )
 from auctune.domain.menu import MenuLine
-from auctune.run.records import decision_record, schedule_record
-from auctune.service.jobs.time import to_rfc3339
 from auctune.service.jobs.training import Training
-from auctune.service.zone import plans
+from auctune.service.zone import pauses, plans
 from auctune.service.zone.bid import Bid, Reply
+from auctune.service.zone.bid_task import bid_task
 from auctune.service.zone.clock import SlotClock
+from auctune.service.zone.decided import decided_body, line_record, reply_record
+from auctune.service.zone.earliest import earliest_slot
 from auctune.service.zone.event import Kind, ZoneEvent
 from auctune.service.zone.job_row import JobRow, previewed_row
 from auctune.service.zone.market_events import market_kind, market_record
-from auctune.service.zone.open_job import OpenJob, Phase
 from auctune.service.zone.recorder import Recorder
-from auctune.service.zone.records import task_record
 from auctune.service.zone.state import Change, ZoneState
 from auctune.service.zone.supply import Supply
 
 T = TypeVar("T")
-
-_TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
 
 
 class Zone:
@@ -134,9 +128,9 @@ class Zone:
         decision = self.mechanism.preview(task, self.state.slot)
         left = bid.left()
         if left is not None and decision.payment > left:
-            decision = _over_budget(decision)
+            decision = _over_budget(task, decision.payment)
         body = {
-            **_decided_body(bid, task, decision),
+            **decided_body(bid, task, decision),
             "earliest": self._earliest(task, decision),
         }
         return previewed_row(self.name, self.clock.now(), body)
@@ -173,7 +167,7 @@ class Zone:
         """Note a job whose data are still being looked at."""
         self.begin_slots()
         body = {"owner": owner, "request": request, "training": training.to_record()}
-        self.happen(Kind.RECEIVED, job, {**body, "reply": _reply(reply)})
+        self.happen(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
         return self._last_row()
 
     def refuse(self, job: str, error: InputError) -> None:
@@ -194,38 +188,23 @@ class Zone:
         self.happen(Kind.CANCELLED, job, {})
         return True
 
-    def pause(self, name: str) -> None:
+    def pause(self, job: str) -> None:
         """Give a job's cells to come back, until it is resumed.
 
         Raises:
             InputError: if it is over, or paused already.
         """
         self.begin_slots()
-        job = self._open(name)
-        if job.phase is Phase.PAUSED:
-            raise InputError("id", f"{name} is paused already", "a job that is not paused")
-        if job.phase is Phase.TRAINED:
-            raise InputError("id", f"{name} is trained already", "a job that is to train")
-        left = job.cells_from(self.state.slot + 1)
-        self.tell(Released(job.task, left))
-        self.happen(Kind.PAUSED, name, plans.moved(left, ()))
+        pauses.pause(self, job)
 
-    def resume(self, name: str) -> bool:
+    def resume(self, job: str) -> bool:
         """Find a paused job new cells at no charge; whether there were any.
 
         Raises:
             InputError: if it is over, or not paused.
         """
         self.begin_slots()
-        job = self._open(name)
-        if job.phase is not Phase.PAUSED:
-            raise InputError("id", f"{name} is not paused", "a paused job")
-        found, sought = plans.plan_rest(self, job)
-        if found is None:
-            return False
-        self.tell(Replanned(job.task, self.state.slot + 1, (), found, refunded=False))
-        self.happen(Kind.RESUMED, name, {**plans.moved((), found), "plan": sought})
-        return True
+        return pauses.resume(self, job)
 
     def fail(
         self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
@@ -258,33 +237,7 @@ class Zone:
         Raises:
             InputError: if its deadline leaves no slot, or no node can hold it.
         """
-        first = self.state.slot + 1
-        last = min(self.clock.last_by(bid.deadline), self._last_slot())
-        if last < first:
-            raise InputError(
-                "market.deadline",
-                "leaves no whole slot",
-                f"{to_rfc3339(self.clock.ends(first))}, when the next slot ends, or later",
-            )
-        quotes = tuple(
-            Quote(offer.vendor, offer.price, self.clock.slots(offer.seconds))
-            for offer in bid.offers
-        )
-        return self.supply.task(
-            bid.job,
-            bid.training,
-            bid.size,
-            bid=bid.bid,
-            arrival=first,
-            deadline=last,
-            quotes=quotes,
-        )
-
-    def _open(self, name: str) -> OpenJob:
-        job = self.state.jobs.get(name)
-        if job is None:
-            raise InputError("id", f"{name} is not running", "a job that was admitted and goes on")
-        return job
+        return bid_task(bid, self.supply, self.clock, self.state.slot + 1, self._last_slot())
 
     def _last_slot(self) -> int:
         return self.state.slot + self.supply.cluster.slots - 1
@@ -310,33 +263,15 @@ class Zone:
     def _decided(
         self, bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None
     ) -> JobRow:
-        body = _decided_body(bid, task, decision)
+        body = decided_body(bid, task, decision)
         body["earliest"] = self._earliest(task, decision)
-        body["line"] = _line_record(line)
+        body["line"] = line_record(line)
         self.happen(Kind.DECIDED, bid.job, body)
         return self._last_row()
 
     def _earliest(self, task: Task, decision: Decision) -> int | None:
-        """The first slot by whose end a task could be done that was too late; none: none.
-
-        A bisection: what can be done by a deadline can be done by every later one.
-        """
-        if decision.reason not in _TOO_LATE:
-            return None
-        low, high = task.deadline + 1, self._last_slot()
-        if low > high or not self._can_be_done(task, high):
-            return None
-        while low < high:
-            middle = (low + high) // 2
-            if self._can_be_done(task, middle):
-                high = middle
-            else:
-                low = middle + 1
-        return low
-
-    def _can_be_done(self, task: Task, deadline: int) -> bool:
-        shown = self.mechanism.preview(replace(task, deadline=deadline), self.state.slot)
-        return shown.reason not in _TOO_LATE
+        slot = self.state.slot
+        return earliest_slot(self.mechanism, task, decision, slot, self._last_slot())
 
     def _within_budget(self, task: Task, bid: Bid) -> Decision | None:
         """The rejection of a bid whose price is over its owner's budget; none: it is not."""
@@ -348,37 +283,11 @@ class Zone:
             return None
         return self._rejected_over_budget(task, shown.payment)
 
-    def _rejected_over_budget(self, task: Task, price: Any) -> Decision:
-        decision = Decision(task.id, admitted=False, price=price, reason=Reason.OVER_BUDGET)
+    def _rejected_over_budget(self, task: Task, price: Money) -> Decision:
+        decision = _over_budget(task, price)
         self.tell(Offered(task, decision, self.state.slot))
         return decision
 
 
-def _decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
-    return {
-        "owner": bid.owner,
-        "request": bid.request,
-        "training": bid.training.to_record(),
-        "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
-        "task": task_record(task),
-        "decision": decision_record(decision),
-        "reply": _reply(bid.reply),
-    }
-
-
-def _line_record(line: MenuLine | None) -> dict[str, Any] | None:
-    if line is None:
-        return None
-    return {"deadline": line.deadline, "schedule": schedule_record(line.schedule)}
-
-
-def _reply(reply: Reply | None) -> dict[str, str] | None:
-    return (
-        None if reply is None else {"key": reply.key, "token": reply.token, "digest": reply.digest}
-    )
-
-
-def _over_budget(decision: Decision) -> Decision:
-    return Decision(
-        decision.task, admitted=False, price=decision.payment, reason=Reason.OVER_BUDGET
-    )
+def _over_budget(task: Task, price: Money) -> Decision:
+    return Decision(task.id, admitted=False, price=price, reason=Reason.OVER_BUDGET)

@@ -1,0 +1,86 @@
+"""The files that a job trains on: whose they are, that they stay, and how much they hold."""
+
+import structlog
+
+from auctune.domain import AuctuneError, InputError
+from auctune.service.files.library import Library, owned
+from auctune.service.files.record import FileRecord
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
+from auctune.service.open_zone import Appraisal, OpenZone
+
+_log = structlog.get_logger(__name__)
+
+
+class JobFiles:
+    """Looks at files for jobs, once for each base and length.
+
+    Args:
+        library: of files.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    async def get(self, name: str, owner: str, place: str) -> FileRecord:
+        """A file of an owner's.
+
+        Raises:
+            InputError: if there is none, or it is somebody else's.
+        """
+        return owned(await self._library.get(name), owner, name, place)
+
+    def check_there(self, training: Training) -> None:
+        """That no file has begun to leave meanwhile; what comes next on the desk will keep it.
+
+        Raises:
+            InputError: if one has.
+        """
+        for name, place in (
+            (training.data, "training_file"),
+            (training.validation, "validation_file"),
+        ):
+            if name is not None and not self._library.is_there(name):
+                raise InputError(place, f"{name!r} is being deleted", "a file that stays")
+
+    def known_size(self, zone: OpenZone, file: FileRecord, training: Training) -> DataSize | None:
+        """The size of a clean data set, if everything about the job's files is known."""
+        if training.repair:
+            return None
+        if training.validation is not None:
+            validation = self._library.known(training.validation)
+            key = zone.supply.base_digest, training.max_length
+            if validation is None or validation.size_for(*key) is None:
+                return None
+        return file.size_for(zone.supply.base_digest, training.max_length)
+
+    async def appraise(
+        self, zone: OpenZone, file: FileRecord, training: Training, owner: str
+    ) -> Appraisal:
+        """How much a job's data are, and what vendors ask if they may mend it.
+
+        Raises:
+            InputError: if nobody can make anything of it.
+        """
+        if training.validation is not None:
+            validation = await self.get(training.validation, owner, "validation_file")
+            await self._size(zone, validation, training.max_length)
+        if training.repair:
+            return await zone.appraiser.appraise(file, training)
+        return Appraisal(await self._size(zone, file, training.max_length))
+
+    async def look_at(self, zone: OpenZone, file: FileRecord) -> None:
+        """Size a new upload, so that bids for it need not wait; what is wrong is noted with it."""
+        try:
+            await self._size(zone, file, zone.defaults.length)
+        except InputError as error:
+            await self._library.note_error(file.id, str(error))
+        except AuctuneError as error:
+            _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
+
+    async def _size(self, zone: OpenZone, file: FileRecord, max_length: int) -> DataSize:
+        size = file.size_for(zone.supply.base_digest, max_length)
+        if size is None:
+            size = await zone.appraiser.size(file, max_length)
+            await self._library.note_size(file.id, zone.supply.base_digest, max_length, size)
+        return size

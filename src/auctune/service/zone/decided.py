@@ -1,0 +1,36 @@
+"""What a decision leaves on record, with all that it was made of."""
+
+from typing import Any
+
+from auctune.domain import Decision, Task
+from auctune.domain.menu import MenuLine
+from auctune.run.records import decision_record, schedule_record
+from auctune.service.zone.bid import Bid, Reply
+from auctune.service.zone.records import task_record
+
+
+def decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
+    """The body of a decision's event, but for what was too late and which line was taken."""
+    return {
+        "owner": bid.owner,
+        "request": bid.request,
+        "training": bid.training.to_record(),
+        "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
+        "task": task_record(task),
+        "decision": decision_record(decision),
+        "reply": reply_record(bid.reply),
+    }
+
+
+def line_record(line: MenuLine | None) -> dict[str, Any] | None:
+    """The line of a menu that was accepted, if one was."""
+    if line is None:
+        return None
+    return {"deadline": line.deadline, "schedule": schedule_record(line.schedule)}
+
+
+def reply_record(reply: Reply | None) -> dict[str, str] | None:
+    """By what a request that is made again is known."""
+    return (
+        None if reply is None else {"key": reply.key, "token": reply.token, "digest": reply.digest}
+    )

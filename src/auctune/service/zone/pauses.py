@@ -1,0 +1,51 @@
+"""Jobs that their owners pause: their cells go back, and others are found when they resume."""
+
+from typing import TYPE_CHECKING
+
+from auctune.domain import InputError, Released, Replanned
+from auctune.service.zone import plans
+from auctune.service.zone.event import Kind
+from auctune.service.zone.open_job import OpenJob, Phase
+
+if TYPE_CHECKING:
+    from auctune.service.zone.zone import Zone
+
+
+def pause(zone: "Zone", name: str) -> None:
+    """Give a job's cells to come back, until it is resumed.
+
+    Raises:
+        InputError: if it is over, or paused already.
+    """
+    job = _open(zone, name)
+    if job.phase is Phase.PAUSED:
+        raise InputError("id", f"{name} is paused already", "a job that is not paused")
+    if job.phase is Phase.TRAINED:
+        raise InputError("id", f"{name} is trained already", "a job that is to train")
+    left = job.cells_from(zone.state.slot + 1)
+    zone.tell(Released(job.task, left))
+    zone.happen(Kind.PAUSED, name, plans.moved(left, ()))
+
+
+def resume(zone: "Zone", name: str) -> bool:
+    """Find a paused job new cells at no charge; whether there were any.
+
+    Raises:
+        InputError: if it is over, or not paused.
+    """
+    job = _open(zone, name)
+    if job.phase is not Phase.PAUSED:
+        raise InputError("id", f"{name} is not paused", "a paused job")
+    found, sought = plans.plan_rest(zone, job)
+    if found is None:
+        return False
+    zone.tell(Replanned(job.task, zone.state.slot + 1, (), found, refunded=False))
+    zone.happen(Kind.RESUMED, name, {**plans.moved((), found), "plan": sought})
+    return True
+
+
+def _open(zone: "Zone", name: str) -> OpenJob:
+    job = zone.state.jobs.get(name)
+    if job is None:
+        raise InputError("id", f"{name} is not running", "a job that was admitted and goes on")
+    return job
