@@ -44,13 +44,19 @@ def to_input_error(
     own = first.get("ctx", {}).get("error")
     if isinstance(own, InputError):
         # A validator of a single value does not know what it is called.
-        return own.within(where) if own.place else InputError(where, own.found, own.expected)
+        return _placed(own, place, path)
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return InputError(where, "is an unknown key", _expected_keys(model, path))
     if first["type"] == "missing":
         return InputError(where, "is missing", "a value")
     message = first["msg"].removeprefix("Input should be ")
     return InputError(where, _shorten(first["input"]), message)
+
+
+def _placed(own: InputError, place: str, path: Sequence[str | int]) -> InputError:
+    """A validator's error, with the path of what it looked at before its own."""
+    where = ".".join(filter(None, (format_path(path), own.place)))
+    return InputError(f"{place}: {where}" if where else place, own.found, own.expected)
 
 
 def _expected_keys(model: Any, path: Sequence[str | int]) -> str:

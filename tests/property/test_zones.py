@@ -19,7 +19,7 @@ MECHANISMS = {
 def test_state_is_the_fold_of_the_log_and_promises_are_kept(name: str) -> None:
     seen: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
-    for seed in range(6):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         player = ZonePlayer(MadeUpZone(*MECHANISMS[name]), rng)
         for step in range(150):
@@ -32,5 +32,7 @@ def test_state_is_the_fold_of_the_log_and_promises_are_kept(name: str) -> None:
         statuses += Counter(row.body["state"] for row in player.made.log.rows.values())
     # The play went everywhere; a mechanism that charges the bid has no lines to accept.
     assert seen["accept"] or name == "eft"
-    assert all(seen[f] for f in ("pause", "resume", "repair", "lose", "back", "drain"))
+    assert all(
+        seen[f] for f in ("pause", "resume", "repair", "change_vendor", "lose", "back", "drain")
+    )
     assert all(statuses[s] for s in ("finished", "cancelled", "rejected", "refunded", "failed"))

@@ -27,7 +27,8 @@ from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
 from auctune.service.market import Market
 from auctune.service.opening import OpenMarket, open_market
-from auctune.service.settings.service_file import LimitsEntry, NodeEntry, ServiceFile, ZoneEntry
+from auctune.service.settings.service_file import LimitsEntry, ServiceFile
+from auctune.service.settings.zone_entry import NodeEntry, ZoneEntry
 from auctune.service.store import open_store
 from auctune.service.zone.event import Kind
 from auctune.service.zone.zone import Zone

@@ -17,7 +17,13 @@ from auctune.run.vendors import RepairVendor
 
 def main() -> None:
     parent = Parent()
-    work = {"size": _size, "appraise": _appraise, "repair": _repair, "archive": _archive}
+    work = {
+        "size": _size,
+        "measure": _measure,
+        "appraise": _appraise,
+        "repair": _repair,
+        "archive": _archive,
+    }
     while (asked := parent.orders.get())["do"] != "stop":
         try:
             value = work[asked["do"]](asked)
@@ -46,6 +52,15 @@ def _size(asked: Message) -> Any:
     return asdict(_facts(dataset, _lines(path, place), asked["max_length"]))
 
 
+def _measure(asked: Message) -> Any:
+    return asdict(_raw_size(_lines(Path(asked["path"]), asked["place"])))
+
+
+def _raw_size(lines: list[str]) -> DataSize:
+    mean = sum(len(line.split()) for line in lines) / len(lines)
+    return DataSize(len(lines), max(1.0, mean))
+
+
 def _appraise(asked: Message) -> Any:
     path, place = Path(asked["path"]), asked["place"]
     lines = _lines(path, place)
@@ -59,8 +74,7 @@ def _appraise(asked: Message) -> Any:
             repaired = read_dataset(trial, place)
             offers.append(Offer(quote, _facts(repaired, _lines(trial, place), asked["max_length"])))
             trial.unlink()
-    mean = sum(len(line.split()) for line in lines) / len(lines)
-    return Appraisal(DataSize(len(lines), max(1.0, mean)), tuple(offers)).to_record()
+    return Appraisal(_raw_size(lines), tuple(offers)).to_record()
 
 
 def _repair(asked: Message) -> Any:

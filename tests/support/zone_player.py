@@ -10,11 +10,13 @@ import numpy as np
 import orjson
 
 from auctune.domain import InputError
+from auctune.service.jobs.size import DataSize
 from auctune.service.ledger.entry import HELD, balances
+from auctune.service.zone import repairs
 from auctune.service.zone.bid import Bid, VendorOffer
 from auctune.service.zone.event import Kind
 from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.open_job import Phase
+from auctune.service.zone.open_job import OpenJob, Phase
 from auctune.service.zone.restart import fold
 from auctune.service.zone.snapshot import ZoneSaver, load_zone, to_bytes
 from support.zones import MadeUpZone
@@ -47,6 +49,7 @@ class ZonePlayer:
             self.pause: 3,
             self.resume: 3,
             self.repair: 3,
+            self.change_vendor: 2,
             self.answer: 10,
             self.repeat_nothing: 1,
             self.unanswered: 2,
@@ -145,11 +148,40 @@ class ZonePlayer:
         self.made.zone.resume(self._open())
 
     def repair(self) -> None:
-        jobs = self.made.zone.state.jobs.values()
-        job = self._some([job.id for job in jobs if job.vendor and not job.repaired])
-        rows = max(1, self.made.zone.state.jobs[job].size.rows - int(self.rng.integers(0, 3)))
-        body = {"file": f"file-{job}", "report": {}, "size": {"rows": rows, "mean_tokens": 41.0}}
-        self.made.zone.happen(Kind.REPAIRED, job, body)
+        job = self._raw()
+        rows = max(1, job.size.rows - int(self.rng.integers(0, 3)))
+        assert job.repair is not None
+        size, file = DataSize(rows, 41.0), f"file-{job.id}"
+        assert repairs.note_repaired(self.made.zone, job.id, job.repair, file, size, {})
+
+    def change_vendor(self) -> None:
+        job = self._raw()
+        failed, before = job.repair, job.decision.payment
+        assert failed is not None
+        offers = [
+            VendorOffer(f"w{number}", Decimal(int(self.rng.integers(0, 9))), float(seconds), "ref")
+            for number, seconds in enumerate(self.rng.integers(0, 60, self.rng.integers(0, 3)))
+        ]
+        repairs.change_vendor(self.made.zone, job.id, failed, "it failed", offers)
+        assert not repairs.is_waited_for(self.made.zone, job.id, failed)
+        self.made.keep()
+        self._check_changed(job.id, failed.vendor, {offer.vendor for offer in offers}, before)
+
+    def _check_changed(self, name: str, failed: str, offered: set[str], payment: Decimal) -> None:
+        job = self.made.zone.state.jobs.get(name)
+        if job is None:
+            assert self.made.log.rows[name].body["refunded"]
+            return
+        assert job.repair is not None
+        assert job.repair.vendor in offered
+        assert job.failed_vendors[-1] == failed
+        assert job.decision.payment == payment
+        if job.phase is not Phase.PAUSED:
+            assert all(cell.slot >= job.repair.ready for cell in job.cells_from(job.task.arrival))
+
+    def _raw(self) -> OpenJob:
+        jobs = self.made.zone.state.jobs
+        return jobs[self._some([job.id for job in jobs.values() if job.is_raw])]
 
     def answer(self) -> None:
         orders = list(self.made.executor.orders)

@@ -79,7 +79,8 @@ def serve(
 def _settings(
     config: Path | None, host: str | None, port: int | None, slot_seconds: float | None
 ) -> "ServiceFile":
-    from auctune.service.settings.service_file import ServiceFile, ZoneEntry, read_service_file
+    from auctune.service.settings.service_file import ServiceFile, read_service_file
+    from auctune.service.settings.zone_entry import ZoneEntry
 
     if config is not None and slot_seconds is not None:
         raise InputError("--slot-seconds", "is given with --config", "slot_seconds in the file")

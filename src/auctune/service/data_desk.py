@@ -1,40 +1,20 @@
-"""What a zone asks of the data process: sizes of data sets, and what a vendor could mend."""
+"""What a zone finds out about data sets: their sizes, and who would mend them for how much."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from auctune.domain import InputError
 from auctune.run.data.client import DataClient
-from auctune.run.vendors import RepairParams
 from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.open_zone import Appraisal
-from auctune.service.settings.service_file import VendorEntry
+from auctune.service.repair.house import HouseVendor
+from auctune.service.repair.outside import OutsideVendor, ask_outside
+from auctune.service.vendors.links import Clock
 from auctune.service.zone.bid import VendorOffer
-
-
-@dataclass(frozen=True, slots=True)
-class HouseVendor:
-    """A vendor in a process of ours.
-
-    Attributes:
-        params: what it does, and for how much.
-        seconds: how long it says that its work lasts.
-    """
-
-    params: RepairParams
-    seconds: float
-
-
-def house_vendor(entry: VendorEntry) -> HouseVendor:
-    """The vendor of a settings' entry."""
-    own = entry.model_dump(exclude={"seconds"})
-    params = RepairParams(**{**own, "languages": tuple(own["languages"]), "delay": 0})
-    return HouseVendor(params, entry.seconds)
 
 
 class DataDesk:
@@ -44,16 +24,29 @@ class DataDesk:
         base: its name.
         client: of the data process.
         library: where the files are.
-        vendors: who can mend data.
+        house: the vendor in a process of ours; none: there is none.
+        outside: vendors that are reached over HTTP.
+        quote_seconds: after which one of those that has said nothing is out of an auction.
+        clock: unix time.
     """
 
     def __init__(
-        self, base: str, client: DataClient, library: Library, vendors: Sequence[HouseVendor]
+        self,
+        base: str,
+        client: DataClient,
+        library: Library,
+        house: HouseVendor | None,
+        outside: Sequence[OutsideVendor],
+        quote_seconds: float,
+        clock: Clock,
     ) -> None:
         self._base = base
         self._client = client
         self._library = library
-        self._vendors = {vendor.params.name: vendor for vendor in vendors}
+        self._house = house
+        self._outside = outside
+        self._quote_seconds = quote_seconds
+        self._clock = clock
 
     async def size(self, file: FileRecord, max_length: int) -> DataSize:
         """How much a clean data set is."""
@@ -71,23 +64,50 @@ class DataDesk:
         return DataSize(facts.rows, facts.mean_tokens)
 
     async def appraise(self, file: FileRecord, training: Training) -> Appraisal:
-        """How much a data set is that vendors may mend, and what they ask."""
-        if not self._vendors:
+        """How much a data set is that vendors may mend, and what they ask, all of them at once.
+
+        Raises:
+            InputError: if nobody can make anything of it.
+        """
+        if self._house is None and not self._outside:
             raise InputError("market.repair", "is set, but there is no vendor here", "clean data")
+        path, length = self._library.path(file), training.max_length
+        found, offers = await asyncio.gather(
+            self._ask_house(path, length), self._ask_outside(path, self._outside)
+        )
+        if isinstance(found, Appraisal):
+            return Appraisal(found.size, (*found.offers, *offers))
+        if offers:
+            asked = self._client.measure(self._base, path, "training_file", length)
+            size = await asyncio.wrap_future(asked)
+            return Appraisal(DataSize(size.rows, size.mean_tokens), offers)
+        raise found or InputError(
+            "market.repair", "is set, but no vendor offers it now", "clean data, or another time"
+        )
+
+    async def offers(
+        self, file: FileRecord, training: Training, without: Collection[str]
+    ) -> tuple[VendorOffer, ...]:
+        """What vendors ask for mending a data set, but for some of them; none if nobody can."""
         path = self._library.path(file)
-        found = await asyncio.wrap_future(
-            self._client.appraise(
-                self._base,
-                path,
-                "training_file",
-                training.max_length,
-                [vendor.params for vendor in self._vendors.values()],
-            )
+        outside = [vendor for vendor in self._outside if vendor.name not in without]
+        if self._house is None or self._house.name in without:
+            return await self._ask_outside(path, outside)
+        found, offers = await asyncio.gather(
+            self._ask_house(path, training.max_length), self._ask_outside(path, outside)
         )
-        offers = tuple(
-            VendorOffer(
-                offer.quote.vendor, offer.quote.price, self._vendors[offer.quote.vendor].seconds
-            )
-            for offer in found.offers
-        )
-        return Appraisal(DataSize(found.size.rows, found.size.mean_tokens), offers)
+        return (*found.offers, *offers) if isinstance(found, Appraisal) else offers
+
+    async def _ask_house(self, path: Path, max_length: int) -> Appraisal | InputError | None:
+        """What the house finds, or why it can do nothing; none: there is no house."""
+        if self._house is None:
+            return None
+        try:
+            return await self._house.appraise(self._base, path, max_length)
+        except InputError as error:
+            return error
+
+    async def _ask_outside(
+        self, path: Path, vendors: Sequence[OutsideVendor]
+    ) -> tuple[VendorOffer, ...]:
+        return await ask_outside(vendors, path, self._quote_seconds, self._clock)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from starlette.types import ASGIApp
+
 from auctune.service.access.directory import Account, Budget, Directory
 from auctune.service.access.open_jobs import OpenJobs
 from auctune.service.access.rate import RateLimit
@@ -55,6 +57,7 @@ class Market:
         news: of what is on record.
         streams: how many each key has open.
         pauses: of zones.
+        vendor_data: where vendors fetch what is lent to them; none: there are none outside.
         work: folder of checkpoints and adapters, one a zone.
         now: tells unix time.
     """
@@ -77,6 +80,7 @@ class Market:
     news: News
     streams: Streams
     pauses: Pauses
+    vendor_data: ASGIApp | None
     work: Path
     now: Callable[[], float]
     _clocks: dict[str, SlotClock] = field(default_factory=dict)

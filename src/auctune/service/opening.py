@@ -27,7 +27,9 @@ from auctune.service.open_zone import OpenZone
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import LogRecorder
-from auctune.service.settings.service_file import ServiceFile, ZoneEntry
+from auctune.service.repair.door import VendorDoor
+from auctune.service.settings.service_file import ServiceFile
+from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.store import Committer, EventLog, Pages, Snapshots, Store
 from auctune.service.training.workshop import Workshop
 from auctune.service.webhooks.opening import open_messenger
@@ -50,11 +52,13 @@ class OpenMarket:
         workshops: list[Workshop],
         data: DataClient,
         committer: Committer,
+        door: VendorDoor,
     ) -> None:
         self.market = market
         self.workshops = workshops
         self._data = data
         self._committer = committer
+        self._door = door
 
     async def start(self) -> None:
         """Begin to train, and take up what was under way."""
@@ -68,6 +72,7 @@ class OpenMarket:
         await self.market.submissions.close()
         for workshop in self.workshops:
             await workshop.stop()
+        await self._door.close()
         for zone in self.market.zones.values():
             await asyncio.to_thread(zone.desk.close)
         await asyncio.to_thread(self._data.close)
@@ -109,6 +114,7 @@ async def open_market(
     lock: int | None = None,
     now: Callable[[], float] = time.time,
     data: DataClient | None = None,
+    url: str = "http://127.0.0.1",
 ) -> OpenMarket:
     """Open all zones as they stood.
 
@@ -122,6 +128,7 @@ async def open_market(
         lock: descriptor of a lock that nodes hold too; none: there is none.
         now: tells unix time.
         data: the data process, closed with the market; none: one for the bases of `place`.
+        url: where the market is reached, if the settings do not say.
 
     Raises:
         InputError: if the settings are not those with which a zone was opened.
@@ -137,8 +144,9 @@ async def open_market(
     library = Library(place.data / "files", pages, committer, limits, now)
     if data is None:
         data = DataClient(place.cache, log=place.data / "logs" / "data.log")
+    door = VendorDoor(file.public_url or url, now)
     opening = ZoneOpening(
-        store, place, recorder, committer, library, data, report, alarm, lock, now
+        store, place, recorder, committer, library, data, report, alarm, lock, now, door
     )
     zones: dict[str, OpenZone] = {}
     workshops: list[Workshop] = []
@@ -171,7 +179,8 @@ async def open_market(
         news=news,
         streams=Streams(file.limits.streams),
         pauses=Pauses(store.reader, committer, submissions.paused),
+        vendor_data=door.app,
         work=place.data / "work",
         now=now,
     )
-    return OpenMarket(market, workshops, data, committer)
+    return OpenMarket(market, workshops, data, committer, door)

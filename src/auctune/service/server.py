@@ -17,6 +17,7 @@ from auctune.run.lock import hold
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
+from auctune.service.first_keys import add_first_keys
 from auctune.service.kernels import Kernels
 from auctune.service.logs import logs_in
 from auctune.service.memory import settle
@@ -92,8 +93,11 @@ async def _serve(
 ) -> Exception | None:
     """Serve; why it ended by itself, if it did."""
     stop, alarm = Stop(), _Alarm(asyncio.get_running_loop())
-    opened = await open_market(file, facts, store, place, report, alarm.ring, lock)
+    host, port = listening.getsockname()[:2]
+    url = f"http://{host}:{port}"
+    opened = await open_market(file, facts, store, place, report, alarm.ring, lock, url=url)
     try:
+        await add_first_keys(opened.market, file)
         key = await _first_key(opened.market.directory, place.data)
         await opened.start()
         config = uvicorn.Config(
@@ -107,9 +111,8 @@ async def _serve(
         )
         server = StoppableServer(config)
         stop.of(server)
-        host, port = listening.getsockname()[:2]
         settle()
-        ready(f"http://{host}:{port}", key)
+        ready(url, key)
         alarm.answer(server)
         await server.serve(sockets=[listening])
     finally:

@@ -16,16 +16,21 @@ from auctune.registry import build
 from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.data.client import DataClient
 from auctune.run.executor import NodeSettings
-from auctune.service.data_desk import DataDesk, house_vendor
+from auctune.service.data_desk import DataDesk
 from auctune.service.files.library import Library
 from auctune.service.jobs.asked import Defaults
 from auctune.service.kernels import mechanism_of
 from auctune.service.open_zone import OpenZone
-from auctune.service.settings.service_file import ZoneEntry
+from auctune.service.repair.door import VendorDoor
+from auctune.service.repair.house import house_vendor
+from auctune.service.repair.mending import Mending
+from auctune.service.repair.outside import OutsideVendor
+from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.store import Committer, EventLog, Snapshots, Store
 from auctune.service.training.workshop import Workshop
 from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.desk import Desk
+from auctune.service.zone.energy import zone_energy
 from auctune.service.zone.event import VERSION, Kind
 from auctune.service.zone.recorder import Recorder
 from auctune.service.zone.records import cluster_record, read_cluster
@@ -64,6 +69,7 @@ class ZoneOpening:
     alarm: Callable[[Exception], None]
     lock: int | None
     now: Callable[[], float]
+    door: VendorDoor
 
     async def open(
         self, entry: ZoneEntry, facts: Mapping[str, BaseFacts]
@@ -77,9 +83,10 @@ class ZoneOpening:
             record = opened.body
         supply = supply_of(entry, facts, record)
         await asyncio.to_thread(_warm_up, record, supply.cluster, self.report)
+        energy = zone_energy(entry, record["epoch"])
         self.report(f"reading the log of zone {entry.name}", 0.0)
         state, mechanism = await asyncio.to_thread(
-            restart, entry.name, lambda: fresh_zone(record), log, snapshots
+            restart, entry.name, lambda: fresh_zone(record, energy), log, snapshots
         )
         clock = SlotClock(record["epoch"], record["slot_seconds"], self.now)
         zone = Zone(entry.name, supply, mechanism, state, clock, self.recorder)
@@ -87,7 +94,10 @@ class ZoneOpening:
             zone.happen(Kind.ZONE_OPENED, None, record)
         zone.begin_slots()
         desk = Desk(zone, self.recorder, self.alarm)
-        vendors = [house_vendor(vendor) for vendor in entry.vendors]
+        house, outside = house_vendor(entry.house, self.data), self._outside(entry)
+        looks = DataDesk(
+            entry.base, self.data, self.library, house, outside, entry.quote_seconds, self.now
+        )
         context = supply.context_tokens
         open_zone = OpenZone(
             entry.name,
@@ -95,17 +105,19 @@ class ZoneOpening:
             supply,
             clock,
             Defaults(max_length=entry.max_length, share=entry.share, context_tokens=context),
-            DataDesk(entry.base, self.data, self.library, vendors),
+            looks,
             lambda: fresh_zone(record),
         )
         place = self.place
+        work = place.data / "work" / entry.name
+        vendors = {one.name: one for one in (house, *outside) if one is not None}
         workshop = Workshop(
             {node.id: _tuned_settings(entry, node.type, place, facts) for node in entry.nodes},
-            place.data / "work" / entry.name,
+            work,
             place.data / "logs",
             self.library,
             self.data,
-            {vendor.params.name: vendor for vendor in vendors},
+            Mending(open_zone, vendors, looks, self.library, work),
             snapshots,
             self.committer,
             self.lock,
@@ -113,19 +125,27 @@ class ZoneOpening:
         )
         return open_zone, workshop
 
+    def _outside(self, entry: ZoneEntry) -> tuple[OutsideVendor, ...]:
+        place = f"zone {entry.name}: vendors"
+        return self.door.vendors(
+            vendor.params(f"{place}[{index}]") for index, vendor in enumerate(entry.vendors)
+        )
+
 
 def opening_record(entry: ZoneEntry, facts: Mapping[str, BaseFacts], now: float) -> dict[str, Any]:
     """The body of the event with which a zone opens: all that its decisions follow from."""
     mechanism, settings = mechanism_of(entry)
+    epoch = now // entry.slot_seconds * entry.slot_seconds
+    cluster = _cluster(entry, facts, zone_energy(entry, epoch))
     return {
         "version": VERSION,
         "base": entry.base,
-        "cluster": cluster_record(_cluster(entry, facts)),
+        "cluster": cluster_record(cluster),
         "profiles": {name: one.profile.to_json() for name, one in facts.items()},
         "mechanism": mechanism,
         "settings": settings,
         "sample_tokens": entry.sample_tokens,
-        "epoch": now // entry.slot_seconds * entry.slot_seconds,
+        "epoch": epoch,
         "slot_seconds": entry.slot_seconds,
     }
 
@@ -177,7 +197,7 @@ def _check_same(entry: ZoneEntry, wanted: Mapping[str, Any], opened: Mapping[str
             )
 
 
-def _cluster(entry: ZoneEntry, facts: Mapping[str, BaseFacts]) -> Cluster:
+def _cluster(entry: ZoneEntry, facts: Mapping[str, BaseFacts], energy: EnergyForecast) -> Cluster:
     kinds = {}
     for name, kind in entry.node_types.items():
         profile = facts[name].profile
@@ -185,7 +205,7 @@ def _cluster(entry: ZoneEntry, facts: Mapping[str, BaseFacts]) -> Cluster:
         kinds[name] = NodeType(
             compute=profile.compute(entry.slot_seconds, entry.sample_tokens),
             memory_gb=profile.memory_gb / max(1, sharing),
-            energy_cost=(kind.energy_cost,) * entry.num_slots,
+            energy_cost=tuple(energy(name, slot) for slot in range(entry.num_slots)),
         )
     return Cluster(
         slots=entry.num_slots,

@@ -22,7 +22,7 @@ from auctune.domain import AuctuneError, InputError
 from auctune.run.child import ChildProcess, Message
 from auctune.run.child.messages import read_error
 from auctune.run.data.archive import Archived
-from auctune.run.data.facts import Appraisal, DataFacts
+from auctune.run.data.facts import Appraisal, DataFacts, DataSize
 from auctune.run.data.messages import params_record
 from auctune.run.vendors.repair_params import RepairParams
 from auctune.run.vendors.repair_report import RepairReport
@@ -120,6 +120,14 @@ class DataClient:
         asked: Message = {"do": "size", "base": base, "path": str(path)}
         asked |= {"place": place, "max_length": max_length}
         return self._ask(asked, DataFacts.from_record, seconds)
+
+    def measure(
+        self, base: str, path: Path, place: str, max_length: int, *, seconds: float | None = None
+    ) -> "Future[DataSize]":
+        """How much a data set is that somebody else is to repair; arguments as of `size`."""
+        asked: Message = {"do": "measure", "base": base, "path": str(path)}
+        asked |= {"place": place, "max_length": max_length}
+        return self._ask(asked, lambda value: DataSize(**value), seconds)
 
     def appraise(
         self,

@@ -54,10 +54,15 @@ class Examiner:
         Raises:
             InputError: if it cannot be read, or none of the vendors can make anything of it.
         """
-        size = self._raw_size(path, place, max_length)
+        size = self.raw_size(path, place, max_length)
         return Appraisal(size, tuple(self._offers(path, place, max_length, vendors)))
 
-    def _raw_size(self, path: Path, place: str, max_length: int) -> DataSize:
+    def raw_size(self, path: Path, place: str, max_length: int) -> DataSize:
+        """How much a data set is that is to be repaired: every line a row of its own text.
+
+        Raises:
+            InputError: if it cannot be read, or has no rows.
+        """
         limit = self._length(max_length)
         lengths = [
             min(limit, len(self.tokenizer(line, verbose=False)["input_ids"]))

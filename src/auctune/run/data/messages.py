@@ -4,6 +4,7 @@
 | --- | --- |
 | prepare {base} | the longest row that the base can read, or null |
 | size {base, path, place, max_length} | `DataFacts` |
+| measure {base, path, place, max_length} | `DataSize` |
 | appraise {base, path, place, max_length, vendors} | `Appraisal` |
 | repair {source, target, vendor} | `RepairReport` |
 | archive {folder, target, name} | `Archived` |

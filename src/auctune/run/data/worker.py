@@ -31,6 +31,7 @@ class Desk:
         self.work: dict[str, Callable[[Message], Any]] = {
             "prepare": self._prepare,
             "size": self._size,
+            "measure": self._measure,
             "appraise": self._appraise,
             "repair": self._repair,
             "archive": self._archive,
@@ -49,6 +50,10 @@ class Desk:
     def _size(self, asked: Message) -> Any:
         examiner = self._examiner(asked["base"])
         return asdict(examiner.facts(Path(asked["path"]), asked["place"], asked["max_length"]))
+
+    def _measure(self, asked: Message) -> Any:
+        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
+        return asdict(examiner.raw_size(path, asked["place"], asked["max_length"]))
 
     def _appraise(self, asked: Message) -> Any:
         vendors = [RepairVendor(read_params(record)) for record in asked["vendors"]]

@@ -14,7 +14,7 @@ import orjson
 from sqlalchemy import Engine, Table, select
 
 from auctune.domain import InputError, Money
-from auctune.service.access.key import NewKey, Principal, Role, hash_key, make_key
+from auctune.service.access.key import KnownKey, NewKey, Principal, Role, hash_key, make_key
 from auctune.service.durable import durable
 from auctune.service.identifiers import new_id
 from auctune.service.store import tables
@@ -181,6 +181,13 @@ class Directory:
         await self._write(Unit().insert(tables.keys, _key_row(record, made.hash)))
         self._held.by_hash[made.hash] = record
         return record, made
+
+    async def take_key(self, user: str, role: Role, name: str, key: KnownKey) -> None:
+        """Add a key that was made elsewhere, unless it was added before; then nothing changes."""
+        if key.hash not in self._held.by_hash:
+            record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None)
+            await self._write(Unit().insert(tables.keys, _key_row(record, key.hash)))
+            self._held.by_hash[key.hash] = record
 
     async def revoke_key(self, key: str) -> KeyRecord | None:
         """End a key, at once; none: there is no such key."""

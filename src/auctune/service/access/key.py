@@ -5,8 +5,11 @@ import secrets
 from dataclasses import dataclass
 from enum import StrEnum
 
+from auctune.domain import InputError
+
 _PREFIX = "sk-"
 _SHOWN = 10
+_LEAST = 32
 
 
 class Role(StrEnum):
@@ -61,6 +64,31 @@ def make_key() -> NewKey:
     """A new key: 240 random bits."""
     secret = _PREFIX + secrets.token_urlsafe(30)
     return NewKey(secret, hash_key(secret), secret[:_SHOWN])
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """A key that somebody else made.
+
+    Attributes:
+        hash: what is kept.
+        prefix: its beginning; empty if that is not known.
+    """
+
+    hash: str
+    prefix: str
+
+
+def known_key(secret: str, place: str) -> KnownKey:
+    """What is kept of a key that its owner knows already.
+
+    Raises:
+        InputError: if it is so short that it could be guessed.
+    """
+    if len(secret) < _LEAST:
+        expected = f"a key of {_LEAST} random characters or more"
+        raise InputError(place, f"has a key of {len(secret)} characters", expected)
+    return KnownKey(hash_key(secret), secret[:_SHOWN])
 
 
 def hash_key(secret: str) -> str:

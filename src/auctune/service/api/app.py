@@ -26,6 +26,7 @@ from auctune.service.api.routes import (
 )
 from auctune.service.api.short_way import Bids, ShortWay
 from auctune.service.market import Market
+from auctune.service.repair.door import VENDOR_DATA
 
 _MODULES = (
     files,
@@ -77,6 +78,8 @@ def make_app(market: Market) -> FastAPI:
     app.add_middleware(Gate, metrics=market.metrics)
     for module in _MODULES:
         app.include_router(module.router)
+    if market.vendor_data is not None:
+        app.mount(VENDOR_DATA, market.vendor_data)
 
     @app.get("/health", tags=["operation"], response_model=Health)
     async def health() -> dict[str, str]:

@@ -96,7 +96,7 @@ def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
         "deadline": body["request"]["deadline"],
         "earliest_deadline": None if earliest is None else clock.ends(earliest),
         "refunded": body["refunded"],
-        "plan": _plan(body["cells"], decision, clock),
+        "plan": _plan(body, clock),
         "progress": body["progress"],
         "notes": body["notes"],
         "lora": {
@@ -113,12 +113,13 @@ def _least_bid(decision: Shown | None) -> str | None:
     return str(Decimal(decision["price"]) + STEP)
 
 
-def _plan(cells: list[Shown], decision: Shown | None, clock: SlotClock) -> Shown | None:
+def _plan(body: Shown, clock: SlotClock) -> Shown | None:
+    cells, decision = body["cells"], body["decision"]
     if not cells or decision is None or decision["schedule"] is None:
         return None
     return {
         "cells": [{**cell, "begins_at": clock.begins(cell["slot"])} for cell in cells],
-        "vendor": decision["schedule"]["vendor"],
+        "vendor": body["vendor"],
         "start": clock.begins(cells[0]["slot"]),
         "finish": clock.ends(cells[-1]["slot"]),
     }
@@ -152,13 +153,19 @@ def quote_view(quote: Quote, clock: SlotClock) -> Shown:
     }
 
 
-_LEVELS = {Kind.FAILED: "error", Kind.JOB_NOTED: "warn", Kind.REPLANNED: "warn"}
+_LEVELS = {
+    Kind.FAILED: "error",
+    Kind.JOB_NOTED: "warn",
+    Kind.REPLANNED: "warn",
+    Kind.VENDOR_CHANGED: "warn",
+}
 
 
 TOLD = (
     Kind.RECEIVED,
     Kind.DECIDED,
     Kind.REPAIRED,
+    Kind.VENDOR_CHANGED,
     Kind.TRAINED,
     Kind.REPLANNED,
     Kind.PAUSED,
@@ -195,6 +202,8 @@ def _message(kind: Kind, body: Shown) -> str:
             return _decided(body["decision"])
         case Kind.REPAIRED:
             return f"The data were repaired; {body['size']['rows']} rows remain"
+        case Kind.VENDOR_CHANGED:
+            return f"{body['why']}; {body['repair']['vendor']} does it instead, at no charge"
         case Kind.TRAINED:
             result = body["result"]
             return f"{result['rows']} of {result['total_rows']} rows trained"

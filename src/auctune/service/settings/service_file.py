@@ -1,21 +1,19 @@
 """auctune.toml, read and checked; `auctune init` writes a commented one."""
 
+import re
 import tomllib
-from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import BaseModel, Field, model_validator
 
-from auctune.domain import InputError, parse_money
+from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema
+from auctune.service.settings.access_entries import KeyEntry, UserEntry, check_users
+from auctune.service.settings.fields import MOST, Count, Positive
+from auctune.service.settings.zone_entry import ZoneEntry
 
-_MOST = 10**9
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Amount = Annotated[Decimal, BeforeValidator(lambda value: parse_money(value, ""))]
-Positive = Annotated[float, Field(gt=0, le=_MOST)]
-Count = Annotated[int, Field(ge=1, le=_MOST)]
-Rate = Annotated[float, Field(ge=0, le=_MOST)]
+_URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 
 
 class LimitsEntry(BaseModel):
@@ -24,7 +22,7 @@ class LimitsEntry(BaseModel):
     model_config = STRICT
 
     requests_per_second: Positive = 2000.0
-    burst: Annotated[float, Field(ge=1, le=_MOST)] = 4000.0
+    burst: Annotated[float, Field(ge=1, le=MOST)] = 4000.0
     streams: Count = 20
     open_jobs: Count = 10_000
     upload_bytes: Count = 512 * 1024 * 1024
@@ -43,76 +41,13 @@ class WebhooksEntry(BaseModel):
     first_wait_seconds: Positive = 5.0
 
 
-class NodeTypeEntry(BaseModel):
-    """[zones.node_types.NAME]."""
-
-    model_config = STRICT
-
-    device: str = "cpu"
-    profile: str | None = None
-    energy_cost: Rate = 0.0
-
-
-class NodeEntry(BaseModel):
-    """[[zones.nodes]]."""
-
-    model_config = STRICT
-
-    id: Name
-    type: Name
-
-
-class VendorEntry(BaseModel):
-    """[[zones.vendors]]: the house vendor, who works in a process of ours."""
-
-    model_config = STRICT
-
-    name: Name = "house"
-    price: Amount = Decimal(0)
-    price_per_row: Amount = Decimal(0)
-    seconds: Rate = 0.0
-    min_characters: Annotated[int, Field(ge=0)] = 2
-    max_characters: Count = 100_000
-    languages: list[str] = Field(default_factory=list)
-    similarity: float = 0.9
-
-
-class ZoneEntry(BaseModel):
-    """[[zones]]: a base model, its nodes, and how they are sold."""
-
-    model_config = STRICT
-
-    name: Name = "default"
-    base: str = "tiny"
-    slot_seconds: Positive = 60.0
-    slots: Annotated[int, Field(ge=2, le=100_000)] | None = None
-    sample_tokens: Positive = 64.0
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    mode: Literal["fused", "exact"] = "fused"
-    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    max_length: Count = 512
-    share: Annotated[float, Field(gt=0, le=1)] = 0.25
-    auction: dict[str, str | int | float] = Field(default_factory=dict)
-    node_types: dict[Name, NodeTypeEntry] = Field(
-        default_factory=lambda: {"local": NodeTypeEntry()}
-    )
-    nodes: Annotated[list[NodeEntry], Field(min_length=1)] = Field(
-        default_factory=lambda: [NodeEntry(id="local-0", type="local")]
-    )
-    vendors: list[VendorEntry] = Field(default_factory=lambda: [VendorEntry()])
-
-    @property
-    def num_slots(self) -> int:
-        """Of the window: a day, but not more slots than suit a search."""
-        return self.slots or max(2, min(1440, round(86_400 / self.slot_seconds)))
-
-
 class ServiceFile(BaseModel):
     """The whole file."""
 
     model_config = STRICT
 
     database: str | None = None
+    public_url: str | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8420
     limits: LimitsEntry = LimitsEntry()
@@ -120,6 +55,25 @@ class ServiceFile(BaseModel):
     zones: Annotated[list[ZoneEntry], Field(min_length=1)] = Field(
         default_factory=lambda: [ZoneEntry()]
     )
+    users: list[UserEntry] = Field(default_factory=list)
+    keys: list[KeyEntry] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [zone.name for zone in self.zones]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                place = f"zones[{index}].name"
+                raise InputError(place, f"{name!r} is there twice", "unique names")
+        check_users(self.users, self.keys)
+        _check_url(self.public_url)
+        return self
+
+    def beside(self, folder: Path) -> "ServiceFile":
+        """The same with paths that start from a folder."""
+        zones = [zone.beside(folder) for zone in self.zones]
+        keys = [key.beside(folder) for key in self.keys]
+        return self.model_copy(update={"zones": zones, "keys": keys})
 
 
 def read_service_file(path: Path) -> ServiceFile:
@@ -135,39 +89,10 @@ def read_service_file(path: Path) -> ServiceFile:
         raise InputError(str(path), reason, "a file in TOML, as `auctune init` writes it") from None
     except ValueError as error:
         raise InputError(str(path), f"is not TOML ({error})", "a file in TOML") from None
-    found = _beside(check_schema(ServiceFile, table, str(path)), path.parent)
-    names = [zone.name for zone in found.zones]
-    for index, zone in enumerate(found.zones):
-        if zone.name in names[:index]:
-            raise InputError(
-                f"{path}: zones[{index}].name", f"{zone.name!r} is there twice", "unique names"
-            )
-        _check_nodes(zone, f"{path}: zones[{index}]")
-    return found
+    return check_schema(ServiceFile, table, str(path)).beside(path.parent)
 
 
-def _beside(file: ServiceFile, folder: Path) -> ServiceFile:
-    """The same with paths that start where the file lies."""
-    zones = []
-    for zone in file.zones:
-        kinds = {
-            name: kind
-            if kind.profile is None
-            else kind.model_copy(update={"profile": str(folder / kind.profile)})
-            for name, kind in zone.node_types.items()
-        }
-        zones.append(zone.model_copy(update={"node_types": kinds}))
-    return file.model_copy(update={"zones": zones})
-
-
-def _check_nodes(zone: ZoneEntry, place: str) -> None:
-    seen: set[str] = set()
-    for index, node in enumerate(zone.nodes):
-        if node.type not in zone.node_types:
-            known = ", ".join(zone.node_types)
-            raise InputError(
-                f"{place}.nodes[{index}].type", f"{node.type!r} is unknown", f"one of {known}"
-            )
-        if node.id in seen:
-            raise InputError(f"{place}.nodes[{index}].id", f"{node.id!r} is twice", "unique ids")
-        seen.add(node.id)
+def _check_url(url: str | None) -> None:
+    expected = "http://host[:port][/path] or https://..., as vendors reach this service"
+    if url is not None and not _URL.fullmatch(url):
+        raise InputError("public_url", repr(url), expected)

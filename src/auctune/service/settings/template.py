@@ -14,17 +14,34 @@ TEMPLATE = """\
 # or, on a server, where a password is better left to ~/.pgpass than written here:
 #database = "postgresql://auctune@localhost:5432/auctune"
 
+# Where vendors outside reach it, if not where it listens. An example:
+#public_url = "https://market.example"
+
 # Where it listens. Whatever is not this machine alone needs a proxy with TLS in front.
 host = "127.0.0.1"
 port = 8420
 
-# Of each API key. Keys themselves, and who has which budget, stand in the database:
-# auctune keys add, auctune users add, auctune teams add.
+# Of each API key:
 [limits]
 #requests_per_second = 2000.0
 #burst = 4000.0
+# Streams of events that are open at once:
+#streams = 20
+# Of each user: jobs that are not over, and files, with results.
+#open_jobs = 10_000
+#files = 10_000
+#stored_bytes = 53_687_091_200
+#webhooks = 10
 # Of a file that is uploaded:
 #upload_bytes = 536_870_912
+
+# News of jobs, sent to addresses that users name.
+[webhooks]
+# Whether they may be in private networks; this would let users reach what is beside the service.
+#private_addresses = false
+# Times that one message is tried, with a wait that doubles.
+#tries = 8
+#first_wait_seconds = 5.0
 
 # A zone sells the nodes of one base model. A bid names its zone, or its model; the first zone with
 # that model is its default. More zones are more [[zones]] tables.
@@ -54,6 +71,15 @@ slot_seconds = 60.0
 #max_length = 512
 #share = 0.25
 
+# What energy costs, for node types that say their power: USD per MWh, always the same, or a file in
+# CSV with the columns t_s and price_usd_per_mwh, an hour or less a line. t_s are seconds: of unix
+# time, or from 0 on; beyond its whole days the file is repeated. Examples:
+#energy_price = 80.0
+#energy_price = "day-ahead.csv"
+
+# Seconds after which a vendor that has not answered is out of an auction.
+#quote_seconds = 2.0
+
 # The mechanism and its settings, as of auctune simulate --set. With "learned" prices, the default,
 # the first bids of a new zone are cheap; "exponential" rises from the low to the high price as a
 # slot fills, in money for a sample of work, and for a GB of memory in a slot.
@@ -71,7 +97,9 @@ mechanism = "pdftsp"
 # cpu, cuda, or cuda:N: one type for each GPU.
 #device = "cpu"
 #profile = "profile.json"
-# Money for a slot at full load; nobody is admitted who pays less.
+# Nobody is admitted who pays less than energy costs: kilowatts at full load, at the zone's
+# energy_price (an example); or else money for a slot at full load, always the same.
+#power_kw = 0.4
 #energy_cost = 0.0
 
 # Nodes: each is a process on this machine.
@@ -79,9 +107,10 @@ mechanism = "pdftsp"
 id = "local-0"
 type = "local"
 
-# Who mends data, for bids that ask for it: in a process of the service's own.
-[[zones.vendors]]
-name = "house"
+# Who mends data, for bids that ask for it: the house, in a process of the service's own.
+[zones.house]
+#on = true
+#name = "house"
 # Money, for a data set and for a row, and how long it says that it takes.
 #price = "0.0000"
 #price_per_row = "0.0000"
@@ -92,4 +121,37 @@ name = "house"
 #max_characters = 100_000
 #languages = ["en", "de"]
 #similarity = 0.9
+
+# Vendors outside, reached over HTTP; each is one more [[zones.vendors]] table, and one more that a
+# user's data are shown to if a bid asks for repair. docs/how-to/run-a-vendor.md runs one. The
+# secret that it shares with this service is in a variable of the environment, or in a file.
+#[[zones.vendors]]
+#name = "mender"
+#url = "http://127.0.0.1:8900"
+#secret_variable = "AUCTUNE_MENDER_SECRET"
+#secret_file = "mender.secret"
+# Seconds that it may take to take, report or drop an order, and that it may hold an answer back.
+#answer_seconds = 30.0
+#poll_seconds = 10.0
+# Of a data set that it mended:
+#max_result_bytes = 536_870_912
+
+# Users and keys to begin with, added where they are not there yet; from then on they are changed by
+# auctune users, auctune teams and auctune keys. With an operator's key here no first key is made.
+#[[users]]
+#name = "ada"
+# Money that may be paid in so many days; left out: any amount.
+#budget = "100.00"
+#budget_days = 30.0
+
+# A key is 32 random characters or more: here as its SHA-256, or elsewhere as it is.
+#[[keys]]
+#user = "ada"
+# "user" or "operator"
+#role = "user"
+# What it is called in lists:
+#name = ""
+#sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+#secret_variable = "AUCTUNE_ADA_KEY"
+#secret_file = "ada.key"
 """

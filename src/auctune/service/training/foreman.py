@@ -191,6 +191,5 @@ def _target(zone: Zone, job: OpenJob, slot: int) -> int:
 
 
 def _can_train(job: OpenJob, slot: int) -> bool:
-    is_ready = job.vendor is None or job.repaired is not None
     # After a restart a slot may be on record already.
-    return is_ready and job.phase in (Phase.PLANNED, Phase.TRAINING) and job.answered < slot
+    return not job.is_raw and job.phase in (Phase.PLANNED, Phase.TRAINING) and job.answered < slot

@@ -17,11 +17,10 @@ from auctune.run.data.client import DataClient
 from auctune.run.executor import LocalExecutor, NodeSettings
 from auctune.run.executor.orders import adapter_folder
 from auctune.service.background import Background
-from auctune.service.data_desk import DataDesk, HouseVendor
 from auctune.service.files.library import Library
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.open_zone import OpenZone
+from auctune.service.repair.mending import Mending
 from auctune.service.store import Committer, Snapshots
 from auctune.service.training.foreman import Foreman
 from auctune.service.zone import plans
@@ -47,7 +46,7 @@ class Workshop:
         logs: folder of the nodes' logs.
         library: files.
         data: the data process.
-        vendors: by name.
+        mending: has data mended.
         snapshots: reads and makes snapshots.
         committer: writes them.
         lock: descriptor of the lock that nodes hold too, so that no other market meets them.
@@ -61,7 +60,7 @@ class Workshop:
         logs: Path,
         library: Library,
         data: DataClient,
-        vendors: Mapping[str, HouseVendor],
+        mending: Mending,
         snapshots: Snapshots,
         committer: Committer,
         lock: int | None,
@@ -72,7 +71,7 @@ class Workshop:
         self._logs = logs
         self._library = library
         self._data = data
-        self._vendors = vendors
+        self._mending = mending
         self._snapshots = snapshots
         self._committer = committer
         self._lock = lock
@@ -97,12 +96,14 @@ class Workshop:
         waiting = await self._ask(lambda zone: list(zone.state.received.values()))
         for one in waiting:
             self._submissions.decide_later(self._zone, one.id, one.owner, one.training, one.request)
+        self._mending.resume(await self._ask(lambda zone: list(zone.state.jobs.values())))
         await self._ask(self._foreman.resume)
         self._background.begin(self._tick())
 
     async def stop(self) -> None:
         """Stop the nodes; what they trained in this slot is in their checkpoints."""
         await self._background.close()
+        await self._mending.close()
         await asyncio.to_thread(self._executor.close)
 
     async def _tick(self) -> None:
@@ -161,27 +162,15 @@ class Workshop:
         def waiting(zone: Zone) -> tuple[list[OpenJob], list[OpenJob]]:
             jobs = zone.state.jobs.values()
             return (
-                [job for job in jobs if job.vendor and not job.repaired],
+                [job for job in jobs if job.is_raw],
                 [job for job in jobs if job.phase is Phase.TRAINED],
             )
 
         to_repair, to_pack = await self._ask(waiting)
         for job in to_repair:
-            self._begin_once(job.id, self._repair(job))
+            self._begin_once(job.id, self._mending.mend(job))
         for job in to_pack:
             self._pack(job.id, job.owner)
-
-    async def _repair(self, job: OpenJob) -> None:
-        assert job.vendor is not None
-        vendor = self._vendors[job.vendor]
-        target = self._work / f"{job.id}.jsonl"
-        source = self._library.blobs.path(job.training.data)
-        report = await asyncio.wrap_future(self._data.repair(source, target, vendor.params))
-        appraiser = self._zone.appraiser
-        assert isinstance(appraiser, DataDesk)
-        size = await appraiser.size_of(target, job.training.max_length)
-        record = await self._library.keep(job.owner, f"{job.id}-repaired.jsonl", target)
-        await self._ask(lambda zone: _repaired(zone, job.id, record.id, size, report.to_json()))
 
     async def _snapshot(self) -> None:
         """Keep the zone's memory from time to time, when the next one would fold much."""
@@ -243,10 +232,3 @@ def _give_up(zone: Zone, job: str, why: str) -> None:
     if found is not None:
         plans.release(zone, found)
         zone.fail(job, "service_failed", why, None)
-
-
-def _repaired(zone: Zone, job: str, file: str, size: DataSize, report: dict[str, Any]) -> None:
-    if job in zone.state.jobs:
-        body = {"file": file, "report": report}
-        body["size"] = {"rows": size.rows, "mean_tokens": size.mean_tokens}
-        zone.happen(Kind.REPAIRED, job, body)

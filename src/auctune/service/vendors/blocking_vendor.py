@@ -89,20 +89,20 @@ class BlockingVendor:
         # By the offer, so that a repair that is tried again is the same order.
         order_id = sha256(f"{self.name}\n{offer.id}\n{data.sha256}".encode()).hexdigest()
         order = Order(order_id, offer.id, offer.price, data)
-        with self._lent.lend(source, data.sha256):
+        with self._lent.lend(source, data.sha256, self.name):
             return self._wait(self._work(order, target))
 
     async def _work(self, order: Order, target: Path) -> RepairReport:
         await self._vendor.order(order)
         report = await self._vendor.fetch(order, target, self._repair_seconds)
         try:
-            await self._vendor.forget(order)
+            await self._vendor.forget(order.id)
         except VendorError as error:
             _log.warning("vendor_keeps_data", vendor=self.name, detail=error.detail)
         return report
 
     def _ask(self, path: Path, data: DataFacts) -> Offer | None:
-        with self._lent.lend(path, data.sha256):
+        with self._lent.lend(path, data.sha256, self.name):
             found = self._wait(ask_vendors([self._vendor], data, self._quote_seconds))
         now = self._clock()
         self._offers = {

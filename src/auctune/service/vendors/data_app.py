@@ -15,8 +15,8 @@ from auctune.service.vendors.secret import Secret
 from auctune.service.vendors.signature import DIGEST
 from auctune.service.vendors.signed_app import SignedApp
 
-Find = Callable[[str], Path | None]
-"""The file with this SHA-256; none if there is none to be had any more."""
+Find = Callable[[str, str], Path | None]
+"""The file for a vendor, by name, with a SHA-256; none if there is none to be had any more."""
 
 
 def make_data_app(
@@ -26,7 +26,7 @@ def make_data_app(
 
     Args:
         links: makes the links that are good here.
-        find: finds a file by its digest; it may block for no longer than a look-up does.
+        find: finds a file for a vendor by its digest; it may block as long as a look-up does.
         secrets: shared with vendors, by their names.
         clock: unix time.
     """
@@ -43,7 +43,7 @@ def _answer(request: Request, links: DataLinks, find: Find) -> Response:
     digest = request.url.path.rpartition("/")[2]
     if not links.is_good(digest, request.query_params):
         return JSONResponse({"reason": "the link is wrong, or its time is over"}, 403)
-    path = find(digest)
+    path = find(request.query_params["vendor"], digest)
     try:
         size = None if path is None else path.stat().st_size
     except FileNotFoundError:

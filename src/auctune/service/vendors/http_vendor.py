@@ -130,14 +130,14 @@ class HttpVendor:
             await asyncio.to_thread(accept_delivery, draft, report, target)
             return report
 
-    async def forget(self, order: Order) -> None:
-        """Tell the vendor to drop an order and its data: fetched, or needed no more.
+    async def forget(self, order: str) -> None:
+        """Tell the vendor to drop an order, by its id, and its data: fetched, or needed no more.
 
         Raises:
             VendorError: if the vendor does not say that it did.
         """
         seconds = self._params.answer_seconds
-        self._expect(await self._ask("DELETE", f"/orders/{order.id}", b"", seconds), 200, 404)
+        self._expect(await self._ask("DELETE", f"/orders/{order}", b"", seconds), 200, 404)
 
     async def _wait_and_download(self, order: Order, draft: Path) -> RepairReport:
         result = await self._wait(order)

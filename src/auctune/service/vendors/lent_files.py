@@ -1,4 +1,4 @@
-"""Files that can be fetched for now, by their SHA-256: while somebody lends them."""
+"""Files that a vendor can fetch for now, by their SHA-256: while somebody lends them to it."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,23 +12,24 @@ class LentFiles:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._paths: defaultdict[str, list[Path]] = defaultdict(list)
+        self._paths: defaultdict[tuple[str, str], list[Path]] = defaultdict(list)
 
     @contextmanager
-    def lend(self, path: Path, sha256: str) -> Iterator[None]:
-        """Let a file be found inside this block."""
+    def lend(self, path: Path, sha256: str, vendor: str) -> Iterator[None]:
+        """Let a vendor find a file inside this block."""
+        key = vendor, sha256
         with self._lock:
-            self._paths[sha256].append(path)
+            self._paths[key].append(path)
         try:
             yield
         finally:
             with self._lock:
-                self._paths[sha256].remove(path)
-                if not self._paths[sha256]:
-                    del self._paths[sha256]
+                self._paths[key].remove(path)
+                if not self._paths[key]:
+                    del self._paths[key]
 
-    def find(self, sha256: str) -> Path | None:
-        """The file with this digest; none if nobody lends one."""
+    def find(self, vendor: str, sha256: str) -> Path | None:
+        """The file with this digest; none if nobody lends this vendor one."""
         with self._lock:
-            paths = self._paths.get(sha256)
+            paths = self._paths.get((vendor, sha256))
             return paths[0] if paths else None

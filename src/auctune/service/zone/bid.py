@@ -21,11 +21,13 @@ class VendorOffer:
         vendor: its name.
         price: what it takes.
         seconds: how long its work lasts.
+        reference: what it calls the offer, where an order has to name it.
     """
 
     vendor: str
     price: Money
     seconds: float
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ def decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
         "training": bid.training.to_record(),
         "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
         "task": task_record(task),
+        "offers": {offer.vendor: offer.reference for offer in bid.offers if offer.reference},
         "decision": decision_record(decision),
         "reply": reply_record(bid.reply),
     }

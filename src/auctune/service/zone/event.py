@@ -6,8 +6,9 @@
 | slot.began | energy_cost | SlotAdvanced |
 | prices.learned | prices | PricesLearned |
 | job.received | owner, request, training | - |
-| job.decided | owner, request, training, size, task, decision, line, reply | Offered |
+| job.decided | owner, request, training, size, task, offers, decision, line, reply | Offered |
 | job.repaired | file, report, size | - |
+| job.vendor_changed | failed, why, repair | - |
 | job.trained | node, slot, seconds, result | - |
 | job.released | given_up, found, plan | Released |
 | job.replanned | given_up, found, why, plan | Replanned |
@@ -20,7 +21,8 @@
 | node.returned | node | NodeReturned |
 | node.noted | node, text | - |
 
-A plan is what was asked for when cells were sought: work and first slot.
+Offers are what vendors call theirs, by vendor; a repair says who is to do it from now on. A plan
+is what was asked for when cells were sought: work and first slot.
 
 State is the fold over them; see `auctune.service.zone.state`.
 """
@@ -41,6 +43,7 @@ class Kind(StrEnum):
     RECEIVED = "job.received"
     DECIDED = "job.decided"
     REPAIRED = "job.repaired"
+    VENDOR_CHANGED = "job.vendor_changed"
     TRAINED = "job.trained"
     RELEASED = "job.released"
     REPLANNED = "job.replanned"

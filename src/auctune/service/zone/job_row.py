@@ -10,6 +10,7 @@ The body holds plain JSON values:
 | earliest | the slot by whose end a job could be done that was too late for its deadline |
 | task, decision, cells | what was offered, what was answered, the plan as it stands |
 | progress | rows, total_rows, tokens, steps, first_loss, last_loss |
+| vendor | who is to mend its data, or did |
 | repaired, files | ids of the mended data, and of what came out |
 | error | code, message and param, where it failed |
 | refunded, finished_at, notes | |
@@ -147,6 +148,7 @@ def previewed_row(zone: str, at: float, body: Record) -> JobRow:
     row["state"] = "what_if"
     if decision["admitted"]:
         row["cells"] = decision["schedule"]["cells"]
+        row["vendor"] = decision["schedule"]["vendor"]
         status = Status.QUEUED
     else:
         row["error"] = _rejection(decision)
@@ -167,6 +169,7 @@ def _blank(owner: str, request: Record, training: Record) -> Record:
         "earliest": None,
         "cells": [],
         "progress": None,
+        "vendor": None,
         "repaired": None,
         "files": [],
         "error": None,
@@ -185,6 +188,7 @@ def _open_body(job: OpenJob) -> Record:
         "decision": decision_record(job.decision),
         "cells": cell_records(job.cells),
         "progress": dict(vars(job.progress)),
+        "vendor": None if job.repair is None else job.repair.vendor,
         "repaired": job.repaired,
         "notes": list(job.notes),
     }

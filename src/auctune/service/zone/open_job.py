@@ -8,6 +8,7 @@ from auctune.domain import Cell, Decision, Task
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zone.records import Record
+from auctune.service.zone.repair import Repair
 
 
 class Phase(StrEnum):
@@ -56,6 +57,8 @@ class OpenJob:
         cells: its plan as it stands, cells that have passed included.
         size: of the data that it trains on.
         phase: where it stands.
+        repair: who is to mend its data; none: they are clean.
+        failed_vendors: who were to, and did not.
         repaired: id of the file that a vendor made; none before it has worked, or without one.
         progress: of its training.
         answered: the newest slot whose training is on record; -1 before the first.
@@ -73,6 +76,8 @@ class OpenJob:
     size: DataSize
     created_at: float
     phase: Phase = Phase.PLANNED
+    repair: Repair | None = None
+    failed_vendors: tuple[str, ...] = ()
     repaired: str | None = None
     progress: Progress = field(default_factory=Progress)
     answered: int = -1
@@ -81,10 +86,9 @@ class OpenJob:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def vendor(self) -> str | None:
-        """Who is to repair its data."""
-        assert self.decision.schedule is not None
-        return self.decision.schedule.vendor
+    def is_raw(self) -> bool:
+        """Whether its data are still to be mended."""
+        return self.repair is not None and self.repaired is None
 
     @property
     def total_rows(self) -> int:
@@ -106,8 +110,7 @@ class OpenJob:
     @property
     def ready(self) -> int:
         """The first slot for which its data are prepared."""
-        delays = {quote.vendor: quote.delay for quote in self.task.quotes}
-        return self.task.arrival + delays.get(self.vendor or "", 0)
+        return self.task.arrival if self.repair is None else self.repair.ready
 
 
 def cell_records(cells: tuple[Cell, ...]) -> list[Record]:

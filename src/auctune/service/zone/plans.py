@@ -49,14 +49,20 @@ def replan(zone: "Zone", job: OpenJob, why: str, *, at_work: float = 0.0) -> boo
 
 
 def plan_rest(
-    zone: "Zone", job: OpenJob, at_work: float = 0.0
+    zone: "Zone", job: OpenJob, at_work: float = 0.0, ready: int | None = None
 ) -> tuple[tuple[Cell, ...] | None, dict[str, Any] | None]:
     """Cells with room for what is left of a job; none if there are none before its deadline.
+
+    Args:
+        zone: whose job it is.
+        job: admitted, and not trained to its end.
+        at_work: samples that the current slot still brings.
+        ready: the first slot for which its data are prepared; none: as it was agreed.
 
     Returns:
         The cells, and what the mechanism was asked for, for the record; none: it was not asked.
     """
-    first = max(zone.state.slot + 1, job.ready)
+    first = max(zone.state.slot + 1, job.ready if ready is None else ready)
     left = job.work_left - at_work
     if left <= 0 < at_work:
         return (), None
@@ -114,7 +120,7 @@ def _needs(job: OpenJob, node: str, first: int) -> bool:
 def _at_work(zone: "Zone", job: OpenJob, gone: str) -> float:
     """Samples that a job is sold in the current slot, on a node that still trains."""
     slot = zone.state.slot
-    if job.answered >= slot or (job.vendor is not None and job.repaired is None):
+    if job.answered >= slot or (job.is_raw):
         return 0.0
     return sum(
         job.task.throughput[zone.state.node_type(cell.node)]

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import structlog
 
-from auctune.domain import Admission, InputError, RepeatedEnergy
+from auctune.domain import Admission, EnergyForecast, InputError, RepeatedEnergy
 from auctune.registry import build
 from auctune.service.store.event_log import EventLog, EventRow
 from auctune.service.store.snapshots import Snapshots
@@ -46,12 +46,19 @@ def restart(
     return state, mechanism
 
 
-def fresh_zone(opened: Mapping[str, Any]) -> tuple[ZoneState, Admission]:
-    """A zone of which nothing is sold, as the event with which it opened says."""
+def fresh_zone(
+    opened: Mapping[str, Any], energy: EnergyForecast | None = None
+) -> tuple[ZoneState, Admission]:
+    """A zone of which nothing is sold, as the event with which it opened says.
+
+    Args:
+        opened: the event's body.
+        energy: what slots cost that are on no record yet; none: as the first window, again.
+    """
     cluster = read_cluster(opened["cluster"])
-    energy = RepeatedEnergy(cluster)
+    forecast = RepeatedEnergy(cluster) if energy is None else energy
     return ZoneState(cluster), build(
-        opened["mechanism"], cluster, opened["settings"], energy=energy
+        opened["mechanism"], cluster, opened["settings"], energy=forecast
     )
 
 

@@ -13,6 +13,7 @@ from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zone.open_job import OpenJob, Phase, Progress, cell_records, read_cells
 from auctune.service.zone.records import read_task, task_record
+from auctune.service.zone.repair import Repair
 from auctune.service.zone.state import Received, ZoneState
 
 # Jobs that are put into words while everybody waits: some milliseconds.
@@ -102,6 +103,8 @@ def _job_record(job: OpenJob) -> dict[str, Any]:
         "size": asdict(job.size),
         "created_at": job.created_at,
         "phase": job.phase.value,
+        "repair": None if job.repair is None else job.repair.to_record(),
+        "failed_vendors": list(job.failed_vendors),
         "repaired": job.repaired,
         "progress": asdict(job.progress),
         "answered": job.answered,
@@ -123,6 +126,8 @@ def _read_job(record: dict[str, Any]) -> OpenJob:
         size=DataSize(**record["size"]),
         created_at=record["created_at"],
         phase=Phase(record["phase"]),
+        repair=None if record["repair"] is None else Repair.from_record(record["repair"]),
+        failed_vendors=tuple(record["failed_vendors"]),
         repaired=record["repaired"],
         progress=Progress(**record["progress"]),
         answered=record["answered"],

@@ -17,6 +17,7 @@ from auctune.service.zone.event import Kind, ZoneEvent
 from auctune.service.zone.job_row import JobRow, Status, closed_row, open_row, received_row
 from auctune.service.zone.open_job import OpenJob, Phase, Progress, read_cells
 from auctune.service.zone.records import read_task
+from auctune.service.zone.repair import Repair, decided_repair
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +141,19 @@ class ZoneState:
         created_at = event.at if waiting is None else waiting.created_at
         if decision.schedule is None:
             return Change(rows=(closed_row(event, seq, created_at, Status.FAILED),))
-        size = DataSize(**body["size"])
+        size, task = DataSize(**body["size"]), read_task(body["task"])
         job = OpenJob(
             id=_id(event),
             seq=seq,
             owner=body["owner"],
             training=Training.from_record(body["training"]),
-            task=read_task(body["task"]),
+            task=task,
             decision=decision,
             cells=decision.schedule.cells,
             size=size,
             created_at=created_at,
             request=body["request"],
+            repair=decided_repair(task, decision, body.get("offers", {})),
         )
         job.progress.total_rows = job.total_rows
         self.jobs[job.id] = job
@@ -162,8 +164,14 @@ class ZoneState:
         job.repaired = event.body["file"]
         job.size = DataSize(**event.body["size"])
         job.progress.total_rows = job.total_rows
-        price = {quote.vendor: quote.price for quote in job.task.quotes}[job.vendor or ""]
-        return Change((open_row(job, event),), vendor_work(job.vendor or "", price))
+        assert job.repair is not None
+        return Change((open_row(job, event),), vendor_work(job.repair.vendor, job.repair.price))
+
+    def _vendor_changed(self, event: ZoneEvent) -> Change:
+        job = self.jobs[_id(event)]
+        job.failed_vendors += (event.body["failed"],)
+        job.repair = Repair.from_record(event.body["repair"])
+        return Change((open_row(job, event),))
 
     def _trained(self, event: ZoneEvent) -> Change:
         job, result = self.jobs[_id(event)], event.body["result"]
@@ -248,6 +256,7 @@ _HANDLERS: dict[Kind, Callable[[ZoneState, ZoneEvent], Change]] = {
     Kind.RECEIVED: ZoneState._received,
     Kind.DECIDED: ZoneState._decided,
     Kind.REPAIRED: ZoneState._repaired,
+    Kind.VENDOR_CHANGED: ZoneState._vendor_changed,
     Kind.TRAINED: ZoneState._trained,
     Kind.RELEASED: ZoneState._replanned,
     Kind.REPLANNED: ZoneState._replanned,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from auctune.sim.csv_table import Table, read_table
+from auctune.csv_table import Table, read_table
 from auctune.sim.traces.job_log import JobLog, make_log
 
 COLUMNS = ("user", "gpu_num", "submit_time", "duration")

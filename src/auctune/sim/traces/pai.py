@@ -22,8 +22,8 @@ from pathlib import Path
 
 import polars as pl
 
+from auctune.csv_table import read_table
 from auctune.domain import InputError
-from auctune.sim.csv_table import read_table
 from auctune.sim.traces.job_log import JobLog, make_log
 
 JOBS, TASKS, INSTANCES = "pai_job_table", "pai_task_table", "pai_instance_table"

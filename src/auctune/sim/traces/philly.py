@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from auctune.csv_table import read_bytes
 from auctune.domain import InputError
-from auctune.sim.csv_table import read_bytes
 from auctune.sim.traces.job_log import JobLog, make_log
 
 _NOT_RECORDED = (None, "", "None")

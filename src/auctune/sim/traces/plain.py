@@ -5,7 +5,7 @@ Times are seconds from a midnight, so that the hour of the day is right; 0 stays
 
 from pathlib import Path
 
-from auctune.sim.csv_table import read_table
+from auctune.csv_table import read_table
 from auctune.sim.traces.job_log import JobLog, make_log
 
 COLUMNS = ("submit_s", "gpus", "duration_s", "user")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from auctune.csv_table import read_bytes
 from auctune.domain import InputError
-from auctune.sim.csv_table import read_bytes
 from auctune.sim.traces.helios import read_helios
 from auctune.sim.traces.job_log import JobLog
 from auctune.sim.traces.pai import JOBS, find_table, read_pai

@@ -18,8 +18,9 @@ import numpy as np
 
 from auctune.domain import Cluster, InputError, Money, Node, NodeType, Quote, Task, round_money
 from auctune.domain.checks import check_finite, check_positive
+from auctune.electricity import SlotCosts, slot_costs
 from auctune.numerics.rng import stream
-from auctune.sim.energy import DailySwing, Electricity, SlotCosts, slot_costs
+from auctune.sim.energy import DailySwing, Electricity
 from auctune.sim.instance import Instance
 from auctune.sim.workloads.arrivals import Arrivals, Arrived, PoissonArrivals
 from auctune.sim.workloads.device import Device, shipped_devices

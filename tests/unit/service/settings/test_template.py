@@ -6,21 +6,33 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
+from auctune.service.settings.access_entries import KeyEntry, UserEntry
 from auctune.service.settings.service_file import (
     LimitsEntry,
-    NodeTypeEntry,
     ServiceFile,
-    VendorEntry,
-    ZoneEntry,
+    WebhooksEntry,
     read_service_file,
 )
 from auctune.service.settings.template import TEMPLATE
+from auctune.service.settings.vendor_entries import HouseEntry, VendorEntry
+from auctune.service.settings.zone_entry import NodeTypeEntry, ZoneEntry
 
 LINES = TEMPLATE.splitlines()
-LEFT_OUT = [index for index, line in enumerate(LINES) if re.match(r"#\w+ = ", line)]
+SETTINGS = [index for index, line in enumerate(LINES) if re.match(r"#\w+ = ", line)]
+# From here on whole tables are left out, each behind its own heading.
+TABLES = next(index for index, line in enumerate(LINES) if line.startswith("#[["))
+LEFT_OUT = [index for index in SETTINGS if index < TABLES]
+IN_TABLES = [index for index in SETTINGS if index > TABLES]
 # Their values are examples; or a choice of the machine's, or of another pricing.
-EXAMPLES = {"database", "slots", "threads", "languages", "pricing", "profile"}
+EXAMPLES = {"database", "public_url", "slots", "threads", "languages", "pricing", "profile"}
+EXAMPLES |= {"energy_price", "power_kw", "budget"}
 OF_PRICING = {"compute_low", "compute_high", "memory_low", "memory_high"}
+# Only one of them can be said.
+SOURCES = {"secret_variable", "secret_file", "sha256"}
+
+
+def name_of(index: int) -> str:
+    return LINES[index].lstrip("#").partition(" = ")[0]
 
 
 def read(lines: list[str], folder: Path) -> ServiceFile:
@@ -29,8 +41,32 @@ def read(lines: list[str], folder: Path) -> ServiceFile:
     return read_service_file(path)
 
 
+def with_settings(*indices: int) -> list[str]:
+    return [line[1:] if number in indices else line for number, line in enumerate(LINES)]
+
+
 def with_setting(index: int) -> list[str]:
-    return [line[1:] if number == index else line for number, line in enumerate(LINES)]
+    if name_of(index) == "power_kw":
+        return with_settings(index, next(i for i in LEFT_OUT if name_of(i) == "energy_price"))
+    return with_settings(index)
+
+
+def table_of(index: int) -> list[int]:
+    """The heading and the settings of the table that a setting is in."""
+    headings = [i for i, line in enumerate(LINES) if line.startswith("#[[")]
+    begin = max(i for i in headings if i < index)
+    end = min((i for i in headings if i > index), default=len(LINES))
+    return [begin, *(i for i in IN_TABLES if begin < i < end)]
+
+
+def least_tables() -> list[int]:
+    """All tables with what they need."""
+    needed = []
+    for heading in [i for i, line in enumerate(LINES) if line.startswith("#[[")]:
+        own = table_of(heading + 1)
+        sources = [i for i in own if name_of(i) in SOURCES]
+        needed += [*own[:2], *(i for i in own if name_of(i) == "url"), *sources[:1]]
+    return needed
 
 
 def test_as_it_is_it_says_what_holds_without_a_file(tmp_path: Path) -> None:
@@ -45,7 +81,7 @@ def test_as_it_is_it_says_what_holds_without_a_file(tmp_path: Path) -> None:
 def test_each_setting_that_is_left_out_is_one_and_is_shown_with_its_default(
     index: int, tmp_path: Path
 ) -> None:
-    name = LINES[index][1:].partition(" = ")[0]
+    name = name_of(index)
     found, before = read(with_setting(index), tmp_path), read(LINES, tmp_path)
     if name in EXAMPLES | OF_PRICING:
         assert found != before
@@ -53,21 +89,40 @@ def test_each_setting_that_is_left_out_is_one_and_is_shown_with_its_default(
         assert found == before
 
 
+@pytest.mark.parametrize("index", IN_TABLES, ids=lambda index: f"line {index + 1}")
+def test_each_setting_of_a_table_that_is_left_out_is_one_and_is_shown_with_its_default(
+    index: int, tmp_path: Path
+) -> None:
+    name, chosen = name_of(index), set(least_tables())
+    before = read(with_settings(*chosen), tmp_path)
+    if name in SOURCES:
+        chosen -= {i for i in table_of(index) if name_of(i) in SOURCES}
+    found = read(with_settings(*chosen, index), tmp_path)
+    if index not in least_tables():
+        assert (found == before) == (name not in EXAMPLES | SOURCES)
+
+
 def test_all_settings_together_are_taken(tmp_path: Path) -> None:
-    databases = [index for index in LEFT_OUT if LINES[index].startswith("#database")]
-    left_out = set(LEFT_OUT) - set(databases[1:])
-    read([line[1:] if i in left_out else line for i, line in enumerate(LINES)], tmp_path)
+    named: dict[str, int] = {}
+    for index in LEFT_OUT:
+        # Of two examples of one setting, and of two ways to say a cost, one.
+        named.setdefault("cost" if "energy_cost" in LINES[index] else name_of(index), index)
+    del named["cost"]
+    read(with_settings(*named.values(), *least_tables()), tmp_path)
 
 
 def test_a_line_that_is_no_setting_explains() -> None:
     for index, line in enumerate(LINES):
-        assert index in LEFT_OUT or not line.startswith("#") or line.startswith("# "), line
+        is_setting = index in SETTINGS or line.startswith("#[[")
+        assert is_setting or not line.startswith("#") or line.startswith("# "), line
 
 
 def test_no_setting_is_missing() -> None:
     shown = {match[1] for line in LINES if (match := re.match(r"#?(\w+) = ", line))}
-    tables = {"zones", "limits", "auction", "node_types", "nodes", "vendors"}
-    for model in (ServiceFile, LimitsEntry, ZoneEntry, NodeTypeEntry, VendorEntry):
+    tables = {"zones", "limits", "webhooks", "users", "keys"}
+    tables |= {"auction", "node_types", "nodes", "house", "vendors"}
+    zones = (ZoneEntry, NodeTypeEntry, HouseEntry, VendorEntry)
+    for model in (ServiceFile, LimitsEntry, WebhooksEntry, *zones, UserEntry, KeyEntry):
         missing = set(model.model_fields) - shown - tables
         assert not missing, model
 

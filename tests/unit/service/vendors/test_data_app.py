@@ -54,19 +54,19 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_link_gives_the_data_set_to_its_vendor_while_it_is_lent(path: Path) -> None:
     lent, url = LentFiles(), LINKS.make("mine", DIGEST)
-    with lent.lend(path, DIGEST):
-        with lent.lend(path, DIGEST):
+    with lent.lend(path, DIGEST, "mine"):
+        with lent.lend(path, DIGEST, "mine"):
             assert fetch(lent, url) == Answer(200, DATA)
         assert fetch(lent, url).status == 200
     assert fetch(lent, url).status == 410
-    with lent.lend(path, DIGEST):
+    with lent.lend(path, DIGEST, "mine"):
         path.unlink()
         assert fetch(lent, url).status == 410
 
 
 def test_a_link_is_of_no_use_to_anybody_else(path: Path) -> None:
     lent = LentFiles()
-    with lent.lend(path, DIGEST):
+    with lent.lend(path, DIGEST, "mine"):
         with pytest.raises(VendorError) as caught:
             fetch(lent, LINKS.make("mine", DIGEST), OTHERS)
         assert caught.value.fault is Fault.SIGNATURE
@@ -76,9 +76,16 @@ def test_a_link_is_of_no_use_to_anybody_else(path: Path) -> None:
         assert fetch(lent, url, OTHERS).status == 403
 
 
+def test_a_link_of_a_vendor_that_is_asked_no_more_gives_nothing(path: Path) -> None:
+    lent = LentFiles()
+    with lent.lend(path, DIGEST, "others"):
+        assert fetch(lent, LINKS.make("others", DIGEST), OTHERS).status == 200
+        assert fetch(lent, LINKS.make("mine", DIGEST)).status == 410
+
+
 def test_a_link_gives_its_own_data_set_only(path: Path) -> None:
     lent = LentFiles()
-    with lent.lend(path, DIGEST):
+    with lent.lend(path, DIGEST, "mine"):
         assert fetch(lent, LINKS.make("mine", "0" * 64)).status == 410
         forged = LINKS.make("mine", "0" * 64).replace("0" * 64, DIGEST)
         assert fetch(lent, forged).status == 403
@@ -102,14 +109,14 @@ def test_a_request_without_a_signature_or_seen_before_gets_nothing(path: Path) -
             ]
         return [answer.status_code for answer in answers]
 
-    with lent.lend(path, DIGEST):
+    with lent.lend(path, DIGEST, "mine"):
         assert asyncio.run(ask()) == [401, 200, 401, 413]
 
 
 def test_a_file_that_is_not_what_it_is_called_is_found_out(path: Path) -> None:
     lent = LentFiles()
     path.write_bytes(DATA[:-2] + b"!\n")
-    with lent.lend(path, DIGEST), pytest.raises(VendorError) as caught:
+    with lent.lend(path, DIGEST, "mine"), pytest.raises(VendorError) as caught:
         fetch(lent, LINKS.make("mine", DIGEST))
     assert caught.value.fault is Fault.SIGNATURE
 

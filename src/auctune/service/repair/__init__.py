@@ -1,0 +1,1 @@
+"""Vendors as a zone has them: asked for offers, given orders, and replaced if they fail."""

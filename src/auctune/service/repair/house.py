@@ -1,0 +1,61 @@
+"""The house vendor: it works in the data process, tries its work before it offers, and is sure."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from auctune.run.data.client import DataClient
+from auctune.run.vendors import RepairParams, RepairReport
+from auctune.service.jobs.size import DataSize
+from auctune.service.open_zone import Appraisal
+from auctune.service.repair.mender import Errand
+from auctune.service.settings.vendor_entries import HouseEntry
+from auctune.service.zone.bid import VendorOffer
+
+
+@dataclass(frozen=True, slots=True)
+class HouseVendor:
+    """A vendor in a process of ours.
+
+    Attributes:
+        client: of the data process.
+        params: what it does, and for how much.
+        seconds: how long it says that its work lasts.
+    """
+
+    client: DataClient
+    params: RepairParams
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """Unique in its zone."""
+        return self.params.name
+
+    async def appraise(self, base: str, path: Path, max_length: int) -> Appraisal:
+        """How much a data set is at most, mended or not, and what mending it costs.
+
+        Raises:
+            InputError: if nothing would be left of it.
+        """
+        asked = self.client.appraise(base, path, "training_file", max_length, [self.params])
+        found = await asyncio.wrap_future(asked)
+        offers = (VendorOffer(self.name, offer.quote.price, self.seconds) for offer in found.offers)
+        # One line may hold many rows, as an array; what was tried knows better than a count.
+        sizes = [found.size, *(offer.facts.size for offer in found.offers)]
+        size = max(sizes, key=lambda one: one.rows * one.mean_tokens)
+        return Appraisal(DataSize(size.rows, size.mean_tokens), tuple(offers))
+
+    async def mend(self, _: Errand, source: Path, target: Path) -> RepairReport:
+        """Mend `source`. Nobody else is waited for, so that it is never too late."""
+        return await asyncio.wrap_future(self.client.repair(source, target, self.params))
+
+    async def forget(self, _: Errand) -> None:
+        """It keeps nothing."""
+
+
+def house_vendor(entry: HouseEntry, client: DataClient) -> HouseVendor | None:
+    """The vendor of a zone's settings; none: it is off."""
+    if not entry.on:
+        return None
+    return HouseVendor(client, entry.params(), entry.seconds)
