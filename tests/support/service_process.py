@@ -31,8 +31,13 @@ def write_service(
     tokens_per_second: float = 1000.0,
     share: float = 0.25,
     energy_cost: float = 0.01,
+    more: str = "",
 ) -> Path:
-    """Settings of a zone of one node, with a profile that says how much of it is sold."""
+    """Settings of a zone of one node, with a profile that says how much of it is sold.
+
+    Args:
+        more: lines for the end of the file, where the zone is still open.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     made_up = made_up_profile()
     profile = replace(
@@ -65,7 +70,7 @@ energy_cost = {energy_cost}
 [[zones.nodes]]
 id = "local-0"
 type = "local"
-""",
+{more}""",
         encoding="utf-8",
     )
     return file
@@ -167,8 +172,8 @@ class ServiceProcess:
             connection.request("GET", f"/v1/files/{file}/content", headers=known)
             return connection.getresponse().read()
 
-    def upload(self, content: bytes, name: str = "data.jsonl") -> str:
-        """A data set; its id, once its size is known."""
+    def upload(self, content: bytes, name: str = "data.jsonl", seen: str = "processed") -> str:
+        """A data set; its id, once it was looked at and has this status."""
         mark = uuid.uuid4().hex
         parts = (
             f'--{mark}\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nfine-tune\r\n'
@@ -181,7 +186,7 @@ class ServiceProcess:
         assert status == 200, answer
         file: str = answer["id"]
         poll(
-            lambda: self.ask("GET", f"/v1/files/{file}")[1]["status"] == "processed",
+            lambda: self.ask("GET", f"/v1/files/{file}")[1]["status"] == seen,
             "an upload to be looked at",
         )
         return file

@@ -177,7 +177,8 @@ class ZonePlayer:
         assert job.failed_vendors[-1] == failed
         assert job.decision.payment == payment
         if job.phase is not Phase.PAUSED:
-            assert all(cell.slot >= job.repair.ready for cell in job.cells_from(job.task.arrival))
+            left = job.cells_from(self.made.zone.state.slot + 1)
+            assert all(cell.slot >= job.repair.ready for cell in left)
 
     def _raw(self) -> OpenJob:
         jobs = self.made.zone.state.jobs

@@ -1,0 +1,219 @@
+"""The example's vendor behind a real service: it wins, is silent, fails, and outlives a kill."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, select
+
+from auctune.service.store.tables import entries, events
+from auctune.train.base import Base
+from support.service_process import Answer, ServiceProcess, poll, running, write_service
+from support.vendor_process import VendorProcess
+
+pytest_plugins = ["support.tiny_bases"]
+pytestmark = pytest.mark.slow
+
+SECRET = "shared-with-one-vendor-" + "s" * 20
+REQUEST = {
+    "model": "tiny",
+    "hyperparameters": {"n_epochs": 1, "batch_size": 8},
+    "seed": 7,
+    "market": {"bid": "50", "deadline": "+110s", "repair": True, "lora": {"rank": 4}},
+}
+MESSY = (
+    b'{"prompt": "What is a bid?", "completion": "An offer to pay."}\n'
+    b'{"instruction": "Name the auction", "output": "second price",}\n'
+    b'{"prompt": "WHAT is a bid?", "completion": "An offer  to pay."}\n'
+    b'{"prompt": "cut off", "comple\n'
+)
+# So many rows that looking for near-duplicates among them takes a while.
+LONG = "".join(
+    json.dumps({"prompt": f"What is {n} times {n + 7}?", "completion": f"It is {n * (n + 7)}."})
+    + ("\n" if n % 10 else ",\n")
+    for n in range(1200)
+).encode()
+
+
+@contextmanager
+def market(
+    folder: Path, base: Base, vendor: VendorProcess, house: str = "on = true\nprice = '1.0'"
+) -> Iterator[ServiceProcess]:
+    """A service with this vendor, and a house that is dearer."""
+    folder.mkdir()
+    (folder / "vendor.secret").write_text(SECRET)
+    more = f"""
+[zones.house]
+{house}
+[[zones.vendors]]
+name = "mender"
+url = "{vendor.url}"
+secret_file = "vendor.secret"
+poll_seconds = 0.5
+"""
+    config = write_service(
+        folder, base.digest, slot_seconds=2.0, tokens_per_second=40_000, more=more
+    )
+    with running(config, folder / "data") as service:
+        yield service
+
+
+def submit(service: ServiceProcess, content: bytes = MESSY) -> str:
+    file = service.upload(content, seen="error")
+    status, answer = service.ask("POST", "/v1/fine_tuning/jobs", {**REQUEST, "training_file": file})
+    assert status == 200, answer
+    assert answer["status"] == "validating_files", answer
+    job: str = answer["id"]
+    return job
+
+
+def is_decided(job: Answer) -> bool:
+    return job["market"]["decision"] is not None
+
+
+def finish(service: ServiceProcess, job: str) -> Answer:
+    found = service.wait_for_job(job, lambda one: one["status"] == "succeeded")
+    assert found["status"] == "succeeded", found
+    return found
+
+
+def owed(data: Path) -> dict[str, Decimal]:
+    """What each account came to."""
+    engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
+    sums: dict[str, Decimal] = {}
+    with engine.connect() as connection:
+        for account, amount in connection.execute(select(entries.c.account, entries.c.amount)):
+            sums[account] = sums.get(account, Decimal(0)) + Decimal(amount)
+    engine.dispose()
+    return sums
+
+
+def bodies(data: Path, kind: str, job: str) -> list[dict[str, Any]]:
+    """What the log says of a job."""
+    engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
+    wanted = select(events.c.body).where(events.c.kind == kind, events.c.job == job)
+    with engine.connect() as connection:
+        found = [json.loads(body) for body in connection.execute(wanted).scalars()]
+    engine.dispose()
+    return found
+
+
+def orders(vendor: VendorProcess) -> list[Path]:
+    return [path.parent for path in vendor.folder.glob("*/order.json")]
+
+
+def is_dropped(vendor: VendorProcess) -> bool:
+    """Whether nothing is left of the data at the vendor's."""
+    folders = [path for path in vendor.folder.iterdir() if not path.name.startswith(".")]
+    return all([file.name for file in one.iterdir()] == ["forgotten"] for one in folders)
+
+
+def test_a_vendor_that_is_cheaper_than_the_house_wins_and_mends_and_is_paid(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    terms = ("--price", "0.01", "--price-per-row", "0.01", "--delay-seconds", "2")
+    with (
+        VendorProcess(tmp_path / "orders", SECRET, *terms) as vendor,
+        market(tmp_path / "market", tiny_base, vendor) as service,
+    ):
+        job = submit(service)
+        found = finish(service, job)
+        assert found["market"]["plan"]["vendor"] == "mender"
+        (repaired,) = bodies(service.data, "job.repaired", job)
+        assert repaired["size"]["rows"] == 2
+        assert repaired["report"]["vendor"] == "mender"
+        poll(lambda: is_dropped(vendor), "the vendor to drop the data")
+        assert service.stop() == 0
+    sums = owed(tmp_path / "market" / "data")
+    assert sums["vendor:mender"] == -sums["cost:vendors"] == Decimal(-500)
+    assert sums["held"] == 0
+
+
+def test_a_vendor_that_says_nothing_is_out_of_this_auction_and_back_in_the_next(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    with (
+        VendorProcess(tmp_path / "orders", SECRET, "--delay-seconds", "0") as vendor,
+        market(tmp_path / "market", tiny_base, vendor) as service,
+    ):
+        vendor.freeze()
+        without = service.wait_for_job(submit(service), is_decided)
+        assert without["market"]["plan"]["vendor"] == "house"
+        vendor.thaw()
+        again = service.wait_for_job(submit(service), is_decided)
+        assert again["market"]["plan"]["vendor"] == "mender"
+
+
+def test_a_vendor_that_is_late_after_winning_is_replaced_at_no_charge(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    terms = ("--price", "0.01", "--delay-seconds", "4")
+    with (
+        VendorProcess(tmp_path / "orders", SECRET, *terms) as vendor,
+        market(tmp_path / "market", tiny_base, vendor) as service,
+    ):
+        job = submit(service, LONG)
+        poll(lambda: bool(orders(vendor)), "the order")
+        vendor.freeze()
+        agreed = service.job(job)["market"]["payment"]
+        found = finish(service, job)
+        assert found["market"]["plan"]["vendor"] == "house"
+        assert found["market"]["payment"] == agreed
+        (changed,) = bodies(service.data, "job.vendor_changed", job)
+        assert (changed["failed"], changed["repair"]["vendor"]) == ("mender", "house")
+        vendor.thaw()
+        poll(lambda: is_dropped(vendor), "the vendor to drop the data")
+        assert service.stop() == 0
+    sums = owed(tmp_path / "market" / "data")
+    assert "vendor:mender" not in sums
+    assert sums["vendor:house"] == Decimal(-10_000)
+
+
+def test_without_another_vendor_a_failure_is_refunded_in_full(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    with (
+        VendorProcess(tmp_path / "orders", SECRET, "--delay-seconds", "30") as vendor,
+        market(tmp_path / "market", tiny_base, vendor, "on = false") as service,
+    ):
+        job = submit(service, LONG)
+        poll(lambda: bool(orders(vendor)), "the order")
+        vendor.kill()
+        # It comes back without a memory of its orders, and of its offers: another secret signs.
+        shutil.rmtree(vendor.folder)
+        found = service.wait_for_job(job, lambda one: one["status"] == "failed")
+        assert found["error"]["code"] == "vendor_failed"
+        assert found["market"]["refunded"]
+        assert service.stop() == 0
+    sums = owed(tmp_path / "market" / "data")
+    assert all(amount == 0 for account, amount in sums.items()), sums
+
+
+def test_an_order_outlives_a_kill_of_the_service_and_is_given_and_paid_once(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    terms = ("--price", "0.01", "--delay-seconds", "30")
+    with (
+        VendorProcess(tmp_path / "orders", SECRET, *terms) as vendor,
+        market(tmp_path / "market", tiny_base, vendor) as service,
+    ):
+        job = submit(service, LONG)
+        poll(lambda: bool(orders(vendor)), "the order")
+        vendor.freeze()
+        service.kill()
+        assert not bodies(service.data, "job.repaired", job)
+        vendor.thaw()
+        service.start()
+        found = finish(service, job)
+        assert found["market"]["plan"]["vendor"] == "mender"
+        assert len(bodies(service.data, "job.repaired", job)) == 1
+        assert not bodies(service.data, "job.vendor_changed", job)
+        folders = [path for path in vendor.folder.iterdir() if not path.name.startswith(".")]
+        assert len(folders) == 1
+        assert service.stop() == 0
+    assert owed(tmp_path / "market" / "data")["vendor:mender"] == Decimal(-100)
