@@ -18,8 +18,10 @@ from auctune.run.market.market_file import (
     NodeTypeEntry,
     VendorEntry,
 )
-from auctune.service.settings import service_file
-from auctune.service.settings.service_file import LimitsEntry, ServiceFile, ZoneEntry
+from auctune.service.settings import service_file, vendor_entries, zone_entry
+from auctune.service.settings.access_entries import KeyEntry, UserEntry
+from auctune.service.settings.service_file import LimitsEntry, ServiceFile
+from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.sim.result_file import decision_json
 from support.command_line import all_commands
 from support.pages import Row, rows
@@ -30,7 +32,8 @@ RUN_FOLDER = Path("docs/reference/run-folder.md")
 COMMAND_LINE = Path("docs/reference/command-line.md")
 SERVICE_FILE = Path("docs/reference/auctune-toml.md")
 # Keys of auctune.toml whose defaults are tables, shown on their own.
-TABLES = {"limits", "zones", "auction", "node_types", "nodes", "vendors"}
+TABLES = {"limits", "webhooks", "zones", "users", "keys"}
+TABLES |= {"auction", "node_types", "nodes", "house", "vendors"}
 COMMANDS = all_commands()
 
 
@@ -69,10 +72,14 @@ def test_market_file_lists_each_key_with_its_default(heading: str, model: type[B
     [
         ("The file", ServiceFile),
         ("[limits]", LimitsEntry),
+        ("[webhooks]", service_file.WebhooksEntry),
         ("[[zones]]", ZoneEntry),
-        ("[zones.node_types.NAME]", service_file.NodeTypeEntry),
-        ("[[zones.nodes]]", service_file.NodeEntry),
-        ("[[zones.vendors]]", service_file.VendorEntry),
+        ("[zones.node_types.NAME]", zone_entry.NodeTypeEntry),
+        ("[[zones.nodes]]", zone_entry.NodeEntry),
+        ("[zones.house]", vendor_entries.HouseEntry),
+        ("[[zones.vendors]]", vendor_entries.VendorEntry),
+        ("[[users]]", UserEntry),
+        ("[[keys]]", KeyEntry),
     ],
 )
 def test_auctune_toml_lists_each_key_with_its_default(heading: str, model: type[BaseModel]) -> None:

@@ -32,11 +32,11 @@ MESSY = (
     b'{"prompt": "WHAT is a bid?", "completion": "An offer  to pay."}\n'
     b'{"prompt": "cut off", "comple\n'
 )
-# So many rows that looking for near-duplicates among them takes a while.
+# So many rows that looking for near-duplicates among them takes a while; one is left to train.
 LONG = "".join(
-    json.dumps({"prompt": f"What is {n} times {n + 7}?", "completion": f"It is {n * (n + 7)}."})
+    json.dumps({"text": f"{'The auction of the day begins at noon. ' * 8} {'ab'[n % 2] * (n % 9)}"})
     + ("\n" if n % 10 else ",\n")
-    for n in range(1200)
+    for n in range(1500)
 ).encode()
 
 
@@ -57,7 +57,7 @@ secret_file = "vendor.secret"
 poll_seconds = 0.5
 """
     config = write_service(
-        folder, base.digest, slot_seconds=2.0, tokens_per_second=40_000, more=more
+        folder, base.digest, slot_seconds=2.0, tokens_per_second=400_000, more=more
     )
     with running(config, folder / "data") as service:
         yield service

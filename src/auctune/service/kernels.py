@@ -16,7 +16,7 @@ import structlog
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.run.base_facts import Report
 from auctune.run.child import ChildProcess, Message
-from auctune.service.settings.service_file import ZoneEntry
+from auctune.service.settings.zone_entry import ZoneEntry
 
 WORKER = ("-m", "auctune.service.kernel_worker")
 BIDS, LESSONS = "bids", "lessons"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from auctune.domain import EnergyForecast
+from auctune.domain import EnergyForecast, InputError
 from auctune.electricity import RepeatedPrices, read_prices, slot_costs
 from auctune.service.settings.zone_entry import NodeTypeEntry, ZoneEntry
 
@@ -48,7 +48,10 @@ def _price(entry: ZoneEntry, epoch: float) -> Price:
     given = entry.energy_price
     if not isinstance(given, str):
         return lambda _: given or 0.0
-    prices, seconds = RepeatedPrices(read_prices(Path(given))), entry.slot_seconds
+    try:
+        prices, seconds = RepeatedPrices(read_prices(Path(given))), entry.slot_seconds
+    except InputError as error:
+        raise error if error.place.startswith(given) else error.within(given) from None
     return lambda slot: prices.mean(epoch + slot * seconds, epoch + (slot + 1) * seconds)
 
 

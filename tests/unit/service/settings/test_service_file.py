@@ -1,0 +1,107 @@
+"""auctune.toml: what is wrong is named by its path, and secrets stay where they are."""
+
+from pathlib import Path
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.service.access.key import hash_key
+from auctune.service.settings.service_file import ServiceFile, read_service_file
+
+ZONE = '[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\n'
+VENDOR = ZONE + '[[zones.vendors]]\nname = "mender"\nurl = "https://mender.example/auctune"\n'
+KEYS = '[[users]]\nname = "ada"\n[[keys]]\nuser = "ada"\n'
+LONG = "s" * 40
+
+
+def read(folder: Path, text: str) -> ServiceFile:
+    path = folder / "auctune.toml"
+    path.write_text(text)
+    return read_service_file(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('[[zones.nodes]]\nid = "a"\n', "zones: "),
+        ('[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "b"\n', "zones[0].nodes[0].type"),
+        (ZONE + '[[zones.nodes]]\nid = "a"\ntype = "local"\n', "zones[0].nodes[1].id"),
+        ("[[zones]]\n[[zones]]\n", "zones[1].name"),
+        ("[[zones]]\n[zones.node_types.local]\npower_kw = 0.4\n", "node_types.local.power_kw"),
+        (
+            "[[zones]]\nenergy_price = 80.0\n[zones.node_types.local]\n"
+            "power_kw = 0.4\nenergy_cost = 1.0\n",
+            "zones[0].node_types.local.power_kw",
+        ),
+        (
+            "[[zones]]\n[zones.house]\nmin_characters = 9\nmax_characters = 2\n",
+            "zones[0].house.min",
+        ),
+        ('[[zones]]\n[zones.house]\nlanguages = ["xx"]\n', "zones[0].house.languages"),
+        ("[[zones]]\n[zones.house]\nprice = '-1'\n", "zones[0].house.price"),
+        (VENDOR, "zones[0].vendors[0].secret_variable or secret_file"),
+        (VENDOR + 'secret_file = "a"\nsecret_variable = "B"\n', "secret_variable or secret_file"),
+        (VENDOR + 'secret = "in the clear"\n', "zones[0].vendors[0].secret"),
+        (VENDOR.replace("https", "http") + 'secret_file = "a"\n', "zones[0].vendors[0].url"),
+        (VENDOR.replace("mender.", "a:b@mender.") + 'secret_file = "a"\n', "vendors[0].url"),
+        (VENDOR.replace('"mender"', '"house"') + 'secret_file = "a"\n', "zones[0].vendors[0].name"),
+        ('public_url = "market.example"\n', "public_url"),
+        ('[[keys]]\nuser = "ada"\nsha256 = "' + "0" * 64 + '"\n', "keys[0].user"),
+        (KEYS, "keys[0].sha256 or secret_variable or secret_file"),
+        (KEYS + 'sha256 = "abc"\n', "keys[0].sha256"),
+        (KEYS + 'role = "vendor"\nsecret_file = "k"\n', "keys[0].role"),
+        ('[[users]]\nname = "ada"\n[[users]]\nname = "ada"\n', "users[1].name"),
+        ("slot_seconds = 5\n", "slot_seconds"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, text: str, path: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, text)
+    assert path in str(caught.value)
+    assert str(caught.value).startswith(str(tmp_path / "auctune.toml"))
+    assert "in the clear" not in str(caught.value)
+    assert "a:b" not in str(caught.value)
+
+
+def test_files_lie_where_the_settings_say_from_their_own_folder(tmp_path: Path) -> None:
+    text = VENDOR.replace("[[zones]]\n", '[[zones]]\nenergy_price = "prices.csv"\n')
+    found = read(tmp_path, text + 'secret_file = "mender.secret"\n' + KEYS + "secret_file = 'k'\n")
+    (zone,), (key,) = found.zones, found.keys
+    assert zone.energy_price == str(tmp_path / "prices.csv")
+    assert zone.vendors[0].secret_file == str(tmp_path / "mender.secret")
+    assert key.secret_file == str(tmp_path / "k")
+
+
+def test_a_vendors_secret_is_read_from_its_file_and_never_shown(tmp_path: Path) -> None:
+    (vendor,) = read(tmp_path, VENDOR + 'secret_file = "mender.secret"\n').zones[0].vendors
+    with pytest.raises(InputError, match=r"here\.secret_file"):
+        vendor.params("here")
+    (tmp_path / "mender.secret").write_text("too short, and a secret\n")
+    with pytest.raises(InputError) as caught:
+        vendor.params("here")
+    assert "a secret" not in str(caught.value).replace("the secret", "")
+    (tmp_path / "mender.secret").write_text(f"{LONG}\n")
+    params = vendor.params("here")
+    assert params.secret.matches("text", params.secret.sign("text"))
+    assert LONG not in repr(params)
+
+
+def test_a_vendors_secret_is_read_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (vendor,) = read(tmp_path, VENDOR + 'secret_variable = "MENDER"\n').zones[0].vendors
+    monkeypatch.delenv("MENDER", raising=False)
+    with pytest.raises(InputError, match="MENDER"):
+        vendor.params("here")
+    monkeypatch.setenv("MENDER", LONG)
+    assert vendor.params("here").name == "mender"
+
+
+def test_a_key_is_known_by_its_hash_wherever_it_comes_from(tmp_path: Path) -> None:
+    (by_hash,) = read(tmp_path, KEYS + f'sha256 = "{hash_key(LONG)}"\n').keys
+    (by_file,) = read(tmp_path, KEYS + 'secret_file = "ada.key"\n').keys
+    (tmp_path / "ada.key").write_text(f" {LONG}\n")
+    assert by_hash.key("here").hash == by_file.key("here").hash == hash_key(LONG)
+    (tmp_path / "ada.key").write_text("guessable")
+    with pytest.raises(InputError, match="32 random characters"):
+        by_file.key("here")
