@@ -21,17 +21,18 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
     file = make_file().model_copy(update={"users": users, "keys": keys})
     with serving(tmp_path / "data", file) as served:
         served.run(lambda: add_first_keys(served.market, file))
-        assert served.http(KEY).get("/v1/ledger").json()["budget_left"] == "5.0000"
-        assert served.http(KEY).get("/v1/users").status_code == 403
-        root = served.http("r" * 40)
-        assert root.get("/v1/users").status_code == 200
         (known,) = [one for one in served.market.directory.all_keys() if one.user == "ada"]
-        assert root.delete(f"/v1/keys/{known.id}").status_code == 200
-        root.post("/v1/users", json={"id": "ada", "budget": None}).raise_for_status()
+        with served.http(KEY) as ada, served.http("r" * 40) as root:
+            assert ada.get("/v1/ledger").json()["budget_left"] == "5.0000"
+            assert ada.get("/v1/users").status_code == 403
+            assert root.get("/v1/users").status_code == 200
+            assert root.delete(f"/v1/keys/{known.id}").status_code == 200
+            root.post("/v1/users", json={"id": "ada", "budget": None}).raise_for_status()
     with serving(tmp_path / "data", file) as served:
         served.run(lambda: add_first_keys(served.market, file))
-        assert served.http(KEY).get("/v1/ledger").status_code == 401
+        with served.http(KEY) as client:
+            assert client.get("/v1/ledger").status_code == 401
         assert len(served.market.directory.all_keys()) == 4
-        ada = served.market.directory.user("ada")
-        assert ada is not None
-        assert ada.budget is None
+        account = served.market.directory.user("ada")
+        assert account is not None
+        assert account.budget is None

@@ -97,8 +97,10 @@ async def _serve(
     url = f"http://{host}:{port}"
     opened = await open_market(file, facts, store, place, report, alarm.ring, lock, url=url)
     try:
+        is_new = opened.market.directory.is_empty
         await add_first_keys(opened.market, file)
-        key = await _first_key(opened.market.directory, place.data)
+        is_new = is_new and not file.brings_operator
+        key = await _first_key(opened.market.directory, place.data) if is_new else None
         await opened.start()
         config = uvicorn.Config(
             make_app(opened.market),
@@ -145,10 +147,8 @@ class _Alarm:
             self._server.should_exit = True
 
 
-async def _first_key(directory: Directory, data: Path) -> str | None:
-    """An operator's key, made if there is none at all; only then it is told."""
-    if not directory.is_empty:
-        return None
+async def _first_key(directory: Directory, data: Path) -> str:
+    """An operator's key, made where there was none at all; only then it is told."""
     await directory.put_user("operator", None, None)
     _, made = await directory.add_key("operator", Role.OPERATOR, "first key")
     path = data / FIRST_KEY
