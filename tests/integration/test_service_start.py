@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from auctune.service.kernels import Kernels
-from auctune.service.settings.service_file import ZoneEntry
+from auctune.service.settings.zone_entry import ZoneEntry
 from support.service_process import running, write_service
 from support.tiny_digest import tiny_digest
 
