@@ -141,7 +141,7 @@ def opening_record(entry: ZoneEntry, facts: Mapping[str, BaseFacts], now: float)
         "version": VERSION,
         "base": entry.base,
         "cluster": cluster_record(cluster),
-        "profiles": {name: one.profile.to_json() for name, one in facts.items()},
+        "profiles": {name: _sold(entry, facts, name).to_json() for name in facts},
         "mechanism": mechanism,
         "settings": settings,
         "sample_tokens": entry.sample_tokens,
@@ -200,7 +200,7 @@ def _check_same(entry: ZoneEntry, wanted: Mapping[str, Any], opened: Mapping[str
 def _cluster(entry: ZoneEntry, facts: Mapping[str, BaseFacts], energy: EnergyForecast) -> Cluster:
     kinds = {}
     for name, kind in entry.node_types.items():
-        profile = facts[name].profile
+        profile = _sold(entry, facts, name)
         sharing = sum(entry.node_types[node.type].device == kind.device for node in entry.nodes)
         kinds[name] = NodeType(
             compute=profile.compute(entry.slot_seconds, entry.sample_tokens),
@@ -214,6 +214,13 @@ def _cluster(entry: ZoneEntry, facts: Mapping[str, BaseFacts], energy: EnergyFor
         node_types=kinds,
         nodes=tuple(Node(node.id, node.type) for node in entry.nodes),
     )
+
+
+def _sold(entry: ZoneEntry, facts: Mapping[str, BaseFacts], name: str) -> Profile:
+    """What a node type was measured to do, less what is kept back of it."""
+    profile = facts[name].profile
+    kept = 1 - (1 - profile.margin) * (1 - entry.node_types[name].spare)
+    return replace(profile, margin=kept)
 
 
 def node_settings(entry: ZoneEntry, node_type: str, place: Place) -> NodeSettings:

@@ -97,6 +97,8 @@ mechanism = "pdftsp"
 # cpu, cuda, or cuda:N: one type for each GPU.
 #device = "cpu"
 #profile = "profile.json"
+# Share of what the device was measured to do that is not sold: more where others use it too.
+#spare = 0.0
 # Nobody is admitted who pays less than energy costs: kilowatts at full load, at the zone's
 # energy_price (an example); or else money for a slot at full load, always the same.
 #power_kw = 0.4

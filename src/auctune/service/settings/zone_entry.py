@@ -20,6 +20,7 @@ class NodeTypeEntry(BaseModel):
 
     device: str = "cpu"
     profile: str | None = None
+    spare: Annotated[float, Field(ge=0, lt=1)] = 0.0
     energy_cost: Rate = 0.0
     power_kw: Positive | None = None
 
