@@ -14,7 +14,7 @@ help:
 	@echo "make demo    start the service, bid for the example jobs, watch them to the end, stop it"
 	@echo "make test    linters, types, layer contracts and all tests"
 	@echo "make lint    the quick half of it: all but the tests"
-	@echo "make thorough  unit and property tests with all combinations and more drawn cases"
+	@echo "make thorough  all tests, with all combinations and more drawn cases"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "make soak    kills a service under load 50 times and looks for what was lost: 10 minutes"
 	@echo "make experiments  the figures of docs/explanation/experiments-pdftsp.md: an hour or so"
@@ -40,14 +40,13 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What runs real processes comes after the rest, alone: it watches the clock.
-REAL := tests/acceptance tests/experiments tests/integration
+# A file's tests stay together: what they share is made once.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 test: lint
-	$(BIN)/pytest --numprocesses 2 --dist loadfile $(addprefix --ignore=,$(REAL))
-	$(BIN)/pytest $(REAL)
+	$(PYTEST)
 
 thorough: lint
-	AUCTUNE_THOROUGH=1 $(BIN)/pytest --numprocesses 2 --dist loadfile tests/property tests/unit
+	AUCTUNE_THOROUGH=1 $(PYTEST)
 
 demo: $(READY)
 	$(BIN)/python examples/service/demo.py $(DEMO_OUT)

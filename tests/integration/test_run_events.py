@@ -93,6 +93,7 @@ def test_a_measured_profile_is_kept_and_what_is_resumed_decides_by_it(
     assert mine != [_work(line) for line in _decide_alone(_prepare(market, {"slow": again}))]
 
 
+@pytest.mark.thorough
 def test_profile_measures_the_tiny_base_into_a_file(
     in_cache: Path,
     tmp_path: Path,

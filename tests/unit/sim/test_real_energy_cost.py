@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.auction import Pdftsp, make_eft
+from auctune.auction import Pdftsp, PdftspParams, make_eft
 from auctune.domain import Cluster, InputError, Node, NodeType, Task
 from auctune.sim.engine import simulate
 from auctune.sim.instance import Instance
@@ -44,7 +44,7 @@ def test_no_decision_depends_on_real_costs() -> None:
     day = build_workload({"nodes": "a100:1,a40:1", "rate": "1", "seed": "2"})
     negative = dict.fromkeys(day.cluster.node_types, (-1.0,) * 144)
     plain, real = (
-        simulate(market, Pdftsp(market.cluster)).decisions
+        simulate(market, Pdftsp(market.cluster, PdftspParams(pricing="exponential"))).decisions
         for market in (day, replace(day, real_energy_cost=negative))
     )
     assert plain == real
