@@ -34,6 +34,7 @@ def test_the_serving_process_leaves_torch_to_its_children(tmp_path: Path) -> Non
         assert "torch" not in mapped
 
 
+@pytest.mark.thorough
 def test_whoever_comes_after_the_compilers_has_nothing_to_compile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
