@@ -1,4 +1,4 @@
-"""A quick run of figures, of all of them in a thorough run: its data, its charts, and what must hold of any run."""
+"""Quick runs of figures, of all in a thorough run: data, charts, and what must hold of any run."""
 
 from pathlib import Path
 
