@@ -12,6 +12,7 @@ from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.lock import hold
 from auctune.service.api.app import make_app
+from auctune.service.api.request_head import ShortHeads
 from auctune.service.first_keys import add_first_keys, first_operator_key
 from auctune.service.kernels import Kernels
 from auctune.service.logs import logs_in
@@ -96,6 +97,7 @@ async def _serve(
         await opened.start()
         config = uvicorn.Config(
             make_app(opened.market),
+            http=ShortHeads,
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=5,
