@@ -1,5 +1,6 @@
 """Uploads, limits, bad input, and what operators do."""
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,7 @@ import openai
 import pytest
 
 from auctune.service.access.key import Role
+from auctune.service.erasure import erase
 from support.serving import ROWS, Served, make_file, make_zone, serving
 
 
@@ -115,6 +117,32 @@ def test_a_file_that_an_open_job_needs_is_not_deleted(served: Served) -> None:
     assert file not in contents(served)
     with pytest.raises(openai.BadRequestError):
         served.bid(client, file)
+
+
+def test_contents_that_a_killed_service_left_behind_are_gone_after_a_start(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        kept, deleted = served.upload(), served.upload()
+        served.client().files.delete(deleted)
+        for name in (deleted, "file-whoserownevercame"):
+            (served.folder / "files" / name).write_bytes(b"somebody's rows")
+    with serving(tmp_path) as served:
+        assert contents(served) == {kept}
+
+
+def test_an_erased_file_stays_gone_though_it_is_looked_at_meanwhile(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        file = served.upload(served.key("leaver"))
+
+        async def erase_while_looking() -> None:
+            erasing = asyncio.create_task(erase(served.market, "leaver"))
+            while not erasing.done():
+                await served.market.library.note_error(file, "odd")
+                await asyncio.sleep(0)
+            assert (await erasing)["files"] == 1
+
+        served.run(erase_while_looking)
+        with served.http(served.key("leaver")) as http:
+            assert http.get("/v1/files").json()["data"] == []
 
 
 def test_no_job_is_ever_admitted_for_a_file_that_was_deleted_meanwhile(served: Served) -> None:

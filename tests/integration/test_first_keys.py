@@ -1,12 +1,19 @@
-"""Users and keys of the settings: added once, and the operator's to change from then on."""
+"""The first users and keys: added once, and the operator's to change from then on."""
 
+import asyncio
 from decimal import Decimal
 from pathlib import Path
 
-from auctune.service.access.key import hash_key
-from auctune.service.first_keys import add_first_keys
+import pytest
+
+from auctune.service.access.directory import Directory
+from auctune.service.access.key import Role, hash_key
+from auctune.service.first_keys import FIRST_KEY, add_first_keys, first_operator_key
 from auctune.service.settings.access_entries import KeyEntry, UserEntry
+from auctune.service.store import Committer, Store
 from support.serving import make_file, serving
+
+pytest_plugins = ["support.store_fixtures"]
 
 KEY = "k" * 40
 
@@ -36,3 +43,39 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
         account = served.market.directory.user("ada")
         assert account is not None
         assert account.budget is None
+
+
+async def begin(store: Store, committer: Committer, data: Path) -> str | None:
+    return await first_operator_key(Directory(store.reader, committer), data)
+
+
+def test_an_operator_gets_in_however_often_the_first_start_breaks_off(
+    store: Store, committer: Committer, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    (data / FIRST_KEY).mkdir(parents=True)
+    with pytest.raises(OSError, match=FIRST_KEY):
+        asyncio.run(begin(store, committer, data))
+    (data / FIRST_KEY).rmdir()
+
+    made = asyncio.run(begin(store, committer, data))
+    assert made is not None
+    path = data / FIRST_KEY
+    assert path.read_text().strip() == made
+    assert path.stat().st_mode & 0o777 == 0o600
+    who = Directory(store.reader, committer).principal(made)
+    assert who is not None
+    assert (who.user, who.role) == ("operator", Role.OPERATOR)
+    assert asyncio.run(begin(store, committer, data)) is None
+
+
+def test_keys_of_users_alone_do_not_lock_the_operator_out(
+    store: Store, committer: Committer, tmp_path: Path
+) -> None:
+    async def begin_after_users() -> str | None:
+        directory = Directory(store.reader, committer)
+        await directory.put_user("ada", None, None)
+        await directory.add_key("ada", Role.USER, "")
+        return await begin(store, committer, tmp_path)
+
+    assert asyncio.run(begin_after_users()) is not None

@@ -25,6 +25,7 @@ from auctune.run.base_facts import BaseFacts
 from auctune.run.data.client import DataClient
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
+from auctune.service.api.request_head import ShortHeads
 from auctune.service.market import Market
 from auctune.service.opening import OpenMarket, open_market
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
@@ -278,7 +279,9 @@ async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[S
 
 async def _listen(opened: OpenMarket, folder: Path, clock: Clock, ready: "Future[Served]") -> None:
     app = make_app(opened.market)
-    config = uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="off")
+    config = uvicorn.Config(
+        app, http=ShortHeads, port=0, log_level="warning", access_log=False, lifespan="off"
+    )
     server = uvicorn.Server(config)
     app.state.stop = lambda: setattr(server, "should_exit", True)
     serving = asyncio.create_task(server.serve())

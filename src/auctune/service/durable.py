@@ -9,6 +9,8 @@ from auctune.service.store.unit import Unit
 def durable(committer: Committer, unit: Unit) -> "Future[None]":
     """Submit a unit; done when it is on disk, or with what went wrong."""
     future: Future[None] = Future()
+    # Who no longer waits cannot take it back: it is told to nobody, and others are told theirs.
+    future.set_running_or_notify_cancel()
 
     def done(error: Exception | None) -> None:
         if error is None:

@@ -51,7 +51,9 @@ async def _erase_files(market: Market, user: str) -> int:
     count = 0
     while files := (await market.library.page(user, _AT_ONCE, None, None, False)).items:
         for record in files:
-            await market.library.delete(record)
+            # What is found out about it meanwhile must not write it anew.
+            async with market.library.leaving(record):
+                await market.library.delete(record)
             count += 1
     return count
 

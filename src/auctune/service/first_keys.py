@@ -1,10 +1,16 @@
-"""Users and keys that the settings bring: added once, and the operator's to change from then on."""
+"""The first users and keys: added once, and the operator's to change from then on."""
 
-from auctune.service.access.directory import Budget
-from auctune.service.access.key import Role
+import contextlib
+import os
+from pathlib import Path
+
+from auctune.service.access.directory import Budget, Directory
+from auctune.service.access.key import KnownKey, Role, make_key
+from auctune.service.files.blobs import sync_folder
 from auctune.service.market import Market
 from auctune.service.settings.service_file import ServiceFile
 
+FIRST_KEY = "first-key"
 _DAY_SECONDS = 86_400.0
 
 
@@ -23,3 +29,37 @@ async def add_first_keys(market: Market, file: ServiceFile) -> None:
             await market.put_user(user.name, None, budget)
     for entry, key in keys:
         await market.directory.take_key(entry.user, Role(entry.role), entry.name, key)
+
+
+async def first_operator_key(directory: Directory, data: Path) -> str | None:
+    """An operator's key, made where there never was one; it lies in a file for its owner's eyes.
+
+    Its file is there before it is good: whenever the service is killed, somebody can get in.
+
+    Args:
+        directory: of keys.
+        data: folder of the file.
+
+    Returns:
+        The key; none: there is one already.
+    """
+    if any(key.role is Role.OPERATOR for key in directory.all_keys()):
+        return None
+    made = make_key()
+    _write_key(data / FIRST_KEY, made.secret)
+    if directory.user("operator") is None:
+        await directory.put_user("operator", None, None)
+    known = KnownKey(made.hash, made.prefix)
+    await directory.take_key("operator", Role.OPERATOR, "first key", known)
+    return made.secret
+
+
+def _write_key(path: Path, secret: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(secret + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(path.parent)

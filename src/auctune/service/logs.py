@@ -1,13 +1,14 @@
 """Logs: one JSON object a line, without secrets, in a file of the data folder.
 
 What somebody should see is on standard error too, in a line. The file is turned over before it
-grows without end.
+grows without end. A line that cannot be written is lost, and nobody fails for it: a disk that is
+full would else end the very thread that is to say so.
 """
 
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TextIO, cast
@@ -78,18 +79,26 @@ class _TurnedOver:
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, text: str) -> int:
-        """Write at the end."""
-        if self._file.tell() > self._longest:
-            self._turn_over()
-        return self._file.write(text)
+        """Write at the end, if there is room."""
+        with suppress(OSError):
+            if self._file.closed:
+                # It could not be turned over when it was to be.
+                self._file = self._path.open("a", encoding="utf-8")
+            elif self._file.tell() > self._longest:
+                self._turn_over()
+            self._file.write(text)
+        return len(text)
 
     def flush(self) -> None:
         """Hand what was written to the system."""
-        self._file.flush()
+        with suppress(OSError):
+            if not self._file.closed:
+                self._file.flush()
 
     def close(self) -> None:
         """End it; no more is written."""
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()
 
     def _turn_over(self) -> None:
         self._file.close()
@@ -111,5 +120,6 @@ def _show(_logger: object, _method: str, entry: EventDict) -> EventDict:
         facts = "".join(
             f" {name}={value}" for name, value in entry.items() if name not in _NO_FACTS
         )
-        print(f"{entry['level']}: {entry['event']}{facts}", file=sys.stderr, flush=True)
+        with suppress(OSError):
+            print(f"{entry['level']}: {entry['event']}{facts}", file=sys.stderr, flush=True)
     return entry

@@ -1,16 +1,19 @@
-"""Quotes: menus that were shown, so that a line of them can be accepted. They hold nothing."""
+"""Quotes: menus that were shown, so that a line of them can be accepted. They hold nothing.
 
-from collections import OrderedDict
+There is room for so many, and for so many cells in all of their plans. Where that is not enough,
+who has the most in it loses the oldest: asking again and again costs nobody else a quote.
+"""
+
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auctune.domain import PriceMenu
+from auctune.domain import InputError, PriceMenu
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
 
 SECONDS = 3600.0
-_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +40,45 @@ class Quote:
     deadline: float
     at: float
 
+    @property
+    def size(self) -> int:
+        """Cells in the plans of all its lines, and one for itself."""
+        return 1 + sum(len(line.schedule.cells) for line in self.menu.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotesParams:
+    """How much room there is for quotes.
+
+    Attributes:
+        quotes: how many are kept.
+        cells: how large all of them are; a hundred bytes or so each.
+    """
+
+    quotes: int = 10_000
+    cells: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("quotes", "cells"):
+            if getattr(self, name) < 1:
+                raise InputError(name, f"{getattr(self, name)}", "a whole number >= 1")
+
 
 class Quotes:
     """Quotes of the last hour; in memory, as they promise nothing.
 
     Args:
         now: tells unix time.
+        params: how much room there is.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], params: QuotesParams | None = None) -> None:
         self._now = now
+        self._params = params or QuotesParams()
+        # The oldest first, in both.
         self._kept: OrderedDict[str, Quote] = OrderedDict()
+        self._of: defaultdict[str, OrderedDict[str, Quote]] = defaultdict(OrderedDict)
+        self._sizes: Counter[str] = Counter()
 
     def add(
         self,
@@ -61,15 +92,18 @@ class Quotes:
         """Keep a menu."""
         name = new_id("quote")
         quote = Quote(name, owner, zone, request, training, menu, deadline, self._now())
-        self._kept[quote.id] = quote
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+        self._drop_old()
+        self._kept[name] = self._of[owner][name] = quote
+        self._sizes[owner] += quote.size
+        while len(self._kept) > self._params.quotes or self._sizes.total() > self._params.cells:
+            largest = max(self._sizes, key=self._sizes.__getitem__)
+            self._drop(next(iter(self._of[largest].values())))
         return quote
 
     def forget(self, owner: str) -> None:
         """Keep nothing of an owner's."""
-        for name in [name for name, quote in self._kept.items() if quote.owner == owner]:
-            del self._kept[name]
+        for quote in list(self._of.get(owner, {}).values()):
+            self._drop(quote)
 
     def get(self, name: str, owner: str) -> Quote | None:
         """A quote of this owner's that is not too old."""
@@ -77,3 +111,16 @@ class Quotes:
         if quote is None or quote.owner != owner or self._now() - quote.at > SECONDS:
             return None
         return quote
+
+    def _drop_old(self) -> None:
+        while self._kept:
+            oldest = next(iter(self._kept.values()))
+            if self._now() - oldest.at <= SECONDS:
+                return
+            self._drop(oldest)
+
+    def _drop(self, quote: Quote) -> None:
+        del self._kept[quote.id], self._of[quote.owner][quote.id]
+        self._sizes[quote.owner] -= quote.size
+        if not self._of[quote.owner]:
+            del self._of[quote.owner], self._sizes[quote.owner]

@@ -1,11 +1,8 @@
 """`auctune serve`: everything opened, served, and closed again."""
 
 import asyncio
-import contextlib
-import os
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import structlog
 import uvicorn
@@ -14,10 +11,9 @@ import uvloop
 from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.lock import hold
-from auctune.service.access.directory import Directory
-from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
-from auctune.service.first_keys import add_first_keys
+from auctune.service.api.request_head import ShortHeads
+from auctune.service.first_keys import add_first_keys, first_operator_key
 from auctune.service.kernels import Kernels
 from auctune.service.logs import logs_in
 from auctune.service.memory import settle
@@ -27,7 +23,6 @@ from auctune.service.stopping import Stop, StoppableServer
 from auctune.service.store import Store, open_store
 from auctune.service.zone_opening import Place
 
-FIRST_KEY = "first-key"
 LOCK = "nodes.lock"
 
 _log = structlog.get_logger(__name__)
@@ -97,13 +92,12 @@ async def _serve(
     url = f"http://{host}:{port}"
     opened = await open_market(file, facts, store, place, report, alarm.ring, lock, url=url)
     try:
-        is_new = opened.market.directory.is_empty
         await add_first_keys(opened.market, file)
-        is_new = is_new and not file.brings_operator
-        key = await _first_key(opened.market.directory, place.data) if is_new else None
+        key = await first_operator_key(opened.market.directory, place.data)
         await opened.start()
         config = uvicorn.Config(
             make_app(opened.market),
+            http=ShortHeads,
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=5,
@@ -145,19 +139,6 @@ class _Alarm:
         _log.critical("the service ends", reason=str(error), exc_info=error)
         if self._server is not None:
             self._server.should_exit = True
-
-
-async def _first_key(directory: Directory, data: Path) -> str:
-    """An operator's key, made where there was none at all; only then it is told."""
-    await directory.put_user("operator", None, None)
-    _, made = await directory.add_key("operator", Role.OPERATOR, "first key")
-    path = data / FIRST_KEY
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(made.secret + "\n")
-    return made.secret
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -61,3 +61,21 @@ def test_it_goes_on_when_a_server_sets_logging_up_in_its_own_way(tmp_path: Path)
         logging.config.dictConfig(uvicorn.config.LOGGING_CONFIG)
         structlog.get_logger().info("after")
     assert [line["event"] for line in lines(tmp_path)] == ["before", "after"]
+
+
+def test_a_line_that_has_no_room_is_lost_and_nobody_fails_for_it(tmp_path: Path) -> None:
+    (tmp_path / NAME).symlink_to("/dev/full")
+    with logs_in(tmp_path):
+        for _ in range(3):
+            structlog.get_logger().error("the database failed")
+
+
+def test_a_file_that_could_not_be_turned_over_is_taken_up_again(tmp_path: Path) -> None:
+    in_the_way = tmp_path / f"{NAME}.{KEPT - 1}"
+    in_the_way.mkdir()
+    with logs_in(tmp_path, longest=200):
+        for number in range(50):
+            structlog.get_logger().info("line", number=number)
+        in_the_way.rmdir()
+        structlog.get_logger().info("after")
+    assert lines(tmp_path)[-1]["event"] == "after"

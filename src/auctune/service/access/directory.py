@@ -117,11 +117,6 @@ class Directory:
             record.id == key and record.revoked_at is None for record in self._held.by_hash.values()
         )
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no key yet."""
-        return not self._held.by_hash
-
     def user(self, name: str) -> Account | None:
         """A user."""
         return self._held.users.get(name)

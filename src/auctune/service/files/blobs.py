@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -11,6 +12,7 @@ from typing import IO
 from auctune.domain import InputError
 
 _DRAFT = ".draft"
+_OURS = re.compile(r"file-[A-Za-z0-9]+")
 _CHUNK = 1 << 20
 
 
@@ -87,6 +89,12 @@ class Blobs:
         source.rename(self.path(name))
         sync_folder(self._folder)
         return Blob(size, digest.hexdigest())
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Remove all contents but these: of a file whose row never came, or is marked as gone."""
+        for path in self._folder.iterdir():
+            if _OURS.fullmatch(path.name) and path.name not in names:
+                path.unlink()
 
     def drop(self, name: str) -> None:
         """Remove a file, if it is there."""

@@ -1,7 +1,7 @@
 """All files: contents in a folder, what is known of them in the database.
 
 A content is on disk before its row: a row never names what is not there. What was written for a
-row that never came is removed at the start.
+row that never came is removed at the start, as is what was left of a file that was deleted.
 """
 
 import asyncio
@@ -72,6 +72,7 @@ class Library:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.blobs = Blobs(folder)
+        self.blobs.keep_only(pages.file_ids())
         self._pages = pages
         self._committer = committer
         self.limits = limits

@@ -58,11 +58,6 @@ class ServiceFile(BaseModel):
     users: list[UserEntry] = Field(default_factory=list)
     keys: list[KeyEntry] = Field(default_factory=list)
 
-    @property
-    def brings_operator(self) -> bool:
-        """Whether an operator's key is among those of the settings."""
-        return any(key.role == "operator" for key in self.keys)
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [zone.name for zone in self.zones]

@@ -53,9 +53,12 @@ Deliver = Callable[[Sequence[Outcome]], None]
 
 
 def tell_all(outcomes: Sequence[Outcome]) -> None:
-    """Tell each unit, in order."""
+    """Tell each unit, in order; one that cannot be told keeps nothing from the others."""
     for outcome in outcomes:
-        outcome.tell()
+        try:
+            outcome.tell()
+        except Exception:
+            _log.exception("an outcome could not be told")
 
 
 @dataclass(frozen=True, slots=True)

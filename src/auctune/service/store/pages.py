@@ -146,6 +146,12 @@ class Pages:
             count, size = connection.execute(chosen).one()
         return FileTotals(count, int(size or 0))
 
+    def file_ids(self) -> frozenset[str]:
+        """Ids of all files that are not deleted, of all owners."""
+        chosen = select(files.c.id).where(files.c.deleted_at.is_(None))
+        with self._reader.connect() as connection:
+            return frozenset(connection.execute(chosen).scalars())
+
     def events(
         self, job: str, kinds: Sequence[str], limit: int, after: int | None = None
     ) -> Page[EventRow]:

@@ -16,6 +16,16 @@ from urllib.parse import urlsplit
 from auctune.domain import AuctuneError
 
 _LINE = 1024
+# IPv4 in IPv6: RFC 6052, 2.1, and RFC 4291, 2.5.5.1.
+_TRANSLATED = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
+# Of the way there, or of an answer that is no HTTP, or whose first line has no end.
+_UNHEARD = (
+    OSError,
+    ssl.SSLError,
+    ValueError,
+    asyncio.IncompleteReadError,
+    asyncio.LimitOverrunError,
+)
 
 
 class PostError(AuctuneError):
@@ -47,7 +57,7 @@ async def post(
             status = await _send(url, headers, body, private_addresses)
     except TimeoutError:
         raise PostError(f"took longer than {seconds:g} s") from None
-    except (OSError, ssl.SSLError, ValueError, asyncio.IncompleteReadError) as error:
+    except _UNHEARD as error:
         raise PostError(f"cannot be reached ({type(error).__name__})") from None
     if not 200 <= status < 300:
         raise PostError(f"answered {status}")
@@ -91,6 +101,21 @@ async def _address(host: str, port: int, private_addresses: bool) -> str:
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for *_, where in found:
         address = str(where[0])
-        if private_addresses or ipaddress.ip_address(address.partition("%")[0]).is_global:
+        if private_addresses or _is_public(ipaddress.ip_address(address.partition("%")[0])):
             return address
     raise PostError("is no public address")
+
+
+def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether it is a machine's in the public network.
+
+    One of IPv6 that has one of IPv4 in it leads there by a gateway, and counts as both.
+    """
+    if not address.is_global or address.is_multicast:
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        return True
+    within = address.ipv4_mapped or address.sixtofour
+    if any(address in network for network in _TRANSLATED):
+        within = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return not address.is_site_local and (within is None or _is_public(within))

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from auctune.service.durable import durable
 from auctune.service.store import (
     Committer,
     CommitterParams,
@@ -206,6 +207,37 @@ def test_a_listener_that_fails_keeps_no_unit_from_the_disk(store: Store) -> None
         for number in range(5):
             committer.submit(meta_unit(str(number)))
     assert num_rows(store, [meta]) == [5]
+
+
+def test_one_that_cannot_be_told_keeps_nothing_from_the_others(store: Store) -> None:
+    def fail(_: Exception | None) -> None:
+        raise RuntimeError("nobody is there")
+
+    told: list[int] = []
+    units = [meta_unit(str(number)) for number in range(3)]
+    units[0].done = partial(note, told, 0)
+    units[1].done = fail
+    units[2].done = partial(note, told, 2)
+    tell_all([Outcome(unit, None) for unit in units])
+    assert told == [0, 2]
+
+
+def test_who_no_longer_waits_keeps_nothing_from_those_who_do(store: Store) -> None:
+    is_left, is_told = threading.Event(), threading.Event()
+
+    def deliver(outcomes: Sequence[Outcome]) -> None:
+        assert is_left.wait(60)
+        tell_all(outcomes)
+
+    with Committer(store, deliver) as committer:
+        waiting = durable(committer, meta_unit("first"))
+        other = meta_unit("second")
+        other.done = partial(_set, is_told)
+        committer.submit(other)
+        waiting.cancel()
+        is_left.set()
+        assert is_told.wait(60)
+    assert num_rows(store, [meta]) == [2]
 
 
 def test_submitting_blocks_while_too_many_wait(store: Store) -> None:

@@ -1,12 +1,15 @@
 """A database that is gone or full: nobody is told that anything was written, until it is opened."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 from sqlalchemy.engine import make_url
 
+from auctune.service.logs import NAME, logs_in
 from auctune.service.store import Committer, Store, StoreError, open_store
+from auctune.service.store.engine import FILE_NAME
 from auctune.service.store.tables import meta
 from support.postgres import PostgresServer
 from support.store_rows import meta_unit, rows_of, write, write_together
@@ -58,6 +61,18 @@ def test_when_the_database_is_gone_all_fail_until_it_is_opened_anew(
     with open_store(database) as again, Committer(again) as working:
         assert write(working, meta_unit("after")) == [None]
         assert [row["name"] for row in rows_of(again, meta)] == ["after", "before"]
+
+
+def test_who_waits_is_told_though_the_log_has_no_room_either(tmp_path: Path) -> None:
+    logs, told = tmp_path / "logs", threading.Event()
+    logs.mkdir()
+    (logs / NAME).symlink_to("/dev/full")
+    with logs_in(logs), open_store(tmp_path) as store, Committer(store) as committer:
+        (tmp_path / FILE_NAME).rename(tmp_path / "elsewhere.db")
+        unit = meta_unit("lost")
+        unit.done = lambda error: told.set() if error is not None else None
+        committer.submit(unit)
+        assert told.wait(60)
 
 
 def test_a_full_disk_fails_all_and_keeps_what_was_acknowledged(tmp_path: Path) -> None:

@@ -69,6 +69,8 @@ def test_a_deleted_file_is_not_listed_but_is_still_a_place(
     assert ids(pages.files("a", limit=9)) == ["a8", "a5"]
     assert ids(pages.files("a", limit=9, after="a7")) == ["a5"]
     assert pages.file("a7") == FileRow(**{"detail": None, **deleted})
+    assert "a7" not in pages.file_ids()
+    assert {"a5", "a8"} <= pages.file_ids()
 
 
 def test_one_job_or_file_is_found_by_its_id(pages: Pages) -> None:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from auctune.service.access.key import Principal
+from auctune.service.access.open_jobs import OPEN
 from auctune.service.api.access import MarketDep, Operator, Owner
 from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.jobs import own_job
@@ -48,7 +49,7 @@ async def job_stream(
     after: After = None,
 ) -> StreamingResponse:
     """What happens to a job, from its beginning or an event on, until it is over."""
-    await own_job(market, who, job_id)
+    job = await own_job(market, who, job_id)
     market.streams.check(who.key)
 
     def read(seq: int) -> tuple[EventRow, ...]:
@@ -58,7 +59,8 @@ async def job_stream(
         return event_view(row) if row.kind in TOLD else None
 
     start = int(last_event_id) if last_event_id is not None else after or 0
-    return _answer(_events(market, who, job_id, start, read, show))
+    is_over = job.status not in OPEN
+    return _answer(_events(market, who, job_id, start, read, show, is_over=is_over))
 
 
 @router.get("/zones/{zone_id}/events/stream", **_STREAM)
@@ -90,9 +92,20 @@ def _answer(events: AsyncIterator[bytes]) -> StreamingResponse:
 
 
 async def _events(
-    market: Market, who: Principal, topic: str, seq: int, read: Read, show: Show
+    market: Market,
+    who: Principal,
+    topic: str,
+    seq: int,
+    read: Read,
+    show: Show,
+    *,
+    is_over: bool = False,
 ) -> AsyncIterator[bytes]:
-    """Events after a number, until the job that they are of is over or the key is revoked."""
+    """Events after a number, until the job that they are of is over or the key is revoked.
+
+    Args:
+        is_over: whether nothing will come that is not on record.
+    """
     with market.streams.one(who.key), market.news.listening(topic) as heard:
         # So that the answer begins before there is anything to tell.
         yield b": the stream is open\n\n"
@@ -108,6 +121,8 @@ async def _events(
                     return
             if len(rows) == _AT_ONCE:
                 continue
+            if is_over:
+                return
             try:
                 await asyncio.wait_for(heard.wait(), _SILENT_SECONDS)
             except TimeoutError:

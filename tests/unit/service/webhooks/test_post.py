@@ -1,0 +1,78 @@
+"""One request to a user's address: whatever answers there, and wherever it is."""
+
+import asyncio
+import ipaddress
+
+import pytest
+
+from auctune.service.webhooks.post import PostError, _is_public, post
+
+
+async def told(answer: bytes) -> None:
+    """Post to somebody who answers so, and then hangs up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{port}/hook"
+        await post(url, {}, b"", seconds=30, private_addresses=True)
+
+
+def test_a_good_answer_is_heard() -> None:
+    asyncio.run(told(b"HTTP/1.1 204 No Content\r\n\r\n"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 500 No\r\n\r\n",
+        b"HTTP/1.1 2",
+        b"HTTP/1.1 two\r\n",
+        b"SSH-2.0-sshd\r\n",
+        b"HTTP/1.1 200 " + b"a" * 100_000,
+        b"HTTP/1.1 200 " + b"a" * 100_000 + b"\r\n",
+    ],
+)
+def test_any_other_answer_is_an_error_of_that_post(answer: bytes) -> None:
+    with pytest.raises(PostError):
+        asyncio.run(told(answer))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "0.0.0.0",
+        "10.0.0.1",
+        "127.0.0.1",
+        "100.64.0.1",
+        "169.254.169.254",
+        "192.168.1.1",
+        "224.0.0.1",
+        "::",
+        "::1",
+        "::127.0.0.1",
+        "::ffff:10.0.0.1",
+        "64:ff9b::10.0.0.1",
+        "64:ff9b::169.254.169.254",
+        "2002:7f00:1::",
+        "fe80::1",
+        "fec0::1",
+        "fd00::1",
+        "ff02::1",
+    ],
+)
+def test_what_is_within_is_not_public_however_it_is_written(address: str) -> None:
+    assert not _is_public(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize(
+    "address", ["9.9.9.9", "2620:fe::fe", "::ffff:9.9.9.9", "64:ff9b::9.9.9.9"]
+)
+def test_what_is_public_stays_so(address: str) -> None:
+    assert _is_public(ipaddress.ip_address(address))
