@@ -34,7 +34,7 @@ def _show(found: "list[Job]") -> None:
     from auctune.cli.wide import show, table_of
 
     table = table_of(
-        "job", "name", "status", "state", "bid", "paid", "deadline", "done by", "loss",
+        "job", "name", "state", "bid", "paid", "deadline", "done by", "loss",
         right=("bid", "paid", "loss"),
     )  # fmt: skip
     for job in found:
@@ -44,7 +44,6 @@ def _show(found: "list[Job]") -> None:
         table.add_row(
             job.id,
             job.name,
-            job.status,
             market["state"],
             market["bid"] or "-",
             market["payment"] or "-",
@@ -52,4 +51,4 @@ def _show(found: "list[Job]") -> None:
             clock(done),
             "-" if loss is None else f"{loss:.3f}",
         )
-    show(table)
+    show(table, spare=("deadline", "bid", "loss"))

@@ -1,6 +1,6 @@
 """Tables as wide as they need to be where no terminal cuts them off."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,18 +26,33 @@ def table_of(*columns: str, right: tuple[str, ...] = ()) -> "Table":
     """An empty table in the manner of all commands.
 
     Args:
-        columns: their heads.
+        columns: their heads. What stands in the first one is never broken: it is to be copied.
         right: heads of those whose cells are numbers.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD)
-    for head in columns:
-        table.add_column(head, justify="right" if head in right else "left", no_wrap=True)
+    for place, head in enumerate(columns):
+        side: Literal["left", "right"] = "right" if head in right else "left"
+        table.add_column(head, justify=side, no_wrap=place == 0, overflow="fold")
     return table
 
 
-def show(table: "Table") -> None:
-    """Print a table."""
-    console_for(table).print(table)
+def show(table: "Table", spare: tuple[str, ...] = ()) -> None:
+    """Print a table.
+
+    Args:
+        table: of `table_of`.
+        spare: heads of columns that a terminal too narrow for all of them does without, the one
+            that is missed least first.
+    """
+    from rich.measure import Measurement
+
+    console = console_for(table)
+    wide = console.options.update(max_width=_WIDEST)
+    for head in spare:
+        if Measurement.get(console, wide, table).maximum <= console.width:
+            break
+        table.columns = [column for column in table.columns if column.header != head]
+    console.print(table)
