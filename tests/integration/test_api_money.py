@@ -145,6 +145,25 @@ def test_a_budget_that_is_set_later_counts_what_was_paid_before(served: Served) 
         assert Decimal(http.get("/v1/ledger").json()["budget_left"]) == 1000 - paid
 
 
+def test_a_change_of_a_user_leaves_what_it_does_not_say(served: Served) -> None:
+    most = {"amount": "7.0000", "seconds": 60.0}
+    with served.http(served.operator) as http:
+
+        def put(kind: str, **body: Any) -> dict[str, Any]:
+            answer = http.post(f"/v1/{kind}", json=body)
+            assert answer.status_code == 200, answer.text
+            return {name: answer.json()[name] for name in ("team", "budget")}
+
+        put("teams", id="shop", budget=most)
+        assert put("teams", id="shop") == {"team": None, "budget": most}
+        assert put("users", id="kim", team="shop") == {"team": "shop", "budget": None}
+        assert put("users", id="kim", budget=most) == {"team": "shop", "budget": most}
+        assert put("users", id="kim") == {"team": "shop", "budget": most}
+        assert put("users", id="kim", budget=None) == {"team": "shop", "budget": None}
+        assert put("users", id="kim", team=None) == {"team": None, "budget": None}
+        assert put("teams", id="shop", budget=None) == {"team": None, "budget": None}
+
+
 def together(count: int, work: Callable[[int], Any]) -> list[Any]:
     """What so many threads get that start at the same moment."""
     gate = threading.Barrier(count)

@@ -10,11 +10,15 @@ from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url,
 from auctune.domain.errors import InputError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_NONE = "none"
 _BUDGET = re.compile(r"([\d.]+)/(\d+)([smhd])")
 
 Name = Annotated[str, typer.Argument(help="Its name.", show_default=False)]
 Budget = Annotated[
-    str | None, typer.Option(help="What may be paid in a span: 100.00/30d; none: any amount.")
+    str | None,
+    typer.Option(
+        help="What may be paid in a span: 100.00/30d; 'none': any amount. Left out, it stays."
+    ),
 ]
 
 users = typer.Typer(help="Users: list, add, erase; for operators.", rich_markup_mode=None)
@@ -33,7 +37,9 @@ def list_users(
 @users.command("add")
 def add_user(
     name: Name,
-    team: Annotated[str | None, typer.Option(help="Its team; none: it has none.")] = None,
+    team: Annotated[
+        str | None, typer.Option(help="Its team; 'none': no team. Left out, it stays.")
+    ] = None,
     budget: Budget = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -41,7 +47,8 @@ def add_user(
     data: Data = DATA,
 ) -> None:
     """Add a user, or change its team and budget."""
-    body = {"id": name, "team": team, "budget": _budget(budget)}
+    teams = {} if team is None else {"team": None if team == _NONE else team}
+    body = {"id": name, **teams, **_budget(budget)}
     _add("users", body, Finder(url, api_key, data), as_json=as_json)
 
 
@@ -54,9 +61,10 @@ def erase_user(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Erase a user's files, checkpoints, webhooks, keys and names of jobs, for good.
+    """Erase a user's data, for good.
 
-    Decisions and payments stay in the books. A user with open jobs is refused.
+    That is files, checkpoints, webhooks, keys, and names and metadata of jobs. Decisions and
+    payments stay in the books. A user with open jobs is refused.
     """
     if not yes:
         if not sys.stdin.isatty():
@@ -89,7 +97,7 @@ def add_team(
     data: Data = DATA,
 ) -> None:
     """Add a team, or change its budget."""
-    body = {"id": name, "budget": _budget(budget)}
+    body = {"id": name, **_budget(budget)}
     _add("teams", body, Finder(url, api_key, data), as_json=as_json)
 
 
@@ -112,7 +120,7 @@ def add_key(
     data: Data = DATA,
 ) -> None:
     """Make a key; it is shown now, and never again."""
-    body = {"user": user, "role": role, "name": name}
+    body = {"user": user, "role": role, **({} if name is None else {"name": name})}
     with Finder(url, api_key, data)() as client:
         made = client.add("keys", body)
     if as_json:
@@ -167,19 +175,25 @@ def _show(kind: str, found: list[dict[str, Any]]) -> None:
             table.add_row(
                 key["id"], key["prefix"], key["user"], key["role"], key["name"] or "-", *times
             )
-    else:
-        table = table_of(kind.removesuffix("s"), "team", "budget")
-        for account in found:
-            budget = account["budget"]
-            words = f"{budget['amount']} in {span(budget['seconds'])}" if budget else "-"
-            table.add_row(account["id"], account["team"] or "-", words)
+        show(table, spare=("begins with", "made"))
+        return
+    # A team is in no team.
+    teams = ("team",) if kind == "users" else ()
+    table = table_of(kind.removesuffix("s"), *teams, "budget")
+    for account in found:
+        budget = account["budget"]
+        words = f"{budget['amount']} in {span(budget['seconds'])}" if budget else "-"
+        table.add_row(account["id"], *(account[head] or "-" for head in teams), words)
     show(table)
 
 
-def _budget(text: str | None) -> dict[str, Any] | None:
+def _budget(text: str | None) -> dict[str, Any]:
+    """The field of a request; none where nothing was said."""
     if text is None:
-        return None
+        return {}
+    if text == _NONE:
+        return {"budget": None}
     found = _BUDGET.fullmatch(text)
     if found is None:
         raise InputError("--budget", repr(text), "an amount and a span, such as 100.00/30d")
-    return {"amount": found[1], "seconds": int(found[2]) * _SECONDS[found[3]]}
+    return {"budget": {"amount": found[1], "seconds": int(found[2]) * _SECONDS[found[3]]}}

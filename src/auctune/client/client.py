@@ -171,9 +171,8 @@ class Client:
         return self._list(f"/v1/{kind}")
 
     def add(self, kind: str, body: Record) -> Record:
-        """Add one of `users`, `teams` or `keys`, or change it; for operators."""
-        given = {name: value for name, value in body.items() if value is not None}
-        return self._connection.post(f"/v1/{kind}", given)
+        """Add one of `users`, `teams` or `keys`, or change what is said of it; for operators."""
+        return self._connection.post(f"/v1/{kind}", body)
 
     def revoke(self, key: str) -> Record:
         """End a key, at once; for operators."""

@@ -109,9 +109,9 @@ class KeyPage(BaseModel):
 
 @router.post("/teams", response_model=AccountView)
 async def put_team(market: MarketDep, who: Operator, body: TeamBody) -> dict[str, Any]:
-    """Add a team, or change its budget."""
-    team = await market.put_team(body.id, _budget(body.budget))
-    return _account(team)
+    """Add a team, or change its budget; null takes it away, and left out it stays."""
+    known = market.directory.team(body.id)
+    return _account(await market.put_team(body.id, _budget_said(body, known)))
 
 
 @router.get("/teams", response_model=AccountPage)
@@ -122,9 +122,11 @@ async def list_teams(market: MarketDep, who: Operator) -> dict[str, Any]:
 
 @router.post("/users", response_model=AccountView)
 async def put_user(market: MarketDep, who: Operator, body: UserBody) -> dict[str, Any]:
-    """Add a user, or change its team and budget."""
-    user = await market.put_user(body.id, body.team, _budget(body.budget))
-    return _account(user)
+    """Add a user, or change its team and budget; null takes them away, and left out they stay."""
+    known = market.directory.user(body.id)
+    is_said = "team" in body.model_fields_set
+    team = body.team if known is None or is_said else known.team
+    return _account(await market.put_user(body.id, team, _budget_said(body, known)))
 
 
 @router.get("/users", response_model=AccountPage)
@@ -180,6 +182,12 @@ def _check_operated(market: Market, ends: Callable[[KeyRecord], bool]) -> None:
 
 def _page(data: list[dict[str, Any]]) -> dict[str, Any]:
     return {"object": "list", "data": data, "has_more": False}
+
+
+def _budget_said(body: TeamBody | UserBody, known: Account | None) -> Budget | None:
+    if known is None or "budget" in body.model_fields_set:
+        return _budget(body.budget)
+    return known.budget
 
 
 def _budget(body: BudgetBody | None) -> Budget | None:
