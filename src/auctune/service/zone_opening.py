@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -187,14 +187,26 @@ def _check_same(entry: ZoneEntry, wanted: Mapping[str, Any], opened: Mapping[str
         ("nodes", now["nodes"], before["nodes"]),
         ("sample_tokens", wanted["sample_tokens"], opened["sample_tokens"]),
         ("auction.mechanism", wanted["mechanism"], opened["mechanism"]),
-        ("auction", wanted["settings"], opened["settings"]),
+        *_settings(wanted["settings"], opened["settings"]),
     ):
         if new != old:
             raise InputError(
                 f"zone {entry.name}: {what}",
-                f"{new} where the zone was opened with {old}",
+                f"{_said(new)} where the zone was opened with {_said(old)}",
                 "the same, or another zone",
             )
+
+
+def _settings(
+    wanted: Mapping[str, Any], opened: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Settings of the auction, each as it is now and as it was."""
+    for key in sorted(wanted.keys() | opened.keys()):
+        yield f"auction.{key}", wanted.get(key), opened.get(key)
+
+
+def _said(value: Any) -> Any:
+    return "nothing" if value is None else value
 
 
 def _cluster(entry: ZoneEntry, facts: Mapping[str, BaseFacts], energy: EnergyForecast) -> Cluster:

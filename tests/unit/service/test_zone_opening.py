@@ -7,6 +7,7 @@ import pytest
 from auctune.device_profile import Profile
 from auctune.run.base_facts import BaseFacts
 from auctune.service.settings.zone_entry import NodeTypeEntry, ZoneEntry
+from auctune.service.zone_opening import _settings as settings_of
 from auctune.service.zone_opening import opening_record, supply_of
 
 PROFILE = Path(__file__).parents[3] / "examples" / "first-market" / "cpu-core.json"
@@ -27,3 +28,10 @@ def compute_sold(spare: float) -> float:
 
 def test_what_is_spared_is_not_sold() -> None:
     assert compute_sold(0.25) == pytest.approx(0.75 * compute_sold(0.0), rel=1e-3)
+
+
+def test_a_setting_of_the_auction_that_was_changed_is_named() -> None:
+    opened = {"pricing": "exponential", "compute_low": "0.0005", "seed": "1"}
+    wanted = {"pricing": "exponential", "compute_low": "0.002"}
+    found = {what: (new, old) for what, new, old in settings_of(wanted, opened) if new != old}
+    assert found == {"auction.compute_low": ("0.002", "0.0005"), "auction.seed": (None, "1")}

@@ -5,7 +5,14 @@ What this market cannot do is refused by name, and not left out in silence.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from auctune.domain import InputError
 
@@ -94,6 +101,12 @@ class Terms(BaseModel):
     what_if: bool = False
 
 
+def _refuse_integrations(value: list[Any]) -> list[Any]:
+    if value:
+        raise InputError("", "integrations are not offered", "none of them")
+    return value
+
+
 class Request(BaseModel):
     """What a bid for a job and the acceptance of a quote's line have in common."""
 
@@ -105,7 +118,7 @@ class Request(BaseModel):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] | None = None
     suffix: Annotated[str, StringConstraints(max_length=64, pattern=_LINE)] | None = None
     metadata: Annotated[dict[Key, Value], Field(max_length=16)] | None = None
-    integrations: Annotated[list[Any], Field(max_length=0)] | None = None
+    integrations: Annotated[list[Any], AfterValidator(_refuse_integrations)] | None = None
     market: Terms = Terms()
 
     @property
