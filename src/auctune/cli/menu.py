@@ -27,7 +27,9 @@ def show_menu(quoted: dict[str, Any], options: str) -> None:
         times = clock(line["finish"]), line["price"], clock(line["start"])
         table.add_row(str(line["line"]), *times, str(line["slots"]), vendor)
     show(table)
-    end = clock(quoted["expires_at"])
-    typer.echo(f"accept a line before it begins, and by {end} at the latest; the last one with:")
+    end = quoted["expires_at"]
+    # Lines that begin sooner are over before the quote is.
+    by = f", and by {clock(end)} at the latest" if lines[-1]["start"] > end else ""
+    typer.echo(f"accept a line before it begins{by}; the last one with:")
     name, last = quoted["id"], lines[-1]["line"]
     typer.echo(f"  auctune submit --quote {name} --line {last}{options}")

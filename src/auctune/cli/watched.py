@@ -37,7 +37,7 @@ def watch_jobs(jobs: "Mapping[str, Job | None]", connect: "Callable[[], Client]"
                     if news.job.is_over:
                         ended[news.job.id] = news.job.status == "succeeded"
                 elif isinstance(news, Lost):
-                    bars.note(f"{news.reason}; trying again until it does (Ctrl-C ends this)")
+                    bars.note(f"{news.reason}; trying again until it answers (Ctrl-C ends this)")
                 else:
                     bars.note(f"{news.url} answers again")
     except KeyboardInterrupt:
@@ -89,7 +89,8 @@ class _Bars:
                 self._bars.remove_task(bar)
             return
         self._move(job)
-        if before is not None and job.rows != before.rows and not self._console.is_terminal:
+        is_told = before is not None and job.rows != before.rows
+        if (is_told or _is_paused(job) != _is_paused(before)) and not self._console.is_terminal:
             self._print(_line(job))
 
     def _tell_notes(self, before: "Job | None", job: "Job") -> None:
@@ -109,6 +110,10 @@ class _Bars:
         from rich.text import Text
 
         self._console.print(Text(f"{clock(time.time())}  ").append_text(line), soft_wrap=True)
+
+
+def _is_paused(job: "Job | None") -> bool:
+    return job is not None and job.market["state"] == "paused"
 
 
 def _line(job: "Job") -> "Text":

@@ -149,6 +149,8 @@ class Connection:
         return record
 
     def _unreachable(self, error: httpx2.HTTPError) -> UnreachableError:
+        if isinstance(error, httpx2.RemoteProtocolError):
+            return UnreachableError(f"{self.address.url} does not answer any more")
         reason = str(error) or type(error).__name__
         return UnreachableError(f"{self.address.url} does not answer ({reason})")
 

@@ -1,0 +1,41 @@
+"""What is said of a job that is watched, where there is no terminal."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from auctune.cli.watched import _Bars
+from auctune.client.job import Job
+
+
+def make_job(state: str, rows: int) -> Job:
+    progress = {"rows": rows, "total_rows": 480, "first_loss": None, "last_loss": None}
+    market: dict[str, Any] = {
+        "state": state,
+        "decision": "admitted",
+        "payment": "1.0000",
+        "bid": "2.0000",
+        "plan": None,
+        "progress": progress,
+        "notes": [],
+    }
+    return Job.read(
+        {"id": "ftjob-1", "status": "queued", "market": market, "metadata": {"name": "weather"}}
+    )
+
+
+def test_a_pause_and_its_end_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = [None, *(make_job(state, 100) for state in ("planned", "paused", "paused", "planned"))]
+    with _Bars() as bars:
+        for before, job in itertools.pairwise(seen):
+            assert job is not None
+            bars.changed(before, job)
+    told = [line[10:] for line in capsys.readouterr().out.splitlines()]
+    assert told[1:] == ["weather paused 100/480 rows", "weather planned 100/480 rows"]
+
+
+def test_a_paused_job_says_so_at_first_sight(capsys: pytest.CaptureFixture[str]) -> None:
+    with _Bars() as bars:
+        bars.changed(None, make_job("paused", 0))
+    assert "weather paused 0/480 rows" in capsys.readouterr().out
