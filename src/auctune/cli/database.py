@@ -46,7 +46,7 @@ def backup(
     config: Config = None,
     data: Data = DATA,
 ) -> None:
-    """Copy the database as it is at one moment, also while the service runs. SQLite only."""
+    """Copy the database as it is at one moment. The service may run. SQLite only."""
     from auctune.service.store.backup import copy_database
 
     copy_database(_file(config, data), out)

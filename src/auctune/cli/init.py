@@ -11,7 +11,7 @@ from auctune.domain.errors import InputError
 def init(
     out: Annotated[Path, typer.Option(help="The file, new.")] = Path("auctune.toml"),
 ) -> None:
-    """Write a commented auctune.toml: what `auctune serve` does without one, and all settings."""
+    """Write an auctune.toml with all settings and what they mean."""
     from auctune.service.settings.template import TEMPLATE
 
     try:

@@ -43,7 +43,7 @@ def resume(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Find new slots for a paused job before its deadline, if there are any; it pays no more."""
+    """Find a paused job new slots before its deadline. It pays no more."""
     _act(job, "resume", Finder(url, api_key, data), as_json=as_json)
 
 

@@ -25,7 +25,7 @@ def ledger(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Show what one owes and why, newest first; for operators the balances of all accounts too."""
+    """Show what one owes and why; to operators all accounts too."""
     with Finder(url, api_key, data)() as client:
         statement, entries = client.statement(), client.entries(limit)
         balances = client.balances()

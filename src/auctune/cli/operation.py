@@ -21,7 +21,7 @@ NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The node.", show_
 def list_zones(
     as_json: AsJson = False, url: Url = None, api_key: ApiKey = None, data: Data = DATA
 ) -> None:
-    """List zones: what they train, in which slots, and whether they take bids."""
+    """List zones: their models and slots, and whether they take bids."""
     with Finder(url, api_key, data)() as client:
         found = client.zones()
     if as_json:
@@ -38,7 +38,7 @@ def pause_zone(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Take no more bids in a zone, until it is resumed; what was admitted goes on."""
+    """Have a zone take no more bids. What was admitted goes on."""
     _act(zone, "pause", Finder(url, api_key, data), as_json=as_json)
 
 

@@ -16,7 +16,7 @@ def prices(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Show what a sample of work costs by slot and node, and how much is sold; for operators."""
+    """Show prices and use by slot and node. A price is of a sample of work. For operators."""
     with Finder(url, api_key, data)() as client:
         name = zone or client.zone(None)["id"]
         found = client.prices(name)

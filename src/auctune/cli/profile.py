@@ -14,7 +14,7 @@ def profile(
     threads: Annotated[int | None, typer.Option(help="Threads on a CPU; all by default.")] = None,
     quick: Annotated[bool, typer.Option(help="Measure less, in seconds.")] = False,
 ) -> None:
-    """Measure speed, memory and switching times of a device: what a node type is made of.
+    """Measure what a device can do with a base: speed, memory.
 
     Nothing else should run on the device meanwhile.
     """

@@ -20,7 +20,7 @@ def run(
     ] = None,
     fresh: Annotated[bool, typer.Option(help="Delete an earlier run in --out.")] = False,
 ) -> None:
-    """Decide on the bids of a market, train by the plan, and hand out the adapters.
+    """Run a market file without a service: decide, train, hand out.
 
     Leaves decisions, adapters, receipts, loss curves and a report with charts. Stopped at any
     moment, it goes on with --resume and ends with the same decisions and payments.

@@ -36,7 +36,7 @@ def serve(
         float | None, typer.Option(help="Length of a slot; none: 60 s. Only without --config.")
     ] = None,
 ) -> None:
-    """Run the market as a service: bids by OpenAI's fine-tuning API, decisions at once.
+    """Run the market as a service, with OpenAI's fine-tuning API.
 
     Ctrl-C or SIGTERM ends it. Started again, it goes on where it was, also after a kill.
     """

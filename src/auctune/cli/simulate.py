@@ -67,7 +67,7 @@ def simulate(
         Path | None, typer.Option(help="Nodes that are lost and return (JSON); none: all stay.")
     ] = None,
 ) -> None:
-    """Run a market of known bids through a mechanism, bid by bid, or through several.
+    """Run known bids through one mechanism or several; no training.
 
     Writes one decision a line and a report, all files whole or not at all.
     """

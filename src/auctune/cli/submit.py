@@ -67,7 +67,7 @@ def submit(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Bid for a job, or for all jobs of a market file; the answer stands at once and for good.
+    """Bid for a job, or for all jobs of a market file. The answer stands at once.
 
     Bids of a market file are sent each in its slot of arrival, counted from now, with its deadline
     on the service's clock.

@@ -34,7 +34,7 @@ def workload(
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the workload; repeatable."),
     ] = None,
 ) -> None:
-    """Make a market up, or take its bids' times from a job log, and write it as an instance."""
+    """Make bids up, or take their times from a job log, for simulate."""
     written = (out, out.with_suffix(".json")) if out.suffix == SUFFIX else (out,)
     refuse_overwriting((arrivals, *files_in(settings or ())), written)
     market = make_market(arrivals, settings or [], "--set")

@@ -315,3 +315,12 @@ def test_the_cluster_beside_streamed_tasks_is_not_written_over(
     good = ("--decisions", "out.parquet", "--report", "report.json")
     assert run(monkeypatch, "simulate", "week.parquet", "--mechanism", "eft", *good) == 0
     assert json.loads(Path("report.json").read_text())["num_tasks"] > 0
+
+
+def test_help_shows_what_each_command_does_in_a_line_that_is_not_cut_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for group in ((), *((name,) for name in app_module.GROUPS)):
+        assert run(monkeypatch, *group, "-h") == 0
+        _, commands = capsys.readouterr().out.split("Commands:\n")
+        assert not [line for line in commands.splitlines() if line.endswith("...")]
