@@ -79,17 +79,29 @@ def serve(
 def _settings(
     config: Path | None, host: str | None, port: int | None, slot_seconds: float | None
 ) -> "ServiceFile":
-    from auctune.service.settings.service_file import ServiceFile, read_service_file
+    from auctune.service.settings.service_file import ServiceFile
     from auctune.service.settings.zone_entry import ZoneEntry
 
     if config is not None and slot_seconds is not None:
         raise InputError("--slot-seconds", "is given with --config", "slot_seconds in the file")
     if slot_seconds is not None and not 1 <= slot_seconds <= _LONGEST_SLOT:
         raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_LONGEST_SLOT} seconds")
-    file = ServiceFile() if config is None else read_service_file(config)
+    file = ServiceFile() if config is None else _checked(config)
     zones = None if slot_seconds is None else [ZoneEntry(slot_seconds=slot_seconds)]
     changes = {"host": host, "port": port, "zones": zones}
     return file.model_copy(update={k: v for k, v in changes.items() if v is not None})
+
+
+def _checked(config: Path) -> "ServiceFile":
+    from auctune.service.settings.check import check_service
+    from auctune.service.settings.service_file import read_service_file
+
+    file = read_service_file(config)
+    try:
+        check_service(file)
+    except InputError as error:
+        raise error.within(str(config)) from None
+    return file
 
 
 @contextlib.contextmanager

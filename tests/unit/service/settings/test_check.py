@@ -1,0 +1,39 @@
+"""What is wrong with settings shows before anything is done."""
+
+from pathlib import Path
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.service.settings.check import check_service
+from auctune.service.settings.service_file import read_service_file
+
+VENDOR = '[[zones.vendors]]\nname = "far"\nurl = "http://localhost:1"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('[zones.auction]\npricing = "foo"', "zones[0].auction.pricing"),
+        ("[zones.auction]\ncompute_low = -1", "zones[0].auction.compute_low"),
+        ('[zones.auction]\nmechanism = "lottery"', "zones[0].auction.mechanism"),
+        ("[zones.auction]\nspeed = 3", "zones[0].auction.speed"),
+        (f'{VENDOR}secret_file = "no-such-file"', "zones[0].vendors[0]"),
+        (f'{VENDOR}secret_variable = "AUCTUNE_NO_SUCH"', "zones[0].vendors[0]"),
+        ('energy_price = "no-such.csv"', "no-such.csv"),
+        ('[zones.node_types.local]\nprofile = "no-such.json"', "no-such.json"),
+    ],
+)
+def test_what_a_file_names_is_looked_up(tmp_path: Path, text: str, place: str) -> None:
+    path = tmp_path / "auctune.toml"
+    path.write_text(f"[[zones]]\n{text}\n")
+    with pytest.raises(InputError) as caught:
+        check_service(read_service_file(path))
+    assert place in caught.value.place
+
+
+def test_a_file_without_a_fault_passes(tmp_path: Path) -> None:
+    path = tmp_path / "auctune.toml"
+    (tmp_path / "secret").write_text("a-secret-of-more-than-thirty-two-characters\n")
+    path.write_text(f'[[zones]]\n{VENDOR}secret_file = "secret"\n')
+    check_service(read_service_file(path))
