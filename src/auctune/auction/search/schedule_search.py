@@ -54,6 +54,7 @@ class ScheduleSearch:
         self._book = book
         self._cells = (*book.capacity, *book.usage, lam, phi)
         self._rule = Rule(MAX if aggregate == "max" else SUM, masked)
+        self._by_max = True if aggregate == "max" else None
         num_slots, num_nodes, num_types = *lam.shape, len(book.type_names)
         self._shape = (num_slots, num_nodes, num_types)
         self._num_labels = _FIRST_LABELS
@@ -93,7 +94,7 @@ class ScheduleSearch:
         rule = self._rule._replace(masked=True) if masked else self._rule
         while True:
             arguments: tuple[Any, ...] = (*self._cells, *rule, *request, *self._memory)
-            status, cost, operating, num_cells, quote = find_best(*arguments)
+            status, cost, operating, num_cells, quote = find_best(self._by_max, *arguments)
             if status != NEED_MORE_LABELS:
                 break
             self._num_labels *= 2

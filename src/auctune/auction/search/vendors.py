@@ -12,7 +12,6 @@ from auctune.auction.search.levels import only_type, weigh_sum
 from auctune.auction.search.one_type import cheapest_slots
 from auctune.auction.search.problem import (
     FOUND,
-    MAX,
     NEED_MORE_LABELS,
     NOT_FOUND,
     SLACK,
@@ -32,6 +31,7 @@ from auctune.numerics.jit import kernel
 
 @kernel
 def find_best(
+    by_max: bool | None,
     compute: Floats,
     memory: Floats,
     type_of: Ints,
@@ -63,7 +63,9 @@ def find_best(
 ) -> tuple[int, float, float, int, int]:
     """Leave the best schedule over all vendors in `best_cells`.
 
-    The arguments are the fields of Capacity, Usage, lam and phi, Rule, Request and Memory, in
+    Where `by_max` is None, schedules are priced by sums, else by maxima, as the rule says too: the
+    compiler leaves out what belongs to the other one, which halves its time. The other
+    arguments are the fields of Capacity, Usage, lam and phi, Rule, Request and Memory, in
     their order: from Python, plain arrays are passed to a kernel far quicker than tuples of them.
 
     Returns:
@@ -90,13 +92,13 @@ def find_best(
         Memory(floats, ints, label_cost, label_ints, best_cells),
         lam.shape[0],
     )
-    status = _search_vendors(search)
+    status = _search_vendors(search, by_max)
     best = search.best
     return status, best.cost[0], best.cost[1], int(best.summary[1]), int(best.summary[2])
 
 
 @kernel
-def _search_vendors(search: Search) -> int:
+def _search_vendors(search: Search, by_max: bool | None) -> int:
     request, best = search.request, search.best
     best.cost[0] = np.inf
     origin = int(request.first + np.min(request.quote_delay))
@@ -105,10 +107,11 @@ def _search_vendors(search: Search) -> int:
         return NOT_FOUND
     gather(search.cells, search.rule, request, origin, search.entries)
     whole = Window(origin, 0, last, 0)
-    is_max = search.rule.aggregate == MAX
-    if is_max:
+    if by_max is None:
+        floor = _floor_of_sum(search, whole)
+    else:
         sort_slots(search, whole)
-    floor = floor_of_max(search, whole) if is_max else _floor_of_sum(search, whole)
+        floor = floor_of_max(search, whole)
     if floor == np.inf:
         return NOT_FOUND
     searched_price, searched_delay = -1.0, np.int64(0)
@@ -127,13 +130,13 @@ def _search_vendors(search: Search) -> int:
         window = Window(origin, int(request.first + delay - origin), last, quote)
         if window.first >= last:
             continue
-        if is_max:
+        if by_max is None:
+            status = _search_sum(search, window)
+        else:
             own_floor = floor if window.first == 0 else floor_of_max(search, window)
             if own_floor == np.inf or price + own_floor > best.cost[0] * (1.0 + SLACK):
                 continue
             status = search_max(search, window, own_floor)
-        else:
-            status = _search_sum(search, window)
         if status == NEED_MORE_LABELS:
             return NEED_MORE_LABELS
     return FOUND if best.cost[0] < np.inf else NOT_FOUND
