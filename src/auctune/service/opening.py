@@ -17,7 +17,8 @@ from auctune.service.access.spending import Spending
 from auctune.service.access.streams import Streams
 from auctune.service.audible_recorder import AudibleRecorder
 from auctune.service.explanations import Explanations
-from auctune.service.files.library import FileLimits, Library
+from auctune.service.files.library import Library
+from auctune.service.files.room import FileLimits
 from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.market import Market
@@ -140,7 +141,8 @@ async def open_market(
     open_jobs = OpenJobs(file.limits.open_jobs, stored_open_jobs(store.reader))
     metrics, news = Metrics(open_jobs), News()
     recorder = AudibleRecorder(LogRecorder(committer, spending), open_jobs, metrics, news)
-    limits = FileLimits(file.limits.upload_bytes, file.limits.files, file.limits.stored_bytes)
+    of = file.limits
+    limits = FileLimits(of.upload_bytes, of.uploads, of.files, of.stored_bytes)
     library = Library(place.data / "files", pages, committer, limits, now)
     if data is None:
         data = DataClient(place.cache, log=place.data / "logs" / "data.log")

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from auctune.service.access.open_jobs import TooManyError
 from auctune.service.durable import durable
 from auctune.service.files.blobs import Blob, Blobs
 from auctune.service.files.record import FileRecord, FileStatus, Purpose, size_key
+from auctune.service.files.room import FileLimits, Room
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.size import DataSize
 from auctune.service.store import tables
@@ -35,21 +36,6 @@ class Named(Protocol):
 
     filename: str
     purpose: Purpose
-
-
-@dataclass(frozen=True, slots=True)
-class FileLimits:
-    """Of each user.
-
-    Attributes:
-        upload_bytes: of one upload.
-        files: how many there may be, results included.
-        bytes: of all of them.
-    """
-
-    upload_bytes: int
-    files: int
-    bytes: int
 
 
 class Library:
@@ -78,33 +64,36 @@ class Library:
         self.limits = limits
         self._now = now
         self._leaving: set[str] = set()
-        self._taking_in = asyncio.Lock()
+        self._room = Room(limits, pages.file_totals)
         self._known: OrderedDict[str, FileRecord] = OrderedDict()
 
-    async def add(self, owner: str, form: Named, chunks: AsyncIterator[bytes]) -> FileRecord:
+    async def add(
+        self, owner: str, form: Named, chunks: AsyncIterator[bytes], announced: int = 0
+    ) -> FileRecord:
         """Take a file in.
 
         Args:
             owner: whose.
             form: what it is called, once `chunks` are read.
             chunks: of its content; what they raise, this raises, and nothing of the file stays.
+            announced: bytes that it will have at least.
 
         Raises:
             TooLargeError: if it is too large.
-            TooManyError: if its owner has no room for it.
+            TooManyError: if its owner has no room for it, or too many uploads under way.
         """
-        await self._check_room(owner, 1, 0)
-        name = new_id("file")
-        blob = await self.blobs.write(name, chunks, self.limits.upload_bytes)
-        try:
-            async with self._taking_in:
-                await self._check_room(owner, 1, blob.size)
-                status = FileStatus.UPLOADED
-                record = self._record(name, owner, form.filename, form.purpose, blob, status)
-                await self._insert(record)
-        except TooManyError:
-            self.blobs.drop(name)
-            raise
+        async with self._room.upload(owner, announced) as upload:
+            name = new_id("file")
+            counted = upload.counted(chunks)
+            blob = await self.blobs.write(name, counted, self.limits.upload_bytes)
+            try:
+                async with self._room.taking_in(upload, blob.size):
+                    status = FileStatus.UPLOADED
+                    record = self._record(name, owner, form.filename, form.purpose, blob, status)
+                    await self._insert(record)
+            except TooManyError:
+                self.blobs.drop(name)
+                raise
         return record
 
     async def keep(self, owner: str, filename: str, source: Path) -> FileRecord:
@@ -207,13 +196,6 @@ class Library:
             detail=None,
             sizes={},
         )
-
-    async def _check_room(self, owner: str, count: int, size: int) -> None:
-        held = await asyncio.to_thread(self._pages.file_totals, owner)
-        if held.count + count > self.limits.files:
-            raise TooManyError(f"there are {held.count} files of yours already; delete some")
-        if held.bytes + size > self.limits.bytes:
-            raise TooManyError(f"files of yours have {held.bytes} bytes already; delete some")
 
     async def _insert(self, record: FileRecord) -> None:
         await self._write(Unit().insert(tables.files, record.to_row()))

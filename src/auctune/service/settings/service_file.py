@@ -26,6 +26,7 @@ class LimitsEntry(BaseModel):
     streams: Count = 20
     open_jobs: Count = 10_000
     upload_bytes: Count = 512 * 1024 * 1024
+    uploads: Count = 20
     files: Count = 10_000
     stored_bytes: Annotated[int, Field(ge=1, le=10**15)] = 50 * 1024**3
     webhooks: Count = 10

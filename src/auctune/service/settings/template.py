@@ -31,6 +31,8 @@ port = 8420
 #open_jobs = 10_000
 #files = 10_000
 #stored_bytes = 53_687_091_200
+# Uploads under way at once; they count as files, and with their bytes.
+#uploads = 20
 #webhooks = 10
 # Of a file that is uploaded:
 #upload_bytes = 536_870_912

@@ -44,12 +44,13 @@ _FORM: dict[str, Any] = {
 @router.post("", response_model=FileObject, openapi_extra=_FORM)
 async def upload(market: MarketDep, who: Owner, request: Request) -> Shown:
     """Upload a data set: JSON lines."""
-    announced = request.headers.get("content-length", "")
+    length = request.headers.get("content-length", "")
+    announced = max(0, int(length) - _FRAME) if length.isdigit() else 0
     limit = market.library.limits.upload_bytes
-    if announced.isdigit() and int(announced) > limit + _FRAME:
+    if announced > limit:
         raise TooLargeError("file", f"has more than {limit} bytes", "a smaller file")
     form = UploadForm(request)
-    record = await market.library.add(who.user, form, form.chunks())
+    record = await market.library.add(who.user, form, form.chunks(), announced)
     market.submissions.look_at(record)
     return file_view(record)
 

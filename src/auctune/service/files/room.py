@@ -1,0 +1,146 @@
+"""Room for files of each user: what is stored and what is still coming in count together.
+
+An upload counts from its first byte on, with what was announced of it or what has come, whichever
+is more: many that are begun at once have no more room than one after the other.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from auctune.service.access.open_jobs import TooManyError
+from auctune.service.store.pages import FileTotals
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """Of each user.
+
+    Attributes:
+        upload_bytes: of one upload.
+        uploads: how many may be under way at once.
+        files: how many there may be, results included.
+        bytes: of all of them.
+    """
+
+    upload_bytes: int
+    uploads: int
+    files: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class _Owner:
+    held: FileTotals
+    uploads: "list[Upload]" = field(default_factory=list)
+
+    def check(self, limits: FileLimits) -> None:
+        held = self.held
+        if held.count + len(self.uploads) > limits.files:
+            raise TooManyError(f"there are {held.count} files of yours already; delete some")
+        if held.bytes + sum(upload.bytes for upload in self.uploads) > limits.bytes:
+            raise TooManyError(f"files of yours have {held.bytes} bytes already; delete some")
+
+
+class Upload:
+    """One that is under way.
+
+    Attributes:
+        owner: whose.
+        bytes: that it has, or will have at least.
+    """
+
+    def __init__(self, room: "Room", owner: str, announced: int) -> None:
+        self.owner = owner
+        self.bytes = announced
+        self._room = room
+
+    async def counted(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The same chunks, as long as there is room for them.
+
+        Raises:
+            TooManyError: as soon as there is none.
+        """
+        size = 0
+        async for chunk in chunks:
+            size += len(chunk)
+            if size > self.bytes:
+                self.bytes = size
+                await self._room.check(self)
+            yield chunk
+
+
+class Room:
+    """Of all users, on one loop.
+
+    Args:
+        limits: of each.
+        totals: what an owner has stored; may block.
+    """
+
+    def __init__(self, limits: FileLimits, totals: Callable[[str], FileTotals]) -> None:
+        self._limits = limits
+        self._totals = totals
+        self._owners: dict[str, _Owner] = {}
+        # Whoever looks at what is stored sees no file twice that is being taken in.
+        self._looking = asyncio.Lock()
+
+    @asynccontextmanager
+    async def upload(self, owner: str, announced: int) -> AsyncIterator[Upload]:
+        """An upload of at least so many bytes, until the end of the block.
+
+        Raises:
+            TooManyError: if there is no room for it.
+        """
+        known = self._owners.setdefault(owner, _Owner(FileTotals(0, 0)))
+        if len(known.uploads) >= self._limits.uploads:
+            raise TooManyError(f"{self._limits.uploads} uploads of yours are under way already")
+        upload = Upload(self, owner, announced)
+        known.uploads.append(upload)
+        try:
+            async with self._looking:
+                await self._look(known, owner)
+            yield upload
+        finally:
+            self._end(upload)
+
+    async def check(self, upload: Upload) -> None:
+        """Whether an upload may go on.
+
+        Raises:
+            TooManyError: if not.
+        """
+        known = self._owners[upload.owner]
+        try:
+            known.check(self._limits)
+        except TooManyError:
+            # Files may have been deleted since it was looked.
+            async with self._looking:
+                await self._look(known, upload.owner)
+
+    @asynccontextmanager
+    async def taking_in(self, upload: Upload, size: int) -> AsyncIterator[None]:
+        """An upload of this size is on disk; it is stored by the end of the block.
+
+        Raises:
+            TooManyError: if there is no room for it after all.
+        """
+        async with self._looking:
+            known = self._owners[upload.owner]
+            upload.bytes = size
+            await self._look(known, upload.owner)
+            yield
+            known.held = FileTotals(known.held.count + 1, known.held.bytes + size)
+            self._end(upload)
+
+    async def _look(self, known: _Owner, owner: str) -> None:
+        known.held = await asyncio.to_thread(self._totals, owner)
+        known.check(self._limits)
+
+    def _end(self, upload: Upload) -> None:
+        known = self._owners.get(upload.owner)
+        if known is not None and upload in known.uploads:
+            known.uploads.remove(upload)
+            if not known.uploads:
+                del self._owners[upload.owner]

@@ -1,0 +1,132 @@
+"""What is coming in counts like what is stored: no number of uploads at once has more room."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from auctune.service.access.open_jobs import TooManyError
+from auctune.service.files.library import Library
+from auctune.service.files.record import Purpose
+from auctune.service.files.room import FileLimits
+from auctune.service.store import Committer, Pages, open_store
+
+
+class Name:
+    """What an upload is called."""
+
+    filename = "rows.jsonl"
+    purpose = Purpose.TRAINING
+
+
+class Sender:
+    """A client that sends when it is told to."""
+
+    def __init__(self) -> None:
+        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.taken = asyncio.Event()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while (part := await self._parts.get()) is not None:
+            yield part
+            self.taken.set()
+
+    def push(self, size: int) -> None:
+        self.taken.clear()
+        self._parts.put_nowait(b"r" * size)
+
+    async def send(self, size: int) -> None:
+        self.push(size)
+        await self.taken.wait()
+
+    def end(self) -> None:
+        self._parts.put_nowait(None)
+
+
+def with_library(folder: Path, limits: FileLimits, work: Callable[[Library], Awaitable[None]]) -> None:
+    """Run `work`, a coroutine function, on a library."""
+
+    async def run() -> None:
+        with open_store(folder) as store:
+            committer = Committer(store)
+            library = Library(folder / "files", Pages(store.reader), committer, limits)
+            try:
+                await work(library)
+            finally:
+                await asyncio.to_thread(committer.close)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def contents(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "files").iterdir())
+
+
+def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
+    tmp_path: Path,
+) -> None:
+    async def work(library: Library) -> None:
+        first, second = Sender(), Sender()
+        under_way = asyncio.create_task(library.add("ada", Name(), first.chunks()))
+        await first.send(600)
+        other = asyncio.create_task(library.add("ada", Name(), second.chunks()))
+        # Neither is stored, and the second has sent all that it will send for now.
+        second.push(500)
+        with pytest.raises(TooManyError):
+            await other
+        first.end()
+        kept = await under_way
+        assert contents(tmp_path) == [kept.id]
+
+    with_library(tmp_path, FileLimits(1000, 8, 8, 1000), work)
+
+
+def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
+    async def work(library: Library) -> None:
+        first, second = Sender(), Sender()
+        under_way = asyncio.create_task(library.add("ada", Name(), first.chunks(), 600))
+        await first.send(1)
+        with pytest.raises(TooManyError):
+            await library.add("ada", Name(), second.chunks(), 500)
+        first.end()
+        await under_way
+        # It has one byte after all.
+        second.end()
+        await library.add("ada", Name(), second.chunks(), 500)
+
+    with_library(tmp_path, FileLimits(1000, 8, 8, 1000), work)
+
+
+def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> None:
+    async def work(library: Library) -> None:
+        async with AsyncExitStack() as stack:
+            senders = [Sender() for _ in range(3)]
+            for sender in senders[:2]:
+                task = asyncio.create_task(library.add("ada", Name(), sender.chunks()))
+                stack.push_async_callback(asyncio.wait_for, task, 10)
+                stack.callback(sender.end)
+                await sender.send(1)
+            with pytest.raises(TooManyError, match="under way"):
+                await library.add("ada", Name(), senders[2].chunks())
+            senders[2].end()
+            await library.add("bob", Name(), senders[2].chunks())
+
+    with_library(tmp_path, FileLimits(1000, 2, 8, 1000), work)
+
+
+def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Path) -> None:
+    async def work(library: Library) -> None:
+        senders = [Sender() for _ in range(5)]
+        tasks = [asyncio.create_task(library.add("ada", Name(), s.chunks())) for s in senders]
+        for sender in senders:
+            await sender.send(200)
+        for sender in senders:
+            sender.end()
+        assert len({record.id for record in await asyncio.gather(*tasks)}) == 5
+        late = Sender()
+        with pytest.raises(TooManyError):
+            await library.add("ada", Name(), late.chunks())
+
+    with_library(tmp_path, FileLimits(1000, 8, 5, 1000), work)
