@@ -48,14 +48,18 @@ class Foreman:
         self._work = work
         self._content = content
         self._done = done
-        # Orders that were given and not answered: (slot, node).
-        self._given: set[tuple[int, str]] = set()
+        # Jobs of orders that were given and not answered, by (slot, node).
+        self._given: dict[tuple[int, str], frozenset[str]] = {}
         # A slot may have begun by a bid that came before the clock's word.
         self._slot = -1
 
     def folder(self, job: str) -> Path:
         """A job's own."""
         return self._work / job
+
+    def is_given(self, job: str) -> bool:
+        """Whether a node may be at a job, which may be over by now."""
+        return any(job in jobs for jobs in self._given.values())
 
     def resume(self, zone: Zone) -> None:
         """After a start: take up what was under way."""
@@ -100,7 +104,7 @@ class Foreman:
                 continue
             orders = [self._order(zone, job, slot) for job in jobs if _can_train(job, slot)]
             if orders:
-                self._given.add((slot, node))
+                self._given[slot, node] = frozenset(order.job.id for order in orders)
                 self._executor.start(slot, node, orders, zone.clock.ends(slot))
 
     def _order(self, zone: Zone, job: OpenJob, slot: int) -> TaskOrder:
@@ -122,7 +126,7 @@ class Foreman:
         assert isinstance(slot, int)
         assert isinstance(results, dict)
         assert isinstance(refused, dict)
-        self._given.discard((slot, node))
+        self._given.pop((slot, node), None)
         for name, result in results.items():
             job = zone.state.jobs.get(name)
             if job is None or job.answered >= slot:
@@ -152,7 +156,8 @@ class Foreman:
         slot = message.get("slot")
         _log.warning("a slot was not trained", node=node, slot=slot, why=message.get("why"))
         given = {one for one in self._given if one[1] == node and slot in (None, one[0])}
-        self._given -= given
+        for one in given:
+            del self._given[one]
         for job in list(zone.state.jobs.values()):
             if any((cell.slot, cell.node) in given for cell in job.cells):
                 self._check_plan(zone, job, f"node {node} did not train a slot")

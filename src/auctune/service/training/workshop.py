@@ -23,6 +23,7 @@ from auctune.service.open_zone import OpenZone
 from auctune.service.repair.mending import Mending
 from auctune.service.store import Committer, Snapshots
 from auctune.service.training.foreman import Foreman
+from auctune.service.training.leftovers import Leftovers
 from auctune.service.zone import plans
 from auctune.service.zone.event import Kind
 from auctune.service.zone.open_job import OpenJob, Phase
@@ -93,6 +94,7 @@ class Workshop:
         self._work.mkdir(parents=True, exist_ok=True)
         self._executor = LocalExecutor(self._settings, self._hear, logs=self._logs, lock=self._lock)
         self._foreman = Foreman(self._executor, self._work, self._library.blobs.path, self._trained)
+        self._leftovers = Leftovers(self._work, self._zone.desk, self._foreman, self._busy)
         waiting = await self._ask(lambda zone: list(zone.state.received.values()))
         for one in waiting:
             self._submissions.decide_later(self._zone, one.id, one.owner, one.training, one.request)
@@ -118,6 +120,7 @@ class Workshop:
         while True:
             await self._ask(self._foreman.tick)
             await self._take_up()
+            await self._leftovers.drop()
             await self._snapshot()
             left = clock.ends(clock.slot()) - clock.now()
             await asyncio.sleep(max(0.01, min(left, 1.0)))

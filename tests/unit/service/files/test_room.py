@@ -45,7 +45,9 @@ class Sender:
         self._parts.put_nowait(None)
 
 
-def with_library(folder: Path, limits: FileLimits, work: Callable[[Library], Awaitable[None]]) -> None:
+def with_library(
+    folder: Path, limits: FileLimits, work: Callable[[Library], Awaitable[None]]
+) -> None:
     """Run `work`, a coroutine function, on a library."""
 
     async def run() -> None:
