@@ -141,3 +141,43 @@ def test_a_result_for_a_cancelled_job_changes_nothing() -> None:
     count = len(made.log.events)
     made.answer(slot, "n0")
     assert len(made.log.events) == count
+
+
+def test_a_job_that_is_paused_at_its_deadline_ends_without_a_refund() -> None:
+    made = with_job(slots=9)
+    job = made.zone.state.jobs["a"]
+    made.zone.pause("a")
+    made.keep()
+    go_to(made, job.task.deadline)
+    assert "a" in made.zone.state.jobs
+    made.pass_slots()
+    assert "a" not in made.zone.state.jobs
+    row = made.log.rows["a"]
+    assert row.status == "failed"
+    assert row.body["error"]["code"] == "deadline_passed"
+    assert not row.body["refunded"]
+    assert made.log.balances()["user:ann"] == job.decision.payment
+    assert made.folded()[0] == made.zone.state
+
+
+def test_a_paused_job_that_is_trained_to_its_end_in_its_last_slot_is_packed() -> None:
+    made = with_job()
+    job = made.zone.state.jobs["a"]
+    slot = first_slot(made)
+    go_to(made, slot)
+    made.zone.pause("a")
+    made.keep()
+    go_to(made, job.task.deadline + 1)
+    assert "a" in made.zone.state.jobs
+    made.answer(slot, "n0", share=0.5, state="done")
+    assert made.trained == ["a"]
+
+
+def test_a_job_whose_deadline_passed_while_it_was_paused_ends_at_a_restart() -> None:
+    made = with_job()
+    job = made.zone.state.jobs["a"]
+    made.zone.pause("a")
+    made.keep()
+    made.now.time = made.clock.begins(job.task.deadline + 1)
+    made.restart()
+    assert made.log.rows["a"].body["error"]["code"] == "deadline_passed"

@@ -15,7 +15,7 @@ import structlog
 from auctune.run.executor import TaskOrder
 from auctune.run.executor.executor import Executor
 from auctune.run.executor.orders import make_order
-from auctune.service.zone import plans
+from auctune.service.zone import pauses, plans
 from auctune.service.zone.event import Kind
 from auctune.service.zone.open_job import OpenJob, Phase
 from auctune.service.zone.zone import Zone
@@ -173,6 +173,8 @@ class Foreman:
 
     def _check_plan(self, zone: Zone, job: OpenJob, why: str) -> None:
         """Plan anew if what is left of a plan cannot do what is left of the work."""
+        if job.phase is Phase.PAUSED:
+            pauses.end_if_late(zone, job)
         if job.phase in (Phase.PAUSED, Phase.TRAINED):
             return
         left = job.cells_from(zone.state.slot + 1)

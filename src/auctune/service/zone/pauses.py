@@ -1,4 +1,7 @@
-"""Jobs that their owners pause: their cells go back, and others are found when they resume."""
+"""Jobs that their owners pause: their cells go back, and others are found when they resume.
+
+One that is not resumed in time ends with its deadline.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -42,6 +45,16 @@ def resume(zone: "Zone", name: str) -> bool:
     zone.tell(Replanned(job.task, zone.state.slot + 1, (), found, refunded=False))
     zone.happen(Kind.RESUMED, name, {**plans.moved((), found), "plan": sought})
     return True
+
+
+def end_if_late(zone: "Zone", job: OpenJob) -> None:
+    """End a paused job whose deadline has passed: nothing could be found for it any more.
+
+    It is not refunded: its owner gave up the cells that would have been in time.
+    """
+    if zone.state.slot > job.task.deadline:
+        why = "its deadline passed while it was paused"
+        zone.fail(job.id, "deadline_passed", why, None, refund=False)
 
 
 def _open(zone: "Zone", name: str) -> OpenJob:
