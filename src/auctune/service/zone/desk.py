@@ -11,13 +11,18 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Generic, TypeVar
+
+import structlog
 
 from auctune.domain import AuctuneError
 from auctune.service.zone.answers import LoopAnswer, Post
 from auctune.service.zone.recorder import Recorder
 from auctune.service.zone.zone import Zone
+
+_log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 Broken = Callable[[Exception], None]
@@ -93,12 +98,23 @@ class Desk:
     def _work(self) -> None:
         while (command := self._commands.get()) is not None:
             if command.answer.set_running_or_notify_cancel():
-                self._do(command)
+                self._do_whole(command)
 
-    def _do(self, command: _Command[T]) -> None:
+    def _do_whole(self, command: _Command[T]) -> None:
+        """Whatever happens, the thread goes on, so that nobody waits for good."""
         if self._broken is not None:
             command.answer.set_exception(_closed(self._broken))
             return
+        try:
+            self._do(command)
+        except BaseException as error:
+            # A mistake of ours, and no command's: what is on record is not known any more.
+            lost = error if isinstance(error, Exception) else RuntimeError(repr(error))
+            self._break(lost)
+            with suppress(InvalidStateError):
+                command.answer.set_exception(_closed(lost))
+
+    def _do(self, command: _Command[T]) -> None:
         failure: Exception | None = None
         try:
             answer = command.run(self._zone)
@@ -138,8 +154,12 @@ class Desk:
     def _break(self, error: Exception) -> None:
         with self._breaking:
             first, self._broken = self._broken is None, self._broken or error
-        if first:
+        if not first:
+            return
+        try:
             self._tell(error)
+        except Exception:
+            _log.exception("nobody heard that a desk has closed", zone=self.name, why=str(error))
 
 
 def _closed(error: Exception) -> DeskClosedError:

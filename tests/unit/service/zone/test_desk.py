@@ -119,6 +119,52 @@ def test_a_mistake_that_touched_nothing_is_one_request_s_alone() -> None:
     desk.close()
 
 
+def test_an_end_that_is_no_error_closes_the_desk_and_leaves_nobody_waiting() -> None:
+    ended: list[Exception] = []
+    made, desk = opened(MemoryLog(), ended)
+
+    def leave(_: Zone) -> None:
+        raise SystemExit(3)
+
+    answers = [desk.ask(leave), desk.ask(lambda zone: zone.decide(made.bid("a")))]
+    for answer in answers:
+        with pytest.raises(DeskClosedError, match="SystemExit"):
+            answer.result(WAIT)
+    assert [str(error) for error in ended] == ["SystemExit(3)"]
+    desk.close()
+
+
+def test_a_mechanism_that_is_ahead_without_an_error_closes_the_desk() -> None:
+    ended: list[Exception] = []
+    made, desk = opened(MemoryLog(), ended)
+    desk.ask(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT)
+
+    def forget_to_note(zone: Zone) -> None:
+        job = zone.state.jobs["a"]
+        zone.tell(Released(job.task, job.cells_from(0)))
+
+    with pytest.raises(DeskClosedError):
+        desk.ask(forget_to_note).result(WAIT)
+    assert desk.broken is ended[0]
+    desk.close()
+
+
+def test_an_alarm_that_fails_leaves_nobody_waiting() -> None:
+    def deaf(_: Exception) -> None:
+        raise RuntimeError("nobody is there")
+
+    class LostLog(MemoryLog):
+        def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
+            raise OSError("the disk is full")
+
+    made = MadeUpZone()
+    desk = Desk(made.zone, LostLog(), deaf)
+    for name in ("a", "b"):
+        with pytest.raises(DeskClosedError, match="disk is full"):
+            desk.ask(lambda zone, name=name: zone.decide(made.bid(name))).result(WAIT)  # type: ignore[misc]
+    desk.close()
+
+
 def test_a_budget_s_rejection_is_on_record_and_replays() -> None:
     made = MadeUpZone()
     bid = made.bid("a", "50")
