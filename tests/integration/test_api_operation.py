@@ -12,7 +12,8 @@ import pytest
 
 from auctune.service.access.key import Role
 from auctune.service.erasure import erase
-from support.serving import ROWS, Served, make_file, make_zone, serving
+from auctune.service.jobs.training import Training
+from support.serving import EPOCH, ROWS, Served, make_file, make_zone, serving
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +259,31 @@ def test_a_job_that_is_cancelled_while_it_is_looked_at_is_never_admitted(served:
         # What comes later on the desk finds it cancelled.
         served.upload()
         assert client.fine_tuning.jobs.retrieve(job.id).status == "cancelled"
+
+
+def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_nothing(
+    served: Served,
+) -> None:
+    key = served.key("unlucky")
+    client, file = served.client(key), served.upload(key)
+    zone, job = served.market.zones["default"], "ftjob-unlucky"
+    training = Training(file)
+    terms = {"model": "tiny", "training_file": file, "bid": "100", "deadline": EPOCH + 1200}
+    request = {**terms, "validation_file": None, "metadata": None, "suffix": None}
+    request |= {"learning_rate_multiplier": 1.0, "organization_id": "unlucky"}
+    served.ask(lambda desk: desk.receive(job, "unlucky", request, training, None))
+
+    async def decide() -> None:
+        # What it asked for does not say what it bids.
+        served.market.submissions.decide_later(zone, job, "unlucky", training, {})
+
+    served.run(decide)
+    failed = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")
+    assert failed.error is not None
+    assert failed.error.code == "internal"
+    assert not served.market.open_jobs.of("unlucky")
+    with served.http(key) as http:
+        assert float(http.get("/v1/ledger").json()["balance"]) == 0
 
 
 def test_users_have_limits_and_others_have_theirs(tmp_path: Path) -> None:

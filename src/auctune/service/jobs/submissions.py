@@ -162,12 +162,18 @@ class Submissions:
             await zone.ask(lambda desk: desk.refuse(job, refusal))
         except DataError as error:
             reason = str(error)
-            await zone.ask(lambda desk: _give_up(desk, job, reason))
+            await zone.ask(lambda desk: _give_up(desk, job, "data_failed", reason, "training_file"))
         except AuctuneError as error:
             # The job stays on record as received, and is taken up again at the next start.
             _log.error("a job could not be decided on", job=job, reason=str(error))
+        except Exception:
+            # A mistake of ours would be made again: its owner shall not wait for it.
+            _log.exception("a job could not be decided on", job=job)
+            reason = "the service made a mistake; it is on record, and nothing was charged"
+            await zone.ask(lambda desk: _give_up(desk, job, "internal", reason, None))
 
 
-def _give_up(zone: Zone, job: str, reason: str) -> None:
+def _give_up(zone: Zone, job: str, code: str, reason: str, param: str | None) -> None:
+    """End a job that is not decided on yet: it holds no cells, and has paid nothing."""
     if job in zone.state.received:
-        zone.fail(job, "data_failed", reason, "training_file", refund=False)
+        zone.fail(job, code, reason, param, refund=False)
