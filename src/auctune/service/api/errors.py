@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from auctune.domain import InputError
 from auctune.run.data.client import DataError
@@ -149,7 +150,14 @@ def handle_errors(app: FastAPI) -> None:
     async def _store(_: Request, error: Exception) -> Response:
         return answer_error(503, str(error), "unavailable", None, {"Retry-After": "1"})
 
+    @app.exception_handler(ClientDisconnect)
+    async def _gone(_: Request, __: ClientDisconnect) -> Response:
+        # Nobody reads it, and it is no fault of anybody's.
+        return answer_error(400, "the client hung up before the body was through", None)
+
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> Response:
-        _log.exception("a request failed", path=request.url.path)
+        # Of a path only its pattern: what users name does not get into logs.
+        route = getattr(request.scope.get("route"), "path", "-")
+        _log.exception("a request failed", route=route)
         return answer_error(500, "the service made a mistake; it is on record", "internal")
