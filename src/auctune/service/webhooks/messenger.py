@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import orjson
 import structlog
@@ -42,6 +43,7 @@ class MessengerParams:
         first_wait_seconds: after the first try that failed; each further wait is 4 times as long.
         seconds: that a hook may take to answer.
         at_once: deliveries under way at most.
+        at_once_of_one: the same of one user's hooks, whose silence must not hold up others.
         most_waiting: deliveries that one hook may have open; further ones are tried once.
         private_addresses: whether hooks may be in a private network.
     """
@@ -50,11 +52,12 @@ class MessengerParams:
     first_wait_seconds: float = 5.0
     seconds: float = 10.0
     at_once: int = 32
+    at_once_of_one: int = 4
     most_waiting: int = 1000
     private_addresses: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("tries", "at_once", "most_waiting"):
+        for name in ("tries", "at_once", "at_once_of_one", "most_waiting"):
             if getattr(self, name) < 1:
                 raise InputError(name, f"{getattr(self, name)}", "a whole number >= 1")
         for name in ("first_wait_seconds", "seconds"):
@@ -144,6 +147,8 @@ class Messenger:
         self._params = params
         self._background = Background()
         self._room = asyncio.Semaphore(params.at_once)
+        # Each there only while somebody has or wants it.
+        self._room_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._waiting: Counter[str] = Counter()
         self._places = {zone: _place(reader, zone) for zone in zones}
 
@@ -199,9 +204,14 @@ class Messenger:
         _log.warning("a webhook was given up", hook=hook.id, told=ending.name)
 
     async def _is_heard(self, hook: Hook, ending: Ending, body: bytes) -> bool:
-        headers = self.signer.headers(hook.id, ending.name, int(self._now()), body)
         params = self._params
-        async with self._room:
+        own = self._room_of.get(hook.user)
+        if own is None:
+            own = self._room_of[hook.user] = asyncio.Semaphore(params.at_once_of_one)
+        # One's own first: whoever waits for that takes no room from others.
+        async with own, self._room:
+            # Signed when it is sent: a moment that has passed is not believed.
+            headers = self.signer.headers(hook.id, ending.name, int(self._now()), body)
             try:
                 await post(
                     hook.url,
