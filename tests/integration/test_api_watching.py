@@ -1,5 +1,6 @@
 """Streams, webhooks and explanations: what is told, to whom, and that it is true."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import orjson
 import pytest
 
 from auctune.domain.money import STEP
+from auctune.service.access.open_jobs import TooManyError
 from auctune.service.settings.service_file import WebhooksEntry
 from support.serving import Clock, Served, make_file, serving
 
@@ -136,6 +138,23 @@ def test_a_rejected_bid_is_explained_by_the_plan_it_could_not_pay(served: Served
     assert told["decision"] == "rejected"
     assert told["least_bid"] == job.market["least_bid"]
     assert Decimal(told["least_bid"]) == Decimal(told["chosen"]["price"]) + STEP
+
+
+def test_one_explanation_of_a_user_is_made_at_a_time(served: Served) -> None:
+    client, file = served.client(), served.upload()
+    first, second, third = (served.bid(client, file).id for _ in range(3))
+    explanations = served.market.explanations
+
+    async def ask() -> list[Any]:
+        asked = [(first, "ada"), (second, "ada"), (third, "bob")]
+        return await asyncio.gather(
+            *(explanations.of(job, who) for job, who in asked), return_exceptions=True
+        )
+
+    own, too_many, other = served.run(ask)
+    assert isinstance(too_many, TooManyError)
+    assert [own.decided.job, other.decided.job] == [first, third]
+    assert explanation(served, second)["job"] == second
 
 
 def test_unit_prices_are_an_operators(served: Served) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from auctune.domain import Admission, Explanation
 from auctune.run.records import read_decision
+from auctune.service.access.open_jobs import TooManyError
 from auctune.service.store.event_log import EventLog
 from auctune.service.store.snapshots import Snapshots
 from auctune.service.zone.event import Kind, ZoneEvent
@@ -36,7 +37,7 @@ class Explained:
 
 
 class Explanations:
-    """Explains decisions, one after the other.
+    """Explains decisions, one after the other, and one at a time for each user.
 
     Args:
         log: of events.
@@ -49,10 +50,30 @@ class Explanations:
         self._snapshots = snapshots
         self._fresh = fresh
         self._turn = asyncio.Lock()
+        self._asking: set[str] = set()
         self._known: OrderedDict[str, Explained] = OrderedDict()
 
-    async def of(self, job: str) -> Explained | None:
-        """Why a job was decided as it was; none: it was not decided on, or its zone is gone."""
+    async def of(self, job: str, asker: str) -> Explained | None:
+        """Why a job was decided as it was; none: it was not decided on, or its zone is gone.
+
+        Args:
+            job: its id.
+            asker: user id.
+
+        Raises:
+            TooManyError: if another question of this user's is not answered yet.
+        """
+        if (known := self._known.get(job)) is not None:
+            return known
+        if asker in self._asking:
+            raise TooManyError("another explanation of yours is being made; wait for it")
+        self._asking.add(asker)
+        try:
+            return await self._in_turn(job)
+        finally:
+            self._asking.discard(asker)
+
+    async def _in_turn(self, job: str) -> Explained | None:
         async with self._turn:
             found = self._known.get(job)
             if found is None:

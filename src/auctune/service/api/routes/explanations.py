@@ -68,12 +68,13 @@ class ExplanationAnswer(BaseModel):
 async def explain(market: MarketDep, who: Owner, job_id: str) -> dict[str, Any]:
     """Why a bid got its answer, told by the market as it was just before.
 
-    The market is rebuilt from its log, one question after the other: it may take seconds.
+    The market is rebuilt from its log, one question after the other: it may take seconds. A
+    user asks one at a time.
     """
     job = await market.job(job_id, None if who.is_operator else who.user)
     if job is None:
         raise not_found("job", job_id)
-    explained = await market.explanations.of(job_id)
+    explained = await market.explanations.of(job_id, who.user)
     if explained is None:
         raise ApiError(400, "there is no decision on it to explain", "not_decided", "id")
     return _view(explained, market.clock(job.zone), has_units=who.is_operator)
