@@ -104,6 +104,17 @@ def test_quote_and_line_say_all(served: Served) -> None:
     assert (named["metadata"], named["market"]["bid"]) == ({"name": "sun"}, "90.0000")
 
 
+@pytest.mark.parametrize("bid", ["NaN", "1e400", "-Infinity", "1e30", "-1", '"a lot"', "0.00001"])
+def test_a_quote_with_a_bid_that_is_no_amount_of_money_is_refused(served: Served, bid: str) -> None:
+    file = served.upload()
+    body = f'{{"model": "tiny", "training_file": "{file}", "market": {{"bid": {bid}}}}}'
+    with served.http() as http:
+        headers = {"Content-Type": "application/json"}
+        answer = http.post("/v1/quotes", content=body.encode(), headers=headers)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["param"].startswith("market.bid")
+
+
 def test_the_openai_client_accepts_with_what_it_must_name(served: Served) -> None:
     buyer = Buyer(served, "usual")
     quoted = buyer.quote({"deadline": "+20m"}, hyperparameters={"n_epochs": 2}, seed=7)

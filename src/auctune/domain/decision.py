@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from auctune.domain.money import STEP, ZERO, Money
+from auctune.domain.money import ZERO, Money, least_above
 from auctune.domain.schedule import Schedule
 
 
@@ -54,4 +54,4 @@ class Decision:
     @property
     def least_bid(self) -> Money | None:
         """The least bid that would have been admitted; none where no bid would."""
-        return None if self.price is None else self.price + STEP
+        return None if self.price is None else least_above(self.price)

@@ -10,7 +10,7 @@ then a cell's share is what its own samples and memory come to at the dearest pr
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from auctune.domain.money import STEP, Money
+from auctune.domain.money import Money, least_above
 from auctune.domain.schedule import Schedule
 
 
@@ -90,7 +90,8 @@ class Explanation:
 
     @property
     def least_bid(self) -> Money | None:
-        """The least bid that the chosen plan takes; none where there is no plan, or no price."""
+        """The least bid that the chosen plan takes; none where there is no plan or price, or
+        no bid can exceed it."""
         if self.chosen is None or self.chosen.price is None:
             return None
-        return self.chosen.price + STEP
+        return least_above(self.chosen.price)

@@ -28,6 +28,11 @@ def round_money(amount: float) -> Money:
     return Decimal(amount).quantize(STEP, rounding=ROUND_HALF_EVEN)
 
 
+def least_above(price: Money) -> Money | None:
+    """The least bid above a price; none where that is more than a bid may name."""
+    return price + STEP if price < LARGEST else None
+
+
 def parse_money(value: int | float | str | Decimal, place: str) -> Money:
     """An amount of money as given in a file or by a caller, exact.
 

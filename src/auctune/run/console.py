@@ -115,7 +115,9 @@ def _decision_line(slot: int, bid: Bid, decision: Decision) -> Text:
 def _why_rejected(bid: Bid, decision: Decision) -> str:
     assert decision.reason is not None
     if decision.reason is Reason.UNPROFITABLE:
-        return f"bid {bid.task.bid} is not above the price; {decision.least_bid} would have done"
+        least = decision.least_bid
+        enough = "" if least is None else f"; {least} would have done"
+        return f"bid {bid.task.bid} is not above the price{enough}"
     return _WHY[decision.reason]
 
 

@@ -20,6 +20,7 @@ from auctune.domain import (
     Schedule,
     Task,
 )
+from auctune.domain.money import LARGEST, STEP, parse_money
 
 KIND = NodeType(10.0, 8.0, (0.5, 0.5))
 CLUSTER = Cluster(2, 60.0, 1.0, {"gpu": KIND}, (Node("n0", "gpu"),))
@@ -78,6 +79,17 @@ def test_a_decision_is_whole() -> None:
     rejected = Decision("t", admitted=False, price=Decimal("1.5000"), reason=Reason.UNPROFITABLE)
     assert rejected.least_bid == Decimal("1.5001")
     assert Decision("t", admitted=False, reason=Reason.NO_CAPACITY).least_bid is None
+
+
+def test_a_price_that_no_bid_can_exceed_has_no_least_bid() -> None:
+    def least(price: Decimal) -> Decimal | None:
+        reason = Reason.UNPROFITABLE
+        return Decision("t", admitted=False, price=price, reason=reason).least_bid
+
+    assert least(LARGEST) is None
+    below = least(LARGEST - STEP)
+    assert below is not None
+    assert parse_money(str(below), "bid") == LARGEST
 
 
 def test_a_menu_answers_by_deadline() -> None:

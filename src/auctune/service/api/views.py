@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from auctune.domain import Reason
-from auctune.domain.money import STEP
+from auctune.domain.money import least_above
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.time import to_rfc3339
 from auctune.service.quotes import SECONDS, Quote
@@ -110,7 +110,8 @@ def _least_bid(decision: Shown | None) -> str | None:
     """The least bid that would have been admitted; none where no bid would, or it was."""
     if decision is None or decision["reason"] != Reason.UNPROFITABLE or decision["price"] is None:
         return None
-    return str(Decimal(decision["price"]) + STEP)
+    least = least_above(Decimal(decision["price"]))
+    return None if least is None else str(least)
 
 
 def _plan(body: Shown, clock: SlotClock) -> Shown | None:

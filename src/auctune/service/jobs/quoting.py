@@ -67,6 +67,9 @@ class Quoting:
             InputError: as `preview`; a bid and a deadline may be left out.
         """
         zone = self._zones.meant(request)
+        if request.market.bid is not None:
+            # It does not count, but what is no amount of money is a mistake of the asker's.
+            bid_amount(request)
         deadline = (
             self._now() + zone.supply.cluster.slots * zone.clock.slot_seconds
             if request.market.deadline is None
