@@ -126,7 +126,10 @@ def test_an_end_that_is_no_error_closes_the_desk_and_leaves_nobody_waiting() -> 
     def leave(_: Zone) -> None:
         raise SystemExit(3)
 
-    answers = [desk.ask(leave), desk.ask(lambda zone: zone.decide(made.bid("a")))]
+    def come_later(zone: Zone) -> None:
+        zone.decide(made.bid("a"))
+
+    answers = [desk.ask(leave), desk.ask(come_later)]
     for answer in answers:
         with pytest.raises(DeskClosedError, match="SystemExit"):
             answer.result(WAIT)
