@@ -14,6 +14,7 @@ import typer
 import auctune
 from auctune.cli.database import db
 from auctune.cli.errors import exit_code_of
+from auctune.cli.explain import explain
 from auctune.cli.fetch import fetch
 from auctune.cli.init import init
 from auctune.cli.job_actions import cancel, pause, resume
@@ -40,6 +41,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "submit": submit,
     "watch": watch,
     "jobs": jobs,
+    "explain": explain,
     "fetch": fetch,
     "try": try_adapter,
     "cancel": cancel,

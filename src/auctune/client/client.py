@@ -103,6 +103,10 @@ class Client:
                 return
             after = page["data"][-1]["id"]
 
+    def explain(self, name: str) -> Record:
+        """Why a job's bid got its answer."""
+        return self._connection.get(f"{_JOBS}/{quote(name, safe='')}/explanation")
+
     def newest_event(self, name: str) -> int:
         """The number of the newest event of a job; 0: there is none yet."""
         found = self._connection.get(f"{_JOBS}/{quote(name, safe='')}/events", limit=1)["data"]

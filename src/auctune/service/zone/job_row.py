@@ -70,13 +70,6 @@ class JobRow:
     body: Record
 
 
-_WHY = {
-    Reason.NO_FEASIBLE_SCHEDULE: "no node could finish it by its deadline, even if all were free",
-    Reason.NO_CAPACITY: "what is left of the nodes cannot finish it by its deadline",
-    Reason.UNPROFITABLE: "the bid is not above the price",
-    Reason.OVER_BUDGET: "the price is above what is left of the budget",
-}
-
 _STATES = {
     Kind.FINISHED: "finished",
     Kind.CANCELLED: "cancelled",
@@ -204,6 +197,5 @@ def _error(event: ZoneEvent) -> Record | None:
 
 def _rejection(decision: Record) -> Record:
     reason = Reason(decision["reason"])
-    is_late = reason in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
-    param = "market.deadline" if is_late else "market.bid"
-    return {"code": "bid_rejected", "message": _WHY[reason], "param": param}
+    param = "market.deadline" if reason.is_late else "market.bid"
+    return {"code": "bid_rejected", "message": reason.words, "param": param}

@@ -1,0 +1,95 @@
+"""What users type about their own jobs, against a market that is served in the test's process."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from auctune.domain.money import STEP
+from support.command_line import run_auctune
+from support.serving import Served, serving
+
+Run = Callable[..., tuple[int, str, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("market")) as opened:
+        opened.key("ada")
+        yield opened
+
+
+@pytest.fixture
+def auctune(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.setenv("AUCTUNE_URL", served.url)
+    monkeypatch.setenv("AUCTUNE_API_KEY", served.users["ada"])
+
+    def run(*arguments: str | Path) -> tuple[int, str, list[str]]:
+        return run_auctune(list(arguments), monkeypatch, capsys)
+
+    return run
+
+
+def amounts(text: str) -> dict[str, Decimal]:
+    """The parts of a price, by name, as they are shown."""
+    found = re.findall(r"^ *([a-z, ]+?) +(\d+\.\d{4,6}) *$", text, re.MULTILINE)
+    return {name: Decimal(amount) for name, amount in found}
+
+
+def test_an_admitted_bid_is_explained_by_parts_that_add_up_to_what_it_pays(
+    served: Served, auctune: Run
+) -> None:
+    job = served.bid(served.client(), served.upload())
+    code, out, _ = auctune("explain", job.id)
+    assert code == 0
+    paid = Decimal(job.market["payment"])
+    assert f"{job.id} in default" in out
+    assert f"admitted, pays {paid} (bid 100.0000); {paid + STEP} would have been enough" in out
+    parts = amounts(out)
+    assert parts["price, rounded"] == paid
+    sum_of_parts = parts["operating cost"] + parts["compute"] + parts["memory"]
+    # Each of the three is shown to a millionth.
+    assert abs(sum_of_parts - paid) <= STEP / 2 + Decimal("0.000002")
+    (own,) = [line.split() for line in out.splitlines() if line.strip().startswith("the bid's")]
+    assert str(paid) in own
+
+
+def test_a_rejected_bid_is_explained_by_what_would_have_been_enough(
+    served: Served, auctune: Run
+) -> None:
+    client, file = served.client(), served.upload()
+    job = served.bid(client, file, bid="0.0001")
+    out = auctune("explain", job.id)[1]
+    least = job.market["least_bid"]
+    assert f"rejected (bid 0.0001), {job.error.message}; {least} would have been enough" in out
+    assert served.bid(client, file, bid=least).market["decision"] == "admitted"
+
+
+def test_a_bid_that_came_too_late_is_explained_by_when_it_could_have_been_done(
+    served: Served, auctune: Run
+) -> None:
+    file = served.upload()
+    with served.http() as http:
+        terms = {"bid": "99", "deadline": "+3m"}
+        work = {"model": "tiny", "training_file": file, "hyperparameters": {"n_epochs": 300}}
+        job = http.post("/v1/fine_tuning/jobs", json={**work, "market": terms}).json()
+    code, out, _ = auctune("explain", job["id"])
+    assert (code, "part of the price" in out) == (0, False)
+    (done,) = re.findall(r"it could have been done by ([\d-]+ [\d:]+)$", out, re.MULTILINE)
+    earliest = next(line for line in out.splitlines() if "at the earliest" in line)
+    assert done in earliest
+    assert re.search(r"the bid's +none *$", out, re.MULTILINE)
+    told = json.loads(auctune("explain", job["id"], "--json")[1])
+    assert (told["chosen"], told["reason"]) == (None, job["market"]["reason"])
+
+
+def test_nobody_else_s_job_is_explained(served: Served, auctune: Run) -> None:
+    job = served.bid(served.client(), served.upload()).id
+    code, out, lines = auctune("explain", job, "--api-key", served.key("eve"))
+    assert (code, out, len(lines)) == (1, "", 1)
+    assert "there is no job" in lines[0]
