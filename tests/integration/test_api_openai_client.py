@@ -191,7 +191,7 @@ def test_a_message_names_the_field_that_is_wrong(served: Served, client: openai.
     ) as bid:
         served.bid(client, file, bid=None)
     assert bid.value.param == "market.bid"
-    with pytest.raises(openai.BadRequestError, match="market.deadline: 'soon'; expected") as time:
+    with pytest.raises(openai.BadRequestError, match=r"market\.deadline: 'soon'; exp") as time:
         served.bid(client, file, deadline="soon")
     assert time.value.param == "market.deadline"
     with pytest.raises(openai.BadRequestError, match="limit: Input should be") as limit:

@@ -93,3 +93,36 @@ def test_nobody_else_s_job_is_explained(served: Served, auctune: Run) -> None:
     code, out, lines = auctune("explain", job, "--api-key", served.key("eve"))
     assert (code, out, len(lines)) == (1, "", 1)
     assert "there is no job" in lines[0]
+
+
+def test_a_bid_over_its_budget_is_told_the_price_and_what_is_left(
+    served: Served, auctune: Run
+) -> None:
+    most = {"amount": "0.0001", "seconds": 86_400}
+    own = ("--api-key", served.key("poor"))
+    file = served.upload(served.users["poor"])
+    with served.http(served.operator) as http:
+        http.post("/v1/users", json={"id": "poor", "budget": most})
+    work = (file, "--bid", "99", "--deadline", "+20m", *own)
+    code, out, _ = auctune("submit", *work, "--json")
+    job = json.loads(out)
+    price = job["market"]["price"]
+    words = f"the price, {price}, is above what is left of the budget, 0.0001"
+    assert (code, Decimal(price) > Decimal("0.0001")) == (3, True)
+    assert words in auctune("submit", *work)[1]
+    assert words in auctune("watch", job["id"], *own)[1]
+    assert words in auctune("explain", job["id"], *own)[1]
+
+
+def test_operators_see_what_is_spent_and_left_of_budgets(served: Served, auctune: Run) -> None:
+    most = {"amount": "500.0000", "seconds": 86_400}
+    with served.http(served.operator) as http:
+        http.post("/v1/teams", json={"id": "crew", "budget": most})
+    client = served.client(served.key("rich", team="crew"))
+    paid = Decimal(served.bid(client, served.upload(served.users["rich"])).market["payment"])
+    operator = ("--api-key", served.operator)
+    rows = [line.split() for line in auctune("teams", "list", *operator)[1].splitlines()]
+    assert ["crew", "500.0000", "in", "24.0", "h", str(paid), str(500 - paid)] in rows
+    rows = [line.split() for line in auctune("users", "list", *operator)[1].splitlines()]
+    # Of a user its own budget is shown, which this one has not.
+    assert ["rich", "crew", "-", "-", "-"] in rows

@@ -47,18 +47,16 @@ def decision_words(found: dict[str, Any]) -> str:
         found: an explanation, as the service answered.
     """
     from auctune.cli.job_lines import clock
-    from auctune.domain import Reason
 
     when = f"{found['job']} in {found['zone']}, {clock(found['decided_at'])}"
     least, earliest = found["least_bid"], found["earliest"]
     if found["decision"] == "admitted":
         enough = f"; {least} would have been enough" if least else ""
         return f"{when}: admitted, pays {found['payment']} (bid {found['bid']}){enough}"
-    reason = Reason(found["reason"])
-    words = f"{when}: rejected (bid {found['bid']}), {reason.words}"
-    if reason is Reason.UNPROFITABLE and least:
+    words = f"{when}: rejected (bid {found['bid']}), {found['why']}"
+    if found["reason"] == "unprofitable" and least:
         return f"{words}; {least} would have been enough"
-    if reason.is_late and earliest is not None:
+    if found["chosen"] is None and earliest is not None:
         return f"{words}; it could have been done by {clock(earliest['finish'])}"
     return words
 

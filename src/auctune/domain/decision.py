@@ -19,24 +19,6 @@ class Reason(StrEnum):
     OVER_BUDGET = "over_budget"
     """The price is above what is left of its owner's budget; decided by the service."""
 
-    @property
-    def words(self) -> str:
-        """The reason, as owners are told it."""
-        return _WORDS[self]
-
-    @property
-    def is_late(self) -> bool:
-        """Whether a later deadline could help, and no other bid."""
-        return self in (Reason.NO_FEASIBLE_SCHEDULE, Reason.NO_CAPACITY)
-
-
-_WORDS = {
-    Reason.NO_FEASIBLE_SCHEDULE: "no node could finish it by its deadline, even if all were free",
-    Reason.NO_CAPACITY: "what is left of the nodes cannot finish it by its deadline",
-    Reason.UNPROFITABLE: "the bid is not above the price",
-    Reason.OVER_BUDGET: "the price is above what is left of the budget",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
