@@ -126,3 +126,19 @@ def test_operators_see_what_is_spent_and_left_of_budgets(served: Served, auctune
     rows = [line.split() for line in auctune("users", "list", *operator)[1].splitlines()]
     # Of a user its own budget is shown, which this one has not.
     assert ["rich", "crew", "-", "-", "-"] in rows
+
+
+def test_whatever_is_done_to_a_job_that_is_over_gets_one_answer(
+    served: Served, auctune: Run
+) -> None:
+    client, file = served.client(), served.upload()
+    cancelled, rejected = served.bid(client, file).id, served.bid(client, file, bid="0.0001").id
+    assert auctune("cancel", cancelled)[0] == 0
+    finished = served.bid(client, file).id
+    served.finish(finished, "ada")
+    for job in (cancelled, rejected, finished):
+        for action in ("cancel", "pause", "resume"):
+            assert auctune(action, job) == (1, "", ["auctune: id: the job is over"])
+            with served.http() as http:
+                answer = http.post(f"/v1/fine_tuning/jobs/{job}/{action}")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, "job_over")
