@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from auctune.domain.money import STEP
+from auctune.service.settings.vendor_entries import HouseEntry
 from support.command_line import run_auctune
-from support.serving import Served, serving
+from support.serving import ROWS, Served, make_file, make_zone, serving
 
 Run = Callable[..., tuple[int, str, list[str]]]
 
@@ -142,3 +143,37 @@ def test_whatever_is_done_to_a_job_that_is_over_gets_one_answer(
             with served.http() as http:
                 answer = http.post(f"/v1/fine_tuning/jobs/{job}/{action}")
             assert (answer.status_code, answer.json()["error"]["code"]) == (400, "job_over")
+
+
+def test_broken_data_are_refused_with_a_word_on_who_could_mend_them(
+    served: Served, auctune: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.jsonl").write_text(ROWS + '{"prompt": "half a row\n')
+    work = (tmp_path / "broken.jsonl", "--deadline", "+20m")
+    mends = "or market.repair (--repair), and a vendor may mend it"
+    code, _, lines = auctune("quote", *work)
+    assert (code, len(lines)) == (2, 1)
+    assert mends in lines[0]
+    code, out, _ = auctune("submit", *work, "--bid", "9", "--watch")
+    assert (code, mends in out) == (3, True)
+    # Measured on alone: nobody mends it.
+    code, _, lines = auctune("quote", served.upload(), "--validation", tmp_path / "broken.jsonl")
+    assert (code, "--repair" in lines[0]) == (2, False)
+    assert auctune("quote", *work, "--repair")[0] == 0
+
+
+def test_where_there_is_no_vendor_none_is_offered(tmp_path: Path, auctune: Run) -> None:
+    (tmp_path / "broken.jsonl").write_text(ROWS + '{"prompt": "half a row\n')
+    zone = make_zone().model_copy(update={"house": HouseEntry(on=False)})
+    with serving(tmp_path / "market", make_file([zone])) as alone:
+        at = ("--url", alone.url, "--api-key", alone.key("ada"))
+        code, _, lines = auctune("quote", tmp_path / "broken.jsonl", *at)
+    assert (code, "repair" in lines[0]) == (2, False)
+
+
+def test_jobs_are_listed_with_why_they_came_to_nothing(served: Served, auctune: Run) -> None:
+    own = ("--api-key", served.key("lister"))
+    client, file = served.client(served.users["lister"]), served.upload(served.users["lister"])
+    low, good = served.bid(client, file, bid="0.0001").id, served.bid(client, file).id
+    found = {line.split()[0]: line.split() for line in auctune("jobs", *own)[1].splitlines()[2:-1]}
+    assert (found[low][-1], found[good][-1]) == ("unprofitable", "-")
