@@ -1,5 +1,6 @@
 """What users type about their own jobs, against a market that is served in the test's process."""
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -7,7 +8,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from auctune.cli import wide
 from auctune.domain.money import STEP
 from auctune.service.settings.vendor_entries import HouseEntry
 from support.command_line import run_auctune
@@ -177,3 +180,68 @@ def test_jobs_are_listed_with_why_they_came_to_nothing(served: Served, auctune: 
     low, good = served.bid(client, file, bid="0.0001").id, served.bid(client, file).id
     found = {line.split()[0]: line.split() for line in auctune("jobs", *own)[1].splitlines()[2:-1]}
     assert (found[low][-1], found[good][-1]) == ("unprofitable", "-")
+
+
+def test_files_are_listed_and_those_no_open_job_needs_deleted(
+    served: Served, auctune: Run, tmp_path: Path
+) -> None:
+    own = ("--api-key", served.key("filer"))
+    assert auctune("files", "list", *own)[:2] == (0, "no files yet\n")
+    client, key = served.client(served.users["filer"]), served.users["filer"]
+    needed, other = served.upload(key, name="needed.jsonl"), served.upload(key, name="other.jsonl")
+    job = served.bid(client, needed).id
+    out = auctune("files", "list", *own)[1]
+    assert out.index("other.jsonl") < out.index("needed.jsonl")
+    assert [one["id"] for one in json.loads(auctune("files", "list", "--json", *own)[1])] == [
+        other,
+        needed,
+    ]
+    assert needed not in auctune("files", "list", "--limit", "1", *own)[1]
+    code, out, lines = auctune("files", "delete", needed, *own)
+    assert (code, out, lines) == (1, "", ["auctune: id: a job that is not over needs it"])
+    auctune("cancel", job, *own)
+    for file in (needed, other):
+        assert auctune("files", "delete", file, *own)[:2] == (0, f"{file} is deleted\n")
+    assert auctune("files", "list", *own)[1] == "no files yet\n"
+
+
+def test_webhooks_are_added_listed_and_deleted(served: Served, auctune: Run) -> None:
+    own = ("--api-key", served.key("hooked"))
+    assert auctune("webhooks", "list", *own)[:2] == (0, "no webhooks yet\n")
+    code, out, _ = auctune("webhooks", "add", "https://example.org/hook", *own)
+    (hook,) = json.loads(auctune("webhooks", "list", "--json", *own)[1])
+    assert code == 0
+    assert (out.split()[0], out.splitlines()[-1]) == (hook["id"], hook["secret"])
+    shown = auctune("webhooks", "list", *own)[1]
+    assert hook["id"] in shown
+    assert "https://example.org/hook" in shown
+    assert hook["secret"] not in shown
+    code, out, lines = auctune("webhooks", "add", "no-address", *own)
+    assert (code, out, len(lines)) == (2, "", 1)
+    assert lines[0].startswith("auctune: url: ")
+    code, _, lines = auctune("webhooks", "delete", hook["id"])
+    assert (code, "there is no webhook" in lines[0]) == (1, True)
+    assert auctune("webhooks", "delete", hook["id"], *own)[0] == 0
+    assert auctune("webhooks", "list", *own)[1] == "no webhooks yet\n"
+
+
+def test_why_is_the_first_column_that_a_narrow_terminal_does_without(
+    served: Served, auctune: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = served.key("narrow")
+    low = served.bid(served.client(key), served.upload(key), bid="0.0001").id
+
+    def shown(columns: int) -> list[str]:
+        file = io.StringIO()
+        console = Console(file=file, width=columns, force_terminal=True, color_system=None)
+        monkeypatch.setattr(wide, "console_for", lambda _: console)
+        assert auctune("jobs", "--api-key", key)[0] == 0
+        return file.getvalue().splitlines()
+
+    full = shown(200)
+    narrow = shown(max(map(len, full)) - 1)
+    heads, fewer = full[1].split(), narrow[1].split()
+    assert heads[-1] == "why"
+    assert fewer == heads[:-1]
+    assert ("unprofitable" in full[3], "unprofitable" in narrow[3]) == (True, False)
+    assert low in narrow[3]
