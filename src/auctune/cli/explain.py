@@ -25,7 +25,7 @@ def explain(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Show why a bid got its answer: its price part by part, and what else there was.
+    """Show why a bid got its answer, and what else there was.
 
     The market is asked once more as it was just before the decision; that may take seconds.
     """

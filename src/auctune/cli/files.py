@@ -22,7 +22,7 @@ def list_files(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """List one's own files, newest first: data sets, and what came out of jobs."""
+    """List one's own files, newest first."""
     from auctune.cli.job_lines import clock
     from auctune.cli.wide import show, table_of
 

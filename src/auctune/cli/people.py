@@ -30,7 +30,7 @@ keys = typer.Typer(help="API keys: list, add, revoke; for operators.", rich_mark
 def list_users(
     as_json: AsJson = False, url: Url = None, api_key: ApiKey = None, data: Data = DATA
 ) -> None:
-    """List users, their teams and budgets, and what is spent and left of these."""
+    """List users, their teams, and what is left of budgets."""
     _list("users", Finder(url, api_key, data), as_json=as_json)
 
 
@@ -83,7 +83,7 @@ def erase_user(
 def list_teams(
     as_json: AsJson = False, url: Url = None, api_key: ApiKey = None, data: Data = DATA
 ) -> None:
-    """List teams and their budgets, and what is spent and left of these."""
+    """List teams, and what is left of their budgets."""
     _list("teams", Finder(url, api_key, data), as_json=as_json)
 
 
