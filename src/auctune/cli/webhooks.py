@@ -48,7 +48,10 @@ def add_webhook(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Have an address told when a job of one's own is over; its secret is shown."""
+    """Have an address told of the ends of jobs.
+
+    The secret with which it is told is shown.
+    """
     with Finder(url, api_key, data)() as client:
         made = client.add_webhook(address)
     if as_json:
