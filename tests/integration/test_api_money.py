@@ -130,6 +130,15 @@ def test_a_budget_counts_payments_and_not_bids(served: Served) -> None:
     assert job.market["least_bid"] is None
     assert 0 < paid <= Decimal("2.0000")
     assert balance(served, "thrifty") == paid
+    price, left = job.market["price"], job.market["budget_left"]
+    assert Decimal(left) == 2 - paid < Decimal(price)
+    assert job.error.message == f"the price, {price}, is above what is left of the budget, {left}"
+    again = client.fine_tuning.jobs.retrieve(job.id)
+    assert (again.error, again.market["price"]) == (job.error, price)  # type: ignore[attr-defined]
+    tried = served.bid(client, file, bid="1000", what_if=True)
+    assert (tried.market["budget_left"], tried.error.message) == (left, job.error.message)
+    event = client.fine_tuning.jobs.list_events(job.id, limit=1).data[0]
+    assert event.message == f"Rejected (over_budget): {job.error.message}"
     with served.http(served.users["thrifty"]) as http:
         assert Decimal(http.get("/v1/ledger").json()["budget_left"]) == 2 - paid
 

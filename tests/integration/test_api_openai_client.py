@@ -183,6 +183,22 @@ def test_what_this_market_cannot_do_is_refused_by_name(
     assert "supervised" in refused.value.message
 
 
+def test_a_message_names_the_field_that_is_wrong(served: Served, client: openai.OpenAI) -> None:
+    file = served.upload()
+    # The client shows the message, and not `param`.
+    with pytest.raises(
+        openai.BadRequestError, match=r"market\.bid: is missing; expected an"
+    ) as bid:
+        served.bid(client, file, bid=None)
+    assert bid.value.param == "market.bid"
+    with pytest.raises(openai.BadRequestError, match=r"market\.deadline: 'soon'; exp") as time:
+        served.bid(client, file, deadline="soon")
+    assert time.value.param == "market.deadline"
+    with pytest.raises(openai.BadRequestError, match="limit: Input should be") as limit:
+        client.fine_tuning.jobs.list(limit=0)
+    assert limit.value.param == "limit"
+
+
 def test_a_job_whose_data_are_not_known_yet_is_validated_first_and_then_decided(
     served: Served, client: openai.OpenAI
 ) -> None:

@@ -14,7 +14,9 @@ import typer
 import auctune
 from auctune.cli.database import db
 from auctune.cli.errors import exit_code_of
+from auctune.cli.explain import explain
 from auctune.cli.fetch import fetch
+from auctune.cli.files import files
 from auctune.cli.init import init
 from auctune.cli.job_actions import cancel, pause, resume
 from auctune.cli.jobs import jobs
@@ -31,6 +33,7 @@ from auctune.cli.simulate import simulate
 from auctune.cli.submit import submit
 from auctune.cli.try_adapter import try_adapter
 from auctune.cli.watch import watch
+from auctune.cli.webhooks import webhooks
 from auctune.cli.workload import workload
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {
@@ -40,6 +43,7 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "submit": submit,
     "watch": watch,
     "jobs": jobs,
+    "explain": explain,
     "fetch": fetch,
     "try": try_adapter,
     "cancel": cancel,
@@ -54,6 +58,8 @@ COMMANDS: Mapping[str, Callable[..., Any]] = {
     "profile": profile,
 }
 GROUPS: Mapping[str, typer.Typer] = {
+    "files": files,
+    "webhooks": webhooks,
     "zones": zones,
     "nodes": nodes,
     "users": users,

@@ -34,7 +34,7 @@ def _show(found: "list[Job]") -> None:
     from auctune.cli.wide import show, table_of
 
     table = table_of(
-        "job", "name", "state", "bid", "paid", "deadline", "done by", "loss",
+        "job", "name", "state", "bid", "paid", "deadline", "done by", "loss", "why",
         right=("bid", "paid", "loss"),
     )  # fmt: skip
     for job in found:
@@ -50,5 +50,13 @@ def _show(found: "list[Job]") -> None:
             clock(market["deadline"]),
             clock(done),
             "-" if loss is None else f"{loss:.3f}",
+            _why(job),
         )
-    show(table, spare=("deadline", "bid", "loss"))
+    show(table, spare=("why", "deadline", "bid", "loss"))
+
+
+def _why(job: "Job") -> str:
+    """Why it was rejected, or failed, in a word or two."""
+    error = job.record["error"] or {}
+    reason = job.market["reason"] or error.get("code") or "-"
+    return str(reason).replace("_", " ")

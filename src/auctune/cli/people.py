@@ -30,7 +30,7 @@ keys = typer.Typer(help="API keys: list, add, revoke; for operators.", rich_mark
 def list_users(
     as_json: AsJson = False, url: Url = None, api_key: ApiKey = None, data: Data = DATA
 ) -> None:
-    """List users, their teams and budgets."""
+    """List users, their teams, and what is left of budgets."""
     _list("users", Finder(url, api_key, data), as_json=as_json)
 
 
@@ -83,7 +83,7 @@ def erase_user(
 def list_teams(
     as_json: AsJson = False, url: Url = None, api_key: ApiKey = None, data: Data = DATA
 ) -> None:
-    """List teams and their budgets."""
+    """List teams, and what is left of their budgets."""
     _list("teams", Finder(url, api_key, data), as_json=as_json)
 
 
@@ -179,11 +179,14 @@ def _show(kind: str, found: list[dict[str, Any]]) -> None:
         return
     # A team is in no team.
     teams = ("team",) if kind == "users" else ()
-    table = table_of(kind.removesuffix("s"), *teams, "budget")
+    table = table_of(
+        kind.removesuffix("s"), *teams, "budget", "spent", "left", right=("spent", "left")
+    )
     for account in found:
         budget = account["budget"]
         words = f"{budget['amount']} in {span(budget['seconds'])}" if budget else "-"
-        table.add_row(account["id"], *(account[head] or "-" for head in teams), words)
+        sums = account["budget_spent"] or "-", account["budget_left"] or "-"
+        table.add_row(account["id"], *(account[head] or "-" for head in teams), words, *sums)
     show(table)
 
 

@@ -66,6 +66,14 @@ class Client:
         path = f"/v1/files/{quote(file, safe='')}"
         return bool(self._connection.get(path)["status"] != "uploaded")
 
+    def files(self) -> Iterator[Record]:
+        """Files of one's own, newest first."""
+        return self._pages("/v1/files")
+
+    def delete_file(self, file: str) -> None:
+        """Delete a file that no open job needs."""
+        self._connection.delete(f"/v1/files/{quote(file, safe='')}")
+
     def quote(self, work: Work, terms: Terms) -> Record:
         """What work would cost, by the time at which it is done."""
         return self._connection.post("/v1/quotes", request(work, terms))
@@ -95,13 +103,11 @@ class Client:
 
     def jobs(self) -> Iterator[Job]:
         """Jobs of one's own, newest first."""
-        after: str | None = None
-        while True:
-            page = self._connection.get(_JOBS, limit=_PAGE, after=after)
-            yield from map(Job.read, page["data"])
-            if not page["has_more"] or not page["data"]:
-                return
-            after = page["data"][-1]["id"]
+        return map(Job.read, self._pages(_JOBS))
+
+    def explain(self, name: str) -> Record:
+        """Why a job's bid got its answer."""
+        return self._connection.get(f"{_JOBS}/{quote(name, safe='')}/explanation")
 
     def newest_event(self, name: str) -> int:
         """The number of the newest event of a job; 0: there is none yet."""
@@ -125,6 +131,18 @@ class Client:
     def fetch(self, file: str, target: Path) -> None:
         """Write the content of a file."""
         self._connection.download(f"/v1/files/{quote(file, safe='')}/content", target)
+
+    def webhooks(self) -> list[Record]:
+        """Addresses that are told when a job of one's own is over."""
+        return self._list("/v1/webhooks")
+
+    def add_webhook(self, url: str) -> Record:
+        """Have an address told; `secret` is by what it knows that it is told by this service."""
+        return self._connection.post("/v1/webhooks", {"url": url})
+
+    def delete_webhook(self, webhook: str) -> None:
+        """Have an address told nothing any more."""
+        self._connection.delete(f"/v1/webhooks/{quote(webhook, safe='')}")
 
     def prices(self, zone: str) -> Record:
         """Prices and use by slot and node; for operators."""
@@ -184,6 +202,15 @@ class Client:
 
     def _make(self, body: Record) -> Job:
         return Job.read(self._connection.post(_JOBS, body, secrets.token_urlsafe(24)))
+
+    def _pages(self, path: str) -> Iterator[Record]:
+        after: str | None = None
+        while True:
+            page = self._connection.get(path, limit=_PAGE, after=after)
+            yield from page["data"]
+            if not page["has_more"] or not page["data"]:
+                return
+            after = page["data"][-1]["id"]
 
     def _list(self, path: str) -> list[Any]:
         found: list[Any] = self._connection.get(path)["data"]

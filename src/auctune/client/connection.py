@@ -171,6 +171,8 @@ def _error(answer: httpx2.Response) -> Exception:
         message, place, code = str(detail["message"]), detail.get("param"), detail.get("code")
     except (ValueError, LookupError, TypeError, AttributeError):
         return ServiceError(f"the service answered with status {status}", status, None)
+    # A wrong value's message begins with its field; both are put together anew here.
+    message = message.removeprefix(f"{place}: ")
     found, says, expected = message.partition("; expected ")
     if status in _REFUSED and place and says:
         return InputError(str(place), found, expected)

@@ -48,6 +48,11 @@ class DataDesk:
         self._quote_seconds = quote_seconds
         self._clock = clock
 
+    @property
+    def has_vendors(self) -> bool:
+        """Whether there is anybody who could mend a data set."""
+        return self._house is not None or bool(self._outside)
+
     async def size(self, file: FileRecord, max_length: int) -> DataSize:
         """How much a clean data set is."""
         return await self.size_of(self._library.path(file), max_length)
@@ -69,7 +74,7 @@ class DataDesk:
         Raises:
             InputError: if nobody can make anything of it.
         """
-        if self._house is None and not self._outside:
+        if not self.has_vendors:
             raise InputError("market.repair", "is set, but there is no vendor here", "clean data")
         path, length = self._library.path(file), training.max_length
         found, offers = await asyncio.gather(

@@ -34,6 +34,11 @@ class Appraisal:
 class Appraiser(Protocol):
     """Looks at data sets: reads, tokenizes, asks vendors; takes seconds, and never blocks."""
 
+    @property
+    def has_vendors(self) -> bool:
+        """Whether there is anybody who could mend a data set."""
+        ...
+
     async def size(self, file: FileRecord, max_length: int) -> DataSize:
         """How much a clean data set is.
 

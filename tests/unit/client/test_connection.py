@@ -102,6 +102,19 @@ def test_what_the_service_refuses_by_field_is_bad_input(
     assert str(refused.value) == "market.deadline: 'x'; expected a time"
 
 
+def test_a_field_that_the_message_names_too_is_told_once(
+    server: Server, connection: Connection
+) -> None:
+    server.will_answer(400, error("market.deadline: 'x'; expected a time", "market.deadline"))
+    server.will_answer(413, error("file: has 9 bytes; expected a smaller file", "file"))
+    with pytest.raises(InputError) as refused:
+        connection.post("/x", {})
+    assert str(refused.value) == "market.deadline: 'x'; expected a time"
+    with pytest.raises(ServiceError) as large:
+        connection.post("/x", {})
+    assert str(large.value) == "file: has 9 bytes; expected a smaller file"
+
+
 def test_any_other_error_is_told_as_the_service_puts_it(
     server: Server, connection: Connection
 ) -> None:

@@ -82,10 +82,22 @@ class Spending:
 
     def left(self, user: str) -> Money | None:
         """What a user may still pay, by its own budget and its team's; none: any amount."""
-        parts = [
-            self._left_of(account) for account in self.accounts(user) if account.budget is not None
-        ]
-        return min(parts) if parts else None
+        found = [self.of(account) for account in self.accounts(user)]
+        return min((left for _, left in filter(None, found)), default=None)
+
+    def of(self, account: Account) -> tuple[Money, Money] | None:
+        """What was paid within a budget's span, and what is left of it; none: it has no budget."""
+        budget = account.budget
+        if budget is None:
+            return None
+        with self._lock:
+            span = self._spans.get(account.key)
+            if span is None:
+                return ZERO, budget.amount
+            span.drop_before(self._now() - budget.seconds)
+            # What came back for payments of an earlier span is no further budget.
+            spent = max(ZERO, span.total)
+        return spent, max(ZERO, budget.amount - spent)
 
     def accounts(self, user: str) -> tuple[Account, ...]:
         """A user and its team."""
@@ -105,16 +117,6 @@ class Spending:
             self._spans.setdefault(account.key, _Span())
         await asyncio.wrap_future(durable(committer, Unit()))
         await asyncio.to_thread(self._read, account)
-
-    def _left_of(self, account: Account) -> Money:
-        assert account.budget is not None
-        with self._lock:
-            span = self._spans.get(account.key)
-            if span is None:
-                return account.budget.amount
-            span.drop_before(self._now() - account.budget.seconds)
-            # What came back for payments of an earlier span is no further budget.
-            return max(ZERO, account.budget.amount - max(ZERO, span.total))
 
     def _add(self, paid: Paid) -> None:
         for account in self.accounts(paid.user):

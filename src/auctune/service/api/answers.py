@@ -111,6 +111,8 @@ class MarketPart(BaseModel):
     bid: str | None
     payment: str | None
     least_bid: str | None
+    price: str | None
+    budget_left: str | None
     deadline: float | None
     earliest_deadline: float | None
     refunded: bool

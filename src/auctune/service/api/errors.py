@@ -104,13 +104,11 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(InputError)
     async def _input(_: Request, error: InputError) -> Response:
-        message = f"{error.found}; expected {error.expected}"
-        return answer_error(400, message, "invalid_value", error.place or None)
+        return _wrong(error)
 
     @app.exception_handler(TooLargeError)
     async def _large(_: Request, error: TooLargeError) -> Response:
-        message = f"{error.found}; expected {error.expected}"
-        return answer_error(413, message, "too_large", "file", CLOSE)
+        return answer_error(413, _told(error, "file"), "too_large", "file", CLOSE)
 
     @app.exception_handler(RequestValidationError)
     async def _validation(_: Request, error: RequestValidationError) -> Response:
@@ -118,9 +116,10 @@ def handle_errors(app: FastAPI) -> None:
         own = first.get("ctx", {}).get("error")
         place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
         if isinstance(own, InputError):
-            path = format_path([*place, own.place])
-            return answer_error(400, f"{own.found}; expected {own.expected}", "invalid_value", path)
-        return answer_error(400, first["msg"], "invalid_value", format_path(place) or None)
+            return _wrong(InputError(format_path([*place, own.place]), own.found, own.expected))
+        path = format_path(place)
+        message = f"{path}: {first['msg']}" if path else first["msg"]
+        return answer_error(400, message, "invalid_value", path or None)
 
     @app.exception_handler(QuoteChangedError)
     async def _quote(request: Request, error: QuoteChangedError) -> Response:
@@ -161,3 +160,13 @@ def handle_errors(app: FastAPI) -> None:
         route = getattr(request.scope.get("route"), "path", "-")
         _log.exception("a request failed", route=route)
         return answer_error(500, "the service made a mistake; it is on record", "internal")
+
+
+def _wrong(error: InputError) -> Response:
+    """A value that is wrong: clients that show the message alone name its field too."""
+    return answer_error(400, _told(error, error.place), "invalid_value", error.place or None)
+
+
+def _told(error: InputError, place: str) -> str:
+    message = f"{error.found}; expected {error.expected}"
+    return f"{place}: {message}" if place else message

@@ -13,7 +13,7 @@ from auctune.service.quotes import SECONDS, Quote
 from auctune.service.store.event_log import EventRow
 from auctune.service.zone.clock import SlotClock
 from auctune.service.zone.event import Kind
-from auctune.service.zone.job_row import JobRow
+from auctune.service.zone.job_row import JobRow, why_rejected
 
 Shown = dict[str, Any]
 
@@ -84,7 +84,7 @@ def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
     decision, task, training = body["decision"], body["task"], body["training"]
     admitted = decision is not None and decision["admitted"]
     reason = None if decision is None else decision["reason"]
-    earliest = body.get("earliest")
+    earliest, left = body.get("earliest"), body.get("budget_left")
     return {
         "zone": row.zone,
         "state": body["state"],
@@ -93,6 +93,8 @@ def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
         "bid": task["bid"] if task else body["request"]["bid"],
         "payment": decision["payment"] if admitted else None,
         "least_bid": _least_bid(decision),
+        "price": None if left is None else decision["price"],
+        "budget_left": left,
         "deadline": body["request"]["deadline"],
         "earliest_deadline": None if earliest is None else clock.ends(earliest),
         "refunded": body["refunded"],
@@ -200,7 +202,7 @@ def _message(kind: Kind, body: Shown) -> str:
         case Kind.RECEIVED:
             return "The files are being looked at"
         case Kind.DECIDED:
-            return _decided(body["decision"])
+            return _decided(body)
         case Kind.REPAIRED:
             return f"The data were repaired; {body['size']['rows']} rows remain"
         case Kind.VENDOR_CHANGED:
@@ -227,11 +229,13 @@ def _message(kind: Kind, body: Shown) -> str:
     raise AssertionError(kind)
 
 
-def _decided(decision: Shown) -> str:
+def _decided(body: Shown) -> str:
+    decision = body["decision"]
     if decision["admitted"]:
         return f"Admitted for {decision['payment']}"
     least = _least_bid(decision)
-    return f"Rejected: {decision['reason']}" + (f"; {least} would do" if least else "")
+    why = f"Rejected ({decision['reason']}): {why_rejected(body)}"
+    return why + (f"; {least} would do" if least else "")
 
 
 def _metrics(body: Shown) -> Shown:

@@ -67,7 +67,13 @@ class JobFiles:
             await self._size(zone, validation, training.max_length)
         if training.repair:
             return await zone.appraiser.appraise(file, training)
-        return Appraisal(await self._size(zone, file, training.max_length))
+        try:
+            return Appraisal(await self._size(zone, file, training.max_length))
+        except InputError as error:
+            if not zone.appraiser.has_vendors:
+                raise
+            expected = f"{error.expected}; or market.repair (--repair), and a vendor may mend it"
+            raise InputError(error.place, error.found, expected) from None
 
     async def look_at(self, zone: OpenZone, file: FileRecord) -> None:
         """Size a new upload, so that bids for it need not wait; what is wrong is noted with it."""

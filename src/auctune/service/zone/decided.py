@@ -2,15 +2,22 @@
 
 from typing import Any
 
-from auctune.domain import Decision, Task
+from auctune.domain import Decision, Money, Reason, Task
 from auctune.domain.menu import MenuLine
 from auctune.run.records import decision_record, schedule_record
 from auctune.service.zone.bid import Bid, Reply
 from auctune.service.zone.records import task_record
 
 
-def decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
-    """The body of a decision's event, but for what was too late and which line was taken."""
+def decided_body(bid: Bid, task: Task, decision: Decision, left: Money | None) -> dict[str, Any]:
+    """The body of a decision's event, but for what was too late and which line was taken.
+
+    Args:
+        bid, task: what was offered.
+        decision: on it.
+        left: of its owner's budget, just before; none: any amount.
+    """
+    is_over = decision.reason is Reason.OVER_BUDGET
     return {
         "owner": bid.owner,
         "request": bid.request,
@@ -20,6 +27,7 @@ def decided_body(bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
         "offers": {offer.vendor: offer.reference for offer in bid.offers if offer.reference},
         "decision": decision_record(decision),
         "reply": reply_record(bid.reply),
+        "budget_left": str(left) if is_over else None,
     }
 
 

@@ -22,7 +22,8 @@
 | node.noted | node, text | - |
 
 Offers are what vendors call theirs, by vendor; a repair says who is to do it from now on. A plan
-is what was asked for when cells were sought: work and first slot.
+is what was asked for when cells were sought: work and first slot. A decision says what was left of
+a budget (budget_left) that its price was above.
 
 State is the fold over them; see `auctune.service.zone.state`.
 """

@@ -8,6 +8,7 @@ The body holds plain JSON values:
 | state | where it stands, in the market's words |
 | size | rows and mean_tokens of its data |
 | earliest | the slot by whose end a job could be done that was too late for its deadline |
+| budget_left | what its owner could still pay, where the price was above it |
 | task, decision, cells | what was offered, what was answered, the plan as it stands |
 | progress | rows, total_rows, tokens, steps, first_loss, last_loss |
 | vendor | who is to mend its data, or did |
@@ -84,6 +85,8 @@ _STATES = {
     Kind.DECIDED: "rejected",
 }
 
+_OF_DECISION = ("size", "task", "decision", "earliest", "budget_left")
+
 
 def received_row(event: ZoneEvent) -> JobRow:
     """A job whose data are being looked at."""
@@ -121,7 +124,7 @@ def closed_row(
         row = _blank(job.owner, job.request, job.training.to_record())
     else:
         row = _blank(body["owner"], body["request"], body["training"])
-        row |= {name: body.get(name) for name in ("size", "task", "decision", "earliest")}
+        row |= {name: body.get(name) for name in _OF_DECISION}
     refunded = body.get("refund", False)
     row |= {
         "state": "refunded" if refunded else _STATES[event.kind],
@@ -144,14 +147,14 @@ def previewed_row(zone: str, at: float, body: Record) -> JobRow:
     """
     decision = body["decision"]
     row = _blank(body["owner"], body["request"], body["training"])
-    row |= {name: body[name] for name in ("size", "task", "decision", "earliest")}
+    row |= {name: body[name] for name in _OF_DECISION}
     row["state"] = "what_if"
     if decision["admitted"]:
         row["cells"] = decision["schedule"]["cells"]
         row["vendor"] = decision["schedule"]["vendor"]
         status = Status.QUEUED
     else:
-        row["error"] = _rejection(decision)
+        row["error"] = _rejection(body)
         row["finished_at"] = at
         status = Status.FAILED
     return JobRow(body["task"]["id"], zone, 0, body["owner"], at, status, row)
@@ -167,6 +170,7 @@ def _blank(owner: str, request: Record, training: Record) -> Record:
         "task": None,
         "decision": None,
         "earliest": None,
+        "budget_left": None,
         "cells": [],
         "progress": None,
         "vendor": None,
@@ -199,11 +203,22 @@ def _error(event: ZoneEvent) -> Record | None:
         return {name: event.body[name] for name in ("code", "message", "param")}
     if event.kind is not Kind.DECIDED:
         return None
-    return _rejection(event.body["decision"])
+    return _rejection(event.body)
 
 
-def _rejection(decision: Record) -> Record:
-    reason = Reason(decision["reason"])
-    is_late = reason in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
+def _rejection(body: Record) -> Record:
+    is_late = body["decision"]["reason"] in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
     param = "market.deadline" if is_late else "market.bid"
-    return {"code": "bid_rejected", "message": _WHY[reason], "param": param}
+    return {"code": "bid_rejected", "message": why_rejected(body), "param": param}
+
+
+def why_rejected(body: Record) -> str:
+    """The reason for people.
+
+    Args:
+        body: of a rejection's event.
+    """
+    decision, left = body["decision"], body.get("budget_left")
+    if left is not None:
+        return f"the price, {decision['price']}, is above what is left of the budget, {left}"
+    return _WHY[Reason(decision["reason"])]

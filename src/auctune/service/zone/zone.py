@@ -108,10 +108,11 @@ class Zone:
         self.begin_slots()
         self._advance(self.state.slot)
         task = self.task(bid)
-        decision = self._within_budget(task, bid)
+        left = bid.left()
+        decision = self._within_budget(task, left)
         if decision is None:
             decision = self._changing(lambda slot: self.mechanism.offer(task, slot))
-        return self._decided(bid, task, decision)
+        return self._decided(bid, task, decision, left)
 
     def decide_received(self, bid: Bid) -> JobRow | None:
         """Decide on a job that was received; none if it was cancelled or decided on meanwhile.
@@ -130,7 +131,7 @@ class Zone:
         if left is not None and decision.payment > left:
             decision = _over_budget(task, decision.payment)
         body = {
-            **decided_body(bid, task, decision),
+            **decided_body(bid, task, decision, left),
             "earliest": self._earliest(task, decision),
         }
         return previewed_row(self.name, self.clock.now(), body)
@@ -154,7 +155,7 @@ class Zone:
             decision = self._changing(lambda slot: self.mechanism.take(task, line, slot))
             if decision is None:
                 self._is_ahead = False
-        return None if decision is None else self._decided(bid, task, decision, line)
+        return None if decision is None else self._decided(bid, task, decision, left, line)
 
     def receive(
         self,
@@ -261,9 +262,14 @@ class Zone:
         return self._happened[-1][1].rows[-1]
 
     def _decided(
-        self, bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None
+        self,
+        bid: Bid,
+        task: Task,
+        decision: Decision,
+        left: Money | None,
+        line: MenuLine | None = None,
     ) -> JobRow:
-        body = decided_body(bid, task, decision)
+        body = decided_body(bid, task, decision, left)
         body["earliest"] = self._earliest(task, decision)
         body["line"] = line_record(line)
         self.happen(Kind.DECIDED, bid.job, body)
@@ -273,9 +279,8 @@ class Zone:
         slot = self.state.slot
         return earliest_slot(self.mechanism, task, decision, slot, self._last_slot())
 
-    def _within_budget(self, task: Task, bid: Bid) -> Decision | None:
+    def _within_budget(self, task: Task, left: Money | None) -> Decision | None:
         """The rejection of a bid whose price is over its owner's budget; none: it is not."""
-        left = bid.left()
         if left is None:
             return None
         shown = self.mechanism.preview(task, self.state.slot)

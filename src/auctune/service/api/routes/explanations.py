@@ -10,6 +10,7 @@ from auctune.service.api.access import MarketDep, Owner
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.explanations import Explained
 from auctune.service.zone.clock import SlotClock
+from auctune.service.zone.job_row import why_rejected
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["market"], responses=ERRORS)
 
@@ -53,6 +54,7 @@ class ExplanationAnswer(BaseModel):
     decided_at: int
     decision: str
     reason: str | None
+    why: str | None
     bid: str
     payment: str | None
     least_bid: str | None
@@ -99,6 +101,7 @@ def _view(explained: Explained, clock: SlotClock, *, has_units: bool) -> dict[st
         "decided_at": int(event.at),
         "decision": "admitted" if decision["admitted"] else "rejected",
         "reason": decision["reason"],
+        "why": None if decision["admitted"] else why_rejected(event.body),
         "bid": event.body["task"]["bid"],
         "payment": decision["payment"] if decision["admitted"] else None,
         "least_bid": None if least is None else str(least),

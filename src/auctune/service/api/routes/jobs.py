@@ -161,25 +161,21 @@ async def retrieve(market: MarketDep, who: Owner, job_id: str) -> Response:
 @router.post("/{job_id}/cancel", response_model=Job)
 async def cancel(market: MarketDep, who: Owner, job_id: str) -> Response:
     """End a job; its cells to come go back to the market, and nothing is refunded."""
-    row = await own_job(market, who, job_id)
-    if not await _ask(market, row, lambda zone: zone.cancel(job_id)):
-        raise ApiError(400, "the job is over", "job_over", "id")
+    await _act(market, who, job_id, lambda zone: zone.cancel(job_id))
     return _json(await _view(market, who, job_id))
 
 
 @router.post("/{job_id}/pause", response_model=Job)
 async def pause(market: MarketDep, who: Owner, job_id: str) -> Response:
     """Give up a job's cells to come, until it is resumed."""
-    row = await own_job(market, who, job_id)
-    await _ask(market, row, lambda zone: zone.pause(job_id))
+    await _act(market, who, job_id, lambda zone: zone.pause(job_id))
     return _json(await _view(market, who, job_id))
 
 
 @router.post("/{job_id}/resume", response_model=Job)
 async def resume(market: MarketDep, who: Owner, job_id: str) -> Response:
     """Find a paused job new cells, at no new charge, if there are any before its deadline."""
-    row = await own_job(market, who, job_id)
-    if not await _ask(market, row, lambda zone: zone.resume(job_id)):
+    if not await _act(market, who, job_id, lambda zone: zone.resume(job_id)):
         raise ApiError(
             400, "what is left of the nodes cannot finish it by its deadline", "no_capacity", "id"
         )
@@ -265,11 +261,28 @@ async def _view(market: Market, who: Principal, job: str) -> Shown:
     return _shown(market, await own_job(market, who, job))
 
 
-async def _ask(market: Market, row: JobRow, run: Callable[[Zone], T]) -> T:
+async def _act(market: Market, who: Principal, job: str, run: Callable[[Zone], T]) -> T:
+    """Have a zone do something with a job of one's own that is not over.
+
+    Raises:
+        ApiError: 404, as `own_job`; `job_over`; `zone_closed`.
+    """
+    row = await own_job(market, who, job)
+    over = ApiError(400, "the job is over", "job_over", "id")
+    if row.body["finished_at"] is not None:
+        raise over
     zone = market.zones.get(row.zone)
     if zone is None:
         raise ApiError(400, f"zone {row.zone} is closed", "zone_closed", "id")
-    return await zone.desk.ask_here(run)
+
+    def run_if_open(desk: Zone) -> T:
+        # It may have ended since it was looked at, or end with the slots that have passed.
+        desk.begin_slots()
+        if job not in desk.state.jobs and job not in desk.state.received:
+            raise over
+        return run(desk)
+
+    return await zone.desk.ask_here(run_if_open)
 
 
 def _json(body: Shown) -> Response:

@@ -58,12 +58,14 @@ class KeyBody(BaseModel):
 
 
 class AccountView(BaseModel):
-    """A user or a team."""
+    """A user or a team; spent and left of its own budget, within its span."""
 
     id: str
     object: str
     team: str | None
     budget: BudgetBody | None
+    budget_spent: str | None
+    budget_left: str | None
 
 
 class KeyView(BaseModel):
@@ -111,13 +113,13 @@ class KeyPage(BaseModel):
 async def put_team(market: MarketDep, who: Operator, body: TeamBody) -> dict[str, Any]:
     """Add a team, or change its budget; null takes it away, and left out it stays."""
     known = market.directory.team(body.id)
-    return _account(await market.put_team(body.id, _budget_said(body, known)))
+    return _account(market, await market.put_team(body.id, _budget_said(body, known)))
 
 
 @router.get("/teams", response_model=AccountPage)
 async def list_teams(market: MarketDep, who: Operator) -> dict[str, Any]:
     """All teams."""
-    return _page([_account(team) for team in market.directory.teams()])
+    return _page([_account(market, team) for team in market.directory.teams()])
 
 
 @router.post("/users", response_model=AccountView)
@@ -126,13 +128,13 @@ async def put_user(market: MarketDep, who: Operator, body: UserBody) -> dict[str
     known = market.directory.user(body.id)
     is_said = "team" in body.model_fields_set
     team = body.team if known is None or is_said else known.team
-    return _account(await market.put_user(body.id, team, _budget_said(body, known)))
+    return _account(market, await market.put_user(body.id, team, _budget_said(body, known)))
 
 
 @router.get("/users", response_model=AccountPage)
 async def list_users(market: MarketDep, who: Operator) -> dict[str, Any]:
     """All users."""
-    return _page([_account(user) for user in market.directory.users()])
+    return _page([_account(market, user) for user in market.directory.users()])
 
 
 @router.delete("/users/{user_id}/data", response_model=Erased)
@@ -196,10 +198,18 @@ def _budget(body: BudgetBody | None) -> Budget | None:
     return Budget(parse_money(body.amount, "budget.amount"), body.seconds)
 
 
-def _account(account: Account) -> dict[str, Any]:
+def _account(market: Market, account: Account) -> dict[str, Any]:
     budget = account.budget
     shown = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
-    return {"id": account.id, "object": account.kind, "team": account.team, "budget": shown}
+    spent, left = market.spending.of(account) or (None, None)
+    return {
+        "id": account.id,
+        "object": account.kind,
+        "team": account.team,
+        "budget": shown,
+        "budget_spent": None if spent is None else str(spent),
+        "budget_left": None if left is None else str(left),
+    }
 
 
 def _key(record: KeyRecord) -> dict[str, Any]:

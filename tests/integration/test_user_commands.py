@@ -1,0 +1,247 @@
+"""What users type about their own jobs, against a market that is served in the test's process."""
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from auctune.cli import wide
+from auctune.domain.money import STEP
+from auctune.service.settings.vendor_entries import HouseEntry
+from support.command_line import run_auctune
+from support.serving import ROWS, Served, make_file, make_zone, serving
+
+Run = Callable[..., tuple[int, str, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("market")) as opened:
+        opened.key("ada")
+        yield opened
+
+
+@pytest.fixture
+def auctune(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.setenv("AUCTUNE_URL", served.url)
+    monkeypatch.setenv("AUCTUNE_API_KEY", served.users["ada"])
+
+    def run(*arguments: str | Path) -> tuple[int, str, list[str]]:
+        return run_auctune(list(arguments), monkeypatch, capsys)
+
+    return run
+
+
+def amounts(text: str) -> dict[str, Decimal]:
+    """The parts of a price, by name, as they are shown."""
+    found = re.findall(r"^ *([a-z, ]+?) +(\d+\.\d{4,6}) *$", text, re.MULTILINE)
+    return {name: Decimal(amount) for name, amount in found}
+
+
+def test_an_admitted_bid_is_explained_by_parts_that_add_up_to_what_it_pays(
+    served: Served, auctune: Run
+) -> None:
+    job = served.bid(served.client(), served.upload())
+    code, out, _ = auctune("explain", job.id)
+    assert code == 0
+    paid = Decimal(job.market["payment"])
+    assert f"{job.id} in default" in out
+    assert f"admitted, pays {paid} (bid 100.0000); {paid + STEP} would have been enough" in out
+    parts = amounts(out)
+    assert parts["price, rounded"] == paid
+    sum_of_parts = parts["operating cost"] + parts["compute"] + parts["memory"]
+    # Each of the three is shown to a millionth.
+    assert abs(sum_of_parts - paid) <= STEP / 2 + Decimal("0.000002")
+    (own,) = [line.split() for line in out.splitlines() if line.strip().startswith("the bid's")]
+    assert str(paid) in own
+
+
+def test_a_rejected_bid_is_explained_by_what_would_have_been_enough(
+    served: Served, auctune: Run
+) -> None:
+    client, file = served.client(), served.upload()
+    job = served.bid(client, file, bid="0.0001")
+    out = auctune("explain", job.id)[1]
+    least = job.market["least_bid"]
+    assert f"rejected (bid 0.0001), {job.error.message}; {least} would have been enough" in out
+    assert served.bid(client, file, bid=least).market["decision"] == "admitted"
+
+
+def test_a_bid_that_came_too_late_is_explained_by_when_it_could_have_been_done(
+    served: Served, auctune: Run
+) -> None:
+    file = served.upload()
+    with served.http() as http:
+        terms = {"bid": "99", "deadline": "+3m"}
+        work = {"model": "tiny", "training_file": file, "hyperparameters": {"n_epochs": 300}}
+        job = http.post("/v1/fine_tuning/jobs", json={**work, "market": terms}).json()
+    code, out, _ = auctune("explain", job["id"])
+    assert (code, "part of the price" in out) == (0, False)
+    (done,) = re.findall(r"it could have been done by ([\d-]+ [\d:]+)$", out, re.MULTILINE)
+    earliest = next(line for line in out.splitlines() if "at the earliest" in line)
+    assert done in earliest
+    assert re.search(r"the bid's +none *$", out, re.MULTILINE)
+    told = json.loads(auctune("explain", job["id"], "--json")[1])
+    assert (told["chosen"], told["reason"]) == (None, job["market"]["reason"])
+
+
+def test_nobody_else_s_job_is_explained(served: Served, auctune: Run) -> None:
+    job = served.bid(served.client(), served.upload()).id
+    code, out, lines = auctune("explain", job, "--api-key", served.key("eve"))
+    assert (code, out, len(lines)) == (1, "", 1)
+    assert "there is no job" in lines[0]
+
+
+def test_a_bid_over_its_budget_is_told_the_price_and_what_is_left(
+    served: Served, auctune: Run
+) -> None:
+    most = {"amount": "0.0001", "seconds": 86_400}
+    own = ("--api-key", served.key("poor"))
+    file = served.upload(served.users["poor"])
+    with served.http(served.operator) as http:
+        http.post("/v1/users", json={"id": "poor", "budget": most})
+    work = (file, "--bid", "99", "--deadline", "+20m", *own)
+    code, out, _ = auctune("submit", *work, "--json")
+    job = json.loads(out)
+    price = job["market"]["price"]
+    words = f"the price, {price}, is above what is left of the budget, 0.0001"
+    assert (code, Decimal(price) > Decimal("0.0001")) == (3, True)
+    assert words in auctune("submit", *work)[1]
+    assert words in auctune("watch", job["id"], *own)[1]
+    assert words in auctune("explain", job["id"], *own)[1]
+
+
+def test_operators_see_what_is_spent_and_left_of_budgets(served: Served, auctune: Run) -> None:
+    most = {"amount": "500.0000", "seconds": 86_400}
+    with served.http(served.operator) as http:
+        http.post("/v1/teams", json={"id": "crew", "budget": most})
+    client = served.client(served.key("rich", team="crew"))
+    paid = Decimal(served.bid(client, served.upload(served.users["rich"])).market["payment"])
+    operator = ("--api-key", served.operator)
+    rows = [line.split() for line in auctune("teams", "list", *operator)[1].splitlines()]
+    assert ["crew", "500.0000", "in", "24.0", "h", str(paid), str(500 - paid)] in rows
+    rows = [line.split() for line in auctune("users", "list", *operator)[1].splitlines()]
+    # Of a user its own budget is shown, which this one has not.
+    assert ["rich", "crew", "-", "-", "-"] in rows
+
+
+def test_whatever_is_done_to_a_job_that_is_over_gets_one_answer(
+    served: Served, auctune: Run
+) -> None:
+    client, file = served.client(), served.upload()
+    cancelled, rejected = served.bid(client, file).id, served.bid(client, file, bid="0.0001").id
+    assert auctune("cancel", cancelled)[0] == 0
+    finished = served.bid(client, file).id
+    served.finish(finished, "ada")
+    for job in (cancelled, rejected, finished):
+        for action in ("cancel", "pause", "resume"):
+            assert auctune(action, job) == (1, "", ["auctune: id: the job is over"])
+            with served.http() as http:
+                answer = http.post(f"/v1/fine_tuning/jobs/{job}/{action}")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (400, "job_over")
+
+
+def test_broken_data_are_refused_with_a_word_on_who_could_mend_them(
+    served: Served, auctune: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.jsonl").write_text(ROWS + '{"prompt": "half a row\n')
+    work = (tmp_path / "broken.jsonl", "--deadline", "+20m")
+    mends = "or market.repair (--repair), and a vendor may mend it"
+    code, _, lines = auctune("quote", *work)
+    assert (code, len(lines)) == (2, 1)
+    assert mends in lines[0]
+    code, out, _ = auctune("submit", *work, "--bid", "9", "--watch")
+    assert (code, mends in out) == (3, True)
+    # Measured on alone: nobody mends it.
+    code, _, lines = auctune("quote", served.upload(), "--validation", tmp_path / "broken.jsonl")
+    assert (code, "--repair" in lines[0]) == (2, False)
+    assert auctune("quote", *work, "--repair")[0] == 0
+
+
+def test_where_there_is_no_vendor_none_is_offered(tmp_path: Path, auctune: Run) -> None:
+    (tmp_path / "broken.jsonl").write_text(ROWS + '{"prompt": "half a row\n')
+    zone = make_zone().model_copy(update={"house": HouseEntry(on=False)})
+    with serving(tmp_path / "market", make_file([zone])) as alone:
+        at = ("--url", alone.url, "--api-key", alone.key("ada"))
+        code, _, lines = auctune("quote", tmp_path / "broken.jsonl", *at)
+    assert (code, "repair" in lines[0]) == (2, False)
+
+
+def test_jobs_are_listed_with_why_they_came_to_nothing(served: Served, auctune: Run) -> None:
+    own = ("--api-key", served.key("lister"))
+    client, file = served.client(served.users["lister"]), served.upload(served.users["lister"])
+    low, good = served.bid(client, file, bid="0.0001").id, served.bid(client, file).id
+    found = {line.split()[0]: line.split() for line in auctune("jobs", *own)[1].splitlines()[2:-1]}
+    assert (found[low][-1], found[good][-1]) == ("unprofitable", "-")
+
+
+def test_files_are_listed_and_those_no_open_job_needs_deleted(
+    served: Served, auctune: Run, tmp_path: Path
+) -> None:
+    own = ("--api-key", served.key("filer"))
+    assert auctune("files", "list", *own)[:2] == (0, "no files yet\n")
+    client, key = served.client(served.users["filer"]), served.users["filer"]
+    needed, other = served.upload(key, name="needed.jsonl"), served.upload(key, name="other.jsonl")
+    job = served.bid(client, needed).id
+    out = auctune("files", "list", *own)[1]
+    assert out.index("other.jsonl") < out.index("needed.jsonl")
+    assert [one["id"] for one in json.loads(auctune("files", "list", "--json", *own)[1])] == [
+        other,
+        needed,
+    ]
+    assert needed not in auctune("files", "list", "--limit", "1", *own)[1]
+    code, out, lines = auctune("files", "delete", needed, *own)
+    assert (code, out, lines) == (1, "", ["auctune: id: a job that is not over needs it"])
+    auctune("cancel", job, *own)
+    for file in (needed, other):
+        assert auctune("files", "delete", file, *own)[:2] == (0, f"{file} is deleted\n")
+    assert auctune("files", "list", *own)[1] == "no files yet\n"
+
+
+def test_webhooks_are_added_listed_and_deleted(served: Served, auctune: Run) -> None:
+    own = ("--api-key", served.key("hooked"))
+    assert auctune("webhooks", "list", *own)[:2] == (0, "no webhooks yet\n")
+    code, out, _ = auctune("webhooks", "add", "https://example.org/hook", *own)
+    (hook,) = json.loads(auctune("webhooks", "list", "--json", *own)[1])
+    assert code == 0
+    assert (out.split()[0], out.splitlines()[-1]) == (hook["id"], hook["secret"])
+    shown = auctune("webhooks", "list", *own)[1]
+    assert hook["id"] in shown
+    assert "https://example.org/hook" in shown
+    assert hook["secret"] not in shown
+    code, out, lines = auctune("webhooks", "add", "no-address", *own)
+    assert (code, out, len(lines)) == (2, "", 1)
+    assert lines[0].startswith("auctune: url: ")
+    code, _, lines = auctune("webhooks", "delete", hook["id"])
+    assert (code, "there is no webhook" in lines[0]) == (1, True)
+    assert auctune("webhooks", "delete", hook["id"], *own)[0] == 0
+    assert auctune("webhooks", "list", *own)[1] == "no webhooks yet\n"
+
+
+def test_why_is_the_first_column_that_a_narrow_terminal_does_without(
+    served: Served, auctune: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = served.key("narrow")
+    low = served.bid(served.client(key), served.upload(key), bid="0.0001").id
+
+    def shown(columns: int) -> list[str]:
+        file = io.StringIO()
+        console = Console(file=file, width=columns, force_terminal=True, color_system=None)
+        monkeypatch.setattr(wide, "console_for", lambda _: console)
+        assert auctune("jobs", "--api-key", key)[0] == 0
+        return file.getvalue().splitlines()
+
+    full = shown(200)
+    narrow = shown(max(map(len, full)) - 1)
+    heads, fewer = full[1].split(), narrow[1].split()
+    assert heads[-1] == "why"
+    assert fewer == heads[:-1]
+    assert ("unprofitable" in full[3], "unprofitable" in narrow[3]) == (True, False)
+    assert low in narrow[3]
