@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from itertools import pairwise
 from pathlib import Path
 from typing import TextIO, cast
@@ -76,24 +77,21 @@ class _TurnedOver:
     def __init__(self, path: Path, longest: int) -> None:
         self._path = path
         self._longest = longest
-        self._file = path.open("a", encoding="utf-8")
+        self._file = _open(path)
 
     def write(self, text: str) -> int:
         """Write at the end, if there is room."""
         with suppress(OSError):
             if self._file.closed:
                 # It could not be turned over when it was to be.
-                self._file = self._path.open("a", encoding="utf-8")
+                self._file = _open(self._path)
             elif self._file.tell() > self._longest:
                 self._turn_over()
-            self._file.write(text)
+            self._file.write(text.encode())
         return len(text)
 
     def flush(self) -> None:
-        """Hand what was written to the system."""
-        with suppress(OSError):
-            if not self._file.closed:
-                self._file.flush()
+        """Nothing is held back."""
 
     def close(self) -> None:
         """End it; no more is written."""
@@ -107,7 +105,12 @@ class _TurnedOver:
         for source, target in reversed(list(pairwise(names))):
             if source.exists():
                 source.replace(target)
-        self._file = self._path.open("a", encoding="utf-8")
+        self._file = _open(self._path)
+
+
+def _open(path: Path) -> FileIO:
+    # Without a buffer: what a full disk has no room for is lost at once, and not kept for the end.
+    return path.open("ab", buffering=0)
 
 
 def _to_json(_logger: object, _method: str, entry: EventDict) -> str:
