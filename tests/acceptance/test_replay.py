@@ -36,7 +36,7 @@ def mechanism(period: RecordedPeriod, name: str = "pdftsp") -> Admission:
 def test_the_same_mechanism_decides_identically() -> None:
     decisions = lessons = plans = taken = 0
     whys: set[Why] = set()
-    for seed in range(4):
+    for seed in range(5):
         period, made = recorded(seed, 250)
         again = replay_same(period, mechanism(period))
         assert again.differences == ()

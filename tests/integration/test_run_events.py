@@ -70,6 +70,7 @@ def test_cells_of_a_task_that_stops_early_go_to_a_later_bid_and_nan_ends_its_own
     assert not (out / "tasks" / "astray" / "adapter").exists()
 
 
+@pytest.mark.thorough
 def test_a_measured_profile_is_kept_and_what_is_resumed_decides_by_it(
     auctune: Commands, in_cache: Path, tmp_path: Path
 ) -> None:

@@ -225,11 +225,8 @@ def stop(service: Child, number: signal.Signals) -> None:
     assert poll(lambda: not living(children))
 
 
-@pytest.mark.parametrize(
-    "number",
-    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)],
-    ids=lambda n: n.name,
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_service_that_is_asked_to_stop_puts_all_away(
     commands: Commands, tmp_path: Path, number: signal.Signals
 ) -> None:

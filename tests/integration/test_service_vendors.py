@@ -150,6 +150,7 @@ def test_a_vendor_that_says_nothing_is_out_of_this_auction_and_back_in_the_next(
         assert again["market"]["plan"]["vendor"] == "mender"
 
 
+@pytest.mark.thorough
 def test_a_vendor_that_is_late_after_winning_is_replaced_at_no_charge(
     tiny_base: Base, tmp_path: Path
 ) -> None:

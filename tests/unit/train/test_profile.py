@@ -119,6 +119,7 @@ class BusyAtFirst(_Measurement):
         return [replace(point, seconds=slower * point.seconds) for point in super().sweep()]
 
 
+@pytest.mark.thorough
 def test_a_sweep_that_was_disturbed_is_made_again(tiny_base: Base, tmp_path: Path) -> None:
     said: list[str] = []
     bench = Bench(tiny_base, tmp_path, 0)

@@ -207,6 +207,7 @@ def test_a_first_slot_is_learned_from_a_few_times_however_many_bids_it_brings() 
     assert 5 <= lessons_of(mechanism, crowd, 0) <= 1 + np.log(600 / 8) / np.log(1.4)
 
 
+@pytest.mark.thorough
 def test_a_single_absurd_bid_changes_no_price() -> None:
     """Neither the first one of all nor a later one: money is counted in bids as there are many."""
     prices = []
