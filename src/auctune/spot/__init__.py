@@ -1,0 +1,60 @@
+"""Renting by deadline: spot and on-demand GPUs, slot by slot.
+
+After Zheng et al., "Deadline-Aware Online Scheduling for LLM Fine-Tuning with Spot Market
+Predictions" (arXiv 2512.20967).
+"""
+
+from auctune.spot.allocation import IDLE, InfeasibleAllocationError, SpotAllocation
+from auctune.spot.batch import BatchOutcome, play_batch
+from auctune.spot.job import SpotJob
+from auctune.spot.market import SpotMarket
+from auctune.spot.observation import SpotObservation
+from auctune.spot.offline import OfflineOptimum, offline_bound, offline_optimum
+from auctune.spot.outcome import SpotOutcome
+from auctune.spot.overhead import Overhead
+from auctune.spot.play import play, settle
+from auctune.spot.policies import (
+    Ahanp,
+    Ahap,
+    OnDemandOnly,
+    Robust,
+    SpotFirst,
+    UniformProgress,
+)
+from auctune.spot.policy import Policy, PolicyRun
+from auctune.spot.pool import default_pool
+from auctune.spot.scaling import LinearScaling, Scaling, TableScaling
+from auctune.spot.value import least_utility, value_of_finish, worth_at_deadline
+
+__all__ = [
+    "IDLE",
+    "Ahanp",
+    "Ahap",
+    "BatchOutcome",
+    "InfeasibleAllocationError",
+    "LinearScaling",
+    "OfflineOptimum",
+    "OnDemandOnly",
+    "Overhead",
+    "Policy",
+    "PolicyRun",
+    "Robust",
+    "Scaling",
+    "SpotAllocation",
+    "SpotFirst",
+    "SpotJob",
+    "SpotMarket",
+    "SpotObservation",
+    "SpotOutcome",
+    "TableScaling",
+    "UniformProgress",
+    "default_pool",
+    "least_utility",
+    "offline_bound",
+    "offline_optimum",
+    "play",
+    "play_batch",
+    "settle",
+    "value_of_finish",
+    "worth_at_deadline",
+]

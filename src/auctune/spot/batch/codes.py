@@ -1,0 +1,57 @@
+"""Policies as rows of numbers, for the kernels."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from auctune.spot.arrays import Floats, Ints
+from auctune.spot.policies import Ahanp, Ahap, OnDemandOnly, SpotFirst, UniformProgress
+from auctune.spot.policy import Policy
+
+AHAP, AHANP, ON_DEMAND_ONLY, SPOT_FIRST, UNIFORM_PROGRESS = 0, 1, 2, 3, 4
+
+
+class Codes(NamedTuple):
+    """Policies of the kinds that have kernels.
+
+    Attributes:
+        kind: [m].
+        window, commitment, plan_always: [m] of AHAP; 0 for others.
+        numbers: [m, 4] AHAP: sigma; AHANP: sigma, drop, shrink, growth; UP: hysteresis.
+    """
+
+    kind: Ints
+    window: Ints
+    commitment: Ints
+    plan_always: Ints
+    numbers: Floats
+
+
+def is_coded(policy: Policy) -> bool:
+    """Whether a kernel plays this policy."""
+    return isinstance(policy, Ahap | Ahanp | OnDemandOnly | SpotFirst | UniformProgress)
+
+
+def encode(policies: Sequence[Policy]) -> Codes:
+    """The rows of policies, all of which must have a kernel."""
+    rows = [_row(policy) for policy in policies]
+    whole = np.array([row[0] for row in rows], dtype=np.int64).reshape(len(rows), 4)
+    numbers = np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), 4)
+    return Codes(*(np.ascontiguousarray(column) for column in whole.T), numbers)
+
+
+def _row(policy: Policy) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    none = (0.0, 0.0, 0.0, 0.0)
+    match policy:
+        case Ahap(window, commitment, sigma, plan_always):
+            return (AHAP, window, commitment, int(plan_always)), (sigma, 0.0, 0.0, 0.0)
+        case Ahanp(sigma, drop, shrink, growth):
+            return (AHANP, 0, 0, 0), (sigma, drop, shrink, growth)
+        case OnDemandOnly():
+            return (ON_DEMAND_ONLY, 0, 0, 0), none
+        case SpotFirst():
+            return (SPOT_FIRST, 0, 0, 0), none
+        case UniformProgress(hysteresis):
+            return (UNIFORM_PROGRESS, 0, 0, 0), (hysteresis, 0.0, 0.0, 0.0)
+    raise AssertionError(policy)

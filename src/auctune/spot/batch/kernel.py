@@ -1,0 +1,196 @@
+"""A pool of policies on one job, slot by slot; the same steps as `auctune.spot.play`.
+
+The policies with the same window share its table, filled once a slot down to the least progress
+among those that plan. All that decides, and all that counts money and work, are the very functions
+that single runs use, in the same order: results agree to the last bit.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from auctune.numerics.jit import kernel
+from auctune.spot.arrays import Floats, Ints
+from auctune.spot.batch.codes import (
+    AHANP,
+    AHAP,
+    ON_DEMAND_ONLY,
+    SPOT_FIRST,
+    Codes,
+)
+from auctune.spot.policies.ahanp import react
+from auctune.spot.policies.ahap import combine, plan_cheap_spot
+from auctune.spot.policies.on_demand_only import least_steady_count
+from auctune.spot.policies.spot_first import all_spot
+from auctune.spot.policies.uniform_progress import uniform
+from auctune.spot.terms import UNCHANGED, Terms, change, is_ahead, rest_of
+from auctune.spot.value import ending_cost, ending_slots, value_at
+from auctune.spot.window.program import WindowScratch, fill_window, follow, window_end
+from auctune.spot.window.table import units_done
+
+
+class Seen(NamedTuple):
+    """A job's market, and what was forecast of it.
+
+    Attributes:
+        price, available: [t].
+        price_ahead, available_ahead: [t, h] column 0 is slot t itself, as it is seen; column h is
+            what slot t + h was thought to be in slot t.
+    """
+
+    price: Floats
+    available: Ints
+    price_ahead: Floats
+    available_ahead: Ints
+
+
+class Pool(NamedTuple):
+    """Where each policy stands.
+
+    Attributes:
+        progress, slot_cost, finish: [m] finish is below 0 while the work is not done.
+        held: [m, t, 2] on-demand and spot GPUs by slot.
+        plans: [m, c, h, 2] the last plans of AHAP.
+    """
+
+    progress: Floats
+    slot_cost: Floats
+    finish: Floats
+    held: Ints
+    plans: Ints
+
+
+@kernel
+def total_before(pool: Pool, m: int, slot: int) -> int:
+    """GPUs that policy m held in the slot before."""
+    return pool.held[m, slot - 1, 0] + pool.held[m, slot - 1, 1] if slot > 0 else 0
+
+
+@kernel
+def solves_window(terms: Terms, codes: Codes, pool: Pool, m: int, slot: int, window: int) -> bool:
+    """Whether policy m plans by the window program in this slot, with this window."""
+    return (
+        codes.kind[m] == AHAP
+        and codes.window[m] == window
+        and pool.finish[m] < 0
+        and (codes.plan_always[m] == 1 or not is_ahead(terms, pool.progress[m], slot))
+    )
+
+
+@kernel
+def plan_windows(
+    terms: Terms, seen: Seen, codes: Codes, pool: Pool, scratch: WindowScratch, slot: int
+) -> None:
+    """Write the plans of all policies that plan by the window program, window by window."""
+    prices, available = seen.price_ahead[slot], seen.available_ahead[slot]
+    num_policies = len(codes.kind)
+    widest = np.max(codes.window)
+    for window in range(1, widest + 1):
+        least = np.inf
+        for m in range(num_policies):
+            if solves_window(terms, codes, pool, m, slot, window):
+                least = min(least, pool.progress[m])
+        if least == np.inf:
+            continue
+        end = window_end(terms, slot, window)
+        low = units_done(terms, least)
+        high = fill_window(terms, scratch, prices, available, slot, end, low)
+        for m in range(num_policies):
+            if solves_window(terms, codes, pool, m, slot, window):
+                done = units_done(terms, pool.progress[m])
+                last = total_before(pool, m, slot)
+                plan = pool.plans[m, slot % codes.commitment[m]]
+                follow(terms, scratch, prices, available, end - slot, done, high, last, plan)
+
+
+@kernel
+def decide(
+    terms: Terms, seen: Seen, codes: Codes, pool: Pool, m: int, slot: int
+) -> tuple[int, int]:
+    """The (on-demand, spot) GPUs of policy m in a slot; AHAP's window plans are made before."""
+    progress, numbers, kind = pool.progress[m], codes.numbers[m], codes.kind[m]
+    last = total_before(pool, m, slot)
+    price, available = seen.price[slot], seen.available[slot]
+    if kind == AHAP:
+        ahead = is_ahead(terms, progress, slot)
+        commitment = codes.commitment[m]
+        if ahead and codes.plan_always[m] == 0:
+            end = window_end(terms, slot, codes.window[m])
+            plan_cheap_spot(
+                terms,
+                numbers[0] * terms.on_demand_price,
+                seen.price_ahead[slot],
+                seen.available_ahead[slot],
+                end - slot,
+                pool.plans[m, slot % commitment],
+            )
+        return combine(terms, pool.plans[m], commitment, slot, ahead, available)
+    if kind == AHANP:
+        return react(
+            terms,
+            numbers[0] * terms.on_demand_price,
+            numbers[1],
+            numbers[2],
+            numbers[3],
+            slot,
+            progress,
+            last,
+            price,
+            available,
+            seen.available[max(slot - 1, 0)],
+        )
+    if kind == ON_DEMAND_ONLY:
+        return least_steady_count(terms, slot, progress, last), 0
+    if kind == SPOT_FIRST:
+        return all_spot(terms, slot, progress, last, available)
+    last_on_demand = pool.held[m, slot - 1, 0] if slot > 0 else 0
+    return uniform(terms, numbers[0], slot, progress, last, last_on_demand, available)
+
+
+@kernel
+def run_slot(
+    terms: Terms, pool: Pool, m: int, slot: int, price: float, on_demand: int, spot: int
+) -> None:
+    """Pay for a slot and work it off."""
+    count = on_demand + spot
+    if count > 0:
+        row = change(count, total_before(pool, m, slot))
+        rest = terms.workload - pool.progress[m]
+        pool.progress[m] += terms.work[row, count]
+        pool.slot_cost[m] += on_demand * terms.on_demand_price + spot * price
+        if rest_of(terms, pool.progress[m]) == 0.0:
+            used = 1.0 - terms.share[row] + rest / terms.work[UNCHANGED, count]
+            pool.finish[m] = slot + min(used, 1.0)
+    pool.held[m, slot, 0], pool.held[m, slot, 1] = on_demand, spot
+
+
+@kernel
+def play_pool(
+    terms: Terms,
+    seen: Seen,
+    codes: Codes,
+    scratch: WindowScratch,
+    pool: Pool,
+    value: Floats,
+    cost: Floats,
+) -> None:
+    """Play all policies on one job.
+
+    Args:
+        terms, seen, codes: the job, its market, the policies.
+        scratch: for the widest window.
+        pool: progress, cost and held GPUs 0, finish below 0; written.
+        value, cost: [m] V(T) and all that was paid; written.
+    """
+    for slot in range(terms.num_slots):
+        plan_windows(terms, seen, codes, pool, scratch, slot)
+        for m in range(len(codes.kind)):
+            if pool.finish[m] < 0:
+                on_demand, spot = decide(terms, seen, codes, pool, m, slot)
+                run_slot(terms, pool, m, slot, seen.price[slot], on_demand, spot)
+    for m in range(len(codes.kind)):
+        rest = rest_of(terms, pool.progress[m])
+        if pool.finish[m] < 0:
+            pool.finish[m] = terms.num_slots + ending_slots(terms, rest)
+        value[m] = value_at(terms, pool.finish[m])
+        cost[m] = pool.slot_cost[m] + ending_cost(terms, rest)

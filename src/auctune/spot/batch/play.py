@@ -1,0 +1,169 @@
+"""Many policies on many jobs: kernels where there are, single runs where there are none."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.spot.arrays import Floats, Ints
+from auctune.spot.batch.codes import Codes, encode, is_coded
+from auctune.spot.batch.kernel import Pool, Seen, play_pool
+from auctune.spot.forecasts.table import ForecastTable
+from auctune.spot.job import SpotJob
+from auctune.spot.market import SpotMarket
+from auctune.spot.play import play
+from auctune.spot.policy import Policy
+from auctune.spot.terms import make_terms
+from auctune.spot.window.program import make_scratch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchOutcome:
+    """What came of each job under each policy; j jobs, m policies.
+
+    Attributes:
+        value: [j, m] V(T).
+        cost: [j, m] all that was paid.
+        finish: [j, m] T, slots from each job's start.
+        held: [j] of [m, t, 2] on-demand and spot GPUs by slot.
+    """
+
+    value: Floats
+    cost: Floats
+    finish: Floats
+    held: tuple[Ints, ...]
+
+    @property
+    def utility(self) -> Floats:
+        """[j, m] V(T) - C."""
+        return self.value - self.cost
+
+
+def play_batch(
+    policies: Sequence[Policy],
+    jobs: Sequence[SpotJob],
+    markets: Sequence[SpotMarket],
+    forecasts: Sequence[ForecastTable | None],
+    *,
+    num_threads: int | None = None,
+) -> BatchOutcome:
+    """Play every policy on every job, each job in its own market with its own forecasts.
+
+    The result is that of `play` for each of them, to the last bit, and does not depend on the
+    number of threads. Policies without a kernel are played one by one.
+
+    Args:
+        policies: the pool.
+        jobs: what to run.
+        markets: of each job, slot 0 its first.
+        forecasts: of each job.
+        num_threads: by default one for each processor.
+
+    Raises:
+        InputError: if lengths differ, a market is too short, or a forecast does not reach as far
+            as a policy looks.
+        InfeasibleAllocationError: if a policy without a kernel breaks a constraint.
+    """
+    if not len(jobs) == len(markets) == len(forecasts):
+        raise InputError(
+            "jobs", f"{len(jobs)}, {len(markets)} markets, {len(forecasts)} forecasts", "as many"
+        )
+    coded = [m for m, policy in enumerate(policies) if is_coded(policy)]
+    codes = encode([policies[m] for m in coded])
+
+    def one(j: int) -> _JobOutcome:
+        outcome = _empty(len(policies), jobs[j].deadline)
+        if coded:
+            _play_coded(codes, coded, jobs[j], markets[j], forecasts[j], outcome)
+        for m, policy in enumerate(policies):
+            if not is_coded(policy):
+                _play_single(m, policy, jobs[j], markets[j], forecasts[j], outcome)
+        return outcome
+
+    with ThreadPoolExecutor(num_threads or os.cpu_count()) as threads:
+        outcomes = list(threads.map(one, range(len(jobs))))
+    shape = (len(jobs), len(policies))
+    return BatchOutcome(
+        value=np.array([outcome.value for outcome in outcomes]).reshape(shape),
+        cost=np.array([outcome.cost for outcome in outcomes]).reshape(shape),
+        finish=np.array([outcome.finish for outcome in outcomes]).reshape(shape),
+        held=tuple(outcome.held for outcome in outcomes),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _JobOutcome:
+    value: Floats
+    cost: Floats
+    finish: Floats
+    held: Ints
+
+
+def _empty(num_policies: int, num_slots: int) -> _JobOutcome:
+    return _JobOutcome(
+        np.zeros(num_policies),
+        np.zeros(num_policies),
+        np.zeros(num_policies),
+        np.zeros((num_policies, num_slots, 2), dtype=np.int64),
+    )
+
+
+def _play_coded(
+    codes: Codes,
+    places: Sequence[int],
+    job: SpotJob,
+    market: SpotMarket,
+    forecasts: ForecastTable | None,
+    outcome: _JobOutcome,
+) -> None:
+    widest = max(int(codes.window.max()), 1)
+    most_plans = max(int(codes.commitment.max()), 1)
+    terms = make_terms(job, market.on_demand_price)
+    num = len(places)
+    pool = Pool(
+        progress=np.zeros(num),
+        slot_cost=np.zeros(num),
+        finish=np.full(num, -1.0),
+        held=np.zeros((num, job.deadline, 2), dtype=np.int64),
+        plans=np.zeros((num, most_plans, widest, 2), dtype=np.int64),
+    )
+    seen = _seen(job, market, forecasts, min(widest, job.deadline))
+    scratch = make_scratch(terms, min(widest, job.deadline))
+    value, cost = np.zeros(num), np.zeros(num)
+    play_pool(terms, seen, codes, scratch, pool, value, cost)
+    outcome.value[places], outcome.cost[places] = value, cost
+    outcome.finish[places], outcome.held[places] = pool.finish, pool.held
+
+
+def _seen(
+    job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None, window: int
+) -> Seen:
+    market = market.between(0, job.deadline)
+    price_ahead = np.zeros((job.deadline, window))
+    available_ahead = np.zeros((job.deadline, window), dtype=np.int64)
+    price_ahead[:, 0], available_ahead[:, 0] = market.price, market.available
+    if window > 1:
+        reach = 0 if forecasts is None else forecasts.price.shape[1]
+        if forecasts is None or reach < window - 1 or len(forecasts.price) < job.deadline:
+            found = "none is given" if forecasts is None else f"{reach} slots ahead"
+            raise InputError("forecast", found, f"one of {window - 1} slots in each slot")
+        price_ahead[:, 1:] = forecasts.price[: job.deadline, : window - 1]
+        available_ahead[:, 1:] = forecasts.available[: job.deadline, : window - 1]
+    return Seen(market.price, market.available, price_ahead, available_ahead)
+
+
+def _play_single(
+    m: int,
+    policy: Policy,
+    job: SpotJob,
+    market: SpotMarket,
+    forecasts: ForecastTable | None,
+    outcome: _JobOutcome,
+) -> None:
+    single = play(policy, job, market, forecasts)
+    outcome.value[m], outcome.cost[m], outcome.finish[m] = single.value, single.cost, single.finish
+    for slot, allocation in enumerate(single.allocations):
+        outcome.held[m, slot] = allocation.on_demand, allocation.spot

@@ -1,0 +1,76 @@
+"""What is thought to come."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.spot.arrays import Floats, Ints
+from auctune.spot.market import SpotMarket
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forecast:
+    """Spot prices and counts of the next slots; row h is h + 1 slots ahead.
+
+    Attributes:
+        price: [h] point forecast, >= 0, in units of the on-demand price.
+        available: [h] point forecast, whole and >= 0.
+        levels: [q] rising levels within (0, 1); empty where there are point forecasts alone.
+        price_quantiles: [h, q].
+        available_quantiles: [h, q] whole.
+    """
+
+    price: Floats
+    available: Ints
+    levels: Floats
+    price_quantiles: Floats
+    available_quantiles: Ints
+
+    def __post_init__(self) -> None:
+        shape = (len(self.price), len(self.levels))
+        if not (
+            self.available.shape == self.price.shape
+            and self.price_quantiles.shape == self.available_quantiles.shape == shape
+        ):
+            raise InputError(
+                "forecast",
+                f"{self.price.shape}, {self.available.shape}, {self.price_quantiles.shape} and "
+                f"{self.available_quantiles.shape}",
+                "[h], [h], [h, q] and [h, q]",
+            )
+
+    @property
+    def num_slots(self) -> int:
+        """Slots ahead."""
+        return len(self.price)
+
+
+class Forecaster(Protocol):
+    """Says what is likely, from what has been seen."""
+
+    def forecast(self, past: SpotMarket, num_slots: int) -> Forecast:
+        """Forecast the `num_slots` slots after `past`, whose last slot is the present one."""
+        ...
+
+
+def point_forecast(price: Floats, available: Ints) -> Forecast:
+    """A forecast without quantiles."""
+    empty = np.empty((len(price), 0))
+    return Forecast(price, available, np.empty(0), empty, empty.astype(np.int64))
+
+
+def check_forecast(forecast: Forecast | None, num_slots: int) -> Forecast:
+    """The forecast, if it reaches `num_slots` ahead.
+
+    Raises:
+        InputError: naming `forecast`.
+    """
+    if forecast is None:
+        raise InputError("forecast", "none is given", f"one of {num_slots} slots")
+    if forecast.num_slots < num_slots:
+        raise InputError(
+            "forecast", f"{forecast.num_slots} slots ahead", f"one of {num_slots} slots"
+        )
+    return forecast

@@ -1,0 +1,119 @@
+"""One job, one policy, one market: the reference for whatever is faster.
+
+The policy is asked before each slot of 0..d-1 until the work is done; its answer is held against
+(5b) to (5e), paid and worked off. What is left at d ends as `auctune.spot.value` says.
+"""
+
+from collections.abc import Sequence
+
+from auctune.spot.allocation import IDLE, SpotAllocation, check
+from auctune.spot.forecasts.table import ForecastTable
+from auctune.spot.job import SpotJob
+from auctune.spot.market import SpotMarket
+from auctune.spot.observation import SpotObservation
+from auctune.spot.outcome import SpotOutcome
+from auctune.spot.policy import Policy
+from auctune.spot.terms import UNCHANGED, Terms, change, make_terms, rest_of
+from auctune.spot.value import ending_cost, ending_slots, value_at
+
+
+def play(
+    policy: Policy, job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None = None
+) -> SpotOutcome:
+    """Run a job by a policy.
+
+    Args:
+        policy: how to rent.
+        job: what to run.
+        market: slot 0 is the job's first; at least `job.deadline` slots.
+        forecasts: made before each of the job's slots; none for policies without.
+
+    Raises:
+        InputError: if the market is too short or the policy needs other forecasts.
+        InfeasibleAllocationError: if the policy breaks a constraint.
+    """
+    market = market.between(0, job.deadline)
+    account = _Account(make_terms(job, market.on_demand_price))
+    run = policy.start(job)
+    for slot in range(job.deadline):
+        if account.done:
+            break
+        available = int(market.available[slot])
+        observation = SpotObservation(
+            slot=slot,
+            price=float(market.price[slot]),
+            available=available,
+            available_before=int(market.available[max(slot - 1, 0)]),
+            on_demand_price=market.on_demand_price,
+            progress=account.progress,
+            cost=account.cost,
+            last=account.last,
+            forecast=None if forecasts is None else forecasts.at(slot),
+        )
+        allocation = run.allocate(observation)
+        check(allocation, job, available, slot)
+        account.run_slot(slot, observation.price, allocation)
+    return account.close()
+
+
+def settle(
+    job: SpotJob, market: SpotMarket, allocations: Sequence[SpotAllocation]
+) -> SpotOutcome:
+    """What given allocations come to; slots after the last one are idle.
+
+    Raises:
+        InputError: if the market is shorter than the deadline.
+        InfeasibleAllocationError: if an allocation breaks a constraint.
+    """
+    market = market.between(0, job.deadline)
+    account = _Account(make_terms(job, market.on_demand_price))
+    for slot, allocation in enumerate(allocations[: job.deadline]):
+        if account.done:
+            break
+        check(allocation, job, int(market.available[slot]), slot)
+        account.run_slot(slot, float(market.price[slot]), allocation)
+    return account.close()
+
+
+class _Account:
+    """Progress and cost of a job while it runs."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._allocations: list[SpotAllocation] = []
+        self._by_slot: list[float] = []
+        self._finish = 0.0
+        self.progress = 0.0
+        self.cost = 0.0
+        self.last = IDLE
+        self.done = False
+
+    def run_slot(self, slot: int, price: float, allocation: SpotAllocation) -> None:
+        terms, count = self._terms, allocation.total
+        if count > 0:
+            row = change(count, self.last.total)
+            rest = terms.workload - self.progress
+            self.progress += float(terms.work[row, count])
+            self.cost += allocation.on_demand * terms.on_demand_price + allocation.spot * price
+            if rest_of(terms, self.progress) == 0.0:
+                self.done = True
+                # The slot begins with its overhead; the work comes after it.
+                whole = float(terms.work[UNCHANGED, count])
+                used = 1.0 - float(terms.share[row]) + rest / whole
+                self._finish = slot + min(used, 1.0)
+        self.last = allocation
+        self._allocations.append(allocation)
+        self._by_slot.append(self.progress)
+
+    def close(self) -> SpotOutcome:
+        terms = self._terms
+        rest = rest_of(terms, self.progress)
+        finish = self._finish if self.done else terms.num_slots + ending_slots(terms, rest)
+        return SpotOutcome(
+            allocations=tuple(self._allocations),
+            progress=tuple(self._by_slot),
+            slot_cost=self.cost,
+            ending_cost=ending_cost(terms, rest),
+            finish=finish,
+            value=value_at(terms, finish),
+        )

@@ -1,0 +1,127 @@
+"""AHANP: renting without a forecast (Zheng et al., arXiv 2512.20967, Algorithm 3).
+
+With z = Z / Z_exp(t) (1 at t = 0), p = p_t / sigma, a = A_t / A_{t-1} (1 at t = 0 and where
+A_{t-1} = 0), the first that holds gives the total:
+
+    z >= 1, A_t = 0          0
+    z >= 1, a <= drop        shrink * n_{t-1}, at least N_min
+    z >= 1, p > 1            n_{t-1}
+    z >= 1                   min(A_t, N_max), or 0 where that is under N_min
+    z < 1                    growth * n_{t-1}, within N_min and N_max
+
+Products are rounded half up. Spot first, on-demand for the rest. The paper names neither `drop`
+nor `shrink` and `growth`; a half, a half and two fit its words.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.domain.checks import check_finite, check_positive
+from auctune.numerics.jit import kernel
+from auctune.spot.allocation import SpotAllocation
+from auctune.spot.job import SpotJob
+from auctune.spot.observation import SpotObservation
+from auctune.spot.terms import Terms, is_ahead, make_terms, spot_first, usable_spot
+
+
+@kernel
+def scaled_count(terms: Terms, factor: float, count: int) -> int:
+    """factor * n, rounded half up, within N_min and N_max."""
+    scaled = int(np.floor(factor * count + 0.5))
+    return min(max(scaled, terms.n_min), terms.n_max)
+
+
+@kernel
+def react(
+    terms: Terms,
+    sigma: float,
+    drop: float,
+    shrink: float,
+    growth: float,
+    slot: int,
+    progress: float,
+    last: int,
+    price: float,
+    available: int,
+    available_before: int,
+) -> tuple[int, int]:
+    """The (on-demand, spot) GPUs of a slot."""
+    compared = slot > 0 and available_before > 0
+    if not is_ahead(terms, progress, slot):
+        count = scaled_count(terms, growth, last)
+    elif available == 0:
+        count = 0
+    elif compared and available <= drop * available_before:
+        count = scaled_count(terms, shrink, last)
+    elif price > sigma:
+        count = last
+    else:
+        count = usable_spot(terms, available)
+    return spot_first(count, available)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahanp:
+    """AHANP. It needs no forecast.
+
+    Attributes:
+        sigma: the price, in units of the on-demand price, up to which spot is cheap.
+        drop: the share of the last availability at or under which it has collapsed.
+        shrink: the share of the GPUs that is kept then.
+        growth: by which they are multiplied when behind.
+    """
+
+    sigma: float = 0.6
+    drop: float = 0.5
+    shrink: float = 0.5
+    growth: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.sigma, "sigma", "a number > 0")
+        check_finite(self.drop, "drop", "a number >= 0")
+        if not 0 <= self.shrink <= 1:
+            raise InputError("shrink", f"{self.shrink!r}", "a number within 0 and 1")
+        if not 1 <= self.growth < np.inf:
+            raise InputError("growth", f"{self.growth!r}", "a number >= 1")
+
+    @property
+    def name(self) -> str:
+        """With its threshold."""
+        return f"ahanp(sigma={self.sigma:g})"
+
+    @property
+    def horizon(self) -> int:
+        """It looks at no forecast."""
+        return 0
+
+    def start(self, job: SpotJob) -> "AhanpRun":
+        """A run for one job."""
+        return AhanpRun(self, job)
+
+
+class AhanpRun:
+    """AHANP at work."""
+
+    def __init__(self, params: Ahanp, job: SpotJob) -> None:
+        self._params = params
+        self._terms = make_terms(job, 1.0)
+
+    def allocate(self, observation: SpotObservation) -> SpotAllocation:
+        """By progress, price and the change of what is there."""
+        params = self._params
+        on_demand, spot = react(
+            self._terms,
+            params.sigma * observation.on_demand_price,
+            params.drop,
+            params.shrink,
+            params.growth,
+            observation.slot,
+            observation.progress,
+            observation.last.total,
+            observation.price,
+            observation.available,
+            observation.available_before,
+        )
+        return SpotAllocation(on_demand, spot)

@@ -1,0 +1,176 @@
+"""AHAP: renting with a forecast (Zheng et al., arXiv 2512.20967, Algorithm 1).
+
+In each slot t a plan is made for the window t..e-1, e = min(t + w, d); slot t is seen, the others
+are forecast.
+
+- Progress at or above Z_exp(t): in each slot of the window where price <= sigma, min(A, N_max) spot
+  GPUs, none if that is under N_min; no on-demand.
+- Else the window program (10), `auctune.spot.window`.
+
+Slot t gets the mean of what the last c plans say of it (those there are, when fewer), each kind
+rounded half up. Then spot is cut to what is there, and not replaced; a total over N_max, which
+rounding two halves up can make, loses on-demand GPUs; a total between 0 and N_min becomes 0 when
+ahead, else N_min with on-demand GPUs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.domain.checks import check_positive
+from auctune.numerics.jit import kernel
+from auctune.spot.allocation import SpotAllocation
+from auctune.spot.arrays import Floats, Ints
+from auctune.spot.forecasts.forecast import Forecast, check_forecast
+from auctune.spot.job import SpotJob
+from auctune.spot.observation import SpotObservation
+from auctune.spot.terms import Terms, is_ahead, make_terms, usable_spot
+from auctune.spot.window.program import (
+    WindowScratch,
+    fill_window,
+    follow,
+    make_scratch,
+    window_end,
+)
+from auctune.spot.window.table import units_done
+
+
+@kernel
+def plan_cheap_spot(
+    terms: Terms, sigma: float, prices: Floats, available: Ints, num_slots: int, plan: Ints
+) -> None:
+    """Write the plan of a job that is ahead: all spot where it is cheap."""
+    for h in range(num_slots):
+        plan[h, 0] = 0
+        plan[h, 1] = usable_spot(terms, available[h]) if prices[h] <= sigma else 0
+
+
+@kernel
+def rounded_mean(total: int, count: int) -> int:
+    """total / count, rounded half up."""
+    return (2 * total + count) // (2 * count)
+
+
+@kernel
+def combine(
+    terms: Terms, plans: Ints, commitment: int, slot: int, ahead: bool, available: int
+) -> tuple[int, int]:
+    """The (on-demand, spot) GPUs of a slot, from the last plans.
+
+    Args:
+        terms: the job.
+        plans: [c, h, 2] the plan made in slot t lies at t % c.
+        commitment: c.
+        slot: t.
+        ahead: whether the progress has reached Z_exp(t).
+        available: A_t.
+    """
+    count = min(commitment, slot + 1)
+    on_demand, spot = 0, 0
+    for age in range(count):
+        made = (slot - age) % commitment
+        on_demand += plans[made, age, 0]
+        spot += plans[made, age, 1]
+    spot = min(rounded_mean(spot, count), available)
+    on_demand = min(rounded_mean(on_demand, count), terms.n_max - spot)
+    if 0 < on_demand + spot < terms.n_min:
+        if ahead:
+            return 0, 0
+        on_demand = terms.n_min - spot
+    return on_demand, spot
+
+
+@dataclass(frozen=True, slots=True)
+class Ahap:
+    """AHAP.
+
+    Attributes:
+        window: w, slots that a plan covers, the present one included.
+        commitment: c, of 1..w: plans that have a say in each slot.
+        sigma: the price, in units of the on-demand price, up to which spot is cheap.
+        plan_always: plan when ahead too. With perfect forecasts, a window up to the deadline and
+            commitment 1 the policy is then optimal.
+    """
+
+    window: int = 5
+    commitment: int = 1
+    sigma: float = 0.6
+    plan_always: bool = False
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise InputError("window", f"{self.window!r}", "a whole number of slots >= 1")
+        if not 1 <= self.commitment <= self.window:
+            raise InputError(
+                "commitment",
+                f"{self.commitment!r}",
+                f"a whole number within 1 and window = {self.window}",
+            )
+        check_positive(self.sigma, "sigma", "a number > 0")
+
+    @property
+    def name(self) -> str:
+        """With its parameters."""
+        always = ",plan_always" if self.plan_always else ""
+        return f"ahap(w={self.window},c={self.commitment},sigma={self.sigma:g}{always})"
+
+    @property
+    def horizon(self) -> int:
+        """w - 1 slots after the present one."""
+        return self.window - 1
+
+    def start(self, job: SpotJob) -> "AhapRun":
+        """A run for one job."""
+        return AhapRun(self, job)
+
+
+class AhapRun:
+    """AHAP at work: it keeps its last c plans."""
+
+    def __init__(self, params: Ahap, job: SpotJob) -> None:
+        self._params = params
+        self._job = job
+        self._terms: Terms | None = None
+        self._scratch: WindowScratch | None = None
+        self._plans = np.zeros((params.commitment, params.window, 2), dtype=np.int64)
+
+    def allocate(self, observation: SpotObservation) -> SpotAllocation:
+        """Plan, and hold what the last plans say in the mean."""
+        terms, scratch = self._prepared(observation.on_demand_price)
+        params, slot = self._params, observation.slot
+        end = window_end(terms, slot, params.window)
+        forecast = check_forecast(observation.forecast, end - slot - 1) if end > slot + 1 else None
+        prices, available = seen_and_forecast(observation, forecast)
+        ahead = bool(is_ahead(terms, observation.progress, slot))
+        plan = self._plans[slot % params.commitment]
+        if ahead and not params.plan_always:
+            sigma = params.sigma * observation.on_demand_price
+            plan_cheap_spot(terms, sigma, prices, available, end - slot, plan)
+        else:
+            done = units_done(terms, observation.progress)
+            high = fill_window(terms, scratch, prices, available, slot, end, done)
+            last = observation.last.total
+            follow(terms, scratch, prices, available, end - slot, done, high, last, plan)
+        on_demand, spot = combine(
+            terms, self._plans, params.commitment, slot, ahead, observation.available
+        )
+        return SpotAllocation(on_demand, spot)
+
+    def _prepared(self, on_demand_price: float) -> tuple[Terms, WindowScratch]:
+        if self._terms is None or self._scratch is None:
+            self._terms = make_terms(self._job, on_demand_price)
+            self._scratch = make_scratch(self._terms, min(self._params.window, self._job.deadline))
+        return self._terms, self._scratch
+
+
+def seen_and_forecast(
+    observation: SpotObservation, forecast: Forecast | None
+) -> tuple[Floats, Ints]:
+    """[h] prices and counts from the present slot on."""
+    if forecast is None:
+        return np.array([observation.price]), np.array([observation.available], dtype=np.int64)
+    return (
+        np.concatenate(([observation.price], forecast.price)),
+        np.concatenate(([observation.available], forecast.available)).astype(np.int64),
+    )

@@ -1,0 +1,114 @@
+"""The value of being somewhere in the window: a backward dynamic program, O(N_max) a state.
+
+A state is (slot, work k on the grid, GPUs held before). Holding n GPUs next costs the same
+whatever was held before, but yields work by the kind of change (eq. 2). So with next the value of
+the slot after,
+
+    grown(n)     = next[n][k + mu_1 H(n)] - cost(n)
+    shrunk(n)    = next[n][k + mu_2 H(n)] - cost(n)
+    unchanged(n) = next[n][k + H(n)]      - cost(n)
+    value[last][k] = max(next[0][k], max of grown(n) over n > last, unchanged(last),
+                         max of shrunk(n) over 0 < n < last)
+
+and the two inner maxima over n are a suffix and a prefix maximum. Within n GPUs the cheaper kind
+comes first. Work beyond the window's target is worth nothing more, so k stops there. The table
+depends neither on the price threshold nor on the commitment nor, but for the lowest k asked for,
+on the progress: policies with the same window share it.
+
+Tables are [n][k]: neighbours in k lie side by side, and all inner loops run along k.
+"""
+
+import numpy as np
+
+from auctune.numerics.jit import kernel
+from auctune.spot.arrays import Floats
+from auctune.spot.terms import GROWN, SHRUNK, UNCHANGED, TOLERANCE, Terms
+from auctune.spot.value import worth_of_rest
+
+
+@kernel
+def cheapest_spot(count: int, price: float, available: int, on_demand_price: float) -> int:
+    """Spot GPUs among `count`: all there are where spot is cheaper, none where it is not."""
+    return min(count, available) if price < on_demand_price else 0
+
+
+@kernel
+def fill_costs(terms: Terms, price: float, available: int, costs: Floats) -> None:
+    """[n] the least cost of holding n GPUs in a slot."""
+    dear = terms.on_demand_price
+    for n in range(terms.n_max + 1):
+        spot = cheapest_spot(n, price, available, dear)
+        costs[n] = spot * price + (n - spot) * dear
+
+
+@kernel
+def target_units(terms: Terms, target: float) -> int:
+    """The steps of the grid that reach `target`."""
+    return int(np.ceil((target - TOLERANCE * terms.workload) / terms.step))
+
+
+@kernel
+def units_done(terms: Terms, progress: float) -> int:
+    """The whole steps of the grid that have been done."""
+    return int(np.floor((progress + TOLERANCE * terms.workload) / terms.step))
+
+
+@kernel
+def fill_end(terms: Terms, target: float, low: int, high: int, out: Floats) -> None:
+    """[k] the worth of what is left of `target` at the window's end, for k in low..high."""
+    for k in range(low, high):
+        out[k] = worth_of_rest(terms, target - k * terms.step)
+    out[high] = worth_of_rest(terms, 0.0)
+
+
+@kernel
+def take_better(
+    after: Floats, units: int, cost: float, low: int, high: int, best: Floats
+) -> None:
+    """best[k] = max(best[k], after[min(k + units, high)] - cost), for k in low..high."""
+    split = max(low, high - units)
+    for k in range(low, split):
+        worth = after[k + units] - cost
+        best[k] = worth if worth > best[k] else best[k]
+    full = after[high] - cost
+    for k in range(split, high + 1):
+        best[k] = full if full > best[k] else best[k]
+
+
+@kernel
+def fill_slot(
+    terms: Terms,
+    costs: Floats,
+    after: Floats,
+    stride: int,
+    low: int,
+    high: int,
+    best: Floats,
+    out: Floats,
+) -> None:
+    """[n][k] the value of beginning a slot with k done after holding n, for k in low..high.
+
+    Args:
+        terms: the job.
+        costs: [n] of this slot.
+        after: [n][k] values of the next slot.
+        stride: 1; or 0 where `after` has one row for all n, at the window's end.
+        low, high: the least k asked for, and the target.
+        best: [k] scratch.
+        out: [n][k] rows 0 and N_min..N_max are filled.
+    """
+    units = terms.units
+    best[low : high + 1] = after[0, low : high + 1]
+    for n in range(terms.n_max, terms.n_min - 1, -1):
+        out[n, low : high + 1] = best[low : high + 1]
+        then = after[n * stride]
+        take_better(then, units[UNCHANGED, n], costs[n], low, high, out[n])
+        take_better(then, units[GROWN, n], costs[n], low, high, best)
+    out[0, low : high + 1] = best[low : high + 1]
+    best[low : high + 1] = -np.inf
+    for n in range(terms.n_min, terms.n_max + 1):
+        if n > terms.n_min:
+            row = out[n]
+            for k in range(low, high + 1):
+                row[k] = best[k] if best[k] > row[k] else row[k]
+        take_better(after[n * stride], units[SHRUNK, n], costs[n], low, high, best)
