@@ -44,8 +44,9 @@ def check(allocation: SpotAllocation, job: SpotJob, available: int, slot: int) -
         InfeasibleAllocationError: naming the slot and the constraint.
     """
     on_demand, spot, total = allocation.on_demand, allocation.spot, allocation.total
+    counts: list[object] = [on_demand, spot]
     problem = ""
-    if not (isinstance(on_demand, int) and isinstance(spot, int)):
+    if not all(type(count) is int for count in counts):
         problem = "(5e): counts are whole numbers"
     elif on_demand < 0 or spot < 0:
         problem = "(5b): counts are not below zero"

@@ -56,9 +56,7 @@ def play(
     return account.close()
 
 
-def settle(
-    job: SpotJob, market: SpotMarket, allocations: Sequence[SpotAllocation]
-) -> SpotOutcome:
+def settle(job: SpotJob, market: SpotMarket, allocations: Sequence[SpotAllocation]) -> SpotOutcome:
     """What given allocations come to; slots after the last one are idle.
 
     Raises:

@@ -6,6 +6,7 @@ Zheng et al. (arXiv 2512.20967), eq. 1, which is linear; a table takes measured 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Protocol
 
 from auctune.domain import InputError
@@ -69,7 +70,7 @@ class TableScaling:
         for i, value in enumerate(self.table):
             check_positive(value, f"table[{i}]", "a number > 0")
         exact = [as_fraction(value) for value in self.table]
-        rises = [after - before for before, after in zip(exact, exact[1:], strict=False)]
+        rises = [after - before for before, after in pairwise(exact)]
         for i, rise in enumerate(rises):
             if rise < 0 or (i > 0 and rise > rises[i - 1]):
                 raise InputError(

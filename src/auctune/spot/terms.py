@@ -113,7 +113,7 @@ def steady_work(terms: Terms, count: int, last: int, num_slots: int) -> float:
     """Work of `count` GPUs held for `num_slots` slots after a slot with `last`."""
     if num_slots <= 0:
         return 0.0
-    return work_of(terms, count, last) + (num_slots - 1) * terms.work[UNCHANGED, count]
+    return work_of(terms, count, last) + (num_slots - 1) * float(terms.work[UNCHANGED, count])
 
 
 @kernel

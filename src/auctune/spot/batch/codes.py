@@ -38,7 +38,8 @@ def encode(policies: Sequence[Policy]) -> Codes:
     rows = [_row(policy) for policy in policies]
     whole = np.array([row[0] for row in rows], dtype=np.int64).reshape(len(rows), 4)
     numbers = np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), 4)
-    return Codes(*(np.ascontiguousarray(column) for column in whole.T), numbers)
+    kind, window, commitment, plan_always = (np.ascontiguousarray(column) for column in whole.T)
+    return Codes(kind, window, commitment, plan_always, numbers)
 
 
 def _row(policy: Policy) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -138,9 +138,7 @@ def _play_coded(
     outcome.finish[places], outcome.held[places] = pool.finish, pool.held
 
 
-def _seen(
-    job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None, window: int
-) -> Seen:
+def _seen(job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None, window: int) -> Seen:
     market = market.between(0, job.deadline)
     price_ahead = np.zeros((job.deadline, window))
     available_ahead = np.zeros((job.deadline, window), dtype=np.int64)

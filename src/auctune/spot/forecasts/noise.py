@@ -62,7 +62,8 @@ class HeavyTailedNoise:
 
     def below(self, xi: Floats) -> Floats:
         """1/2 + xi / (2 sqrt(2 + xi^2)), 0 and 1 beyond the clip."""
-        inside = 0.5 + xi / (2.0 * np.sqrt(2.0 + xi * xi))
+        kept = np.clip(xi, -self.clip, self.clip)
+        inside = 0.5 + kept / (2.0 * np.sqrt(2.0 + kept * kept))
         return np.where(xi < -self.clip, 0.0, np.where(xi >= self.clip, 1.0, inside))
 
 

@@ -63,7 +63,7 @@ class PosteriorForecaster:
 def _likely(seen: Floats, ahead: int) -> Floats:
     """[i] today's value, and it with each change over `ahead` slots that was seen."""
     changes = seen[ahead:] - seen[:-ahead]
-    return seen[-1] + np.concatenate(([0.0], changes))
+    return np.asarray(seen[-1] + np.concatenate(([0.0], changes)))
 
 
 def _mass(noise: Noise, values: Floats, scale: Floats, lower: float, upper: float) -> Floats:
@@ -71,7 +71,7 @@ def _mass(noise: Noise, values: Floats, scale: Floats, lower: float, upper: floa
     flat = scale <= 0
     safe = np.where(flat, 1.0, scale)
     mass = noise.below((upper - values) / safe) - noise.below((lower - values) / safe)
-    return np.where(flat, (lower < values) & (values <= upper), mass)
+    return np.asarray(np.where(flat, (lower < values) & (values <= upper), mass))
 
 
 def _quantiles(values: Floats, weight: Floats, point: float) -> Floats:

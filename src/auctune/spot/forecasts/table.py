@@ -58,8 +58,7 @@ def make_forecasts(
     if num_slots < 1:
         raise InputError("num_slots", f"{num_slots!r}", "a whole number >= 1")
     made = [
-        forecaster.forecast(market.until(slot), horizon)
-        for slot in range(start, start + num_slots)
+        forecaster.forecast(market.until(slot), horizon) for slot in range(start, start + num_slots)
     ]
     return ForecastTable(
         price=np.stack([forecast.price for forecast in made]),

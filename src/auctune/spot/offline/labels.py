@@ -153,9 +153,7 @@ def _join(x: _Front, y: _Front) -> _Front:
 def _pareto(front: _Front) -> _Front:
     """The labels that no other one beats in work and cost; of equals the first."""
     order = np.lexsort((front.cost, -front.work))
-    cheapest_with_more = np.minimum.accumulate(
-        np.concatenate(([np.inf], front.cost[order][:-1]))
-    )
+    cheapest_with_more = np.minimum.accumulate(np.concatenate(([np.inf], front.cost[order][:-1])))
     kept = order[front.cost[order] < cheapest_with_more][::-1]
     return _Front(
         front.work[kept], front.cost[kept], front.from_count[kept], front.from_label[kept]

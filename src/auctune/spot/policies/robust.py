@@ -207,4 +207,4 @@ def make_scenarios(
 
 
 def _at_levels(levels: Floats, quantiles: Floats | Ints) -> Floats:
-    return np.interp(SCENARIO_LEVELS, levels, quantiles)
+    return np.asarray(np.interp(SCENARIO_LEVELS, levels, quantiles))

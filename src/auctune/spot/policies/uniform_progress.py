@@ -35,7 +35,7 @@ from auctune.spot.terms import (
 @kernel
 def line(terms: Terms, slot: int) -> float:
     """Work that should be done when `slot` begins."""
-    slots = terms.num_slots - 1.0 + terms.share[GROWN]
+    slots = terms.num_slots - 1.0 + float(terms.share[GROWN])
     return min(terms.workload, terms.workload * slot / slots)
 
 

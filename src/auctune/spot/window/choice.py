@@ -5,8 +5,6 @@ and of those the one with the fewest on-demand GPUs. Spot that is there may be g
 can wait.
 """
 
-import numpy as np
-
 from auctune.numerics.jit import kernel
 from auctune.spot.arrays import Floats
 from auctune.spot.terms import Terms, change
@@ -48,8 +46,9 @@ def best_count(
         n = 0 if i < terms.n_min else i
         spot = cheapest_spot(n, price, available, terms.on_demand_price)
         # Among equally many spot GPUs the counts rise, so the first has the fewest on-demand.
-        if spot > chosen_spot and worth_of_count(
-            terms, costs, after, stride, k, high, last, n
-        ) >= least:
+        if (
+            spot > chosen_spot
+            and worth_of_count(terms, costs, after, stride, k, high, last, n) >= least
+        ):
             chosen, chosen_spot = n, spot
     return chosen, most

@@ -101,14 +101,10 @@ def fill_expected(
                 scenarios.available[h + 1, i],
                 scratch.costs,
             )
-            fill_slot(
-                terms, scratch.costs, values[h + 1], stride, low, high, scratch.best, row
-            )
+            fill_slot(terms, scratch.costs, values[h + 1], stride, low, high, scratch.best, row)
             for n in range(terms.n_max + 1):
                 if n == 0 or n >= terms.n_min:
-                    values[h, n, low : high + 1] += (
-                        scenarios.weight[i] * row[n, low : high + 1]
-                    )
+                    values[h, n, low : high + 1] += scenarios.weight[i] * row[n, low : high + 1]
     return high
 
 

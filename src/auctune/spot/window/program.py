@@ -55,7 +55,12 @@ def window_end(terms: Terms, slot: int, window: int) -> int:
 
 @kernel
 def fill_window(
-    terms: Terms, scratch: WindowScratch, prices: Floats, available: Ints, slot: int, end: int,
+    terms: Terms,
+    scratch: WindowScratch,
+    prices: Floats,
+    available: Ints,
+    slot: int,
+    end: int,
     low: int,
 ) -> int:
     """Fill the tables of slots t + 1..e.
@@ -79,7 +84,13 @@ def fill_window(
         fill_costs(terms, prices[h + 1], available[h + 1], scratch.costs)
         stride = 0 if h + 1 == last else 1
         fill_slot(
-            terms, scratch.costs, scratch.values[h + 1], stride, low, high, scratch.best,
+            terms,
+            scratch.costs,
+            scratch.values[h + 1],
+            stride,
+            low,
+            high,
+            scratch.best,
             scratch.values[h],
         )
     return high

@@ -22,7 +22,7 @@ import numpy as np
 
 from auctune.numerics.jit import kernel
 from auctune.spot.arrays import Floats
-from auctune.spot.terms import GROWN, SHRUNK, UNCHANGED, TOLERANCE, Terms
+from auctune.spot.terms import GROWN, SHRUNK, TOLERANCE, UNCHANGED, Terms
 from auctune.spot.value import worth_of_rest
 
 
@@ -62,9 +62,7 @@ def fill_end(terms: Terms, target: float, low: int, high: int, out: Floats) -> N
 
 
 @kernel
-def take_better(
-    after: Floats, units: int, cost: float, low: int, high: int, best: Floats
-) -> None:
+def take_better(after: Floats, units: int, cost: float, low: int, high: int, best: Floats) -> None:
     """best[k] = max(best[k], after[min(k + units, high)] - cost), for k in low..high."""
     split = max(low, high - units)
     for k in range(low, split):

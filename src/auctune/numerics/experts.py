@@ -1,0 +1,291 @@
+"""Learning which of M candidates to follow, from the utility of all of them after each round.
+
+Exponentiated gradient over utilities u_k in [0, 1]^M: the weights of round k are
+
+    w_k(m) ~ exp(eta_k (u_1(m) + ... + u_{k-1}(m))),
+
+kept as logarithms. The weighted mean <w_k, u_k> falls behind the best candidate by at most
+
+- sqrt(2 K ln M) over K rounds known ahead, with eta = sqrt(2 ln M / K) (`KnownRounds`);
+- sqrt(K ln M) after any number K of rounds, with eta_k = 2 sqrt(ln M / k) (`Anytime`): ln M / eta_K
+  plus a sum of eta_k / 8, for rates that never rise (Bubeck, "Introduction to Online
+  Optimization", 2011, section 2.5).
+
+Where the best candidate changes, `FixedShare` gives a share of all weight back to everyone after
+each round (Herbster and Warmuth, 1998): against any sequence of candidates with S changes it falls
+behind by at most ((S + 1) ln M + S ln(1 / share) + (K - 1 - S) ln(1 / (1 - share))) / eta
++ eta K / 8. `SlidingWindow` forgets what is older than its length; no bound is stated for it.
+
+Nothing here knows what the candidates are.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auctune.domain.checks import check_positive
+from auctune.domain.errors import InputError
+
+Floats = NDArray[np.float64]
+
+# Utilities this far outside [0, 1] are rounding.
+ROUNDING = 1e-9
+
+
+class Rate(Protocol):
+    """The learning rate by round."""
+
+    def eta(self, num_candidates: int, round_number: int) -> float:
+        """eta_k; `round_number` k counts from 1."""
+        ...
+
+    def regret_bound(self, num_candidates: int, num_rounds: int) -> float:
+        """The most that the weighted mean can be behind the best candidate after K rounds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRounds:
+    """eta = sqrt(2 ln M / K).
+
+    Attributes:
+        num_rounds: K.
+    """
+
+    num_rounds: int
+
+    def __post_init__(self) -> None:
+        if self.num_rounds < 1:
+            raise InputError("num_rounds", f"{self.num_rounds!r}", "a whole number >= 1")
+
+    def eta(self, num_candidates: int, round_number: int) -> float:
+        """The same in each round."""
+        return math.sqrt(2.0 * math.log(num_candidates) / self.num_rounds)
+
+    def regret_bound(self, num_candidates: int, num_rounds: int) -> float:
+        """sqrt(2 K ln M) after the K rounds; before and after them as the rate allows."""
+        if num_rounds == self.num_rounds:
+            return math.sqrt(2.0 * num_rounds * math.log(num_candidates))
+        if num_candidates == 1:
+            return 0.0
+        eta = self.eta(num_candidates, 1)
+        return math.log(num_candidates) / eta + eta * num_rounds / 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Anytime:
+    """eta_k = 2 sqrt(ln M / k)."""
+
+    def eta(self, num_candidates: int, round_number: int) -> float:
+        """Falling with the rounds."""
+        return 2.0 * math.sqrt(math.log(num_candidates) / round_number)
+
+    def regret_bound(self, num_candidates: int, num_rounds: int) -> float:
+        """sqrt(K ln M)."""
+        return math.sqrt(num_rounds * math.log(num_candidates))
+
+
+class Weights(Protocol):
+    """Weights of candidates that learn."""
+
+    @property
+    def weights(self) -> Floats:
+        """[M] of the coming round; they sum to 1."""
+        ...
+
+    def update(self, utilities: Floats) -> None:
+        """End a round.
+
+        Args:
+            utilities: [M] within [0, 1].
+
+        Raises:
+            InputError: if they are not; then nothing has changed.
+        """
+        ...
+
+
+class ExponentiatedGradient:
+    """Weights that follow the sum of all utilities."""
+
+    def __init__(self, num_candidates: int, rate: Rate) -> None:
+        _check_candidates(num_candidates)
+        self._rate = rate
+        self._total = np.zeros(num_candidates)
+        self._num_rounds = 0
+
+    @property
+    def weights(self) -> Floats:
+        """[M] of the coming round."""
+        eta = self._rate.eta(len(self._total), self._num_rounds + 1)
+        return _softmax(eta * self._total)
+
+    def update(self, utilities: Floats) -> None:
+        """End a round."""
+        self._total = self._total + _checked(utilities, len(self._total))
+        self._num_rounds += 1
+
+    def regret_bound(self) -> float:
+        """For the rounds so far, of the weighted mean against the best candidate."""
+        return self._rate.regret_bound(len(self._total), self._num_rounds)
+
+
+class FixedShare:
+    """Weights that can change their mind: after each round everyone gets some back."""
+
+    def __init__(self, num_candidates: int, eta: float, share: float) -> None:
+        """Prepare.
+
+        Args:
+            num_candidates: M.
+            eta: the rate, the same in each round.
+            share: of all weight that is spread evenly after each round, within [0, 1).
+
+        Raises:
+            InputError: naming what is wrong.
+        """
+        _check_candidates(num_candidates)
+        check_positive(eta, "eta", "a number > 0")
+        if not 0 <= share < 1:
+            raise InputError("share", f"{share!r}", "a number within 0 and 1, less than 1")
+        self._eta = eta
+        self._share = share
+        self._log_weights = np.full(num_candidates, -math.log(num_candidates))
+
+    @classmethod
+    def tuned(cls, num_candidates: int, num_rounds: int, num_changes: int) -> "FixedShare":
+        """With the rate and the share that make the bound least for K rounds and S changes."""
+        _check_candidates(num_candidates)
+        if not 0 <= num_changes < num_rounds:
+            raise InputError(
+                "num_changes", f"{num_changes!r}", f"within 0 and the {num_rounds} rounds"
+            )
+        share = num_changes / (num_rounds - 1) if num_rounds > 1 else 0.0
+        share = min(share, 0.5)
+        effort = _sharing_effort(num_candidates, num_rounds, num_changes, share)
+        return cls(num_candidates, math.sqrt(8.0 * max(effort, 1.0) / num_rounds), share)
+
+    @property
+    def weights(self) -> Floats:
+        """[M] of the coming round."""
+        return np.asarray(np.exp(self._log_weights))
+
+    def update(self, utilities: Floats) -> None:
+        """End a round."""
+        num = len(self._log_weights)
+        grown = self._log_weights + self._eta * _checked(utilities, num)
+        grown -= np.logaddexp.reduce(grown)
+        if self._share > 0:
+            kept = math.log1p(-self._share) + grown
+            grown = np.logaddexp(kept, math.log(self._share / num))
+        self._log_weights = grown
+
+    def regret_bound(self, num_rounds: int, num_changes: int) -> float:
+        """Of the weighted mean, against any sequence with so many changes; none where share is 0.
+
+        Args:
+            num_rounds: K.
+            num_changes: S.
+        """
+        if self._share == 0 and num_changes > 0:
+            return math.inf
+        num = len(self._log_weights)
+        effort = _sharing_effort(num, num_rounds, num_changes, self._share)
+        return effort / self._eta + self._eta * num_rounds / 8.0
+
+
+class SlidingWindow:
+    """Weights that follow the utilities of the last rounds alone."""
+
+    def __init__(self, num_candidates: int, eta: float, length: int) -> None:
+        """Prepare.
+
+        Args:
+            num_candidates: M.
+            eta: the rate.
+            length: rounds that are remembered.
+
+        Raises:
+            InputError: naming what is wrong.
+        """
+        _check_candidates(num_candidates)
+        check_positive(eta, "eta", "a number > 0")
+        if length < 1:
+            raise InputError("length", f"{length!r}", "a whole number of rounds >= 1")
+        self._eta = eta
+        self._num = num_candidates
+        self._seen: deque[Floats] = deque(maxlen=length)
+
+    @property
+    def weights(self) -> Floats:
+        """[M] of the coming round."""
+        # Summed anew, so that what has been forgotten leaves no rounding behind.
+        total = np.sum(self._seen, axis=0) if self._seen else np.zeros(self._num)
+        return _softmax(self._eta * total)
+
+    def update(self, utilities: Floats) -> None:
+        """End a round."""
+        self._seen.append(_checked(utilities, self._num))
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityScale:
+    """Money as utility in [0, 1], by bounds that are fixed before the first round.
+
+    Attributes:
+        least, most: the bounds.
+    """
+
+    least: float
+    most: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.least) and math.isfinite(self.most) and self.least < self.most):
+            raise InputError("most", f"{self.most!r}", f"a number > least = {self.least!r}")
+
+    def scaled(self, money: Floats) -> Floats:
+        """(U - least) / (most - least)."""
+        return (np.asarray(money, dtype=np.float64) - self.least) / (self.most - self.least)
+
+
+def draw(weights: Floats, random: np.random.Generator) -> int:
+    """A candidate, each with the probability of its weight."""
+    reached = np.cumsum(weights)
+    return int(np.searchsorted(reached, random.uniform(0.0, reached[-1]), side="right"))
+
+
+def heaviest(weights: Floats) -> int:
+    """The candidate with the most weight; of equals the first."""
+    return int(np.argmax(weights))
+
+
+def _softmax(exponents: Floats) -> Floats:
+    raised = np.exp(exponents - exponents.max())
+    return np.asarray(raised / raised.sum())
+
+
+def _sharing_effort(num: int, num_rounds: int, num_changes: int, share: float) -> float:
+    """-ln of the weight that the shares alone leave to one sequence with so many changes."""
+    effort = (num_changes + 1) * math.log(num)
+    if num_changes > 0:
+        effort += num_changes * math.log(1.0 / share)
+    return effort - (num_rounds - 1 - num_changes) * math.log1p(-share)
+
+
+def _check_candidates(num_candidates: int) -> None:
+    if num_candidates < 1:
+        raise InputError("num_candidates", f"{num_candidates!r}", "a whole number >= 1")
+
+
+def _checked(utilities: Floats, num: int) -> Floats:
+    given = np.array(utilities, dtype=np.float64)
+    if given.shape != (num,):
+        raise InputError("utilities", f"shape {given.shape}", f"one for each of {num} candidates")
+    wrong = np.flatnonzero(~((given >= -ROUNDING) & (given <= 1 + ROUNDING)))
+    if len(wrong):
+        raise InputError(f"utilities[{wrong[0]}]", f"{given[wrong[0]]}", "a utility within 0 and 1")
+    return given

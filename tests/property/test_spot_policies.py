@@ -1,0 +1,108 @@
+"""What holds for every policy: constraints, the optimum above all, and the batch beside play."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auctune.spot import Ahap, SpotJob, offline_bound, offline_optimum, play, play_batch
+from auctune.spot.grid import exact_grid
+from support.spot_cases import (
+    ahaps,
+    any_forecasts,
+    baselines,
+    even_jobs,
+    markets,
+    perfect,
+    policies,
+    uneven_jobs,
+)
+from support.spot_oracle import all_held, best_value, exact, outcome, worth
+
+jobs: st.SearchStrategy[SpotJob] = st.one_of(even_jobs(), uneven_jobs())
+long_jobs: st.SearchStrategy[SpotJob] = st.one_of(
+    even_jobs(max_deadline=9), uneven_jobs(max_deadline=9)
+)
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_every_allocation_keeps_the_constraints_and_the_account_is_right(
+    data: st.DataObject,
+) -> None:
+    job = data.draw(long_jobs)
+    market = data.draw(markets(job.deadline))
+    forecasts = data.draw(any_forecasts(job.deadline))
+    result = play(data.draw(policies), job, market, forecasts)
+
+    held = [(a.on_demand, a.spot) for a in result.allocations]
+    for slot, pair in enumerate(held):
+        # (5b) to (5e)
+        assert pair in all_held(job, int(market.available[slot]))
+    prices = market.price[: len(held)].tolist()
+    done, cost = outcome(job, prices, market.on_demand_price, held)
+    assert result.slot_cost == pytest.approx(float(cost), abs=1e-9)
+    assert result.progress[-1] == pytest.approx(float(done), abs=1e-9)
+    # (5a): the work is done by T, in these slots or by the ending on N_max on-demand GPUs.
+    rest = exact(job.workload) - done
+    expected = worth(job, exact(market.on_demand_price), rest) - cost
+    assert result.utility == pytest.approx(float(expected), abs=1e-6)
+    if result.finish <= job.deadline:
+        assert float(rest) <= 1e-9 * job.workload
+        assert len(held) - 1 < result.finish <= len(held)
+    else:
+        assert len(held) == job.deadline
+        assert result.ending_cost > 0
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_offline_optimum_is_the_best_of_all_allocations(data: st.DataObject) -> None:
+    job = data.draw(st.one_of(even_jobs(3, 3), uneven_jobs(3)))
+    market = data.draw(markets(job.deadline, most=3))
+    best = best_value(job, market.price.tolist(), market.available.tolist(), market.on_demand_price)
+    assert offline_optimum(job, market).utility == pytest.approx(float(best), abs=1e-9)
+    assert offline_bound(job, market) >= float(best) - 1e-9
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_no_policy_beats_the_offline_optimum(data: st.DataObject) -> None:
+    job = data.draw(long_jobs)
+    market = data.draw(markets(job.deadline))
+    forecasts = data.draw(any_forecasts(job.deadline))
+    utility = play(data.draw(policies), job, market, forecasts).utility
+    # Work within the tolerance of the workload counts as all of it.
+    assert utility <= offline_optimum(job, market).utility + 1e-7
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_with_all_foreseen_and_the_threshold_off_ahap_is_optimal(data: st.DataObject) -> None:
+    job = data.draw(even_jobs(max_deadline=9, max_gpus=6))
+    assert exact_grid(job) is not None
+    market = data.draw(markets(job.deadline))
+    policy = Ahap(job.deadline, 1, 0.5, plan_always=True)
+    utility = play(policy, job, market, perfect(market)).utility
+    assert utility == pytest.approx(offline_optimum(job, market).utility, abs=1e-9)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_the_batch_is_play_to_the_last_bit(data: st.DataObject) -> None:
+    pool = data.draw(st.lists(st.one_of(ahaps(), baselines, policies), min_size=1, max_size=6))
+    batch_jobs = data.draw(st.lists(long_jobs, min_size=1, max_size=3))
+    their_markets = [data.draw(markets(job.deadline)) for job in batch_jobs]
+    their_forecasts = [data.draw(any_forecasts(job.deadline)) for job in batch_jobs]
+    batch = play_batch(pool, batch_jobs, their_markets, their_forecasts, num_threads=2)
+    for j, job in enumerate(batch_jobs):
+        for m, policy in enumerate(pool):
+            single = play(policy, job, their_markets[j], their_forecasts[j])
+            assert batch.value[j, m] == single.value
+            assert batch.cost[j, m] == single.cost
+            assert batch.finish[j, m] == single.finish
+            assert batch.utility[j, m] == single.utility
+            held = np.zeros((job.deadline, 2), dtype=np.int64)
+            for slot, allocation in enumerate(single.allocations):
+                held[slot] = allocation.on_demand, allocation.spot
+            assert batch.held[j][m].tolist() == held.tolist()

@@ -1,0 +1,74 @@
+"""The window program equals the best of all allocations of its window."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auctune.spot import SpotJob
+from auctune.spot.terms import make_terms
+from auctune.spot.window.program import fill_window, follow, make_scratch
+from auctune.spot.window.table import units_done
+from support.spot_cases import even_jobs, markets
+from support.spot_oracle import best_value, exact, outcome, worth
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_the_plan_is_the_best_of_all(data: st.DataObject) -> None:
+    job = data.draw(even_jobs(max_deadline=6, max_gpus=3))
+    slot = data.draw(st.integers(0, job.deadline - 1))
+    end = min(slot + data.draw(st.integers(1, 3)), job.deadline)
+    market = data.draw(markets(end - slot, most=3))
+    last = data.draw(st.sampled_from([0, *range(job.n_min, job.n_max + 1)]))
+    terms = make_terms(job, market.on_demand_price)
+    done = data.draw(st.integers(0, units_done(terms, job.workload)))
+    progress = round(done * terms.step, 9)
+
+    scratch = make_scratch(terms, end - slot)
+    low = data.draw(st.integers(0, done))
+    high = fill_window(terms, scratch, market.price, market.available, slot, end, low)
+    plan = np.zeros((end - slot, 2), dtype=np.int64)
+    value = follow(
+        terms, scratch, market.price, market.available, end - slot, done, high, last, plan
+    )
+
+    prices = market.price.tolist()
+    best = best_value(
+        job,
+        prices,
+        market.available.tolist(),
+        market.on_demand_price,
+        slot=slot,
+        progress=progress,
+        last=last,
+    )
+    assert value == pytest.approx(float(best), abs=1e-9)
+    held = [(int(row[0]), int(row[1])) for row in plan]
+    reached, cost = outcome(job, prices, market.on_demand_price, held, progress, last)
+    target = exact(job.workload) * end / job.deadline
+    plan_value = worth(job, exact(market.on_demand_price), target - reached) - cost
+    assert float(plan_value) == pytest.approx(float(best), abs=1e-9)
+
+
+def test_of_equal_plans_the_one_with_more_spot_now_is_taken() -> None:
+    job = SpotJob(workload=2.0, deadline=2, n_max=2, value=10.0)
+    terms = make_terms(job, 1.0)
+    scratch = make_scratch(terms, 2)
+    price, available = np.array([0.5, 0.5]), np.array([2, 2])
+    # One unit is left: one GPU in either slot does it at the same price.
+    high = fill_window(terms, scratch, price, available, 0, 2, 0)
+    plan = np.zeros((2, 2), dtype=np.int64)
+    follow(terms, scratch, price, available, 2, units_done(terms, 1.1), high, 0, plan)
+    assert plan.tolist() == [[0, 1], [0, 0]]
+
+
+def test_of_equal_plans_with_no_spot_on_demand_waits() -> None:
+    job = SpotJob(workload=2.0, deadline=2, n_max=2, value=10.0)
+    terms = make_terms(job, 1.0)
+    scratch = make_scratch(terms, 2)
+    price, available = np.array([0.5, 0.5]), np.array([0, 0])
+    high = fill_window(terms, scratch, price, available, 0, 2, 0)
+    plan = np.zeros((2, 2), dtype=np.int64)
+    follow(terms, scratch, price, available, 2, units_done(terms, 1.1), high, 0, plan)
+    assert plan.tolist() == [[0, 0], [1, 0]]
