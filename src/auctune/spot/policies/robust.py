@@ -2,9 +2,10 @@
 
 Beyond the paper. Each slot to come has as many scenarios as the forecast has quantile levels; a
 slot is seen before it is decided, so that the plan knows it may still react (a window program with
-recourse, `auctune.spot.window.expectation`). Prices and counts of a slot are taken as nearly
-uncorrelated, by pairing their quantiles in a fixed order that mixes high with low, and slots as
-independent. The best plan maximizes the expected utility subject to
+recourse, `auctune.spot.window.expectation`). Prices and counts of a slot are taken as
+uncorrelated, by pairing their quantiles in a fixed order that mixes high with low; a quantile holds
+on from slot to slot with probability `persistence`, since what was scarcer than thought stays so.
+The best plan maximizes the expected utility subject to
 
     P(work is left at d) <= risk,    E[cost, ending included] <= cost_cap - spent.
 
@@ -30,12 +31,13 @@ from auctune.spot.job import SpotJob
 from auctune.spot.observation import SpotObservation
 from auctune.spot.terms import Terms, make_terms
 from auctune.spot.window.expectation import (
+    ExpectationScratch,
     Multipliers,
     Scenarios,
     choose_now,
     fill_expected,
+    make_expectation_scratch,
 )
-from auctune.spot.window.program import WindowScratch, make_scratch
 from auctune.spot.window.table import cheapest_spot, units_done
 
 # Shares of the job's value.
@@ -51,16 +53,21 @@ class Robust:
         risk: the most that the probability of missing the deadline may be; 1: utility alone.
         cost_cap: the most that the job may cost by expectation, in units of the on-demand price;
             none: no cap.
+        persistence: the probability that the next slot is at the same quantile as this one, and
+            not at one drawn anew.
     """
 
     risk: float = 1.0
     cost_cap: float | None = None
+    persistence: float = 0.5
 
     def __post_init__(self) -> None:
         if not 0 < self.risk <= 1:
             raise InputError("risk", f"{self.risk!r}", "a probability > 0")
         if self.cost_cap is not None:
             check_positive(self.cost_cap, "cost_cap", "a number > 0")
+        if not 0 <= self.persistence <= 1:
+            raise InputError("persistence", f"{self.persistence!r}", "a probability")
 
     @property
     def name(self) -> str:
@@ -85,16 +92,15 @@ class RobustRun:
         self._params = params
         self._job = job
         self._terms: Terms | None = None
-        self._scratch: WindowScratch | None = None
-        self._row = np.empty((0, 0))
+        self._scratch: ExpectationScratch | None = None
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
         """What the best plan within the limits holds now."""
         terms, scratch = self._prepared(observation.on_demand_price)
         num_ahead = terms.num_slots - observation.slot - 1
         forecast = check_forecast(observation.forecast, num_ahead) if num_ahead else None
-        state = _State(terms, scratch, self._row, make_scenarios(observation, forecast, num_ahead))
-        state.at(observation.progress, observation.last.total)
+        scenarios = make_scenarios(observation, forecast, num_ahead, self._params.persistence)
+        state = _State(terms, scratch, scenarios, observation)
         count = state.best(self._multipliers(state, observation.cost))[0]
         price, available = observation.price, observation.available
         spot = int(cheapest_spot(count, price, available, terms.on_demand_price))
@@ -119,11 +125,10 @@ class RobustRun:
                 dear = least_multiplier(of_dear, DEAR_LADDER, left)
         return Multipliers(late, dear)
 
-    def _prepared(self, on_demand_price: float) -> tuple[Terms, WindowScratch]:
+    def _prepared(self, on_demand_price: float) -> tuple[Terms, ExpectationScratch]:
         if self._terms is None or self._scratch is None:
             self._terms = make_terms(self._job, on_demand_price)
-            self._scratch = make_scratch(self._terms, self._job.deadline)
-            self._row = np.empty(self._scratch.values.shape[1:])
+            self._scratch = make_expectation_scratch(self._terms, len(PAIRED))
         return self._terms, self._scratch
 
 
@@ -131,27 +136,23 @@ class _State:
     """The program from one slot on; answers for any multipliers."""
 
     def __init__(
-        self, terms: Terms, scratch: WindowScratch, row: Floats, scenarios: Scenarios
+        self,
+        terms: Terms,
+        scratch: ExpectationScratch,
+        scenarios: Scenarios,
+        observation: SpotObservation,
     ) -> None:
         self.terms = terms
         self._scratch = scratch
-        self._row = row
         self._scenarios = scenarios
-        self._done = 0
-        self._last = 0
+        self._done = int(units_done(terms, observation.progress))
+        self._last = observation.last.total
         self._known: dict[Multipliers, tuple[int, float]] = {}
-
-    def at(self, progress: float, last: int) -> None:
-        """Begin with this progress, after `last` GPUs."""
-        self._done = int(units_done(self.terms, progress))
-        self._last = last
 
     def best(self, prices: Multipliers) -> tuple[int, float]:
         """The best count now, and the expected value J."""
         if prices not in self._known:
-            high = fill_expected(
-                self.terms, self._scratch, self._scenarios, prices, self._row, self._done
-            )
+            high = fill_expected(self.terms, self._scratch, self._scenarios, prices, self._done)
             count, value = choose_now(
                 self.terms, self._scratch, self._scenarios, prices, self._done, high, self._last
             )
@@ -182,7 +183,10 @@ PAIRED = np.array([1, 4, 2, 0, 3])
 
 
 def make_scenarios(
-    observation: SpotObservation, forecast: Forecast | None, num_ahead: int
+    observation: SpotObservation,
+    forecast: Forecast | None,
+    num_ahead: int,
+    persistence: float,
 ) -> Scenarios:
     """The slot that is seen, and scenarios of those after it.
 
@@ -203,7 +207,7 @@ def make_scenarios(
             available[1 + h] = np.floor(counts + 0.5)
     price[0], available[0] = observation.price, observation.available
     weight = np.full(price.shape[1], 1.0 / price.shape[1])
-    return Scenarios(price, available, weight)
+    return Scenarios(price, available, weight, float(persistence))
 
 
 def _at_levels(levels: Floats, quantiles: Floats | Ints) -> Floats:

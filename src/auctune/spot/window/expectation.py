@@ -1,19 +1,27 @@
 """The window program where the slots to come are uncertain.
 
-Each slot to come has scenarios of price and count, independent between slots, and is seen before
-it is decided. So value[last][k] is the mean over scenarios of the maximum over counts; with one
-scenario it is the table of `auctune.spot.window.table`. Two multipliers turn constraints into
-prices: `late` is paid when work is left at the deadline, `dear` on top of each unit of cost.
+Each slot to come brings one of a few scenarios of price and count, and is seen before it is
+decided. Scenarios stick: the next slot has the scenario of this one with probability rho
+(`persistence`), and else one drawn anew by the weights, as the first one after the present is. So,
+with A_h[i] the value of what comes after slot h in scenario i,
+
+    value_h[i][last][k] = the window program's step with the costs of scenario i and A_h[i]
+    A_{h-1}[i] = rho value_h[i] + (1 - rho) * (weighted mean of value_h)
+
+and the slot that is seen is decided by the weighted mean of the next one. Two multipliers turn
+constraints into prices: `late` is paid when work is left at the deadline, `dear` on top of each
+unit of cost.
 """
 
 from typing import NamedTuple
+
+import numpy as np
 
 from auctune.numerics.jit import kernel
 from auctune.spot.arrays import Floats, Ints
 from auctune.spot.terms import Terms
 from auctune.spot.value import ending_cost, ending_slots, value_at
 from auctune.spot.window.choice import best_count
-from auctune.spot.window.program import WindowScratch
 from auctune.spot.window.table import fill_costs, fill_slot, target_units
 
 
@@ -23,12 +31,14 @@ class Scenarios(NamedTuple):
     Attributes:
         price: [h, i] of scenario i.
         available: [h, i].
-        weight: [i] probability of a scenario; row 0, the slot that is seen, has only i = 0.
+        weight: [i] probability of a scenario; row 0, the slot that is seen, has the same in all.
+        persistence: rho.
     """
 
     price: Floats
     available: Ints
     weight: Floats
+    persistence: float
 
 
 class Multipliers(NamedTuple):
@@ -41,6 +51,38 @@ class Multipliers(NamedTuple):
 
     late: float
     dear: float
+
+
+class ExpectationScratch(NamedTuple):
+    """Work buffers.
+
+    Attributes:
+        value: [i, n, k] of beginning a slot with k done after n GPUs, in scenario i.
+        ahead: [i, n, k] of what comes after a slot with scenario i, seen from its end.
+        mean: [n, k] the mean of `value` by weight.
+        costs: [n] of the slot at hand.
+        best: [k].
+    """
+
+    value: Floats
+    ahead: Floats
+    mean: Floats
+    costs: Floats
+    best: Floats
+
+
+def make_expectation_scratch(terms: Terms, num_scenarios: int) -> ExpectationScratch:
+    """Buffers for one job."""
+    units = target_units(terms, terms.workload) + 1
+    shape = (num_scenarios, terms.n_max + 1, units)
+    # Rows of counts under N_min are never read, but they are mixed.
+    return ExpectationScratch(
+        value=np.zeros(shape),
+        ahead=np.zeros(shape),
+        mean=np.zeros(shape[1:]),
+        costs=np.zeros(terms.n_max + 1),
+        best=np.zeros(units),
+    )
 
 
 @kernel
@@ -64,22 +106,36 @@ def fill_priced_costs(
 
 
 @kernel
+def mix(scratch: ExpectationScratch, scenarios: Scenarios, low: int, high: int) -> None:
+    """Look at a slot's values from the slot before: `ahead` from `value`."""
+    value, ahead, rho = scratch.value, scratch.ahead, scenarios.persistence
+    for n in range(value.shape[1]):
+        mean = scratch.best
+        mean[low : high + 1] = 0.0
+        for i in range(len(scenarios.weight)):
+            mean[low : high + 1] += scenarios.weight[i] * value[i, n, low : high + 1]
+        scratch.mean[n, low : high + 1] = mean[low : high + 1]
+        for i in range(len(scenarios.weight)):
+            ahead[i, n, low : high + 1] = (
+                rho * value[i, n, low : high + 1] + (1.0 - rho) * mean[low : high + 1]
+            )
+
+
+@kernel
 def fill_expected(
     terms: Terms,
-    scratch: WindowScratch,
+    scratch: ExpectationScratch,
     scenarios: Scenarios,
     prices: Multipliers,
-    row: Floats,
     low: int,
 ) -> int:
-    """Fill the tables of the slots after the one that is seen, up to the deadline.
+    """Fill `scratch.mean` for the slot after the one that is seen.
 
     Args:
         terms: the job.
-        scratch: its buffers, for as many slots as there are scenarios.
+        scratch: its buffers.
         scenarios: of the slots t..d-1.
         prices: of the constraints.
-        row: [n, k] a buffer.
         low: the least k asked for.
 
     Returns:
@@ -87,31 +143,35 @@ def fill_expected(
     """
     high = target_units(terms, terms.workload)
     low = min(low, high)
-    last = len(scenarios.price) - 1
-    values = scratch.values
-    fill_late_end(terms, prices, low, high, values[last, 0])
-    for h in range(last - 1, -1, -1):
-        stride = 0 if h + 1 == last else 1
-        values[h, :, low : high + 1] = 0.0
-        for i in range(len(scenarios.weight)):
+    num_scenarios = len(scenarios.weight)
+    fill_late_end(terms, prices, low, high, scratch.mean[0])
+    for i in range(num_scenarios):
+        scratch.ahead[i, 0, low : high + 1] = scratch.mean[0, low : high + 1]
+    stride = 0
+    for h in range(len(scenarios.price) - 1, 0, -1):
+        for i in range(num_scenarios):
             fill_priced_costs(
-                terms,
-                prices,
-                scenarios.price[h + 1, i],
-                scenarios.available[h + 1, i],
-                scratch.costs,
+                terms, prices, scenarios.price[h, i], scenarios.available[h, i], scratch.costs
             )
-            fill_slot(terms, scratch.costs, values[h + 1], stride, low, high, scratch.best, row)
-            for n in range(terms.n_max + 1):
-                if n == 0 or n >= terms.n_min:
-                    values[h, n, low : high + 1] += scenarios.weight[i] * row[n, low : high + 1]
+            fill_slot(
+                terms,
+                scratch.costs,
+                scratch.ahead[i],
+                stride,
+                low,
+                high,
+                scratch.best,
+                scratch.value[i],
+            )
+        mix(scratch, scenarios, low, high)
+        stride = 1
     return high
 
 
 @kernel
 def choose_now(
     terms: Terms,
-    scratch: WindowScratch,
+    scratch: ExpectationScratch,
     scenarios: Scenarios,
     prices: Multipliers,
     k: int,
@@ -127,7 +187,7 @@ def choose_now(
         scratch.costs,
         price,
         available,
-        scratch.values[0],
+        scratch.mean,
         stride,
         min(k, high),
         high,
