@@ -96,3 +96,55 @@ def best_value(
 
 def _ways(job: SpotJob, available: Sequence[int]) -> Iterator[tuple[Held, ...]]:
     return product(*(all_held(job, count) for count in available))
+
+
+def best_expected(
+    job: SpotJob,
+    scenarios: Sequence[Sequence[tuple[float, int]]],
+    weights: Sequence[Fraction],
+    persistence: Fraction,
+    on_demand: float,
+    late: Fraction,
+    dear: Fraction,
+    *,
+    progress: Fraction,
+    last: int,
+    scenario: int | None = None,
+) -> Fraction:
+    """The most that can be expected of slots that bring one (price, count) of their scenarios each.
+
+    The first row is the next slot; `scenario` is what the slot before it had. Being late costs
+    `late`, and each unit of cost `dear` more.
+    """
+    if not scenarios:
+        rest = exact(job.workload) - progress
+        delta = max(rest, Fraction(0)) / (exact(job.overhead.mu1) * throughput(job, job.n_max))
+        extra = dear * exact(on_demand) * job.n_max * delta + (late if rest > 0 else 0)
+        return worth(job, exact(on_demand), rest) - extra
+    total = Fraction(0)
+    for i, (price, available) in enumerate(scenarios[0]):
+        chance = weights[i]
+        if scenario is not None:
+            chance = persistence * (i == scenario) + (1 - persistence) * chance
+        if chance == 0:
+            continue
+        values = []
+        for dearer, cheaper in all_held(job, available):
+            count = dearer + cheaper
+            cost = dearer * exact(on_demand) + cheaper * exact(price)
+            done = progress + share(job, count, last) * throughput(job, count)
+            then = best_expected(
+                job,
+                scenarios[1:],
+                weights,
+                persistence,
+                on_demand,
+                late,
+                dear,
+                progress=done,
+                last=count,
+                scenario=i,
+            )
+            values.append(then - (1 + dear) * cost)
+        total += chance * max(values)
+    return total

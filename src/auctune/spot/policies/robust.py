@@ -12,8 +12,8 @@ The best plan maximizes the expected utility subject to
 Both become prices, lambda for being late and nu on cost, by Lagrangian duality. The expected value
 J falls convexly in each, and the slope from one multiplier x to the next y bounds the constraint's
 left side from above: P(late at y) <= (J(x) - J(y)) / (y - x), and so for the cost. The first y of
-a ladder whose bound is within the limit is taken, or the last; nu, found with lambda = 0, is raised
-before lambda and again after it, so that where the two conflict the cap on cost comes first.
+a ladder whose bound is within the limit is taken, or the last: nu with lambda = 0, then lambda, then
+nu again. Where no nu keeps the cap beside that lambda, lambda is 0: the cap on cost comes first.
 """
 
 from collections.abc import Callable
@@ -107,23 +107,24 @@ class RobustRun:
         return SpotAllocation(count - spot, spot)
 
     def _multipliers(self, state: "_State", spent: float) -> Multipliers:
-        late, dear = 0.0, 0.0
-        params, value = self._params, max(state.terms.value, 1e-9)
-
-        def of_late(late: float) -> float:
-            return state.best(Multipliers(late, dear))[1]
-
-        def of_dear(dear: float) -> float:
-            return state.best(Multipliers(late, dear))[1]
-
+        params = self._params
         left = None if params.cost_cap is None else params.cost_cap - spent
-        if left is not None:
-            dear = least_multiplier(of_dear, DEAR_LADDER, left)
-        if params.risk < 1:
-            late = least_multiplier(of_late, tuple(x * value for x in LATE_LADDER), params.risk)
-            if left is not None:
-                dear = least_multiplier(of_dear, DEAR_LADDER, left)
-        return Multipliers(late, dear)
+        alone = self._dear(state, 0.0, left)
+        if params.risk == 1:
+            return Multipliers(0.0, DEAR_LADDER[-1] if alone is None else alone)
+        if alone is None:
+            return Multipliers(0.0, DEAR_LADDER[-1])
+        ladder = tuple(share * state.terms.value for share in LATE_LADDER)
+        late = least_multiplier(lambda x: state.best(Multipliers(x, alone))[1], ladder, params.risk)
+        late = ladder[-1] if late is None else late
+        both = self._dear(state, late, left)
+        return Multipliers(0.0, alone) if both is None else Multipliers(late, both)
+
+    def _dear(self, state: "_State", late: float, left: float | None) -> float | None:
+        """nu, given lambda; none where no step of the ladder is known to keep the cap."""
+        if left is None:
+            return 0.0
+        return least_multiplier(lambda x: state.best(Multipliers(late, x))[1], DEAR_LADDER, left)
 
     def _prepared(self, on_demand_price: float) -> tuple[Terms, ExpectationScratch]:
         if self._terms is None or self._scratch is None:
@@ -162,8 +163,8 @@ class _State:
 
 def least_multiplier(
     expected: Callable[[float], float], ladder: tuple[float, ...], limit: float
-) -> float:
-    """The first step of a ladder at which the constraint is known to hold; else the last.
+) -> float | None:
+    """The first step of a ladder at which the constraint is known to hold, if there is one.
 
     Args:
         expected: J, convex and falling in the multiplier.
@@ -173,7 +174,7 @@ def least_multiplier(
     for lower, upper in pairwise(ladder):
         if (expected(lower) - expected(upper)) / (upper - lower) <= limit:
             return upper
-    return ladder[-1]
+    return None
 
 
 # Quantiles that scenarios are made of, each as likely, and the price's one that goes with each

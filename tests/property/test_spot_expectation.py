@@ -1,0 +1,83 @@
+"""Planning under uncertainty equals the best of all ways to react to every course of events."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auctune.spot import SpotJob
+from auctune.spot.terms import make_terms
+from auctune.spot.window.expectation import (
+    Multipliers,
+    Scenarios,
+    choose_now,
+    fill_expected,
+    make_expectation_scratch,
+)
+from auctune.spot.window.table import units_done
+from support.spot_cases import even_jobs, prices
+from support.spot_oracle import all_held, best_expected, exact, share, throughput
+
+cells = st.tuples(prices, st.integers(0, 2))
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) -> None:
+    job = data.draw(even_jobs(max_deadline=4, max_gpus=2))
+    num_left = data.draw(st.integers(1, min(job.deadline, 3)))
+    rows = [[data.draw(cells)] * 2]
+    rows += [[data.draw(cells), data.draw(cells)] for _ in range(num_left - 1)]
+    weights = data.draw(st.sampled_from([(0.5, 0.5), (0.25, 0.75)]))
+    persistence = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
+    late, dear = data.draw(st.sampled_from([0.0, 5.0])), data.draw(st.sampled_from([0.0, 0.5]))
+    last = data.draw(st.sampled_from([0, *range(job.n_min, job.n_max + 1)]))
+    on_demand = data.draw(st.sampled_from([0.75, 1.0]))
+    terms = make_terms(job, on_demand)
+    done = data.draw(st.integers(0, units_done(terms, job.workload)))
+
+    scenarios = Scenarios(
+        np.array([[price for price, _ in row] for row in rows]),
+        np.array([[count for _, count in row] for row in rows]),
+        np.array(weights),
+        persistence,
+    )
+    scratch = make_expectation_scratch(terms, 2)
+    multipliers = Multipliers(late, dear)
+    high = fill_expected(terms, scratch, scenarios, multipliers, done)
+    count, value = choose_now(terms, scratch, scenarios, multipliers, done, high, last)
+
+    best = max(
+        best_expected(
+            job,
+            rows[1:],
+            [exact(weight) for weight in weights],
+            exact(persistence),
+            on_demand,
+            exact(late),
+            exact(dear),
+            progress=exact(round(done * terms.step, 9)) + work,
+            last=held,
+        )
+        - (1 + exact(dear)) * cost
+        for held, work, cost in _first_slot(job, rows[0][0], on_demand, last)
+    )
+    assert value == pytest.approx(float(best), abs=1e-9)
+    assert count == 0 or job.n_min <= count <= job.n_max
+
+
+def _first_slot(
+    job: SpotJob, cell: tuple[float, int], on_demand: float, last: int
+) -> list[tuple[int, Fraction, Fraction]]:
+    """Counts, work and cost of all that can be held in the slot that is seen."""
+    price, available = cell
+    return [
+        (
+            dear + cheap,
+            share(job, dear + cheap, last) * throughput(job, dear + cheap),
+            dear * exact(on_demand) + cheap * exact(price),
+        )
+        for dear, cheap in all_held(job, available)
+    ]
