@@ -26,21 +26,27 @@ Floats = NDArray[np.float64]
 Adversary = Callable[[Floats, int], Floats]
 
 
+def only(candidate: int, weights: Floats) -> Floats:
+    utilities = np.zeros(len(weights))
+    utilities[candidate] = 1.0
+    return utilities
+
+
 def against_the_weights(weights: Floats, round_number: int) -> Floats:
     """All for the candidate that is trusted least."""
-    return np.eye(len(weights))[int(np.argmin(weights))]
+    return only(int(np.argmin(weights)), weights)
 
 
 def all_but_the_heaviest(weights: Floats, round_number: int) -> Floats:
-    return 1.0 - np.eye(len(weights))[int(np.argmax(weights))]
+    return 1.0 - only(int(np.argmax(weights)), weights)
 
 
 def by_turns(weights: Floats, round_number: int) -> Floats:
-    return np.eye(len(weights))[round_number % len(weights)]
+    return only(round_number % len(weights), weights)
 
 
 def in_blocks(weights: Floats, round_number: int) -> Floats:
-    return np.eye(len(weights))[(round_number // 50) % len(weights)]
+    return only((round_number // 50) % len(weights), weights)
 
 
 def one_is_a_little_better(weights: Floats, round_number: int) -> Floats:

@@ -47,7 +47,7 @@ def test_a_table_that_falls_or_bends_upwards_is_refused(table: tuple[float, ...]
 
 
 def test_a_line_that_gives_one_gpu_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match="^c"):
+    with pytest.raises(InputError, match=r"^c"):
         LinearScaling(1.0, -1.0)
 
 

@@ -37,7 +37,7 @@ def test_wrong_series_are_refused_at_their_slot(
     price: list[float], available: list[float], place: str
 ) -> None:
     with pytest.raises(InputError, match=f"^{place}"):
-        SpotMarket(np.array(price), np.array(available))  # type: ignore[arg-type]
+        SpotMarket(np.array(price), np.array(available))
 
 
 def test_slots_that_a_market_has_not_are_refused() -> None:

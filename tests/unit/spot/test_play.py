@@ -84,12 +84,12 @@ def test_an_allocation_that_may_not_be_is_an_error() -> None:
 
 
 def test_a_market_that_ends_before_the_deadline_is_refused() -> None:
-    with pytest.raises(InputError, match="^market"):
+    with pytest.raises(InputError, match=r"^market"):
         play(Script([(0, 0)] * 4), JOB, MARKET.between(0, 3))
 
 
 def test_a_policy_that_needs_a_forecast_says_so() -> None:
-    with pytest.raises(InputError, match="^forecast"):
+    with pytest.raises(InputError, match=r"^forecast"):
         play(Ahap(3, 1), JOB, MARKET)
 
 

@@ -12,8 +12,8 @@ The best plan maximizes the expected utility subject to
 Both become prices, lambda for being late and nu on cost, by Lagrangian duality. The expected value
 J falls convexly in each, and the slope from one multiplier x to the next y bounds the constraint's
 left side from above: P(late at y) <= (J(x) - J(y)) / (y - x), and so for the cost. The first y of
-a ladder whose bound is within the limit is taken, or the last: nu with lambda = 0, then lambda, then
-nu again. Where no nu keeps the cap beside that lambda, lambda is 0: the cap on cost comes first.
+a ladder whose bound is within the limit is taken, or the last: nu with lambda = 0, then lambda,
+then nu again. Where no nu keeps the cap beside that lambda, lambda is 0: the cap comes first.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,7 @@ from auctune.spot.forecasts.forecast import Forecast, check_forecast
 from auctune.spot.job import SpotJob
 from auctune.spot.observation import SpotObservation
 from auctune.spot.terms import Terms, make_terms
+from auctune.spot.value import ending_cost
 from auctune.spot.window.expectation import (
     ExpectationScratch,
     Multipliers,
@@ -40,7 +41,7 @@ from auctune.spot.window.expectation import (
 )
 from auctune.spot.window.table import cheapest_spot, units_done
 
-# Shares of the job's value.
+# Shares of what is at stake: the job's value and the cost of running it all after the deadline.
 LATE_LADDER = (0.0, 0.001, 0.1, 0.5, 2.0, 10.0)
 DEAR_LADDER = (0.0, 0.001, 0.25, 1.0, 4.0, 20.0)
 
@@ -110,11 +111,12 @@ class RobustRun:
         params = self._params
         left = None if params.cost_cap is None else params.cost_cap - spent
         alone = self._dear(state, 0.0, left)
-        if params.risk == 1:
-            return Multipliers(0.0, DEAR_LADDER[-1] if alone is None else alone)
         if alone is None:
             return Multipliers(0.0, DEAR_LADDER[-1])
-        ladder = tuple(share * state.terms.value for share in LATE_LADDER)
+        if params.risk == 1:
+            return Multipliers(0.0, alone)
+        stake = state.terms.value + ending_cost(state.terms, state.terms.workload)
+        ladder = tuple(share * stake for share in LATE_LADDER)
         late = least_multiplier(lambda x: state.best(Multipliers(x, alone))[1], ladder, params.risk)
         late = ladder[-1] if late is None else late
         both = self._dear(state, late, left)

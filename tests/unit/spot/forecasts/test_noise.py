@@ -86,7 +86,7 @@ def test_noisy_counts_are_whole_and_within_the_cap_and_prices_not_below_zero() -
 def test_noise_depends_on_the_seed_and_the_slot_and_not_on_the_horizon() -> None:
     def price(seed: int, slot: int, horizon: int) -> list[float]:
         forecaster = NoisyForecaster(MARKET, Fixed(0.3), HeavyTailedNoise(), 16, seed)
-        return forecaster.forecast(MARKET.until(slot), horizon).price.tolist()
+        return [float(x) for x in forecaster.forecast(MARKET.until(slot), horizon).price]
 
     assert price(1, 50, 9)[:3] == price(1, 50, 3)
     assert price(1, 50, 3) != price(2, 50, 3)
@@ -132,9 +132,9 @@ def test_a_forecast_that_nothing_explains_stands_for_itself() -> None:
 
 
 def test_wrong_parameters_are_refused_by_name() -> None:
-    with pytest.raises(InputError, match="^error"):
+    with pytest.raises(InputError, match=r"^error"):
         Fixed(-0.1)
-    with pytest.raises(InputError, match="^error"):
+    with pytest.raises(InputError, match=r"^error"):
         Proportional(-0.1)
-    with pytest.raises(InputError, match="^clip"):
+    with pytest.raises(InputError, match=r"^clip"):
         HeavyTailedNoise(0.0)

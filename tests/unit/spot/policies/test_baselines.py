@@ -86,5 +86,5 @@ def test_the_deadline_is_met_whenever_the_most_gpus_could_meet_it(data: st.DataO
 
 
 def test_a_hysteresis_below_zero_is_refused() -> None:
-    with pytest.raises(InputError, match="^hysteresis"):
+    with pytest.raises(InputError, match=r"^hysteresis"):
         UniformProgress(-1.0)

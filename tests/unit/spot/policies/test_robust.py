@@ -112,6 +112,13 @@ def test_a_forecast_without_quantiles_is_one_scenario() -> None:
     assert scenarios.weight.tolist() == [1.0]
 
 
+def test_a_job_that_is_worth_nothing_may_have_limits_too() -> None:
+    job = SpotJob(workload=7.0, deadline=2, n_max=4, value=0.0)
+    market = SpotMarket(np.array([0.99, 0.1]), np.array([0, 4]))
+    outcome = play(Robust(risk=0.05), job, market, gamble(0.5))
+    assert outcome.finish <= 2
+
+
 @pytest.mark.parametrize(
     ("place", "policy"),
     [

@@ -1,0 +1,210 @@
+"""Renting by deadline: a pool of policies on many jobs, and the offline optimum beside it.
+
+    python benchmarks/spot.py [--jobs N] [--seed S]
+
+| what | how |
+| --- | --- |
+| pool | the 112 policies of the default pool on N jobs (1,000), each with ten slots of a market of its own; forecasts made before, kernels compiled before; CPU seconds of all threads, and wall clock |
+| limit | the additions and maxima that the window programs of this run must do, one for each count, kind of change and unit of work in each slot that is planned for, at the rate of a loop over cached arrays that does nothing else |
+| optimum, robust | CPU seconds of the offline optimum and of `Robust()` on the same jobs |
+
+Jobs are those of Zheng et al., Fig. 9: L uniform in [60, 100], d = 10, N_min in {1, 2, 4}, N_max in
+{8, 12, 16}. The market drifts about a daily cycle, with 16 GPUs at most.
+"""  # noqa: E501
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from auctune.numerics.jit import kernel
+from auctune.numerics.rng import stream
+from auctune.spot import (
+    Ahap,
+    BatchOutcome,
+    Robust,
+    SpotJob,
+    SpotMarket,
+    default_pool,
+    offline_optimum,
+    play_batch,
+)
+from auctune.spot.arrays import Floats, Ints
+from auctune.spot.forecasts import (
+    Fixed,
+    ForecastTable,
+    NoisyForecaster,
+    PosteriorForecaster,
+    UniformNoise,
+    make_forecasts,
+)
+from auctune.spot.terms import Terms, is_ahead, make_terms, work_of
+from auctune.spot.window.table import take_better, target_units, units_done
+
+T = TypeVar("T")
+
+GOAL_SECONDS = 20.0
+DEADLINE, CAP, DAY = 10, 16, 48
+
+
+@dataclass(frozen=True)
+class Case:
+    """Jobs, each with its market and forecasts."""
+
+    jobs: list[SpotJob]
+    markets: list[SpotMarket]
+    forecasts: list[ForecastTable]
+
+
+def make_market(seed: int, num_slots: int = 2000) -> SpotMarket:
+    """A drifting market with a daily cycle."""
+    random = stream(seed, "market")
+    price, count = np.empty(num_slots), np.empty(num_slots)
+    p, a = 0.0, 0.0
+    for slot in range(num_slots):
+        p = 0.9 * p + 0.04 * random.normal()
+        a = 0.85 * a + 1.8 * random.normal()
+        day = np.sin(2 * np.pi * slot / DAY)
+        price[slot] = max(0.5 + 0.1 * day + p, 0.05)
+        count[slot] = np.clip(np.round(7 - 3 * day + a), 0, CAP)
+    return SpotMarket(price, count.astype(np.int64))
+
+
+def make_case(num_jobs: int, seed: int) -> Case:
+    """Jobs at random starts, forecasts with 30% noise."""
+    market = make_market(seed)
+    forecaster = PosteriorForecaster(
+        NoisyForecaster(market, Fixed(0.3), UniformNoise(), CAP, seed), memory=96
+    )
+    random = stream(seed, "jobs")
+    jobs, markets, forecasts = [], [], []
+    for _ in range(num_jobs):
+        start = int(random.integers(DAY, market.num_slots - DEADLINE))
+        jobs.append(
+            SpotJob(
+                workload=round(float(random.uniform(60, 100)), 1),
+                deadline=DEADLINE,
+                n_min=int(random.choice([1, 2, 4])),
+                n_max=int(random.choice([8, 12, 16])),
+            )
+        )
+        markets.append(market.between(start, start + DEADLINE))
+        forecasts.append(make_forecasts(forecaster, market, start, DEADLINE, DEADLINE - 1))
+    return Case(jobs, markets, forecasts)
+
+
+def measure(action: Callable[[], T]) -> tuple[T, float, float]:
+    """The result, CPU seconds of all threads, and wall clock."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    result = action()
+    return result, time.process_time() - cpu, time.perf_counter() - wall
+
+
+def window_steps(case: Case, pool: tuple[Ahap, ...], batch: BatchOutcome) -> int:
+    """Additions and maxima that the window programs of a batch had to do."""
+    steps = 0
+    for j, job in enumerate(case.jobs):
+        terms = make_terms(job, 1.0)
+        progress = progress_by_slot(terms, batch.held[j])
+        for window in {policy.window for policy in pool}:
+            members = [m for m, policy in enumerate(pool) if policy.window == window]
+            for slot in range(job.deadline):
+                behind = [
+                    progress[m, slot]
+                    for m in members
+                    if not is_ahead(terms, progress[m, slot], slot)
+                ]
+                if behind:
+                    end = min(slot + window, job.deadline)
+                    high = target_units(terms, job.workload * end / job.deadline)
+                    width = high - min(units_done(terms, min(behind)), high) + 1
+                    steps += 3 * (job.n_max - job.n_min + 1) * width * (end - slot - 1)
+    return steps
+
+
+def progress_by_slot(terms: Terms, held: Ints) -> Floats:
+    """[m, t] work done when each slot began."""
+    num_policies, num_slots, _ = held.shape
+    progress = np.zeros((num_policies, num_slots + 1))
+    for m in range(num_policies):
+        last = 0
+        for slot, count in enumerate(held[m].sum(axis=1).tolist()):
+            work = work_of(terms, count, last) if count else 0.0
+            progress[m, slot + 1] = progress[m, slot] + work
+            last = count
+    return progress
+
+
+def seconds_a_step() -> float:
+    """CPU seconds of one addition and one maximum over arrays that stay in the cache."""
+    after, best = np.linspace(0, 1, 801), np.zeros(801)
+    repeat_steps(after, best, 1)
+    repeats = 200_000
+    start = time.process_time()
+    for _ in range(repeats // 1000):
+        repeat_steps(after, best, 1000)
+    return (time.process_time() - start) / (repeats * 801)
+
+
+@kernel
+def repeat_steps(after: Floats, best: Floats, repeats: int) -> None:
+    """Many steps without Python between them."""
+    for _ in range(repeats):
+        take_better(after, 20, 0.1, 0, 800, best)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    case, made, _ = measure(lambda: make_case(given.jobs, given.seed))
+    pool = default_pool()
+    few = Case(case.jobs[:2], case.markets[:2], case.forecasts[:2])
+    play_batch((*pool, Robust()), few.jobs, few.markets, few.forecasts)
+    offline_optimum(few.jobs[0], few.markets[0])
+
+    batch, cpu, wall = measure(lambda: play_batch(pool, case.jobs, case.markets, case.forecasts))
+    best, optimum_cpu, _ = measure(
+        lambda: np.array(
+            [offline_optimum(*one).utility for one in zip(case.jobs, case.markets, strict=True)]
+        )
+    )
+    robust, robust_cpu, _ = measure(
+        lambda: play_batch((Robust(),), case.jobs, case.markets, case.forecasts, num_threads=1)
+    )
+    steps = window_steps(case, tuple(p for p in pool if isinstance(p, Ahap)), batch)
+    limit = steps * seconds_a_step()
+
+    table = Table(title=f"{len(pool)} policies, {given.jobs} jobs, {os.cpu_count()} processors")
+    table.add_column("what")
+    table.add_column("measured", justify="right")
+    table.add_column("goal or limit")
+    table.add_row(
+        "pool, CPU seconds", f"{cpu:.2f}", f"limit {limit:.2f}: {steps / 1e9:.2f}e9 steps"
+    )
+    table.add_row("pool, wall clock, s", f"{wall:.2f}", f"goal {GOAL_SECONDS:.0f} on 2 cores")
+    table.add_row("a policy's job, CPU us", f"{cpu / batch.value.size * 1e6:.1f}", "")
+    table.add_row("offline optimum, CPU ms a job", f"{optimum_cpu / given.jobs * 1e3:.2f}", "")
+    table.add_row("robust, CPU ms a job", f"{robust_cpu / given.jobs * 1e3:.2f}", "")
+    table.add_row("forecasts with quantiles, CPU ms a job", f"{made / given.jobs * 1e3:.2f}", "")
+    utility = batch.utility.mean(axis=0)
+    leader = int(np.argmax(utility))
+    table.add_row(
+        f"best of the pool / optimum: {pool[leader].name}",
+        f"{utility[leader] / best.mean():.3f}",
+        "forecasts with 30% noise",
+    )
+    table.add_row("robust / optimum", f"{robust.utility.mean() / best.mean():.3f}", "the same")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
