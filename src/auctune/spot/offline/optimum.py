@@ -31,7 +31,6 @@ class OfflineOptimum:
 
     Attributes:
         outcome: of the best allocations.
-        utility: of that outcome.
     """
 
     outcome: SpotOutcome
@@ -55,10 +54,20 @@ def offline_optimum(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
     market = market.between(0, job.deadline)
     grid = exact_grid(job)
     if grid is not None:
-        return OfflineOptimum(settle(job, market, _Program(job, market, grid).plan()))
-    floor = _Program(job, market, rounded_grid(job, "down", BOUND_STEPS)).plan()
+        return OfflineOptimum(settle(job, market, Program(job, market, grid).plan()))
+    return best_by_labels(job, market)
+
+
+def best_by_labels(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
+    """The optimum by Pareto labels, whether there is a grid or not.
+
+    Raises:
+        InputError: if the market is too short.
+    """
+    market = market.between(0, job.deadline)
+    floor = Program(job, market, rounded_grid(job, "down", BOUND_STEPS)).plan()
     incumbent = settle(job, market, floor)
-    bound = _Program(job, market, rounded_grid(job, "up", BOUND_STEPS))
+    bound = Program(job, market, rounded_grid(job, "up", BOUND_STEPS))
     labels = Labels(bound.terms, market, bound.values, bound.high)
     best = labels.best_plan(incumbent.utility)
     return OfflineOptimum(incumbent if best is None else settle(job, market, best))
@@ -72,13 +81,14 @@ def offline_bound(job: SpotJob, market: SpotMarket) -> float:
     """
     market = market.between(0, job.deadline)
     grid = exact_grid(job) or rounded_grid(job, "up", BOUND_STEPS)
-    return _Program(job, market, grid).value()
+    return Program(job, market, grid).value()
 
 
-class _Program:
-    """The window program over the whole job."""
+class Program:
+    """The window program over the whole job, in a known market of as many slots."""
 
     def __init__(self, job: SpotJob, market: SpotMarket, grid: WorkGrid) -> None:
+        """Fill the tables."""
         self.terms: Terms = make_terms(job, market.on_demand_price, grid)
         self._market = market
         self._scratch: WindowScratch = make_scratch(self.terms, job.deadline)

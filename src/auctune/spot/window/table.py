@@ -65,12 +65,14 @@ def fill_end(terms: Terms, target: float, low: int, high: int, out: Floats) -> N
 def take_better(after: Floats, units: int, cost: float, low: int, high: int, best: Floats) -> None:
     """best[k] = max(best[k], after[min(k + units, high)] - cost), for k in low..high."""
     split = max(low, high - units)
-    for k in range(low, split):
-        worth = after[k + units] - cost
-        best[k] = worth if worth > best[k] else best[k]
-    full = after[high] - cost
-    for k in range(split, high + 1):
-        best[k] = full if full > best[k] else best[k]
+    # Slices indexed from 0: the compiler then knows that no index is below 0, and vectorizes.
+    shifted, within = after[low + units : split + units], best[low:split]
+    for i in range(len(within)):
+        worth = shifted[i] - cost
+        within[i] = worth if worth > within[i] else within[i]
+    full, beyond = after[high] - cost, best[split : high + 1]
+    for i in range(len(beyond)):
+        beyond[i] = full if full > beyond[i] else beyond[i]
 
 
 @kernel
@@ -106,7 +108,7 @@ def fill_slot(
     best[low : high + 1] = -np.inf
     for n in range(terms.n_min, terms.n_max + 1):
         if n > terms.n_min:
-            row = out[n]
-            for k in range(low, high + 1):
-                row[k] = best[k] if best[k] > row[k] else row[k]
+            row, shrunk = out[n, low : high + 1], best[low : high + 1]
+            for i in range(len(row)):
+                row[i] = shrunk[i] if shrunk[i] > row[i] else row[i]
         take_better(after[n * stride], units[SHRUNK, n], costs[n], low, high, best)

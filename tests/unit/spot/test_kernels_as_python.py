@@ -1,0 +1,122 @@
+"""Kernels as plain Python: the same answers, so that nothing hangs on how numba compiles them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auctune.spot import Ahap, SpotJob, default_pool, offline_optimum, play, play_batch
+from auctune.spot.batch import kernel as batch_kernel
+from auctune.spot.batch import play as batch_play
+from auctune.spot.policies import (
+    Robust,
+    SpotFirst,
+    UniformProgress,
+    ahanp,
+    ahap,
+    on_demand_only,
+    spot_first,
+    uniform_progress,
+)
+from auctune.spot.policies import robust as robust_module
+from auctune.spot.terms import make_terms
+from auctune.spot.window import choice, expectation, program, table
+from support.spot_cases import perfect
+from support.spot_markets import random_market
+
+JOB = SpotJob(workload=30, deadline=6, n_min=2, n_max=8, value=40)
+
+
+def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    function: Callable[..., Any] = compiled.py_func  # type: ignore[attr-defined]
+    return function
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+def test_tables_and_plans(rng: np.random.Generator) -> None:
+    terms = make_terms(JOB, 1.0)
+    for seed in range(5):
+        market = random_market(6, seed)
+        tables, plans = [], []
+        for fill, follow in (
+            (program.fill_window, program.follow),
+            (plain(program.fill_window), plain(program.follow)),
+        ):
+            scratch = program.make_scratch(terms, 6)
+            scratch.values[:] = 0.0
+            high = fill(terms, scratch, market.price, market.available, 1, 5, 40)
+            plan = np.zeros((4, 2), dtype=np.int64)
+            value = follow(terms, scratch, market.price, market.available, 4, 60, high, 3, plan)
+            tables.append(scratch.values)
+            plans.append((value, plan.tolist()))
+        assert np.array_equal(tables[0], tables[1])
+        assert plans[0] == plans[1]
+
+
+def test_one_slot_of_a_table_and_its_best_count(rng: np.random.Generator) -> None:
+    terms = make_terms(JOB, 1.0)
+    high = table.target_units(terms, terms.workload)
+    after = rng.uniform(0, 40, (9, high + 1))
+    costs = np.empty(9)
+    plain(table.fill_costs)(terms, 0.4, 3, costs)
+    assert costs[:5].tolist() == pytest.approx([0, 0.4, 0.8, 1.2, 2.2])
+    filled = []
+    for function in (table.fill_slot, plain(table.fill_slot)):
+        out, best = np.zeros_like(after), np.empty(high + 1)
+        function(terms, costs, after, 1, 17, high, best, out)
+        filled.append(out)
+    assert np.array_equal(filled[0], filled[1])
+    for k in (17, high - 5, high):
+        for last in (0, 2, 8):
+            compiled = choice.best_count(terms, costs, 0.4, 3, after, 1, k, high, last)
+            assert compiled == plain(choice.best_count)(
+                terms, costs, 0.4, 3, after, 1, k, high, last
+            )
+            # The table is the value of the best count.
+            assert filled[0][last, k] == compiled[1]
+
+
+def test_decisions_of_policies(rng: np.random.Generator) -> None:
+    terms = make_terms(JOB, 1.0)
+    for _ in range(200):
+        slot, last = int(rng.integers(0, 6)), int(rng.choice([0, 2, 5, 8]))
+        progress, available = float(rng.uniform(0, 30)), int(rng.integers(0, 12))
+        price, before = float(rng.uniform(0.1, 1.2)), int(rng.integers(0, 12))
+        held = int(rng.integers(0, last + 1))
+        plans = rng.integers(0, 5, (3, 3, 2))
+        cases: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+            (on_demand_only.least_steady_count, (terms, slot, progress, last)),
+            (spot_first.all_spot, (terms, slot, progress, last, available)),
+            (uniform_progress.uniform, (terms, 2.0, slot, progress, last, held, available)),
+            (
+                ahanp.react,
+                (terms, 0.6, 0.5, 0.5, 2.0, slot, progress, last, price, available, before),
+            ),
+            (ahap.combine, (terms, plans, 3, slot, bool(slot % 2), available)),
+        ]
+        for function, arguments in cases:
+            assert function(*arguments) == plain(function)(*arguments), function
+
+
+def test_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = [*default_pool()[::9], Ahap(6, 2, 0.5, plan_always=True), SpotFirst(), UniformProgress()]
+    market = random_market(6, 1)
+    forecasts = perfect(market)
+    compiled = play_batch(pool, [JOB], [market], [forecasts])
+    robust = play(Robust(risk=0.3, cost_cap=20.0), JOB, market, forecasts)
+    for name in ("plan_windows", "decide", "run_slot"):
+        monkeypatch.setattr(batch_kernel, name, plain(getattr(batch_kernel, name)))
+    monkeypatch.setattr(batch_play, "play_pool", plain(batch_kernel.play_pool))
+    monkeypatch.setattr(expectation, "mix", plain(expectation.mix))
+    for name in ("fill_expected", "choose_now"):
+        monkeypatch.setattr(robust_module, name, plain(getattr(expectation, name)))
+    slow = play_batch(pool, [JOB], [market], [forecasts])
+    assert np.array_equal(compiled.utility, slow.utility)
+    assert np.array_equal(compiled.held[0], slow.held[0])
+    assert play(Robust(risk=0.3, cost_cap=20.0), JOB, market, forecasts) == robust
+    assert slow.utility.max() <= offline_optimum(JOB, market).utility + 1e-9
