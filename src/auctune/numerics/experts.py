@@ -113,7 +113,7 @@ class ExponentiatedGradient:
     """Weights that follow the sum of all utilities."""
 
     def __init__(self, num_candidates: int, rate: Rate) -> None:
-        _check_candidates(num_candidates)
+        check_candidates(num_candidates)
         self._rate = rate
         self._total = np.zeros(num_candidates)
         self._num_rounds = 0
@@ -126,7 +126,7 @@ class ExponentiatedGradient:
 
     def update(self, utilities: Floats) -> None:
         """End a round."""
-        self._total = self._total + _checked(utilities, len(self._total))
+        self._total = self._total + check_utilities(utilities, len(self._total))
         self._num_rounds += 1
 
     def regret_bound(self) -> float:
@@ -148,7 +148,7 @@ class FixedShare:
         Raises:
             InputError: naming what is wrong.
         """
-        _check_candidates(num_candidates)
+        check_candidates(num_candidates)
         check_positive(eta, "eta", "a number > 0")
         if not 0 <= share < 1:
             raise InputError("share", f"{share!r}", "a number within 0 and 1, less than 1")
@@ -159,7 +159,7 @@ class FixedShare:
     @classmethod
     def tuned(cls, num_candidates: int, num_rounds: int, num_changes: int) -> "FixedShare":
         """With the rate and the share that make the bound least for K rounds and S changes."""
-        _check_candidates(num_candidates)
+        check_candidates(num_candidates)
         if not 0 <= num_changes < num_rounds:
             raise InputError(
                 "num_changes", f"{num_changes!r}", f"within 0 and the {num_rounds} rounds"
@@ -177,7 +177,7 @@ class FixedShare:
     def update(self, utilities: Floats) -> None:
         """End a round."""
         num = len(self._log_weights)
-        grown = self._log_weights + self._eta * _checked(utilities, num)
+        grown = self._log_weights + self._eta * check_utilities(utilities, num)
         grown -= np.logaddexp.reduce(grown)
         if self._share > 0:
             kept = math.log1p(-self._share) + grown
@@ -212,7 +212,7 @@ class SlidingWindow:
         Raises:
             InputError: naming what is wrong.
         """
-        _check_candidates(num_candidates)
+        check_candidates(num_candidates)
         check_positive(eta, "eta", "a number > 0")
         if length < 1:
             raise InputError("length", f"{length!r}", "a whole number of rounds >= 1")
@@ -229,7 +229,7 @@ class SlidingWindow:
 
     def update(self, utilities: Floats) -> None:
         """End a round."""
-        self._seen.append(_checked(utilities, self._num))
+        self._seen.append(check_utilities(utilities, self._num))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +276,22 @@ def _sharing_effort(num: int, num_rounds: int, num_changes: int, share: float) -
     return effort - (num_rounds - 1 - num_changes) * math.log1p(-share)
 
 
-def _check_candidates(num_candidates: int) -> None:
+def check_candidates(num_candidates: int) -> None:
+    """Refuse a pool without candidates.
+
+    Raises:
+        InputError: naming `num_candidates`.
+    """
     if num_candidates < 1:
         raise InputError("num_candidates", f"{num_candidates!r}", "a whole number >= 1")
 
 
-def _checked(utilities: Floats, num: int) -> Floats:
+def check_utilities(utilities: Floats, num: int) -> Floats:
+    """Utilities of `num` candidates, as an array of its own.
+
+    Raises:
+        InputError: if there are more or fewer, or one is not within 0 and 1.
+    """
     given = np.array(utilities, dtype=np.float64)
     if given.shape != (num,):
         raise InputError("utilities", f"shape {given.shape}", f"one for each of {num} candidates")

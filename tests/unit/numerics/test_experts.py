@@ -1,13 +1,11 @@
 """Bounds on regret, against adversaries too, and what weights are."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from auctune.domain import InputError
 from auctune.numerics.experts import (
@@ -21,71 +19,7 @@ from auctune.numerics.experts import (
     draw,
     heaviest,
 )
-
-Floats = NDArray[np.float64]
-Adversary = Callable[[Floats, int], Floats]
-
-
-def only(candidate: int, weights: Floats) -> Floats:
-    utilities = np.zeros(len(weights))
-    utilities[candidate] = 1.0
-    return utilities
-
-
-def against_the_weights(weights: Floats, round_number: int) -> Floats:
-    """All for the candidate that is trusted least."""
-    return only(int(np.argmin(weights)), weights)
-
-
-def all_but_the_heaviest(weights: Floats, round_number: int) -> Floats:
-    return 1.0 - only(int(np.argmax(weights)), weights)
-
-
-def by_turns(weights: Floats, round_number: int) -> Floats:
-    return only(round_number % len(weights), weights)
-
-
-def in_blocks(weights: Floats, round_number: int) -> Floats:
-    return only((round_number // 50) % len(weights), weights)
-
-
-def one_is_a_little_better(weights: Floats, round_number: int) -> Floats:
-    fair = np.random.default_rng(round_number).integers(0, 2, len(weights)).astype(float)
-    fair[-1] = np.random.default_rng(round_number).uniform() < 0.55
-    return fair
-
-
-ADVERSARIES = [
-    against_the_weights,
-    all_but_the_heaviest,
-    by_turns,
-    in_blocks,
-    one_is_a_little_better,
-]
-
-
-def meet(weights: Weights, adversary: Adversary, num_rounds: int) -> tuple[float, Floats]:
-    """The sum of weighted means, and all utilities [k, m]."""
-    earned, seen = 0.0, []
-    for round_number in range(num_rounds):
-        now = weights.weights
-        assert now.sum() == pytest.approx(1.0)
-        utilities = adversary(now, round_number)
-        earned += float(now @ utilities)
-        seen.append(utilities)
-        weights.update(utilities)
-    return earned, np.array(seen)
-
-
-def best_with_changes(utilities: Floats, num_changes: int) -> float:
-    """The most that a sequence of candidates with so many changes earns."""
-    best = np.full((num_changes + 1, utilities.shape[1]), -np.inf)
-    best[0] = 0.0
-    for round_utilities in utilities:
-        for changes in range(num_changes, 0, -1):
-            best[changes] = np.maximum(best[changes], best[changes - 1].max())
-        best += round_utilities
-    return float(best.max())
+from support.adversaries import ADVERSARIES, Adversary, best_with_changes, in_blocks, meet
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
@@ -149,6 +83,15 @@ def test_where_the_best_changes_sharing_and_forgetting_earn_more_than_the_sum_of
     keeping, _ = meet(ExponentiatedGradient(4, KnownRounds(num_rounds)), in_blocks, num_rounds)
     assert sharing > 2 * keeping
     assert forgetting > 2 * keeping
+
+
+def test_anytime_weights_are_those_of_the_rate_of_their_round() -> None:
+    weights = ExponentiatedGradient(2, Anytime())
+    for round_number in range(1, 6):
+        weights.update(np.array([1.0, 0.0]))
+        odds = weights.weights[0] / weights.weights[1]
+        eta = 2 * math.sqrt(math.log(2) / (round_number + 1))
+        assert math.log(odds) == pytest.approx(eta * round_number)
 
 
 def test_weights_grow_with_utility_as_the_paper_says() -> None:
