@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "docs/explanation/auction.md",
+    "docs/explanation/spot.md",
     "docs/how-to/lose-a-node.md",
     "docs/how-to/make-a-workload.md",
     "docs/how-to/run-without-an-end.md",
