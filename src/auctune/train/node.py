@@ -4,21 +4,20 @@ In `fused` mode rows of all jobs go through the model together; in `exact` mode 
 of its own, in a fixed shape and with deterministic algorithms.
 """
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from auctune.domain.dataset import read_dataset
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
+from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.export import Exported, export_adapter
 from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
@@ -100,8 +99,7 @@ class NodeTrainer:
         if mode not in ("fused", "exact"):
             raise InputError("mode", f"{mode!r}", "'fused' or 'exact'")
         if mode == "exact":
-            # cuBLAS reads it once, before its first product.
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            prepare_deterministic()
         self.base = base
         self.mode = mode
         chosen = (
@@ -173,7 +171,7 @@ class NodeTrainer:
             task = place.task
             tokens = task.tokens + task.batch_tokens
             place.call = _Call(time.monotonic(), tokens, task.steps, task.steps)
-        with _deterministic() if self.mode == "exact" else nullcontext():
+        with deterministic() if self.mode == "exact" else nullcontext():
             tasks = [(places[job].task, rows) for job, rows in targets.items()]
             while (most_rows := time_left.most_rows()) != 0:
                 done = sum(task.cursor.done for task, _ in tasks)
@@ -227,6 +225,10 @@ class NodeTrainer:
         """(step, rows, tokens, loss) of each of a job's optimizer steps so far."""
         return list(self._place(job_id).task.curve)
 
+    def task(self, job_id: str) -> TrainingTask:
+        """A job's live state, for who trains it in another way than `train`."""
+        return self._place(job_id).task
+
     def unload(self, job_id: str) -> None:
         """Let go of a job; what was not saved is lost."""
         place = self._place(job_id)
@@ -271,13 +273,3 @@ class NodeTrainer:
             state=task.state,
             note=task.note,
         )
-
-
-@contextmanager
-def _deterministic() -> Iterator[None]:
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)

@@ -59,7 +59,7 @@ class Rounds:
             return self._make_room(failed, [task for task, _ in shares])
         targets_of = {id(task): task.num_batch_targets for task, _ in shares}
         full = [task for (task, _), part in zip(shares, rows, strict=True) if task.advance(part)]
-        self._finish(full, [targets_of[id(task)] for task in full])
+        self.finish(full, [targets_of[id(task)] for task in full])
         return full
 
     def _train(self, rows: list[PlannedRow], tasks: list[TrainingTask]) -> MicroBatch | None:
@@ -76,8 +76,13 @@ class Rounds:
             self.padding = (padding + added, total + batch.num_tokens)
         return None
 
-    def _finish(self, full: list[TrainingTask], num_targets: list[int]) -> None:
-        """Let tasks whose batch is full take their step, unless it would not be finite."""
+    def finish(self, full: Sequence[TrainingTask], num_targets: Sequence[int]) -> None:
+        """Let tasks whose batch is full take their step, unless it would not be finite.
+
+        Args:
+            full: the tasks.
+            num_targets: trained tokens of each one's batch.
+        """
         if not full:
             return
         # One transfer for all: on a GPU each would wait for the device.

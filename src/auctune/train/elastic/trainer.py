@@ -1,0 +1,167 @@
+"""The one place where an elastic job's state is: it hands out micro-batches and takes gradients in.
+
+It knows no workers. Whoever has some asks for parts, has them computed anywhere, and brings back
+what came of them, in any order; a part whose worker died is given back and handed out again.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from auctune.domain.errors import CheckpointError, InputError
+from auctune.train.base import Base
+from auctune.train.deterministic import deterministic
+from auctune.train.elastic.part import Contribution, Part, cut_batch
+from auctune.train.export import Exported
+from auctune.train.job import LoraJob
+from auctune.train.node import NodeTrainer
+from auctune.train.progress import Loaded, Progress
+
+
+class ElasticTrainer:
+    """State and optimizer of one job; see `auctune.train.elastic`.
+
+    Args:
+        base: the model that is adapted.
+        job: to train; `batch_size` is the global batch.
+        folder: of its checkpoints; it goes on from the newest whole one.
+        micro_batch: rows that go through the model together on a worker.
+        threads: of torch on a CPU, for steps and validation.
+
+    Attributes:
+        loaded: the job as it was taken up.
+
+    Raises:
+        InputError: if the job, its data or the micro-batch cannot be used.
+        CheckpointError: if its checkpoints are damaged, or of something else.
+    """
+
+    def __init__(
+        self, base: Base, job: LoraJob, folder: Path, *, micro_batch: int, threads: int = 1
+    ) -> None:
+        if not 1 <= micro_batch <= job.batch_size:
+            raise InputError(
+                "micro_batch", f"{micro_batch!r}", f"1 to global_batch = {job.batch_size} rows"
+            )
+        self._node = NodeTrainer(base, mode="exact")
+        self._job = job
+        self._micro_batch = micro_batch
+        self._threads = threads
+        self.loaded: Loaded = self._node.load(job, folder)
+        self._task = self._node.task(job.id)
+        self._targets = 0
+        self._waiting: list[Part] = []
+        self._early: dict[int, Contribution] = {}
+        self._open_batch()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to train."""
+        return self._task.state != "training"
+
+    @property
+    def step(self) -> int:
+        """Steps that the weights have taken; they are the same as long as it is."""
+        return self._task.steps
+
+    @property
+    def rows(self) -> int:
+        """Rows trained so far, over all epochs, in their order."""
+        return self._task.cursor.done
+
+    @property
+    def total_rows(self) -> int:
+        """Rows of all epochs."""
+        return self._task.cursor.total
+
+    @property
+    def data_digest(self) -> str:
+        """Of the tokens that it trains on."""
+        return self._task.data.digest
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """The adapter's weights, [num_parameters]; to be read before the next `take`."""
+        return self._task.weights.values.cpu().numpy()
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The live adapter weights, by their names in the base."""
+        return self._node.weights(self._job.id)
+
+    def next_part(self) -> Part | None:
+        """A micro-batch to compute; none if all of the batch are handed out."""
+        return self._waiting.pop() if self._waiting else None
+
+    def give_back(self, part: Part) -> None:
+        """Hand out a part again: nothing will come of it where it was."""
+        if self._is_wanted(part):
+            # The parts that are needed first are at the end.
+            self._waiting = sorted({*self._waiting, part}, reverse=True)
+
+    def take(self, part: Part, contribution: Contribution) -> int:
+        """Take in what came of a part; it counts once all parts before it are in.
+
+        Returns:
+            Rows that count now and did not before: 0 if a part before it is still out.
+        """
+        if not self._is_wanted(part):
+            return 0
+        self._early[part.first] = contribution
+        if part in self._waiting:
+            self._waiting.remove(part)
+        before = self.rows
+        while not self.is_done and self.rows in self._early:
+            self._add(self._early.pop(self.rows))
+        return self.rows - before
+
+    def progress(self) -> Progress:
+        """Where the job stands."""
+        return self._node.progress(self._job.id)
+
+    def save(self) -> Path:
+        """Write a checkpoint; its number is that of the rows trained."""
+        return self._node.save(self._job.id, self.rows)
+
+    def export(self, folder: Path) -> Exported:
+        """Write the adapter in PEFT's format, loaded back and checked.
+
+        Raises:
+            ExportError: if what was written is not what was trained.
+        """
+        return self._node.export(self._job.id, folder)
+
+    def _is_wanted(self, part: Part) -> bool:
+        return (
+            not self.is_done
+            and part.step == self.step
+            and part.first >= self.rows
+            and part.first not in self._early
+        )
+
+    def _open_batch(self) -> None:
+        """Cut the current batch, or what is left of it, into parts."""
+        task = self._task
+        if self.is_done:
+            return
+        self._targets = task.num_batch_targets
+        parts = cut_batch(task.steps, task.batch_start, task.batch_size, self._micro_batch)
+        left = [part for part in parts if part.first >= self.rows]
+        if left[0].first != self.rows:
+            raise CheckpointError(f"row {self.rows} is within a micro-batch of {self._micro_batch}")
+        self._waiting = left[::-1]
+
+    def _add(self, contribution: Contribution) -> None:
+        """Add the next contribution in order; take a step at the end of the batch."""
+        task = self._task
+        rows = task.next_rows(min(self._micro_batch, task.batch_left))
+        gradients = task.weights.gradients
+        gradients.add_(torch.from_numpy(contribution.gradient).to(gradients.device))
+        task.batch_loss.add_(contribution.loss)
+        if task.advance(rows):
+            with deterministic(self._threads):
+                self._node.rounds.finish([task], [self._targets])
+            self._open_batch()

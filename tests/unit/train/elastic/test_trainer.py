@@ -1,0 +1,193 @@
+"""An elastic job's weights depend on its rows and settings, and on nothing that workers do."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from auctune.domain.errors import CheckpointError, InputError
+from auctune.numerics.rng import stream
+from auctune.train.base import Base
+from auctune.train.elastic import Contribution, ElasticTrainer, GradientMaker
+from auctune.train.job import LoraJob
+from auctune.train.node import NodeTrainer
+from support.elastic import train_with, weights_of
+from support.peft_alone import assert_close, train_alone
+from support.small_bases import FAMILIES, build_base, write_rows
+
+ROWS, MICRO = 22, 3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return build_base(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> LoraJob:
+    """Rows of very unequal lengths, and a last batch and a last micro-batch that are not full."""
+    return LoraJob(
+        id="job",
+        data=write_rows(tmp_path_factory.mktemp("data") / "data.jsonl", ROWS, seed=1),
+        epochs=2,
+        rank=4,
+        dropout=0.2,
+        learning_rate=3e-3,
+        weight_decay=0.1,
+        schedule="cosine",
+        warmup_steps=1,
+        batch_size=8,
+        max_length=24,
+        seed=5,
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(base: Base, job: LoraJob, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
+    """The weights of one worker that nobody disturbed."""
+    trainer = new_trainer(base, job, tmp_path_factory.mktemp("alone"))
+    train_with(trainer, [GradientMaker(base, job)], stream(0))
+    return weights_of(trainer)
+
+
+def new_trainer(base: Base, job: LoraJob, folder: Path, micro_batch: int = MICRO) -> ElasticTrainer:
+    return ElasticTrainer(base, job, folder, micro_batch=micro_batch)
+
+
+def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("num_workers", [2, 4, 8])
+def test_weights_are_the_same_bits_for_any_number_of_workers(
+    base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path, num_workers: int
+) -> None:
+    trainer = new_trainer(base, job, tmp_path)
+    workers = [GradientMaker(base, job) for _ in range(num_workers)]
+    train_with(trainer, workers, stream(num_workers))
+    assert is_same(weights_of(trainer), alone)
+
+
+def test_weights_are_the_same_bits_when_workers_die(
+    base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    trainer = new_trainer(base, job, tmp_path)
+    workers = [GradientMaker(base, job) for _ in range(3)]
+    assert train_with(trainer, workers, stream(7), deaths=0.4) > 5
+    assert is_same(weights_of(trainer), alone)
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+def test_weights_are_those_of_peft_alone_with_the_whole_batch_at_once(
+    base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    start = weights_of(new_trainer(base, job, tmp_path))
+    assert_close(alone, train_alone(base, job, start))
+
+
+def test_micro_batches_of_one_row_give_the_bits_of_exact_mode(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    # Exact mode pads to the job's longest row allowed; so rows of one length pass in one shape.
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"text": "word1 word2 word3"}\n{"text": "word4 word5 word6"}\n' * 5)
+    even = replace(job, data=data, max_length=4, batch_size=4)
+    node = NodeTrainer(base, mode="exact")
+    node.load(even, tmp_path / "node")
+    node.train({even.id: 10**6}, lambda progress: None)
+    trainer = new_trainer(base, even, tmp_path / "elastic", 1)
+    train_with(trainer, [GradientMaker(base, even) for _ in range(2)], stream(1))
+    assert is_same(weights_of(trainer), node.weights(even.id))
+
+
+@pytest.mark.parametrize("rows", [3, 8, 17, 25, 41])
+def test_a_job_goes_on_from_its_checkpoint_to_the_same_bits(
+    base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path, rows: int
+) -> None:
+    worker = GradientMaker(base, job)
+    first = new_trainer(base, job, tmp_path)
+    train_with(first, [worker], stream(0), rows=rows)
+    first.save()
+    again = new_trainer(base, job, tmp_path)
+    assert again.rows == first.rows >= rows
+    train_with(again, [worker, GradientMaker(base, job)], stream(1))
+    assert is_same(weights_of(again), alone)
+    assert [step for step, *_ in again.progress().losses] == [1, 2, 3, 4, 5, 6]
+    assert again.progress().steps == 6
+
+
+def test_a_late_or_doubled_contribution_changes_nothing(
+    base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    trainer = new_trainer(base, job, tmp_path)
+    worker = GradientMaker(base, job)
+    worker.set_weights(trainer.values)
+    first = trainer.next_part()
+    assert first is not None
+    contribution = worker.compute(first)
+    wrong = Contribution(contribution.gradient * 7, 1.0)
+    assert trainer.take(first, contribution) == MICRO
+    assert trainer.take(first, wrong) == 0
+    trainer.give_back(first)
+    train_with(trainer, [worker], stream(0), rows=8)
+    assert trainer.take(first, wrong) == 0
+    train_with(trainer, [worker], stream(0))
+    assert is_same(weights_of(trainer), alone)
+
+
+def test_rows_count_in_their_order(base: Base, job: LoraJob, tmp_path: Path) -> None:
+    trainer = new_trainer(base, job, tmp_path)
+    worker = GradientMaker(base, job)
+    worker.set_weights(trainer.values)
+    parts = [trainer.next_part() for _ in range(3)]
+    assert trainer.next_part() is None
+    first, second, third = (part for part in parts if part is not None)
+    assert trainer.take(third, worker.compute(third)) == 0
+    assert trainer.take(second, worker.compute(second)) == 0
+    assert trainer.take(first, worker.compute(first)) == 8
+    assert (trainer.rows, trainer.step) == (8, 1)
+
+
+def test_a_loss_that_is_no_number_ends_the_job_with_its_last_good_weights(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    trainer = new_trainer(base, job, tmp_path)
+    before = weights_of(trainer)
+    nothing = np.zeros_like(trainer.values)
+    while part := trainer.next_part():
+        trainer.take(part, Contribution(nothing, float("nan")))
+    assert trainer.is_done
+    assert trainer.progress().state == "failed"
+    assert is_same(weights_of(trainer), before)
+
+
+@pytest.mark.parametrize("micro_batch", [0, 9])
+def test_a_micro_batch_outside_the_batch_is_refused(
+    base: Base, job: LoraJob, tmp_path: Path, micro_batch: int
+) -> None:
+    with pytest.raises(InputError, match="micro_batch"):
+        new_trainer(base, job, tmp_path, micro_batch)
+
+
+def test_a_checkpoint_within_a_micro_batch_is_refused(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    trainer = new_trainer(base, job, tmp_path, 2)
+    train_with(trainer, [GradientMaker(base, job)], stream(0), rows=2)
+    trainer.save()
+    with pytest.raises(CheckpointError, match="micro-batch of 3"):
+        new_trainer(base, job, tmp_path)
+
+
+def test_the_adapter_is_handed_out_and_checked(base: Base, job: LoraJob, tmp_path: Path) -> None:
+    trainer = new_trainer(base, job, tmp_path)
+    train_with(trainer, [GradientMaker(base, job)], stream(0))
+    assert trainer.export(tmp_path / "adapter").difference < 1e-4
