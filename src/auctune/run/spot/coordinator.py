@@ -1,0 +1,277 @@
+"""The coordinator: slot by slot it looks at the market, asks the policy, rents, trains and saves.
+
+Each decision is in the journal before anything is rented by it, so a slot is paid once, whoever is
+killed when. A run that goes on does so at the last moment on record, in the slot that it was in,
+with the instances that were left of it; training goes on from the newest checkpoint.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+
+from auctune.domain import InputError
+from auctune.run.journal import Journal
+from auctune.run.spot.clock import SlotClock
+from auctune.run.spot.crew import Crew
+from auctune.run.spot.errors import SpotRunError
+from auctune.run.spot.listener import SpotListener
+from auctune.run.spot.measured import ReadyTimes
+from auctune.run.spot.provider import Instance, Kind, Provider
+from auctune.run.spot.records import allocation_record, observation_record
+from auctune.run.spot.state import SpotRunState
+from auctune.spot.allocation import SpotAllocation, check
+from auctune.spot.forecasts.forecast import Forecast
+from auctune.spot.job import SpotJob
+from auctune.spot.observation import SpotObservation
+from auctune.spot.policy import Policy
+from auctune.train.elastic import ElasticTrainer
+
+# The provider is asked so often at least whether it has taken anything away.
+_LOOK_SECONDS = 0.1
+# A worker that dies so many times without bringing anything in will not do better.
+_DEATHS = 3
+
+Foresee = Callable[[list[SpotObservation], SpotObservation], Forecast | None]
+"""Observations of the slots before, and of the present one without a forecast -> its forecast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a coordinator works with.
+
+    Attributes:
+        job: bounds, deadline, workload.
+        policy: what to hold.
+        foresee: makes the policy's forecasts.
+        trainer: state of the training.
+        crew: the workers.
+        provider: of instances.
+        clock: of the run.
+        journal: open and begun.
+        listener: told of everything.
+        saved_every: seconds between checkpoints within a slot.
+    """
+
+    job: SpotJob
+    policy: Policy
+    foresee: Foresee
+    trainer: ElasticTrainer
+    crew: Crew
+    provider: Provider
+    clock: SlotClock
+    journal: Journal
+    listener: SpotListener
+    saved_every: float
+
+
+class Coordinator:
+    """One run, new or resumed.
+
+    Attributes:
+        state: what it has come to.
+
+    Raises:
+        InputError: if the policy does not answer as the journal says that it did.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._job, self._trainer, self._crew = parts.job, parts.trainer, parts.crew
+        self._clock, self._provider = parts.clock, parts.provider
+        self.state = SpotRunState.fold(parts.journal.events)
+        self._policy = parts.policy.start(parts.job)
+        self._ask_again()
+        self._deaths: dict[str, int] = {}
+        self._finish: float | None = None
+        self._ready = ReadyTimes(0.0, ())
+        self._saved_rows = self._trainer.rows
+        self._saved_at = time.monotonic()
+
+    def run(self) -> None:
+        """Run what is left of the job.
+
+        Raises:
+            InfeasibleAllocationError: if the policy wants what may not be held.
+            SpotRunError: if a worker dies again and again.
+            InputError: if workers cannot use the job.
+        """
+        self._clock.start(self.state.time)
+        while not self._trainer.is_done and self._slot < self._job.deadline:
+            self._run_slot()
+        if self.state.current is not None:
+            self._close_slot()
+        if not self._trainer.is_done:
+            self._run_ending()
+
+    def end(self) -> None:
+        """Put on record that all is done, the adapter handed out."""
+        progress = self._trainer.progress()
+        # A run that was killed between its last row and here took no time since.
+        finish = self.state.time if self._finish is None else self._finish
+        self._note("ended", finish=finish, state=progress.state, note=progress.note)
+
+    @property
+    def _slot(self) -> int:
+        """The slot that goes on, or that comes next."""
+        return len(self.state.slots) - (self.state.current is not None)
+
+    def _ask_again(self) -> None:
+        """Bring the policy to where it was: what it answered stands."""
+        for record in self.state.slots:
+            answer = self._policy.allocate(record.observation)
+            if answer != record.allocation:
+                raise InputError(
+                    f"slot {record.observation.slot}",
+                    f"{answer} is the policy's answer, {record.allocation} is on record",
+                    "the policy with which the run began, in the same release",
+                )
+
+    def _run_slot(self) -> None:
+        slot, resumed = self._slot, self.state.current is not None
+        if not resumed:
+            self._take_back()
+            self._decide(slot)
+        record = self.state.slots[-1]
+        self._hold(record.left)
+        if not resumed:
+            self._clock.hold(record.allocation.total, self.state.last_before(slot).total)
+        # A slot's overhead is known only if it was seen from its beginning.
+        self._ready = ReadyTimes(float(slot), [] if resumed else self._held)
+        for instance in self._crew.ready:
+            self._ready.ready(instance.id, self._clock.now())
+        self._work(until=slot + 1.0)
+        self._close_slot()
+
+    def _decide(self, slot: int) -> None:
+        """Ask the policy what to hold, and pay it."""
+        offer = self._provider.offer(max(self._clock.now(), float(slot)))
+        before = self.state.slots[-1].observation.available if slot else offer.available
+        seen = SpotObservation(
+            slot=slot,
+            price=offer.price,
+            available=offer.available,
+            available_before=before,
+            on_demand_price=offer.on_demand_price,
+            progress=self._work_done(self._trainer.rows),
+            cost=self.state.slot_cost,
+            last=self.state.last_before(slot),
+            forecast=None,
+        )
+        forecast = self._parts.foresee([r.observation for r in self.state.slots], seen)
+        observation = replace(seen, forecast=forecast)
+        allocation = self._policy.allocate(observation)
+        check(allocation, self._job, offer.available, slot)
+        self._note(
+            "slot",
+            observation=observation_record(observation),
+            allocation=allocation_record(allocation),
+            paid=allocation.on_demand * offer.on_demand_price + allocation.spot * offer.price,
+        )
+        self._parts.listener.slot_begun(self.state.slots[-1])
+
+    def _work_done(self, rows: int) -> float:
+        """Z, in the job's units: all rows are its whole workload."""
+        return float(self._job.workload) * rows / self._trainer.total_rows
+
+    def _close_slot(self) -> None:
+        """Write a checkpoint, and end the slot."""
+        self._save()
+        lost = self._ready.lost(min(self._clock.now(), self._slot + 1.0))
+        self._note("slot_done", rows=self._trainer.rows, lost=lost)
+        self._parts.listener.slot_done(self.state.slots[-1])
+
+    def _run_ending(self) -> None:
+        """All that the job can use, on demand, until it is done."""
+        if self.state.ending is None:
+            self._clock.idle(float(self._job.deadline))
+            self._note("ending")
+        self._ready = ReadyTimes(0.0, ())
+        self._hold(SpotAllocation(self._job.n_max, 0))
+        self._parts.listener.ending_begun(self._clock.now(), self._job.n_max)
+        self._work(until=inf)
+        self._save()
+
+    @property
+    def _held(self) -> list[str]:
+        return [instance.id for instance in self._crew.instances]
+
+    def _hold(self, wanted: SpotAllocation) -> None:
+        """Give back what is too much, the newest first, and rent what is missing."""
+        for kind, count in ((Kind.ON_DEMAND, wanted.on_demand), (Kind.SPOT, wanted.spot)):
+            held = [instance for instance in self._crew.instances if instance.kind is kind]
+            for instance in held[count:]:
+                self._crew.leave(instance)
+                self._provider.release(instance)
+            if count > len(held):
+                for instance in self._provider.acquire(kind, count - len(held), self._clock.now()):
+                    self._crew.join(instance)
+
+    def _work(self, until: float) -> None:
+        """Train until a moment, or to the end of the job."""
+        while not self._trainer.is_done and self._clock.now() < until:
+            self._take_back()
+            if not self._crew.instances:
+                self._clock.idle(until)
+                break
+            self._listen(min(_LOOK_SECONDS, self._clock.seconds_until(until)))
+            if time.monotonic() - self._saved_at >= self._parts.saved_every:
+                self._save()
+        if self._trainer.is_done and self._finish is None:
+            self._finish = min(self._clock.now(), until)
+
+    def _listen(self, seconds: float) -> None:
+        turn = self._crew.turn(seconds)
+        now = self._clock.now()
+        for instance in turn.ready:
+            self._ready.ready(instance.id, now)
+        for instance in turn.lost:
+            self._replace(instance)
+        for instance in turn.brought:
+            self._deaths.pop(instance.id, None)
+        if turn.rows:
+            self._clock.worked(turn.rows, len(self._crew.instances))
+            self._parts.listener.trained(
+                self._clock.now(), len(self._crew.ready), self._trainer.progress()
+            )
+
+    def _take_back(self) -> None:
+        """Learn what the provider has taken away."""
+        now = self._clock.now()
+        taken = self._provider.taken_back(now)
+        for instance in taken:
+            self._crew.leave(instance)
+            self._ready.taken_back(instance.id, now)
+        if taken and self.state.current is not None:
+            self._note("taken_back", count=len(taken))
+            self._parts.listener.taken_back(now, len(taken))
+
+    def _replace(self, instance: Instance) -> None:
+        """Start a worker again that has died, on the instance that is paid."""
+        deaths = self._deaths.get(instance.id, 0) + 1
+        self._deaths[instance.id] = deaths
+        self._note("died", instance=instance.id)
+        if deaths < _DEATHS:
+            again = self._provider.restart(instance)
+            if again is not None:
+                self._parts.listener.noted(f"{instance.id}: its worker died and is started again")
+                self._crew.join(again)
+            return
+        self._provider.release(instance)
+        last_words = f"{instance.id}: its worker died {deaths} times in a row; see workers.log"
+        if not self._crew.instances:
+            raise SpotRunError(last_words)
+        self._parts.listener.noted(f"{last_words}; given back")
+
+    def _save(self) -> None:
+        if self._trainer.rows != self._saved_rows:
+            self._trainer.save()
+            self._saved_rows = self._trainer.rows
+            self._note("saved", rows=self._trainer.rows)
+        self._saved_at = time.monotonic()
+
+    def _note(self, kind: str, **values: object) -> None:
+        """Put an event on record, then act on it."""
+        event = {"type": kind, "time": self._clock.now(), **values}
+        self._parts.journal.append(event)
+        self.state.apply(event)

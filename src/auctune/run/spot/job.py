@@ -1,0 +1,159 @@
+"""One job from its order to its adapter and its bill, new or resumed."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from auctune.domain import InputError
+from auctune.run.atomic_file import drop_drafts
+from auctune.run.journal import Journal
+from auctune.run.lock import hold
+from auctune.run.spot.clock import SlotClock
+from auctune.run.spot.coordinator import Coordinator, Foresee, Parts
+from auctune.run.spot.crew import Crew
+from auctune.run.spot.folder import SpotFolder
+from auctune.run.spot.foresight import NoForesight
+from auctune.run.spot.listener import SilentListener, SpotListener
+from auctune.run.spot.order import SpotOrder
+from auctune.run.spot.provider import Supply
+from auctune.run.spot.report import SpotRunReport, make_report, write_bill
+from auctune.run.spot.state import VERSION, SpotRunState
+from auctune.run.spot.worker import WorkerSettings
+from auctune.spot.policy import Policy
+from auctune.train.base import Base, load_base
+from auctune.train.elastic import ElasticTrainer
+
+NO_FORESIGHT = NoForesight()
+
+MakeClock = Callable[[int], SlotClock]
+"""Rows of the whole workload -> the clock of the run."""
+
+
+def run_spot_job(
+    order: SpotOrder,
+    policy: Policy,
+    supply: Supply,
+    folder: Path,
+    *,
+    cache: Path,
+    make_clock: MakeClock,
+    foresee: Foresee = NO_FORESIGHT,
+    listener: SpotListener | None = None,
+    resume: bool = False,
+    saved_every: float = 30.0,
+) -> SpotRunReport:
+    """Run a job on instances that come and go.
+
+    Args:
+        order: the job.
+        policy: what to hold.
+        supply: who rents out instances.
+        folder: of the run (auctune.run.spot.folder); new or empty, unless it is resumed.
+        cache: folder of bases that are built here.
+        make_clock: see `auctune.run.spot.clock`.
+        foresee: makes the policy's forecasts; see `Foresight`.
+        listener: told of everything.
+        resume: go on with the run in `folder`.
+        saved_every: seconds between checkpoints within a slot; there is one at each slot's end.
+
+    Raises:
+        InputError: if the folder holds a run already, or none to go on with, or another one; if
+            the order or the supply cannot be used.
+        InfeasibleAllocationError: if the policy wants what may not be held.
+        SpotRunError: if workers die again and again.
+    """
+    place = SpotFolder(folder)
+    supply.check(order.job)
+    _check_folder(place, resume=resume)
+    place.work.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        stack.enter_context(hold(place.lock, str(folder)))
+        base = load_base(order.base, cache=cache, device=order.device, dtype=order.dtype)
+        trainer = ElasticTrainer(
+            base,
+            order.training,
+            place.work,
+            micro_batch=order.micro_batch,
+            threads=order.threads,
+        )
+        journal = Journal(place.journal)
+        stack.callback(journal.close)
+        _begin(journal, order, policy, supply, base, trainer)
+        if SpotRunState.fold(journal.events).ended is None:
+            provider = supply.open(_worker_settings(order, cache), place.log)
+            stack.callback(provider.close)
+            coordinator = Coordinator(
+                Parts(
+                    job=order.job,
+                    policy=policy,
+                    foresee=foresee,
+                    trainer=trainer,
+                    crew=Crew(trainer, base.digest),
+                    provider=provider,
+                    clock=make_clock(trainer.total_rows),
+                    journal=journal,
+                    listener=listener or SilentListener(),
+                    saved_every=saved_every,
+                )
+            )
+            coordinator.run()
+            if trainer.progress().state == "done":
+                trainer.export(place.adapter)
+            coordinator.end()
+        state = SpotRunState.fold(journal.events)
+        report = make_report(state, order.job, trainer.total_rows, place.adapter)
+        drop_drafts(place.bill)
+        write_bill(place.bill, state, order.job, report)
+        return report
+
+
+def _check_folder(place: SpotFolder, *, resume: bool) -> None:
+    if resume and not place.journal.exists():
+        raise InputError(str(place.root), "holds no run", "the folder of a run that was begun")
+    # A run that was killed before its first event has left no more than these.
+    left = {place.work, place.lock}
+    if not resume and (
+        place.journal.exists() or (place.root.exists() and {*place.root.iterdir()} - left)
+    ):
+        raise InputError(str(place.root), "is not empty", "a new folder, or to resume its run")
+
+
+def _begin(
+    journal: Journal,
+    order: SpotOrder,
+    policy: Policy,
+    supply: Supply,
+    base: Base,
+    trainer: ElasticTrainer,
+) -> None:
+    """Put on record what is run, or make sure that it is what was begun.
+
+    Raises:
+        InputError: naming what differs.
+    """
+    lasting = {
+        "version": VERSION,
+        **order.lasting(),
+        "policy": policy.name,
+        **supply.lasting(),
+        "base_digest": base.digest,
+        "data_digest": trainer.data_digest,
+    }
+    if not journal.events:
+        journal.append({"type": "begun", "time": 0.0, **lasting})
+        return
+    begun = journal.events[0]
+    for name, value in lasting.items():
+        if begun.get(name) != value:
+            raise InputError(name, f"{value!r}", f"{begun.get(name)!r}, with which the run began")
+
+
+def _worker_settings(order: SpotOrder, cache: Path) -> WorkerSettings:
+    return WorkerSettings(
+        base=order.base,
+        cache=str(cache.resolve()),
+        job=order.training,
+        device=order.device,
+        dtype=order.dtype,
+        threads=order.threads,
+    )

@@ -1,0 +1,158 @@
+"""How the process of an instance comes to be on this machine."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Protocol
+
+from auctune.run.spot.errors import SpotRunError
+from auctune.run.spot.link import Link, make_pair
+from auctune.run.spot.nursery import PID
+from auctune.run.spot.worker import WorkerSettings
+
+# A worker that waits for its next part takes a message at once; this is for a busy machine.
+PATIENCE_SECONDS = 60.0
+
+
+class WorkerProcess(Protocol):
+    """A worker's process, as whoever launched it holds it."""
+
+    @property
+    def link(self) -> Link:
+        """To speak with it; nothing is said before it is ready."""
+        ...
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once by SIGKILL, if it has not ended, and let go of it; may be repeated."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts workers of one job."""
+
+    def launch(self) -> WorkerProcess:
+        """Start one; does not wait until it is ready."""
+        ...
+
+    def close(self) -> None:
+        """No more workers are wanted; those that there are stay."""
+        ...
+
+
+class FreshLauncher:
+    """Each worker is an interpreter of its own that loads everything, as a new machine would.
+
+    Args:
+        settings: of the workers.
+        log: file to which their standard error is added.
+    """
+
+    def __init__(self, settings: WorkerSettings, log: Path) -> None:
+        self._settings = settings
+        self._log = log
+
+    def launch(self) -> WorkerProcess:
+        """See `Launcher`."""
+        link, theirs = make_pair(PATIENCE_SECONDS)
+        with theirs, self._log.open("ab") as log:
+            arguments = (str(theirs.fileno()), self._settings.to_json())
+            return _FreshWorker(link, _start("auctune.run.spot.worker", arguments, theirs, log))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class WarmLauncher:
+    """Workers are forked from a process that has loaded everything (auctune.run.spot.nursery).
+
+    Args:
+        settings, log: as for `FreshLauncher`.
+    """
+
+    def __init__(self, settings: WorkerSettings, log: Path) -> None:
+        self._stream, theirs = socket.socketpair()
+        with theirs, log.open("ab") as file:
+            arguments = (str(theirs.fileno()), settings.to_json())
+            self._nursery = _start("auctune.run.spot.nursery", arguments, theirs, file)
+
+    def launch(self) -> WorkerProcess:
+        """See `Launcher`; waits until the nursery has loaded.
+
+        Raises:
+            SpotRunError: if the nursery is gone.
+        """
+        link, theirs = make_pair(PATIENCE_SECONDS)
+        with theirs:
+            try:
+                socket.send_fds(self._stream, [b"+"], [theirs.fileno()])
+                answer = self._stream.recv(PID.size, socket.MSG_WAITALL)
+            except OSError:
+                answer = b""
+        if len(answer) < PID.size:
+            link.close()
+            raise SpotRunError("the process that makes workers has ended")
+        return _ForkedWorker(link, PID.unpack(answer)[0])
+
+    def close(self) -> None:
+        """See `Launcher`."""
+        self._stream.close()
+        self._nursery.kill()
+        self._nursery.wait()
+
+
+class _FreshWorker:
+    def __init__(self, link: Link, process: subprocess.Popen[bytes]) -> None:
+        self.link = link
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self.link.close()
+
+
+class _ForkedWorker:
+    """A child of the nursery: held by a descriptor, as its number may be given to another."""
+
+    def __init__(self, link: Link, pid: int) -> None:
+        self.link = link
+        self.pid = pid
+        self._descriptor: int | None = None
+        with suppress(ProcessLookupError):
+            self._descriptor = os.pidfd_open(pid)
+
+    def kill(self) -> None:
+        if self._descriptor is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+            select.select([self._descriptor], [], [])
+            os.close(self._descriptor)
+            self._descriptor = None
+        self.link.close()
+
+
+def _start(
+    module: str, arguments: tuple[str, ...], stream: socket.socket, log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        # -P: a file of the user's in the current folder is no module of ours.
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=(stream.fileno(),),
+    )

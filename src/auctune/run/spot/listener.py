@@ -1,0 +1,56 @@
+"""What a run tells while it goes on."""
+
+from typing import Protocol
+
+from auctune.run.spot.state import SlotRecord
+from auctune.train.progress import Progress
+
+
+class SpotListener(Protocol):
+    """Who is told of a run; times are slots since the job began."""
+
+    def slot_begun(self, record: SlotRecord) -> None:
+        """The policy has answered, and the slot is paid."""
+        ...
+
+    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
+        """Rows more have been trained."""
+        ...
+
+    def taken_back(self, now: float, count: int) -> None:
+        """Spot instances were taken away."""
+        ...
+
+    def slot_done(self, record: SlotRecord) -> None:
+        """A slot is over, and a checkpoint written."""
+        ...
+
+    def ending_begun(self, now: float, num_instances: int) -> None:
+        """The deadline has come before the end of the work."""
+        ...
+
+    def noted(self, text: str) -> None:
+        """An operator should know this."""
+        ...
+
+
+class SilentListener:
+    """Nobody."""
+
+    def slot_begun(self, record: SlotRecord) -> None:
+        """See `SpotListener`."""
+
+    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
+        """See `SpotListener`."""
+
+    def taken_back(self, now: float, count: int) -> None:
+        """See `SpotListener`."""
+
+    def slot_done(self, record: SlotRecord) -> None:
+        """See `SpotListener`."""
+
+    def ending_begun(self, now: float, num_instances: int) -> None:
+        """See `SpotListener`."""
+
+    def noted(self, text: str) -> None:
+        """See `SpotListener`."""

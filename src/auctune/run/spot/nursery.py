@@ -1,0 +1,53 @@
+"""A process that has loaded base and data, and makes workers of itself.
+
+A worker made so is there in milliseconds, and shares the memory of the base with its siblings for
+as long as nobody writes to it, which nobody does. Forking is safe here: the process has one thread,
+and no work on a GPU has begun.
+
+It speaks over a stream of its own: each byte that comes in brings the socket of a new worker; the
+answer is the worker's process id, 8 bytes. At the end of the stream it ends; its workers stay as
+long as their own links.
+"""
+
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+
+from auctune.run.spot.link import SocketLink
+from auctune.run.spot.worker import Bench, WorkerSettings, run, set_up
+
+PID = struct.Struct("!q")
+
+
+def main() -> None:
+    """Arguments are the number of the inherited stream, and the workers' settings."""
+    stream = socket.socket(fileno=int(sys.argv[1]))
+    settings = WorkerSettings.from_json(sys.argv[2])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Nobody waits for workers here: the kernel buries them.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # A device's state does not survive a fork; there each worker loads for itself.
+    bench = set_up(settings) if settings.device == "cpu" and settings.threads == 1 else None
+    assert threading.active_count() == 1
+    _make_workers(stream, settings, bench)
+
+
+def _make_workers(stream: socket.socket, settings: WorkerSettings, bench: Bench | None) -> None:
+    while True:
+        message, descriptors, *_ = socket.recv_fds(stream, 1, 1)
+        if not message:
+            return
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            stream.close()
+            os._exit(run(SocketLink(socket.socket(fileno=descriptors[0])), settings, bench))
+        os.close(descriptors[0])
+        stream.sendall(PID.pack(pid))
+
+
+if __name__ == "__main__":
+    main()
