@@ -39,6 +39,8 @@ def train_with(
             lost += 1
         else:
             trainer.take(part, workers[number].compute(part))
+            while trainer.advance():
+                pass
     return lost
 
 

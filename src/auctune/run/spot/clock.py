@@ -8,7 +8,13 @@ from auctune.spot.job import SpotJob
 
 
 class SlotClock(Protocol):
-    """A clock that a run looks at; it stands still while the run is not there."""
+    """A clock that a run looks at; it stands still while the run is not there.
+
+    Attributes:
+        is_real: whether time passes by itself, so that overheads can be measured by it.
+    """
+
+    is_real: bool
 
     def start(self, now: float) -> None:
         """Begin at a time: 0, or the last one on record of a run that goes on."""
@@ -41,6 +47,8 @@ class WallClock:
     Args:
         slot_seconds: how long a slot lasts here; it may be shorter than in the market replayed.
     """
+
+    is_real = True
 
     def __init__(self, slot_seconds: float) -> None:
         check_positive(slot_seconds, "slot_seconds", "a number > 0")
@@ -80,6 +88,8 @@ class ModelClock:
         job: whose model.
         num_rows: rows that stand for the whole workload.
     """
+
+    is_real = False
 
     def __init__(self, job: SpotJob, num_rows: int) -> None:
         self._job = job

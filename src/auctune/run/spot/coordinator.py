@@ -29,6 +29,8 @@ from auctune.train.elastic import ElasticTrainer
 
 # The provider is asked so often at least whether it has taken anything away.
 _LOOK_SECONDS = 0.1
+# A model's clock adds up fractions of slots.
+_SLACK = 1e-9
 # A worker that dies so many times without bringing anything in will not do better.
 _DEATHS = 3
 
@@ -130,12 +132,12 @@ class Coordinator:
     def _run_slot(self) -> None:
         slot, resumed = self._slot, self.state.current is not None
         if not resumed:
+            # Within the slack it may be a little early.
+            self._clock.idle(float(slot))
             self._take_back()
             self._decide(slot)
         record = self.state.slots[-1]
         self._hold(record.left)
-        if not resumed:
-            self._clock.hold(record.allocation.total, self.state.last_before(slot).total)
         # A slot's overhead is known only if it was seen from its beginning.
         self._ready = ReadyTimes(float(slot), [] if resumed else self._held)
         for instance in self._crew.ready:
@@ -145,7 +147,7 @@ class Coordinator:
 
     def _decide(self, slot: int) -> None:
         """Ask the policy what to hold, and pay it."""
-        offer = self._provider.offer(max(self._clock.now(), float(slot)))
+        offer = self._provider.offer(self._clock.now())
         before = self.state.slots[-1].observation.available if slot else offer.available
         seen = SpotObservation(
             slot=slot,
@@ -162,6 +164,7 @@ class Coordinator:
         observation = replace(seen, forecast=forecast)
         allocation = self._policy.allocate(observation)
         check(allocation, self._job, offer.available, slot)
+        self._clock.hold(allocation.total, seen.last.total)
         self._note(
             "slot",
             observation=observation_record(observation),
@@ -177,7 +180,9 @@ class Coordinator:
     def _close_slot(self) -> None:
         """Write a checkpoint, and end the slot."""
         self._save()
-        lost = self._ready.lost(min(self._clock.now(), self._slot + 1.0))
+        lost = None
+        if self._clock.is_real:
+            lost = self._ready.lost(min(self._clock.now(), self._slot + 1.0))
         self._note("slot_done", rows=self._trainer.rows, lost=lost)
         self._parts.listener.slot_done(self.state.slots[-1])
 
@@ -209,12 +214,15 @@ class Coordinator:
 
     def _work(self, until: float) -> None:
         """Train until a moment, or to the end of the job."""
-        while not self._trainer.is_done and self._clock.now() < until:
+        while not self._trainer.is_done and self._clock.now() < until - _SLACK:
             self._take_back()
             if not self._crew.instances:
                 self._clock.idle(until)
-                break
-            self._listen(min(_LOOK_SECONDS, self._clock.seconds_until(until)))
+            elif rows := self._trainer.advance():
+                self._clock.worked(rows, len(self._crew.instances))
+                self._tell()
+            else:
+                self._listen(min(_LOOK_SECONDS, self._clock.seconds_until(until)))
             if time.monotonic() - self._saved_at >= self._parts.saved_every:
                 self._save()
         if self._trainer.is_done and self._finish is None:
@@ -229,11 +237,10 @@ class Coordinator:
             self._replace(instance)
         for instance in turn.brought:
             self._deaths.pop(instance.id, None)
-        if turn.rows:
-            self._clock.worked(turn.rows, len(self._crew.instances))
-            self._parts.listener.trained(
-                self._clock.now(), len(self._crew.ready), self._trainer.progress()
-            )
+
+    def _tell(self) -> None:
+        now, num_ready = self._clock.now(), len(self._crew.ready)
+        self._parts.listener.trained(now, num_ready, self._trainer.progress())
 
     def _take_back(self) -> None:
         """Learn what the provider has taken away."""

@@ -35,13 +35,11 @@ class Turn:
     """What happened while the crew was listened to.
 
     Attributes:
-        rows: trained, in their order.
         ready: instances whose workers can begin.
         brought: instances whose workers have brought in a micro-batch.
         lost: instances whose workers have died; they are no longer of the crew.
     """
 
-    rows: int = 0
     ready: list[Instance] = field(default_factory=list)
     brought: list[Instance] = field(default_factory=list)
     lost: list[Instance] = field(default_factory=list)
@@ -122,7 +120,7 @@ class Crew:
             contribution = Contribution(parcel.numbers, parcel.words["loss"])
             part, member.part = member.part, None
             turn.brought.append(member.instance)
-            turn.rows += self._trainer.take(part, contribution)
+            self._trainer.take(part, contribution)
         else:
             raise read_error(parcel.words, SpotRunError)
 

@@ -1,6 +1,6 @@
 """One job from its order to its adapter and its bill, new or resumed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from auctune.run.spot.report import SpotRunReport, make_report, write_bill
 from auctune.run.spot.state import VERSION, SpotRunState
 from auctune.run.spot.worker import WorkerSettings
 from auctune.spot.policy import Policy
-from auctune.train.base import Base, load_base
+from auctune.train.base import load_base
 from auctune.train.elastic import ElasticTrainer
 
 NO_FORESIGHT = NoForesight()
@@ -68,6 +68,11 @@ def run_spot_job(
     place.work.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         stack.enter_context(hold(place.lock, str(folder)))
+        journal = Journal(place.journal)
+        stack.callback(journal.close)
+        lasting = {"version": VERSION, "policy": policy.name}
+        lasting |= order.lasting() | supply.lasting()
+        _check_same(journal, lasting)
         base = load_base(order.base, cache=cache, device=order.device, dtype=order.dtype)
         trainer = ElasticTrainer(
             base,
@@ -76,9 +81,10 @@ def run_spot_job(
             micro_batch=order.micro_batch,
             threads=order.threads,
         )
-        journal = Journal(place.journal)
-        stack.callback(journal.close)
-        _begin(journal, order, policy, supply, base, trainer)
+        digests = {"base_digest": base.digest, "data_digest": trainer.data_digest}
+        _check_same(journal, digests)
+        if not journal.events:
+            journal.append({"type": "begun", "time": 0.0, **lasting, **digests})
         if SpotRunState.fold(journal.events).ended is None:
             provider = supply.open(_worker_settings(order, cache), place.log)
             stack.callback(provider.close)
@@ -118,34 +124,17 @@ def _check_folder(place: SpotFolder, *, resume: bool) -> None:
         raise InputError(str(place.root), "is not empty", "a new folder, or to resume its run")
 
 
-def _begin(
-    journal: Journal,
-    order: SpotOrder,
-    policy: Policy,
-    supply: Supply,
-    base: Base,
-    trainer: ElasticTrainer,
-) -> None:
-    """Put on record what is run, or make sure that it is what was begun.
+def _check_same(journal: Journal, lasting: Mapping[str, object]) -> None:
+    """Make sure that a run goes on with what it was begun with.
 
     Raises:
         InputError: naming what differs.
     """
-    lasting = {
-        "version": VERSION,
-        **order.lasting(),
-        "policy": policy.name,
-        **supply.lasting(),
-        "base_digest": base.digest,
-        "data_digest": trainer.data_digest,
-    }
-    if not journal.events:
-        journal.append({"type": "begun", "time": 0.0, **lasting})
-        return
-    begun = journal.events[0]
     for name, value in lasting.items():
-        if begun.get(name) != value:
-            raise InputError(name, f"{value!r}", f"{begun.get(name)!r}, with which the run began")
+        for begun in journal.events[:1]:
+            if begun.get(name) != value:
+                expected = f"{begun.get(name)!r}, with which the run began"
+                raise InputError(name, f"{value!r}", expected)
 
 
 def _worker_settings(order: SpotOrder, cache: Path) -> WorkerSettings:

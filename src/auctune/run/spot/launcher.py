@@ -77,6 +77,9 @@ class WarmLauncher:
 
     Args:
         settings, log: as for `FreshLauncher`.
+
+    Raises:
+        SpotRunError: if that process cannot load what the settings say.
     """
 
     def __init__(self, settings: WorkerSettings, log: Path) -> None:
@@ -84,30 +87,41 @@ class WarmLauncher:
         with theirs, log.open("ab") as file:
             arguments = (str(theirs.fileno()), settings.to_json())
             self._nursery = _start("auctune.run.spot.nursery", arguments, theirs, file)
+        try:
+            self._read_pid()
+        except BaseException:
+            self.close()
+            raise
 
     def launch(self) -> WorkerProcess:
-        """See `Launcher`; waits until the nursery has loaded.
+        """See `Launcher`.
 
         Raises:
             SpotRunError: if the nursery is gone.
         """
         link, theirs = make_pair(PATIENCE_SECONDS)
-        with theirs:
-            try:
-                socket.send_fds(self._stream, [b"+"], [theirs.fileno()])
-                answer = self._stream.recv(PID.size, socket.MSG_WAITALL)
-            except OSError:
-                answer = b""
-        if len(answer) < PID.size:
+        with theirs, suppress(OSError):
+            socket.send_fds(self._stream, [b"+"], [theirs.fileno()])
+        try:
+            return _ForkedWorker(link, self._read_pid())
+        except SpotRunError:
             link.close()
-            raise SpotRunError("the process that makes workers has ended")
-        return _ForkedWorker(link, PID.unpack(answer)[0])
+            raise
 
     def close(self) -> None:
         """See `Launcher`."""
         self._stream.close()
         self._nursery.kill()
         self._nursery.wait()
+
+    def _read_pid(self) -> int:
+        answer = b""
+        with suppress(OSError):
+            answer = self._stream.recv(PID.size, socket.MSG_WAITALL)
+        if len(answer) < PID.size:
+            raise SpotRunError("the process that makes workers has ended; see workers.log")
+        pid: int = PID.unpack(answer)[0]
+        return pid
 
 
 class _FreshWorker:

@@ -8,7 +8,7 @@ left for work is
 
 with h_i the whole slot, but for an instance that was taken away. mu_1 is the mean of mu_t over
 slots with more instances than the slot before, mu_2 over slots with fewer (Zheng et al., arXiv
-2512.20967, eq. 2). Instances that stay go on training while new ones start, so l_i is small for them.
+2512.20967, eq. 2). Instances that stay train on while new ones start, so l_i is small for them.
 """
 
 from collections.abc import Sequence

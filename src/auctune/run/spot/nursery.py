@@ -4,8 +4,8 @@ A worker made so is there in milliseconds, and shares the memory of the base wit
 as long as nobody writes to it, which nobody does. Forking is safe here: the process has one thread,
 and no work on a GPU has begun.
 
-It speaks over a stream of its own: each byte that comes in brings the socket of a new worker; the
-answer is the worker's process id, 8 bytes. At the end of the stream it ends; its workers stay as
+It speaks over a stream of its own, in process ids of 8 bytes: its own when it has loaded; then each
+byte that comes in brings the socket of a new worker, and the answer is the worker's id. At the end of the stream it ends; its workers stay as
 long as their own links.
 """
 
@@ -32,6 +32,7 @@ def main() -> None:
     # A device's state does not survive a fork; there each worker loads for itself.
     bench = set_up(settings) if settings.device == "cpu" and settings.threads == 1 else None
     assert threading.active_count() == 1
+    stream.sendall(PID.pack(os.getpid()))
     _make_workers(stream, settings, bench)
 
 

@@ -37,7 +37,7 @@ class SlotRecord:
         taken_back: spot instances that were taken away within it.
         rows: trained in all at its end; none: it goes on.
         lost: share of the held instances' time in which they were not ready to train; none where
-            it goes on, was taken up again, or nothing was held.
+            it goes on, was taken up again, nothing was held, or the clock is not a real one.
     """
 
     observation: SpotObservation

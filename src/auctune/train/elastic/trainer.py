@@ -54,7 +54,7 @@ class ElasticTrainer:
         self._task = self._node.task(job.id)
         self._targets = 0
         self._waiting: list[Part] = []
-        self._early: dict[int, Contribution] = {}
+        self._arrived: dict[int, Contribution] = {}
         self._open_batch()
 
     @property
@@ -84,7 +84,7 @@ class ElasticTrainer:
 
     @property
     def values(self) -> NDArray[np.float32]:
-        """The adapter's weights, [num_parameters]; to be read before the next `take`."""
+        """The adapter's weights, [num_parameters]; to be read before the next `advance`."""
         return self._task.weights.values.cpu().numpy()
 
     @property
@@ -102,21 +102,32 @@ class ElasticTrainer:
             # The parts that are needed first are at the end.
             self._waiting = sorted({*self._waiting, part}, reverse=True)
 
-    def take(self, part: Part, contribution: Contribution) -> int:
-        """Take in what came of a part; it counts once all parts before it are in.
+    def take(self, part: Part, contribution: Contribution) -> None:
+        """Keep what came of a part; one that is in already, or of an earlier step, is ignored."""
+        if self._is_wanted(part):
+            self._arrived[part.first] = contribution
+            if part in self._waiting:
+                self._waiting.remove(part)
+
+    def advance(self) -> int:
+        """Count the next part in order, if it has arrived; the last of a batch takes a step.
 
         Returns:
-            Rows that count now and did not before: 0 if a part before it is still out.
+            Its rows; 0 if nothing has changed.
         """
-        if not self._is_wanted(part):
+        if self.is_done or self.rows not in self._arrived:
             return 0
-        self._early[part.first] = contribution
-        if part in self._waiting:
-            self._waiting.remove(part)
-        before = self.rows
-        while not self.is_done and self.rows in self._early:
-            self._add(self._early.pop(self.rows))
-        return self.rows - before
+        task = self._task
+        contribution = self._arrived.pop(self.rows)
+        rows = task.next_rows(min(self._micro_batch, task.batch_left))
+        gradients = task.weights.gradients
+        gradients.add_(torch.from_numpy(contribution.gradient).to(gradients.device))
+        task.batch_loss.add_(contribution.loss)
+        if task.advance(rows):
+            with deterministic(self._threads):
+                self._node.rounds.finish([task], [self._targets])
+            self._open_batch()
+        return len(rows)
 
     def progress(self) -> Progress:
         """Where the job stands."""
@@ -139,7 +150,7 @@ class ElasticTrainer:
             not self.is_done
             and part.step == self.step
             and part.first >= self.rows
-            and part.first not in self._early
+            and part.first not in self._arrived
         )
 
     def _open_batch(self) -> None:
@@ -153,15 +164,3 @@ class ElasticTrainer:
         if left[0].first != self.rows:
             raise CheckpointError(f"row {self.rows} is within a micro-batch of {self._micro_batch}")
         self._waiting = left[::-1]
-
-    def _add(self, contribution: Contribution) -> None:
-        """Add the next contribution in order; take a step at the end of the batch."""
-        task = self._task
-        rows = task.next_rows(min(self._micro_batch, task.batch_left))
-        gradients = task.weights.gradients
-        gradients.add_(torch.from_numpy(contribution.gradient).to(gradients.device))
-        task.batch_loss.add_(contribution.loss)
-        if task.advance(rows):
-            with deterministic(self._threads):
-                self._node.rounds.finish([task], [self._targets])
-            self._open_batch()

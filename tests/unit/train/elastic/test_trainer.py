@@ -134,11 +134,13 @@ def test_a_late_or_doubled_contribution_changes_nothing(
     assert first is not None
     contribution = worker.compute(first)
     wrong = Contribution(contribution.gradient * 7, 1.0)
-    assert trainer.take(first, contribution) == MICRO
-    assert trainer.take(first, wrong) == 0
+    trainer.take(first, contribution)
+    trainer.take(first, wrong)
+    assert trainer.advance() == MICRO
+    trainer.take(first, wrong)
     trainer.give_back(first)
     train_with(trainer, [worker], stream(0), rows=8)
-    assert trainer.take(first, wrong) == 0
+    trainer.take(first, wrong)
     train_with(trainer, [worker], stream(0))
     assert is_same(weights_of(trainer), alone)
 
@@ -150,9 +152,11 @@ def test_rows_count_in_their_order(base: Base, job: LoraJob, tmp_path: Path) -> 
     parts = [trainer.next_part() for _ in range(3)]
     assert trainer.next_part() is None
     first, second, third = (part for part in parts if part is not None)
-    assert trainer.take(third, worker.compute(third)) == 0
-    assert trainer.take(second, worker.compute(second)) == 0
-    assert trainer.take(first, worker.compute(first)) == 8
+    for part in (third, second):
+        trainer.take(part, worker.compute(part))
+        assert trainer.advance() == 0
+    trainer.take(first, worker.compute(first))
+    assert [trainer.advance() for _ in range(4)] == [3, 3, 2, 0]
     assert (trainer.rows, trainer.step) == (8, 1)
 
 
@@ -164,6 +168,7 @@ def test_a_loss_that_is_no_number_ends_the_job_with_its_last_good_weights(
     nothing = np.zeros_like(trainer.values)
     while part := trainer.next_part():
         trainer.take(part, Contribution(nothing, float("nan")))
+        trainer.advance()
     assert trainer.is_done
     assert trainer.progress().state == "failed"
     assert is_same(weights_of(trainer), before)

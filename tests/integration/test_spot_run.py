@@ -1,0 +1,386 @@
+"""A job on instances that come and go costs what the simulator says, and learns as if alone."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from auctune.domain import InputError
+from auctune.run.journal import JournalEvent
+from auctune.run.spot import Foresight, MarketTrace, SilentListener, SpotRunError
+from auctune.run.spot.link import Link, LinkClosedError
+from auctune.run.spot.state import SlotRecord
+from auctune.run.spot.worker import WorkerSettings, run
+from auctune.spot import (
+    Ahanp,
+    Ahap,
+    InfeasibleAllocationError,
+    OnDemandOnly,
+    Overhead,
+    Policy,
+    SpotAllocation,
+    SpotFirst,
+    SpotJob,
+    SpotMarket,
+    SpotObservation,
+    SpotOutcome,
+    UniformProgress,
+    play,
+)
+from auctune.spot.forecasts.perfect import PerfectForecaster
+from auctune.spot.forecasts.table import make_forecasts
+from auctune.train.progress import Progress
+from support.small_bases import build_base
+from support.spot_runs import (
+    Site,
+    ThreadSupply,
+    Work,
+    adapter_of,
+    honest,
+    is_same,
+    make_site,
+    read_events,
+)
+
+PRICE = [0.3, 0.4, 0.5, 0.3, 0.25, 0.3]
+AVAILABLE = [3, 4, 0, 2, 1, 4]
+MARKET = SpotMarket(np.array(PRICE), np.array(AVAILABLE))
+SCARCE = SpotMarket(np.array(PRICE), np.array([2, 0, 1, 0, 2, 0]))
+# Whole numbers of micro-batches fit into a slot of any size, so the run can match the model.
+EVEN = Overhead(0.75, 0.75)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return make_site(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def alone(site: Site, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
+    return site.undisturbed(tmp_path_factory.mktemp("alone"))
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Holds what it was told to."""
+
+    allocations: tuple[SpotAllocation, ...]
+    name: str = "fixed"
+    horizon: int = 0
+
+    def start(self, job: SpotJob) -> "Fixed":
+        return self
+
+    def allocate(self, observation: SpotObservation) -> SpotAllocation:
+        return self.allocations[observation.slot]
+
+
+def fixed(*counts: tuple[int, int]) -> Fixed:
+    return Fixed(tuple(SpotAllocation(*pair) for pair in counts))
+
+
+def assert_same_money(found: SpotOutcome, expected: SpotOutcome) -> None:
+    assert found.allocations == expected.allocations
+    assert found.slot_cost == pytest.approx(expected.slot_cost, abs=1e-12)
+    assert found.ending_cost == pytest.approx(expected.ending_cost, abs=1e-9)
+    assert found.finish == pytest.approx(expected.finish, abs=1e-9)
+    assert found.value == pytest.approx(expected.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("market", [MARKET, SCARCE], ids=["plenty", "scarce"])
+@pytest.mark.parametrize(
+    "policy",
+    [SpotFirst(), OnDemandOnly(), UniformProgress(), Ahanp(sigma=0.35), Ahap(window=3, sigma=0.35)],
+    ids=lambda policy: type(policy).__name__,
+)
+def test_a_run_holds_and_pays_what_the_simulator_says(
+    site: Site, alone: dict[str, Tensor], tmp_path: Path, market: SpotMarket, policy: Policy
+) -> None:
+    order = site.with_job(overhead=EVEN)
+    forecaster = PerfectForecaster(market)
+    foresee = Foresight(forecaster, None, policy.horizon, order.job.deadline)
+    supply = site.supply(market)
+    report = site.run(tmp_path / "run", policy, supply, order=order, foresee=foresee)
+    horizon = 5 if policy.horizon is None else policy.horizon
+    longer = SpotMarket(np.append(market.price, 1.0), np.append(market.available, 0))
+    table = make_forecasts(forecaster, longer, 0, 6, max(1, horizon))
+    assert_same_money(report.outcome, play(policy, order.job, market, table))
+    assert is_same(adapter_of(report), alone)
+
+
+def test_what_is_left_at_the_deadline_is_paid_by_the_fraction(site: Site, tmp_path: Path) -> None:
+    policy = fixed((1, 0), (0, 0), (0, 1), (0, 0), (0, 0), (1, 0))
+    report = site.run(tmp_path / "run", policy, site.supply(SCARCE))
+    expected = play(policy, site.order.job, SCARCE)
+    assert expected.ending_cost > 0
+    # Rows come whole, so what a slot does is a row's work more or less than the model's.
+    assert report.outcome.ending_cost == pytest.approx(expected.ending_cost, abs=0.5)
+    assert report.outcome.slot_cost == pytest.approx(expected.slot_cost, abs=1e-12)
+    assert report.outcome.ending_cost == pytest.approx(
+        site.order.job.n_max * (report.outcome.finish - site.order.job.deadline), abs=1e-12
+    )
+
+
+class Watching(SilentListener):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[float, int]] = []
+        self.workers: list[tuple[float, int]] = []
+        self.notes: list[str] = []
+
+    def taken_back(self, now: float, count: int) -> None:
+        self.taken.append((now, count))
+
+    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
+        self.workers.append((now, num_workers))
+
+    def noted(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_an_instance_taken_away_in_mid_slot_costs_its_slot_and_no_weights(
+    site: Site, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    order = site.with_job(overhead=Overhead(1.0, 1.0))
+    trace = MarketTrace(
+        np.array([0.0, 0.5, 1.0, 2.0, 2.25, 2.75]),
+        np.full(6, 0.3),
+        np.array([4, 1, 4, 2, 0, 4]),
+    )
+    policy = fixed((0, 4), (0, 2), (0, 2), (2, 0), (2, 0), (2, 0))
+    seen = Watching()
+    report = site.run(tmp_path / "run", policy, site.supply(trace), order=order, listener=seen)
+    assert [count for _, count in seen.taken] == [3, 2]
+    assert seen.taken[0][0] == pytest.approx(0.5, abs=0.1)
+    assert seen.taken[1][0] == pytest.approx(2.25, abs=0.1)
+    assert max(count for now, count in seen.workers if 0.6 < now <= 1.0) == 1
+    # Slot 0: half a slot of 4 and half of 1; slot 1: 2; slot 2: a quarter of 2.
+    assert report.outcome.progress[:3] == pytest.approx([2.5, 4.5, 5.0], abs=0.51)
+    assert report.outcome.slot_cost == pytest.approx(0.3 * 8 + 2 * 3)
+    assert report.num_taken_back == 5
+    assert is_same(adapter_of(report), alone)
+
+
+class CoordinatorKilled(BaseException):
+    """In place of a signal."""
+
+
+class Killing(SilentListener):
+    """Ends the coordinator's life at an event."""
+
+    def __init__(self, event: int) -> None:
+        self.left = event
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise CoordinatorKilled
+
+    def slot_begun(self, record: SlotRecord) -> None:
+        self._count()
+
+    def slot_done(self, record: SlotRecord) -> None:
+        self._count()
+
+    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
+        self._count()
+
+    def taken_back(self, now: float, count: int) -> None:
+        self._count()
+
+    def ending_begun(self, now: float, num_instances: int) -> None:
+        self._count()
+
+
+@pytest.mark.parametrize("saved_every", [0.0, 1e9], ids=["each-turn", "slot-ends"])
+def test_a_coordinator_that_dies_anywhere_loses_nothing_on_record_and_pays_nothing_twice(
+    site: Site, alone: dict[str, Tensor], tmp_path: Path, saved_every: float
+) -> None:
+    policy, supply = SpotFirst(), site.supply(SCARCE)
+    whole = site.run(tmp_path / "whole", policy, supply)
+    folder = tmp_path / "run"
+    events: list[JournalEvent] = []
+    for deaths, event in enumerate((0, 1, 2, 3, 5, 1, 4, 2, 8, 1, 6, 3, 9)):
+        with pytest.raises(CoordinatorKilled):
+            site.run(
+                folder,
+                policy,
+                supply,
+                listener=Killing(event),
+                resume=deaths > 0,
+                saved_every=saved_every,
+            )
+        before, events = events, read_events(folder)
+        assert events[: len(before)] == before, "the journal only grows"
+    report = site.run(folder, policy, supply, resume=True)
+    assert report.outcome.allocations == whole.outcome.allocations
+    assert report.outcome.slot_cost == whole.outcome.slot_cost
+    assert report.outcome.finish == pytest.approx(whole.outcome.finish, abs=1e-9)
+    assert is_same(adapter_of(report), alone)
+    assert site.run(folder, policy, supply, resume=True) == report
+
+
+def test_a_finished_run_is_reported_again_and_not_run_again(site: Site, tmp_path: Path) -> None:
+    supply = site.supply(MARKET)
+    report = site.run(tmp_path / "run", SpotFirst(), supply)
+    events = read_events(tmp_path / "run")
+    assert site.run(tmp_path / "run", SpotFirst(), supply, resume=True) == report
+    assert read_events(tmp_path / "run") == events
+
+
+def test_a_folder_is_used_for_one_run_and_that_run_alone(site: Site, tmp_path: Path) -> None:
+    folder, supply = tmp_path / "run", site.supply(MARKET)
+    with pytest.raises(InputError, match="holds no run"):
+        site.run(folder, SpotFirst(), supply, resume=True)
+    assert not folder.exists()
+    with pytest.raises(CoordinatorKilled):
+        site.run(folder, SpotFirst(), supply, listener=Killing(3))
+    with pytest.raises(InputError, match="is not empty"):
+        site.run(folder, SpotFirst(), supply)
+    with pytest.raises(InputError, match=r"policy: 'od-only'.*expected 'msu'"):
+        site.run(folder, OnDemandOnly(), supply, resume=True)
+    earlier = site.with_job(deadline=5)
+    with pytest.raises(InputError, match="job: "):
+        site.run(folder, SpotFirst(), supply, order=earlier, resume=True)
+    coarser = replace(site.order, micro_batch=4)
+    with pytest.raises(InputError, match="micro_batch: 4"):
+        site.run(folder, SpotFirst(), supply, order=coarser, resume=True)
+    with pytest.raises(InputError, match="trace: "):
+        site.run(folder, SpotFirst(), site.supply(SCARCE), resume=True)
+    assert site.run(folder, SpotFirst(), supply, resume=True).adapter is not None
+
+
+class Changeable:
+    """A policy that does not answer twice alike."""
+
+    name, horizon = "changeable", 0
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def start(self, job: SpotJob) -> "Changeable":
+        self.count += 1
+        return self
+
+    def allocate(self, observation: SpotObservation) -> SpotAllocation:
+        return SpotAllocation(self.count, 0)
+
+
+def test_a_policy_that_answers_otherwise_than_on_record_is_refused(
+    site: Site, tmp_path: Path
+) -> None:
+    policy = Changeable()
+    with pytest.raises(CoordinatorKilled):
+        site.run(tmp_path / "run", policy, site.supply(MARKET), listener=Killing(3))
+    with pytest.raises(InputError, match=r"slot 0: .*demand=2.*demand=1.*on record"):
+        site.run(tmp_path / "run", policy, site.supply(MARKET), resume=True)
+
+
+@pytest.mark.parametrize("counts", [(0, 5), (5, 0), (-1, 2), (0, 4)])
+def test_what_may_not_be_held_is_neither_rented_nor_paid(
+    site: Site, tmp_path: Path, counts: tuple[int, int]
+) -> None:
+    with pytest.raises(InfeasibleAllocationError, match="slot 0"):
+        site.run(tmp_path / "run", fixed(counts), site.supply(MARKET))
+    assert [event["type"] for event in read_events(tmp_path / "run")] == ["begun"]
+
+
+def mute(link: Link) -> None:
+    """A worker that gets ready and never brings anything in."""
+    with suppress(LinkClosedError):
+        while True:
+            link.receive()
+
+
+def with_workers(site: Site, wrong: Work, *, of: Callable[[int], bool]) -> ThreadSupply:
+    """Instances of which those numbered so have a worker that does something else."""
+    right, numbers = honest(site.base), count()
+
+    def make(settings: WorkerSettings) -> Work:
+        return wrong if of(next(numbers)) else right(settings)
+
+    return ThreadSupply(MarketTrace.of_slots(MARKET), make)
+
+
+def dying(link: Link) -> None:
+    """A worker that ends at once."""
+    link.close()
+
+
+def test_a_worker_that_dies_is_started_again(
+    site: Site, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    supply = with_workers(site, dying, of=lambda number: number in (0, 1, 5))
+    seen = Watching()
+    report = site.run(tmp_path / "run", SpotFirst(), supply, listener=seen)
+    assert report.num_died == len(seen.notes) == 3
+    assert report.outcome.slot_cost == play(SpotFirst(), site.order.job, MARKET).slot_cost
+    assert is_same(adapter_of(report), alone)
+
+
+def test_an_instance_whose_worker_dies_again_and_again_is_given_back(
+    site: Site, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    # Three instances in slot 0; what is started after them is the second one's again.
+    supply = with_workers(site, dying, of=lambda number: number in (1, 3, 4))
+    seen = Watching()
+    report = site.run(tmp_path / "run", SpotFirst(), supply, listener=seen)
+    assert "3 times in a row" in seen.notes[-1]
+    assert is_same(adapter_of(report), alone)
+
+
+def test_workers_that_all_die_end_the_run_in_one_line_and_resumably(
+    site: Site, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(SpotRunError, match=r"workers\.log"):
+        site.run(folder, SpotFirst(), with_workers(site, dying, of=lambda number: True))
+    report = site.run(folder, SpotFirst(), site.supply(MARKET), resume=True)
+    assert report.outcome.slot_cost == play(SpotFirst(), site.order.job, MARKET).slot_cost
+    assert is_same(adapter_of(report), alone)
+
+
+def test_a_worker_on_another_base_is_refused(site: Site, tmp_path: Path) -> None:
+    other = build_base(tmp_path / "other", "gpt2", seed=1)
+    supply = ThreadSupply(MarketTrace.of_slots(MARKET), honest(other))
+    with pytest.raises(SpotRunError, match="base_digest"):
+        site.run(tmp_path / "run", SpotFirst(), supply)
+
+
+def test_what_a_worker_cannot_use_is_said_as_input(site: Site, tmp_path: Path) -> None:
+    def refuse(settings: WorkerSettings) -> Work:
+        return lambda link: run(link, replace(settings, base=str(tmp_path / "nowhere")))
+
+    supply = ThreadSupply(MarketTrace.of_slots(MARKET), refuse)
+    with pytest.raises(InputError, match="nowhere"):
+        site.run(tmp_path / "run", SpotFirst(), supply)
+
+
+def test_a_loss_that_is_no_number_ends_the_run_without_an_adapter(
+    site: Site, tmp_path: Path
+) -> None:
+    training = replace(site.order.training, learning_rate=1e30, max_grad_norm=0.0)
+    order = replace(site.order, training=training)
+    report = site.run(tmp_path / "run", SpotFirst(), site.supply(MARKET), order=order)
+    assert report.adapter is None
+    assert "step" in report.note
+    assert not (tmp_path / "run/adapter").exists()
+
+
+def test_the_bill_adds_up(site: Site, tmp_path: Path) -> None:
+    policy = fixed((1, 0), (0, 0), (0, 1), (0, 0), (0, 0), (1, 0))
+    report = site.run(tmp_path / "run", policy, site.supply(SCARCE))
+    bill = json.loads((tmp_path / "run/bill.json").read_text())
+    for line, price in zip(bill["slots"], PRICE, strict=True):
+        assert line["paid"] == pytest.approx(line["on_demand"] + line["spot"] * price)
+    ending = site.order.job.n_max * bill["ending_slots"]
+    assert bill["cost"] == pytest.approx(sum(line["paid"] for line in bill["slots"]) + ending)
+    assert bill["cost"] == report.outcome.cost
+    assert bill["utility"] == pytest.approx(bill["value"] - bill["cost"])

@@ -1,0 +1,181 @@
+"""Small elastic jobs on made-up markets, with workers that are threads of the test's process."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from auctune.numerics.rng import stream
+from auctune.run.journal import Journal, JournalEvent
+from auctune.run.spot import SpotListener, SpotOrder, SpotRunReport, run_spot_job
+from auctune.run.spot.clock import ModelClock, SlotClock
+from auctune.run.spot.launcher import WorkerProcess
+from auctune.run.spot.link import Link, SocketLink, make_pair
+from auctune.run.spot.market_provider import MarketProvider
+from auctune.run.spot.provider import Provider, Supply
+from auctune.run.spot.trace import MarketTrace
+from auctune.run.spot.worker import Bench, WorkerSettings, run
+from auctune.spot import Policy, SpotJob, SpotMarket
+from auctune.train.base import Base
+from auctune.train.elastic import ElasticTrainer, GradientMaker
+from auctune.train.job import LoraJob
+from support.elastic import train_with, weights_of
+from support.small_bases import build_base, write_rows
+
+Work = Callable[[Link], object]
+"""A worker's whole life."""
+
+MakeWork = Callable[[WorkerSettings], Work]
+"""Made in the test's own thread, as transformers and PEFT do not load in several at once."""
+
+
+def honest(base: Base) -> MakeWork:
+    """Workers that do what they are there for."""
+
+    def make(settings: WorkerSettings) -> Work:
+        bench = Bench(GradientMaker(base, settings.job), base.digest)
+        return lambda link: run(link, settings, bench)
+
+    return make
+
+
+class ThreadWorker:
+    """A worker in a thread; it is killed by taking its link away."""
+
+    def __init__(self, work: Work) -> None:
+        self.link, theirs = make_pair(0.0)
+        self.pid = 0
+        self._theirs = SocketLink(theirs)
+        self._thread = threading.Thread(target=work, args=(self._theirs,), daemon=True)
+        self._thread.start()
+
+    def kill(self) -> None:
+        self._theirs.close()
+        self._thread.join()
+        self.link.close()
+
+
+@dataclass
+class ThreadLauncher:
+    """Starts workers in threads."""
+
+    settings: WorkerSettings
+    make: MakeWork
+
+    def launch(self) -> WorkerProcess:
+        return ThreadWorker(self.make(self.settings))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass
+class ThreadSupply:
+    """A replayed market whose instances are threads."""
+
+    trace: MarketTrace
+    make: MakeWork
+
+    def check(self, job: SpotJob) -> None:
+        """Any job will do."""
+
+    def lasting(self) -> dict[str, Any]:
+        return {"trace": self.trace.digest}
+
+    def open(self, settings: WorkerSettings, log: Path) -> Provider:
+        return MarketProvider(self.trace, ThreadLauncher(settings, self.make))
+
+
+@dataclass(frozen=True)
+class Site:
+    """A base, data, and where runs may lie.
+
+    Attributes:
+        folder: of the base.
+        order: with a job of 12 units of work, 8 rows a unit.
+    """
+
+    folder: Path
+    order: SpotOrder
+    base: Base
+
+    def supply(self, market: SpotMarket | MarketTrace) -> ThreadSupply:
+        """Instances that are threads."""
+        trace = market if isinstance(market, MarketTrace) else MarketTrace.of_slots(market)
+        return ThreadSupply(trace, honest(self.base))
+
+    def with_job(self, **changes: Any) -> SpotOrder:
+        return replace(self.order, job=replace(self.order.job, **changes))
+
+    def run(
+        self,
+        folder: Path,
+        policy: Policy,
+        supply: Supply,
+        *,
+        order: SpotOrder | None = None,
+        listener: SpotListener | None = None,
+        clock: SlotClock | None = None,
+        **options: Any,
+    ) -> SpotRunReport:
+        order = order or self.order
+        return run_spot_job(
+            order,
+            policy,
+            supply,
+            folder,
+            cache=self.folder,
+            make_clock=lambda rows: clock or ModelClock(order.job, rows),
+            listener=listener,
+            **options,
+        )
+
+    def undisturbed(self, folder: Path, order: SpotOrder | None = None) -> dict[str, Tensor]:
+        """The adapter's weights after training in this process, with nothing in the way."""
+        order = order or self.order
+        base = self.base
+        trainer = ElasticTrainer(base, order.training, folder, micro_batch=order.micro_batch)
+        train_with(trainer, [GradientMaker(base, order.training)], stream(0))
+        return weights_of(trainer)
+
+
+def make_site(folder: Path) -> Site:
+    base = build_base(folder / "base", "gpt2")
+    training = LoraJob(
+        id="job",
+        data=write_rows(folder / "data.jsonl", 48, seed=1),
+        epochs=2,
+        rank=4,
+        dropout=0.1,
+        learning_rate=3e-3,
+        batch_size=8,
+        max_length=24,
+        seed=5,
+    )
+    job = SpotJob(workload=12.0, deadline=6, n_max=4)
+    order = SpotOrder(job=job, training=training, base=str(folder / "base"), micro_batch=2)
+    return Site(folder, order, base)
+
+
+def adapter_of(report: SpotRunReport) -> dict[str, Tensor]:
+    """The weights that were handed out, by their names in the base."""
+    assert report.adapter is not None
+    found = load_file(report.adapter / "adapter_model.safetensors")
+    return {name.removeprefix("base_model.model."): tensor for name, tensor in found.items()}
+
+
+def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Whether weights agree bit for bit."""
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def read_events(folder: Path) -> list[JournalEvent]:
+    """What is on record of a run."""
+    journal = Journal(folder / "state/journal.jsonl")
+    journal.close()
+    return journal.events

@@ -1,0 +1,55 @@
+"""Overheads as they were."""
+
+import pytest
+
+from auctune.run.spot.measured import MeasuredOverhead, ReadyTimes, measure_overhead
+from auctune.run.spot.state import SlotRecord
+from auctune.spot import IDLE, SpotAllocation, SpotObservation
+
+
+def slot(number: int, count: int, lost: float | None) -> SlotRecord:
+    observation = SpotObservation(number, 0.3, 9, 9, 1.0, 0.0, 0.0, IDLE, None)
+    return SlotRecord(observation, SpotAllocation(0, count), 0.3 * count, rows=1, lost=lost)
+
+
+def test_the_share_lost_is_that_of_all_instances() -> None:
+    times = ReadyTimes(2.0, ["a", "b", "c", "d"])
+    times.ready("a", 2.0)
+    times.ready("b", 2.1)
+    times.ready("c", 2.5)
+    times.ready("c", 2.9)
+    assert times.lost(3.0) == pytest.approx((0.0 + 0.1 + 0.5 + 1.0) / 4)
+
+
+def test_an_instance_that_is_taken_away_counts_until_then() -> None:
+    times = ReadyTimes(0.0, ["a", "b", "c"])
+    times.ready("a", 0.1)
+    times.ready("b", 0.1)
+    times.taken_back("b", 0.5)
+    times.taken_back("c", 0.25)
+    assert times.lost(1.0) == pytest.approx((0.1 + 0.1 + 0.25) / (1.0 + 0.5 + 0.25))
+
+
+def test_nothing_held_is_nothing_lost() -> None:
+    assert ReadyTimes(0.0, []).lost(1.0) is None
+
+
+def test_overheads_are_told_apart_by_how_the_count_changed() -> None:
+    slots = [
+        slot(0, 2, 0.2),
+        slot(1, 3, 0.1),
+        slot(2, 3, 0.5),
+        slot(3, 1, 0.04),
+        slot(4, 0, None),
+        slot(5, 1, None),
+    ]
+    measured = measure_overhead(slots)
+    assert (measured.num_grown, measured.num_shrunk) == (2, 1)
+    assert measured.mu1 == pytest.approx(0.85)
+    assert measured.mu2 == pytest.approx(0.96)
+
+
+def test_in_longer_slots_the_same_seconds_are_a_smaller_share() -> None:
+    longer = MeasuredOverhead(0.8, None, 3, 0).at(60.0)
+    assert longer.mu1 == pytest.approx(1 - 0.2 / 60)
+    assert longer.mu2 is None
