@@ -109,6 +109,12 @@ class Site:
         trace = market if isinstance(market, MarketTrace) else MarketTrace.of_slots(market)
         return ThreadSupply(trace, honest(self.base))
 
+    @property
+    def settings(self) -> WorkerSettings:
+        """Of workers of its job."""
+        order = self.order
+        return WorkerSettings(base=order.base, cache=str(self.folder), job=order.training)
+
     def with_job(self, **changes: Any) -> SpotOrder:
         return replace(self.order, job=replace(self.order.job, **changes))
 
@@ -165,7 +171,12 @@ def make_site(folder: Path) -> Site:
 def adapter_of(report: SpotRunReport) -> dict[str, Tensor]:
     """The weights that were handed out, by their names in the base."""
     assert report.adapter is not None
-    found = load_file(report.adapter / "adapter_model.safetensors")
+    return read_adapter(report.adapter)
+
+
+def read_adapter(folder: Path) -> dict[str, Tensor]:
+    """Weights in PEFT's format, by their names in the base."""
+    found = load_file(folder / "adapter_model.safetensors")
     return {name.removeprefix("base_model.model."): tensor for name, tensor in found.items()}
 
 

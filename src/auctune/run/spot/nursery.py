@@ -5,8 +5,8 @@ as long as nobody writes to it, which nobody does. Forking is safe here: the pro
 and no work on a GPU has begun.
 
 It speaks over a stream of its own, in process ids of 8 bytes: its own when it has loaded; then each
-byte that comes in brings the socket of a new worker, and the answer is the worker's id. At the end of the stream it ends; its workers stay as
-long as their own links.
+byte that comes in brings the socket of a new worker, and the answer is the worker's id. At the end
+of the stream it ends; its workers stay as long as their own links.
 """
 
 import os

@@ -1,0 +1,76 @@
+"""A coordinator as a process of its own: `spot_coordinator.py SITE RUN`, resumed where RUN is there.
+
+It says a line whenever rows have been trained.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from auctune.run.spot import (
+    MarketTrace,
+    ModelClock,
+    ReplayedMarket,
+    SilentListener,
+    SpotOrder,
+    run_spot_job,
+)
+from auctune.spot import SpotFirst, SpotJob
+from auctune.train.job import LoraJob
+from auctune.train.progress import Progress
+
+
+def make_order(site: Path) -> SpotOrder:
+    """A job long enough to be killed twenty times."""
+    training = LoraJob(
+        id="job",
+        data=site / "data.jsonl",
+        epochs=12,
+        rank=4,
+        dropout=0.1,
+        learning_rate=3e-3,
+        batch_size=8,
+        max_length=24,
+        seed=5,
+    )
+    job = SpotJob(workload=24.0, deadline=8, n_max=4)
+    return SpotOrder(job=job, training=training, base=str(site / "base"), micro_batch=1)
+
+
+def make_trace() -> MarketTrace:
+    """Instances go in the middle of slots, too."""
+    return MarketTrace(
+        np.array([0.0, 0.4, 1.0, 1.6, 2.0, 3.0, 3.3, 4.0, 5.0, 6.0, 7.0]),
+        np.full(11, 0.3),
+        np.array([3, 2, 4, 1, 3, 4, 2, 3, 4, 3, 4]),
+    )
+
+
+class Telling(SilentListener):
+    """Says on standard output what it is told."""
+
+    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
+        print(json.dumps({"rows": progress.rows, "workers": num_workers}), flush=True)
+
+
+def main(site: Path, folder: Path) -> None:
+    torch.set_num_threads(1)
+    order = make_order(site)
+    run_spot_job(
+        order,
+        SpotFirst(),
+        ReplayedMarket(make_trace(), warm=True),
+        folder,
+        cache=site,
+        make_clock=lambda rows: ModelClock(order.job, rows),
+        listener=Telling(),
+        resume=folder.exists(),
+        saved_every=0.2,
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
