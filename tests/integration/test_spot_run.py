@@ -227,6 +227,27 @@ def test_a_coordinator_that_dies_anywhere_loses_nothing_on_record_and_pays_nothi
     assert site.run(folder, policy, supply, resume=True) == report
 
 
+def test_what_was_taken_away_before_a_kill_stays_away_after_it(
+    site: Site, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    trace = MarketTrace(
+        np.array([0.0, 0.3, 0.5, 1.0, 5.0]), np.full(5, 0.3), np.array([4, 1, 4, 4, 4])
+    )
+    policy = fixed(*[(0, 4)] * 6)
+    whole = site.run(tmp_path / "whole", policy, site.supply(trace))
+    with pytest.raises(CoordinatorKilled):
+        # On record up to 0.6 of slot 0, where there are four again to be had.
+        site.run(
+            tmp_path / "run", policy, site.supply(trace), listener=Killing(7), saved_every=0.0
+        )
+    events = read_events(tmp_path / "run")
+    assert 0.5 < events[-1]["time"] < 0.8
+    assert sum(event["type"] == "taken_back" for event in events) == 1
+    report = site.run(tmp_path / "run", policy, site.supply(trace), resume=True)
+    assert report.outcome == whole.outcome
+    assert is_same(adapter_of(report), alone)
+
+
 def test_a_finished_run_is_reported_again_and_not_run_again(site: Site, tmp_path: Path) -> None:
     supply = site.supply(MARKET)
     report = site.run(tmp_path / "run", SpotFirst(), supply)

@@ -154,7 +154,7 @@ class Crew:
         if member.step != self._trainer.step:
             link.send({"kind": "weights"}, self._trainer.values)
             member.step = self._trainer.step
-        link.send({"kind": "part", "step": part.step, "first": part.first, "stop": part.stop})
+        link.send({"kind": "part", "first": part.first, "stop": part.stop})
 
     def _lose(self, member: _Member, turn: Turn) -> None:
         self.leave(member.instance)

@@ -3,7 +3,7 @@
 | to the worker | from the worker |
 | --- | --- |
 | weights {} + values | ready {base_digest, data_digest, num_parameters} |
-| part {step, first, stop} | gradient {step, first, stop, loss} + values |
+| part {first, stop} | gradient {loss} + values |
 | | failed {place, found, expected} |
 
 It writes nothing to disk. When the coordinator's end closes, whoever closed it, the process ends.
@@ -108,9 +108,8 @@ def serve(link: Link, bench: Bench) -> None:
         if parcel.words["kind"] == "weights":
             maker.set_weights(parcel.numbers)
             continue
-        place = {name: parcel.words[name] for name in ("step", "first", "stop")}
-        contribution = maker.compute(Part(**place))
-        link.send({"kind": "gradient", **place, "loss": contribution.loss}, contribution.gradient)
+        contribution = maker.compute(Part(parcel.words["first"], parcel.words["stop"]))
+        link.send({"kind": "gradient", "loss": contribution.loss}, contribution.gradient)
 
 
 def run(link: Link, settings: WorkerSettings, bench: Bench | None = None) -> int:

@@ -8,14 +8,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """A micro-batch: rows `first` to `stop` - 1 of all epochs' rows, at the weights of a step.
+    """A micro-batch: rows `first` to `stop` - 1 of all epochs' rows.
 
-    Attributes:
-        step: steps that the weights have taken.
-        first, stop: places in the job's stream of rows.
+    The first row also says which batch it is of, hence at which weights it is to be computed.
     """
 
-    step: int
     first: int
     stop: int
 
@@ -38,17 +35,9 @@ class Contribution:
     loss: float
 
 
-def cut_batch(step: int, start: int, size: int, micro_batch: int) -> list[Part]:
-    """A batch as micro-batches of `micro_batch` rows, the last of what is left.
-
-    Args:
-        step: of the weights.
-        start: the batch's first row.
-        size: its rows.
-        micro_batch: rows of a part.
-    """
+def cut_batch(start: int, size: int, micro_batch: int) -> list[Part]:
+    """The `size` rows from `start` on as parts of `micro_batch` rows, the last of what is left."""
     stop = start + size
     return [
-        Part(step, first, min(first + micro_batch, stop))
-        for first in range(start, stop, micro_batch)
+        Part(first, min(first + micro_batch, stop)) for first in range(start, stop, micro_batch)
     ]

@@ -103,7 +103,7 @@ class ElasticTrainer:
             self._waiting = sorted({*self._waiting, part}, reverse=True)
 
     def take(self, part: Part, contribution: Contribution) -> None:
-        """Keep what came of a part; one that is in already, or of an earlier step, is ignored."""
+        """Keep what came of a part; one that is in already, or of an earlier batch, is ignored."""
         if self._is_wanted(part):
             self._arrived[part.first] = contribution
             if part in self._waiting:
@@ -146,12 +146,7 @@ class ElasticTrainer:
         return self._node.export(self._job.id, folder)
 
     def _is_wanted(self, part: Part) -> bool:
-        return (
-            not self.is_done
-            and part.step == self.step
-            and part.first >= self.rows
-            and part.first not in self._arrived
-        )
+        return part.first >= self.rows and part.first not in self._arrived
 
     def _open_batch(self) -> None:
         """Cut the current batch, or what is left of it, into parts."""
@@ -159,7 +154,7 @@ class ElasticTrainer:
         if self.is_done:
             return
         self._targets = task.num_batch_targets
-        parts = cut_batch(task.steps, task.batch_start, task.batch_size, self._micro_batch)
+        parts = cut_batch(task.batch_start, task.batch_size, self._micro_batch)
         left = [part for part in parts if part.first >= self.rows]
         if left[0].first != self.rows:
             raise CheckpointError(f"row {self.rows} is within a micro-batch of {self._micro_batch}")

@@ -44,7 +44,7 @@ def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     part = trainer.next_part()
     assert part is not None
     worker.link.send({"kind": "weights"}, trainer.values)
-    worker.link.send({"kind": "part", "step": 0, "first": part.first, "stop": part.stop})
+    worker.link.send({"kind": "part", "first": part.first, "stop": part.stop})
     parcel = worker.link.receive()
     here = GradientMaker(site.base, settings.job)
     here.set_weights(trainer.values)
