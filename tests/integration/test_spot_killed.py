@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support import spot_coordinator
-from support.spot_runs import make_site, read_adapter, is_same, read_events
+from support.spot_runs import is_same, make_site, read_adapter, read_events
 
 pytestmark = pytest.mark.slow
 

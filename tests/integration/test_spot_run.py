@@ -237,15 +237,21 @@ def test_what_was_taken_away_before_a_kill_stays_away_after_it(
     whole = site.run(tmp_path / "whole", policy, site.supply(trace))
     with pytest.raises(CoordinatorKilled):
         # On record up to 0.6 of slot 0, where there are four again to be had.
-        site.run(
-            tmp_path / "run", policy, site.supply(trace), listener=Killing(7), saved_every=0.0
-        )
+        site.run(tmp_path / "run", policy, site.supply(trace), listener=Killing(7), saved_every=0.0)
     events = read_events(tmp_path / "run")
     assert 0.5 < events[-1]["time"] < 0.8
     assert sum(event["type"] == "taken_back" for event in events) == 1
     report = site.run(tmp_path / "run", policy, site.supply(trace), resume=True)
     assert report.outcome == whole.outcome
     assert is_same(adapter_of(report), alone)
+
+
+def test_what_cannot_be_trained_leaves_the_folder_free(site: Site, tmp_path: Path) -> None:
+    nowhere = replace(site.order.training, target_modules=("nowhere",))
+    order = replace(site.order, training=nowhere)
+    with pytest.raises(InputError, match="target_modules"):
+        site.run(tmp_path / "run", SpotFirst(), site.supply(MARKET), order=order)
+    assert site.run(tmp_path / "run", SpotFirst(), site.supply(MARKET)).adapter is not None
 
 
 def test_a_finished_run_is_reported_again_and_not_run_again(site: Site, tmp_path: Path) -> None:
@@ -391,6 +397,7 @@ def test_a_loss_that_is_no_number_ends_the_run_without_an_adapter(
     order = replace(site.order, training=training)
     report = site.run(tmp_path / "run", SpotFirst(), site.supply(MARKET), order=order)
     assert report.adapter is None
+    assert report.outcome.value == 0.0 < report.outcome.cost
     assert "step" in report.note
     assert not (tmp_path / "run/adapter").exists()
 

@@ -1,4 +1,4 @@
-"""A coordinator as a process of its own: `spot_coordinator.py SITE RUN`, resumed where RUN is there.
+"""A coordinator as a process: `spot_coordinator.py SITE RUN`, resumed where RUN is there.
 
 It says a line whenever rows have been trained.
 """
@@ -56,6 +56,12 @@ class Telling(SilentListener):
         print(json.dumps({"rows": progress.rows, "workers": num_workers}), flush=True)
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether there is a run to go on with."""
+    journal = folder / "state/journal.jsonl"
+    return journal.exists() and journal.stat().st_size > 0
+
+
 def main(site: Path, folder: Path) -> None:
     torch.set_num_threads(1)
     order = make_order(site)
@@ -67,7 +73,7 @@ def main(site: Path, folder: Path) -> None:
         cache=site,
         make_clock=lambda rows: ModelClock(order.job, rows),
         listener=Telling(),
-        resume=folder.exists(),
+        resume=is_begun(folder),
         saved_every=0.2,
     )
 

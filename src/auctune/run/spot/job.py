@@ -1,7 +1,7 @@
 """One job from its order to its adapter and its bill, new or resumed."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
 
 from auctune.domain import InputError
@@ -66,61 +66,84 @@ def run_spot_job(
     supply.check(order.job)
     _check_folder(place, resume=resume)
     place.work.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        stack.enter_context(hold(place.lock, str(folder)))
-        journal = Journal(place.journal)
-        stack.callback(journal.close)
-        lasting = {"version": VERSION, "policy": policy.name}
-        lasting |= order.lasting() | supply.lasting()
-        _check_same(journal, lasting)
-        base = load_base(order.base, cache=cache, device=order.device, dtype=order.dtype)
-        trainer = ElasticTrainer(
-            base,
-            order.training,
-            place.work,
-            micro_batch=order.micro_batch,
-            threads=order.threads,
-        )
-        digests = {"base_digest": base.digest, "data_digest": trainer.data_digest}
-        _check_same(journal, digests)
-        if not journal.events:
-            journal.append({"type": "begun", "time": 0.0, **lasting, **digests})
+    with hold(place.lock, str(folder)), closing(Journal(place.journal)) as journal:
+        trainer, base_digest = _begin(journal, place, order, policy, supply, cache)
         if SpotRunState.fold(journal.events).ended is None:
-            provider = supply.open(_worker_settings(order, cache), place.log)
-            stack.callback(provider.close)
-            coordinator = Coordinator(
-                Parts(
+            with closing(supply.open(_worker_settings(order, cache), place.log)) as provider:
+                parts = Parts(
                     job=order.job,
                     policy=policy,
                     foresee=foresee,
                     trainer=trainer,
-                    crew=Crew(trainer, base.digest),
+                    crew=Crew(trainer, base_digest),
                     provider=provider,
                     clock=make_clock(trainer.total_rows),
                     journal=journal,
                     listener=listener or SilentListener(),
                     saved_every=saved_every,
                 )
-            )
-            coordinator.run()
-            if trainer.progress().state == "done":
-                trainer.export(place.adapter)
-            coordinator.end()
-        state = SpotRunState.fold(journal.events)
-        report = make_report(state, order.job, trainer.total_rows, place.adapter)
-        drop_drafts(place.bill)
-        write_bill(place.bill, state, order.job, report)
-        return report
+                _finish(Coordinator(parts), trainer, place)
+        return _report(journal, order, trainer, place)
+
+
+def _begin(
+    journal: Journal,
+    place: SpotFolder,
+    order: SpotOrder,
+    policy: Policy,
+    supply: Supply,
+    cache: Path,
+) -> tuple[ElasticTrainer, str]:
+    """Take up the training, and put on record what is run if nothing is.
+
+    Returns:
+        The trainer, and its base's digest.
+
+    Raises:
+        InputError: if something else was begun here.
+    """
+    lasting = {"version": VERSION, "policy": policy.name} | order.lasting() | supply.lasting()
+    _check_same(journal, lasting)
+    base = load_base(order.base, cache=cache, device=order.device, dtype=order.dtype)
+    trainer = ElasticTrainer(
+        base,
+        order.training,
+        place.work,
+        micro_batch=order.micro_batch,
+        threads=order.threads,
+    )
+    digests = {"base_digest": base.digest, "data_digest": trainer.data_digest}
+    _check_same(journal, digests)
+    if not journal.events:
+        journal.append({"type": "begun", "time": 0.0, **lasting, **digests})
+    return trainer, base.digest
+
+
+def _finish(coordinator: Coordinator, trainer: ElasticTrainer, place: SpotFolder) -> None:
+    """Run to the end, and hand out the adapter before the end is on record."""
+    coordinator.run()
+    if trainer.progress().state == "done":
+        trainer.export(place.adapter)
+    coordinator.end()
+
+
+def _report(
+    journal: Journal, order: SpotOrder, trainer: ElasticTrainer, place: SpotFolder
+) -> SpotRunReport:
+    state = SpotRunState.fold(journal.events)
+    report = make_report(state, order.job, trainer.total_rows, place.adapter)
+    drop_drafts(place.bill)
+    write_bill(place.bill, state, order.job, report)
+    return report
 
 
 def _check_folder(place: SpotFolder, *, resume: bool) -> None:
-    if resume and not place.journal.exists():
+    begun = place.journal.exists() and place.journal.stat().st_size > 0
+    if resume and not begun:
         raise InputError(str(place.root), "holds no run", "the folder of a run that was begun")
-    # A run that was killed before its first event has left no more than these.
+    # A run that did not get as far as its first event has left no more than these.
     left = {place.work, place.lock}
-    if not resume and (
-        place.journal.exists() or (place.root.exists() and {*place.root.iterdir()} - left)
-    ):
+    if not resume and (begun or (place.root.exists() and {*place.root.iterdir()} - left)):
         raise InputError(str(place.root), "is not empty", "a new folder, or to resume its run")
 
 

@@ -72,7 +72,7 @@ def _outcome(state: SpotRunState, job: SpotJob, total_rows: int) -> SpotOutcome:
         slot_cost=state.slot_cost,
         ending_cost=ending,
         finish=finish,
-        value=value_of_finish(job, finish),
+        value=value_of_finish(job, finish) if state.ended["state"] == "done" else 0.0,
     )
 
 

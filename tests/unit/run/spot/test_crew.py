@@ -101,7 +101,7 @@ def test_what_a_worker_says_after_it_has_left_is_not_heard(
     leaving.process.kill()
     for _ in range(3):
         turn = crew.turn(0.05)
-        assert not (turn.brought or turn.lost or turn.ready)
+        assert turn == Turn()
     assert trainer.advance() == 0
 
 
