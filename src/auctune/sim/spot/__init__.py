@@ -1,0 +1,1 @@
+"""Renting by deadline, simulated: markets from files or made up, jobs and pools from files."""
