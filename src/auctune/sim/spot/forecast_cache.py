@@ -1,0 +1,149 @@
+"""Forecasts of a whole market, made once and kept as parquet under a name of their content.
+
+A file is named by a digest of the market's bytes, of all that the forecaster depends on, and of
+how far it looked; so it never goes stale, and may be deleted at any time. One row is one slot
+looked at from one slot: `slot`, `ahead` (1 is the next slot), `price`, `available`, and for each
+level q the quantiles `price_q` and `available_q`.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from auctune.domain import InputError
+from auctune.spot.arrays import Floats
+from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable
+from auctune.spot.market import SpotMarket
+
+Progress = Callable[[int, int], None]
+"""Told of slots done, and of all slots."""
+
+_FORMAT = "1"
+
+
+class DescribedForecaster(Forecaster, Protocol):
+    """A forecaster that says what it depends on."""
+
+    @property
+    def description(self) -> str:
+        """All that its forecasts depend on, besides the past: two that differ differ in this."""
+        ...
+
+
+def market_forecasts(
+    forecaster: DescribedForecaster,
+    market: SpotMarket,
+    horizon: int,
+    folder: Path,
+    progress: Progress | None = None,
+) -> ForecastTable:
+    """The forecasts made in every slot of a market, from the cache where they are there.
+
+    Args:
+        forecaster: sees, for each slot, the market up to and with it, and nothing after.
+        market: the whole series.
+        horizon: slots ahead.
+        folder: of the cache; made if need be.
+        progress: told after each slot.
+
+    Raises:
+        InputError: if the folder cannot be written, or a file of it is damaged.
+    """
+    path = folder / f"{forecast_digest(forecaster, market, horizon)}.parquet"
+    if path.is_file():
+        return _read(path, market.num_slots, horizon)
+    made = []
+    for slot in range(market.num_slots):
+        made.append(forecaster.forecast(market.until(slot), horizon))
+        if progress is not None:
+            progress(slot + 1, market.num_slots)
+    table = _stack(made)
+    _write(table, path)
+    return table
+
+
+def forecasts_of_job(table: ForecastTable, start: int, num_slots: int) -> ForecastTable:
+    """The forecasts made in the slots of a job, of those of its market.
+
+    Raises:
+        InputError: if the table has not all of them.
+    """
+    if not 0 <= start <= start + num_slots <= len(table.price):
+        expected = f"slots {start} to {start + num_slots - 1}, for the job"
+        raise InputError("forecasts", f"made in {len(table.price)} slots", expected)
+    rows = slice(start, start + num_slots)
+    return ForecastTable(
+        table.price[rows],
+        table.available[rows],
+        table.levels,
+        table.price_quantiles[rows],
+        table.available_quantiles[rows],
+    )
+
+
+def forecast_digest(forecaster: DescribedForecaster, market: SpotMarket, horizon: int) -> str:
+    """The name of what a forecaster says of a market."""
+    digest = hashlib.blake2b(digest_size=16)
+    said = (_FORMAT, forecaster.description, market.slot_seconds, market.num_slots, horizon)
+    digest.update(repr(said).encode())
+    digest.update(market.price.tobytes())
+    digest.update(market.available.tobytes())
+    return digest.hexdigest()
+
+
+def _stack(made: list[Forecast]) -> ForecastTable:
+    return ForecastTable(
+        price=np.stack([forecast.price for forecast in made]),
+        available=np.stack([forecast.available for forecast in made]),
+        levels=made[0].levels,
+        price_quantiles=np.stack([forecast.price_quantiles for forecast in made]),
+        available_quantiles=np.stack([forecast.available_quantiles for forecast in made]),
+    )
+
+
+def _write(table: ForecastTable, path: Path) -> None:
+    num_slots, horizon = table.price.shape
+    columns = {
+        "slot": np.repeat(np.arange(num_slots, dtype=np.int32), horizon),
+        "ahead": np.tile(np.arange(1, horizon + 1, dtype=np.int32), num_slots),
+        "price": table.price.ravel(),
+        "available": table.available.ravel(),
+    }
+    for index, level in enumerate(table.levels.tolist()):
+        columns[f"price_{level!r}"] = table.price_quantiles[:, :, index].ravel()
+        columns[f"available_{level!r}"] = table.available_quantiles[:, :, index].ravel()
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame(columns).write_parquet(draft)
+        draft.replace(path)
+    except OSError as error:
+        reason = f"cannot be written ({error.strerror})"
+        raise InputError(str(path.parent), reason, "a folder for forecasts") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _read(path: Path, num_slots: int, horizon: int) -> ForecastTable:
+    try:
+        frame = pl.read_parquet(path)
+    except pl.exceptions.PolarsError:
+        raise InputError(str(path), "is damaged", "forecasts; delete it") from None
+    shape = (num_slots, horizon)
+    levels = [name.removeprefix("price_") for name in frame.columns if name.startswith("price_")]
+
+    def quantiles(series: str) -> list[Floats]:
+        return [frame[f"{series}_{level}"].to_numpy().reshape(shape) for level in levels]
+
+    return ForecastTable(
+        price=frame["price"].to_numpy().reshape(shape),
+        available=frame["available"].to_numpy().reshape(shape),
+        levels=np.array([float(level) for level in levels]),
+        price_quantiles=np.stack(quantiles("price"), axis=2),
+        available_quantiles=np.stack(quantiles("available"), axis=2),
+    )

@@ -1,0 +1,176 @@
+"""JOB.toml: a job that rents by deadline; docs/reference/spot-files.md lists all keys.
+
+Kinds of values are checked here, what they mean where the values are made: errors of the mechanism
+come back with the key's path.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
+
+from auctune.domain import InputError
+from auctune.schema import STRICT, check_schema
+from auctune.sim.spot.toml_file import read_toml
+from auctune.spot.job import DEFAULT_VALUE, SpotJob
+from auctune.spot.overhead import Overhead
+from auctune.spot.scaling import LinearScaling, Scaling, TableScaling
+
+_EXPECTED = "a job file in TOML"
+
+# Far above any real job, and small enough that sums of products stay numbers.
+_MOST = 10**9
+
+Positive = Annotated[float, Field(gt=0, le=_MOST)]
+Rate = Annotated[float, Field(ge=0, le=_MOST)]
+Whole = Annotated[int, Field(ge=0, le=_MOST)]
+Count = Annotated[int, Field(ge=1, le=_MOST)]
+Texts = Annotated[
+    tuple[str, ...], BeforeValidator(lambda value: tuple(value) if type(value) is list else value)
+]
+
+
+class JobEntry(BaseModel):
+    """[job]."""
+
+    model_config = STRICT
+
+    workload: Positive
+    deadline_slots: Annotated[int, Field(ge=1, le=100_000)]
+    hard_factor: Annotated[float, Field(ge=1, le=_MOST)] = 1.5
+    value: Rate | None = None
+    n_min: Count = 1
+    n_max: Annotated[int, Field(ge=1, le=100_000)] = 16
+
+
+class ScalingEntry(BaseModel):
+    """[scaling]: a and c, or a table."""
+
+    model_config = STRICT
+
+    a: Rate | None = None
+    c: Annotated[float, Field(ge=-_MOST, le=_MOST)] | None = None
+    table: list[Positive] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "ScalingEntry":
+        if self.table is not None and (self.a is not None or self.c is not None):
+            raise InputError("", "has a table beside a or c", "one of the two")
+        return self
+
+    def scaling(self) -> Scaling:
+        """As the mechanism takes it."""
+        if self.table is not None:
+            return TableScaling(tuple(self.table))
+        a = 1.0 if self.a is None else self.a
+        return LinearScaling(a, 0.0 if self.c is None else self.c)
+
+
+class OverheadEntry(BaseModel):
+    """[overhead]."""
+
+    model_config = STRICT
+
+    mu1: Annotated[float, Field(gt=0, le=1)] = 0.9
+    mu2: Annotated[float, Field(gt=0, le=1)] = 0.95
+
+
+class MarketEntry(BaseModel):
+    """[market]: how the prices of a market file are read."""
+
+    model_config = STRICT
+
+    on_demand_price: Positive = 1.0
+    slot_seconds: Positive = 1800.0
+
+
+class TrainingEntry(BaseModel):
+    """[training]: for a real run."""
+
+    model_config = STRICT
+
+    base: str
+    data: str
+    global_batch: Count = 8
+    micro_batch: Count = 1
+    epochs: Count = 1
+    rank: Count = 8
+    alpha: Positive = 16.0
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    target_modules: Texts = ()
+    learning_rate: Positive = 1e-3
+    weight_decay: Rate = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "linear"
+    warmup_steps: Whole = 0
+    max_length: Count = 128
+    max_grad_norm: Rate = 1.0
+    seed: Whole = 0
+
+    @model_validator(mode="after")
+    def _micro_batches_fit(self) -> "TrainingEntry":
+        if self.micro_batch > self.global_batch:
+            expected = f"at most global_batch = {self.global_batch}"
+            raise InputError("micro_batch", f"{self.micro_batch}", expected)
+        return self
+
+
+class JobFile(BaseModel):
+    """The whole file, checked: `spot_job()` cannot fail."""
+
+    model_config = STRICT
+
+    job: JobEntry
+    scaling: ScalingEntry = ScalingEntry()
+    overhead: OverheadEntry = OverheadEntry()
+    market: MarketEntry = MarketEntry()
+    training: TrainingEntry | None = None
+
+    def spot_job(self) -> SpotJob:
+        """The job, as policies and simulator take it."""
+        entry = self.job
+        value = DEFAULT_VALUE * entry.workload if entry.value is None else entry.value
+        return SpotJob(
+            workload=entry.workload,
+            deadline=entry.deadline_slots,
+            hard_factor=entry.hard_factor,
+            value=value,
+            n_min=entry.n_min,
+            n_max=entry.n_max,
+            scaling=self.scaling.scaling(),
+            overhead=Overhead(self.overhead.mu1, self.overhead.mu2),
+        )
+
+
+def read_job_file(path: Path) -> JobFile:
+    """The job in a file.
+
+    Raises:
+        InputError: `FILE: job.n_max: found; expected ...`, for the first thing that is wrong.
+    """
+    return parse_job_file(read_toml(path, _EXPECTED), str(path))
+
+
+def parse_job_file(tables: dict[str, Any], place: str) -> JobFile:
+    """The job in the tables of a file that errors call `place`.
+
+    Raises:
+        InputError: naming the key's path.
+    """
+    file = check_schema(JobFile, tables, place)
+    try:
+        file.spot_job()
+    except InputError as error:
+        key = _key(error.place)
+        raise InputError(f"{place}: {key}", error.found, error.expected) from None
+    return file
+
+
+def _key(field: str) -> str:
+    """The key's path of a field of the mechanism's."""
+    if field in ("mu1", "mu2"):
+        return f"overhead.{field}"
+    if field == "scaling":
+        return "scaling.table"
+    if field in ("a", "c") or field.startswith("table"):
+        return f"scaling.{field}"
+    return "job.deadline_slots" if field == "deadline" else f"job.{field}"

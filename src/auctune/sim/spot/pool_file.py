@@ -1,0 +1,150 @@
+"""Pools of policies from TOML; docs/reference/spot-files.md.
+
+Each table stands for all combinations of its lists, in the order of the keys, the last one
+fastest. A policy may be in a pool only once.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from auctune.domain import InputError
+from auctune.schema import STRICT, check_schema
+from auctune.sim.spot.toml_file import read_toml
+from auctune.spot import Ahanp, Ahap, OnDemandOnly, Policy, Robust, SpotFirst, UniformProgress
+
+_EXPECTED = "a pool of policies in TOML"
+_MOST = 10_000
+
+
+def _several(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _within(place: str, policies: Iterator[Policy]) -> list[Policy]:
+    try:
+        return list(policies)
+    except InputError as error:
+        raise InputError(f"{place}.{error.place}", error.found, error.expected) from None
+
+
+Counts = Annotated[
+    list[Annotated[int, Field(ge=1, le=_MOST)]], BeforeValidator(_several), Field(min_length=1)
+]
+Numbers = Annotated[list[float], BeforeValidator(_several), Field(min_length=1)]
+
+
+class AhapEntry(BaseModel):
+    """[[ahap]]: no commitment stands for all from 1 to each window."""
+
+    model_config = STRICT
+
+    window: Counts = [5]
+    commitment: Counts | None = None
+    sigma: Numbers = [0.6]
+    plan_always: bool = False
+
+    def policies(self) -> Iterator[Policy]:
+        """By window, commitment, sigma."""
+        for window in self.window:
+            for commitment in self.commitment or range(1, window + 1):
+                for sigma in self.sigma:
+                    yield Ahap(window, commitment, sigma, self.plan_always)
+
+
+class AhanpEntry(BaseModel):
+    """[[ahanp]]."""
+
+    model_config = STRICT
+
+    sigma: Numbers = [0.6]
+    drop: Numbers = [0.5]
+    shrink: Numbers = [0.5]
+    growth: Numbers = [2.0]
+
+    def policies(self) -> Iterator[Policy]:
+        """By sigma, drop, shrink, growth."""
+        for values in itertools.product(self.sigma, self.drop, self.shrink, self.growth):
+            yield Ahanp(*values)
+
+
+class UniformProgressEntry(BaseModel):
+    """[[up]]."""
+
+    model_config = STRICT
+
+    hysteresis: Numbers = [2.0]
+
+    def policies(self) -> Iterator[Policy]:
+        """By hysteresis."""
+        return map(UniformProgress, self.hysteresis)
+
+
+class RobustEntry(BaseModel):
+    """[[robust]]."""
+
+    model_config = STRICT
+
+    risk: Numbers = [1.0]
+    cost_cap: Numbers | None = None
+    persistence: Numbers = [0.5]
+
+    def policies(self) -> Iterator[Policy]:
+        """By risk, cost cap, persistence."""
+        caps: Sequence[float | None] = self.cost_cap or [None]
+        for risk, cap, persistence in itertools.product(self.risk, caps, self.persistence):
+            yield Robust(risk, cap, persistence)
+
+
+class PoolFile(BaseModel):
+    """The whole file; policies come in the order of these keys."""
+
+    model_config = STRICT
+
+    ahap: list[AhapEntry] = []
+    ahanp: list[AhanpEntry] = []
+    up: list[UniformProgressEntry] = []
+    robust: list[RobustEntry] = []
+    msu: bool = False
+    od_only: bool = False
+
+    def pool(self) -> tuple[Policy, ...]:
+        """All policies.
+
+        Raises:
+            InputError: naming the key's path, or the policy that is there twice.
+        """
+        policies: list[Policy] = []
+        for kind in ("ahap", "ahanp", "up", "robust"):
+            for index, entry in enumerate(getattr(self, kind)):
+                policies += _within(f"{kind}[{index}]", entry.policies())
+        policies += [SpotFirst()] * self.msu + [OnDemandOnly()] * self.od_only
+        _check_different(policies)
+        return tuple(policies)
+
+
+def read_pool(path: Path) -> tuple[Policy, ...]:
+    """The policies in a file.
+
+    Raises:
+        InputError: `FILE: ahap[0].sigma[2]: found; expected ...`, for the first thing that is
+            wrong.
+    """
+    file = check_schema(PoolFile, read_toml(path, _EXPECTED), str(path))
+    try:
+        return file.pool()
+    except InputError as error:
+        raise error.within(str(path)) from None
+
+
+def _check_different(policies: list[Policy]) -> None:
+    if not policies:
+        raise InputError("the pool", "is empty", "one policy at least")
+    seen: set[Policy] = set()
+    for policy in policies:
+        if policy in seen:
+            raise InputError("the pool", f"has {policy.name} twice", "each policy once")
+        seen.add(policy)
