@@ -57,6 +57,8 @@ def market_forecasts(
     path = folder / f"{forecast_digest(forecaster, market, horizon)}.parquet"
     if path.is_file():
         return _read(path, market.num_slots, horizon)
+    # Before the minutes that forecasts may take.
+    _make_folder(folder)
     made = []
     for slot in range(market.num_slots):
         made.append(forecaster.forecast(market.until(slot), horizon))
@@ -119,14 +121,25 @@ def _write(table: ForecastTable, path: Path) -> None:
         columns[f"available_{level!r}"] = table.available_quantiles[:, :, index].ravel()
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         pl.DataFrame(columns).write_parquet(draft)
         draft.replace(path)
     except OSError as error:
-        reason = f"cannot be written ({error.strerror})"
-        raise InputError(str(path.parent), reason, "a folder for forecasts") from None
+        raise _unwritable(path.parent, error) from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def _unwritable(folder: Path, error: OSError) -> InputError:
+    return InputError(
+        str(folder), f"cannot be written ({error.strerror})", "a folder for forecasts"
+    )
 
 
 def _read(path: Path, num_slots: int, horizon: int) -> ForecastTable:

@@ -1,5 +1,6 @@
 """Forecasts of a spot market."""
 
+from auctune.spot.forecasts.arima import Arima
 from auctune.spot.forecasts.forecast import Forecast, Forecaster, check_forecast, point_forecast
 from auctune.spot.forecasts.noise import Fixed, HeavyTailedNoise, Proportional, UniformNoise
 from auctune.spot.forecasts.noisy import NoisyForecaster
@@ -9,6 +10,7 @@ from auctune.spot.forecasts.seasonal import SeasonalNaive
 from auctune.spot.forecasts.table import ForecastTable, make_forecasts
 
 __all__ = [
+    "Arima",
     "Fixed",
     "Forecast",
     "ForecastTable",
