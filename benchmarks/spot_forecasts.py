@@ -34,7 +34,14 @@ def main(folder: Path, cache: Path) -> None:
         forecaster = SeasonalNaive(season, CAP)
         return lambda market: make_forecasts(forecaster, market, 0, market.num_slots, HORIZON)
 
-    for kind in ("available", "price", "available_pinball", "price_pinball"):
+    for kind in (
+        "available",
+        "available_rms",
+        "available_pinball",
+        "price",
+        "price_rms",
+        "price_pinball",
+    ):
         print(f"| {kind} | " + " | ".join(f"{ahead} ahead" for ahead in SHOWN) + " |")
         print("| --- |" + " --- |" * len(SHOWN))
         for name, maker in (

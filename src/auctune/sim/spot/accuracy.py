@@ -1,6 +1,8 @@
 """How good forecasts are, by how far ahead they look.
 
-Errors of points are mean absolute ones; of quantiles, the mean pinball loss over the levels,
+Errors of points are mean absolute ones, which the median makes least, and root mean square ones,
+which the mean does: of counts that are none or all these are far apart. Those of quantiles are
+the mean pinball loss over the levels,
 
     max(q (x - f), (q - 1) (x - f)),
 
@@ -27,12 +29,15 @@ class Accuracy:
             the on-demand price and in GPUs.
         price_pinball, available_pinball: [h] doubled mean pinball loss; that of the points where
             there are no quantiles.
+        price_rms, available_rms: [h] root mean square error of the points.
     """
 
     price: Floats
     available: Floats
     price_pinball: Floats
     available_pinball: Floats
+    price_rms: Floats
+    available_rms: Floats
 
 
 def measure_accuracy(
@@ -53,7 +58,7 @@ def measure_accuracy(
 
 
 def _errors(table: ForecastTable, market: SpotMarket, skip: int) -> Floats:
-    """[4, h]"""
+    """[6, h]"""
     horizon = table.price.shape[1]
     made = np.arange(skip, market.num_slots - horizon)
     if not len(made):
@@ -70,6 +75,8 @@ def _errors(table: ForecastTable, market: SpotMarket, skip: int) -> Floats:
             _pinball(
                 table.available[made], table.available_quantiles[made], table.levels, available
             ),
+            np.sqrt(np.square(table.price[made] - price).mean(axis=0)),
+            np.sqrt(np.square(table.available[made] - available).mean(axis=0)),
         ]
     )
 

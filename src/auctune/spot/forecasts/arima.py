@@ -8,7 +8,8 @@ forecast says depends on the past alone and not on which forecasts were made bef
 
 Counts and prices are not Gaussian, and the model does not know their bounds: points and quantiles
 are cut to prices >= 0 and whole counts within 0 and the cap. Until there are `least` slots of past
-the last slot stands for all to come.
+the last slot stands for all to come; so it does for a series that had not changed by the last fit,
+of which a model would expect to go back to what it was.
 
 statsforecast comes with the extra `spot` and is loaded at the first forecast.
 """
@@ -85,9 +86,9 @@ class Arima:
     def _series(self, seen: Floats, num_slots: int) -> Floats:
         """[h, q] quantiles; the mean of a Gaussian is its median."""
         recent = seen[-self.memory :]
-        if recent.min() == recent.max():
-            return np.full((num_slots, len(LEVELS)), recent[-1])
         model = self._model(seen)
+        if model is None:
+            return np.full((num_slots, len(LEVELS)), recent[-1])
         made = model.forward(recent, h=num_slots, level=list(_INTERVALS))
         ends = [made[key] for key in ("lo-80", "lo-40", "mean", "hi-40", "hi-80")]
         quantiles = np.stack([np.asarray(end, dtype=np.float64) for end in ends], axis=1)
@@ -95,9 +96,11 @@ class Arima:
         return quantiles
 
     def _model(self, seen: Floats) -> Any:
-        """The model fitted last, on what had been seen by then."""
+        """The model fitted last, on what had been seen by then; none if that never changed."""
         fitted_at = max(len(seen) // self.refit * self.refit, self.least)
         learnt = seen[max(fitted_at - self.memory, 0) : fitted_at]
+        if learnt.min() == learnt.max():
+            return None
         key = hashlib.blake2b(learnt.tobytes(), digest_size=16).digest()
         if key not in self._fitted:
             self._fitted[key] = _fit(learnt, self.season)
