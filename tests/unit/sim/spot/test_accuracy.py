@@ -14,7 +14,7 @@ from support.spot_markets import random_market
 
 
 def test_errors_grow_by_the_slope_where_the_last_value_is_held() -> None:
-    market = SpotMarket(0.1 + 0.02 * np.arange(30), 3 * np.arange(30))
+    market = SpotMarket(0.1 + 0.02 * np.arange(30.0), 3 * np.arange(30))
     table = make_forecasts(SeasonalNaive(1), market, 0, 30, 4)
     accuracy = measure_accuracy([table], [market], skip=5)
     assert accuracy.available == pytest.approx([3, 6, 9, 12])

@@ -9,7 +9,7 @@ from auctune.sim.spot.trace import SpotTrace
 
 
 def trace_of(counts: list[int], prices: list[float], step: float, first: float = 0.0) -> SpotTrace:
-    times = first + step * np.arange(len(counts))
+    times = first + step * np.arange(len(counts), dtype=np.float64)
     return SpotTrace("m.csv", times, np.array(counts), np.array(prices))
 
 
