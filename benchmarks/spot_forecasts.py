@@ -3,7 +3,9 @@
     python benchmarks/spot_forecasts.py FOLDER_OF_MARKET_FILES CACHE
 
 FOLDER holds the files of the benchmark market (docs/explanation/spot-data.md). Errors are means
-over its 40 markets, by slots of half an hour ahead, the first two days of each left out.
+over its 40 markets, by slots of half an hour ahead, the first two days of each left out. Then what
+forecasts are worth: the mean utility of 1,000 jobs (d = 10, L uniform in [60, 100], N_min in
+{1, 2, 4}, N_max in {8, 12, 16}) over the optimum's.
 """
 
 import sys
@@ -11,65 +13,107 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from auctune.numerics.rng import stream
 from auctune.sim.spot.accuracy import Accuracy, measure_accuracy
-from auctune.sim.spot.benchmark import CAP, benchmark_markets
-from auctune.sim.spot.forecast_cache import market_forecasts
-from auctune.spot import SpotMarket
-from auctune.spot.forecasts import Arima, ForecastTable, SeasonalNaive, make_forecasts
+from auctune.sim.spot.benchmark import CAP, benchmark_markets, draw_starts
+from auctune.sim.spot.forecast_cache import forecasts_of_job, market_forecasts
+from auctune.spot import (
+    OnDemandOnly,
+    Robust,
+    SpotFirst,
+    SpotJob,
+    SpotMarket,
+    UniformProgress,
+    default_pool,
+    offline_optimum,
+    play_batch,
+)
+from auctune.spot.forecasts import (
+    Arima,
+    ForecastTable,
+    PerfectForecaster,
+    SeasonalNaive,
+    make_forecasts,
+)
 
 HORIZON = 9
 SHOWN = (1, 2, 3, 5, 9)
-
-Maker = Callable[[SpotMarket], ForecastTable]
+NUM_JOBS, DEADLINE = 1000, 10
+KINDS = ("available", "available_rms", "available_pinball", "price", "price_rms", "price_pinball")
 
 
 def main(folder: Path, cache: Path) -> None:
     markets = [named.market for named in benchmark_markets(folder)]
-    arima = Arima(cap=CAP)
+    tables = {}
+    for name, maker in makers(cache).items():
+        began = time.perf_counter()
+        tables[name] = [maker(market) for market in markets]
+        print(f"{name}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
+    foresight = tables.pop("perfect")
+    accuracies = {name: measure_accuracy(made, markets) for name, made in tables.items()}
+    for kind in KINDS:
+        print_errors(kind, accuracies)
+    print_utilities(markets, tables | {"perfect": foresight})
 
-    def by_arima(market: SpotMarket) -> ForecastTable:
-        return market_forecasts(arima, market, HORIZON, cache)
 
-    def naive(season: int) -> Maker:
+def makers(cache: Path) -> dict[str, Callable[[SpotMarket], ForecastTable]]:
+    """Forecasts of every slot of a market, by the forecaster's name."""
+
+    def naive(season: int) -> Callable[[SpotMarket], ForecastTable]:
         forecaster = SeasonalNaive(season, CAP)
         return lambda market: make_forecasts(forecaster, market, 0, market.num_slots, HORIZON)
 
-    for kind in (
-        "available",
-        "available_rms",
-        "available_pinball",
-        "price",
-        "price_rms",
-        "price_pinball",
-    ):
-        print(f"| {kind} | " + " | ".join(f"{ahead} ahead" for ahead in SHOWN) + " |")
-        print("| --- |" + " --- |" * len(SHOWN))
-        for name, maker in (
-            ("last value", naive(1)),
-            ("seasonal naive", naive(48)),
-            ("ARIMA", by_arima),
-        ):
-            print_row(name, accuracy_of(name, maker, markets), kind)
-        print()
+    def perfect(market: SpotMarket) -> ForecastTable:
+        return make_forecasts(PerfectForecaster(market), market, 0, market.num_slots, HORIZON)
+
+    arima = Arima(cap=CAP)
+    return {
+        "last value": naive(1),
+        "seasonal naive": naive(48),
+        "ARIMA": lambda market: market_forecasts(arima, market, HORIZON, cache),
+        "perfect": perfect,
+    }
 
 
-_MEASURED: dict[str, Accuracy] = {}
-
-
-def accuracy_of(name: str, maker: Maker, markets: list[SpotMarket]) -> Accuracy:
-    if name not in _MEASURED:
-        began = time.perf_counter()
-        tables = [maker(market) for market in markets]
-        print(f"{name}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
-        _MEASURED[name] = measure_accuracy(tables, markets)
-    return _MEASURED[name]
-
-
-def print_row(name: str, accuracy: Accuracy, kind: str) -> None:
-    errors = getattr(accuracy, kind)
+def print_errors(kind: str, accuracies: dict[str, Accuracy]) -> None:
+    print(f"| {kind} | " + " | ".join(f"{ahead} ahead" for ahead in SHOWN) + " |")
+    print("| --- |" + " --- |" * len(SHOWN))
     digits = 2 if kind.startswith("available") else 5
-    shown = " | ".join(f"{errors[ahead - 1]:.{digits}f}" for ahead in SHOWN)
-    print(f"| {name} | {shown} |", flush=True)
+    for name, accuracy in accuracies.items():
+        errors = getattr(accuracy, kind)
+        shown = " | ".join(f"{errors[ahead - 1]:.{digits}f}" for ahead in SHOWN)
+        print(f"| {name} | {shown} |", flush=True)
+    print()
+
+
+def print_utilities(markets: list[SpotMarket], tables: dict[str, list[ForecastTable]]) -> None:
+    """Of the best of the paper's 105 AHAP policies, and of the robust one."""
+    starts = draw_starts(markets, NUM_JOBS, DEADLINE)
+    jobs = draw_jobs()
+    seen = [markets[at.market].between(at.slot, at.slot + DEADLINE) for at in starts]
+    best = sum(offline_optimum(*pair).utility for pair in zip(jobs, seen, strict=True))
+    pool = (*default_pool()[:105], Robust(), SpotFirst(), UniformProgress(), OnDemandOnly())
+    print("| utility / optimum | best AHAP | robust | MSU | UP | OD-Only |")
+    print("| --- |" + " --- |" * 5)
+    for name, made in tables.items():
+        of_jobs = [forecasts_of_job(made[at.market], at.slot, DEADLINE) for at in starts]
+        shares = play_batch(pool, jobs, seen, of_jobs).utility.sum(axis=0) / best
+        top = int(shares[:105].argmax())
+        others = " | ".join(f"{share:.3f}" for share in shares[105:])
+        print(f"| {name} | {shares[top]:.3f}, {pool[top].name} | {others} |", flush=True)
+
+
+def draw_jobs() -> list[SpotJob]:
+    random = stream(0, "jobs")
+    return [
+        SpotJob(
+            workload=float(random.integers(60, 101)),
+            deadline=DEADLINE,
+            n_min=int(random.choice([1, 2, 4])),
+            n_max=int(random.choice([8, 12, 16])),
+        )
+        for _ in range(NUM_JOBS)
+    ]
 
 
 if __name__ == "__main__":
