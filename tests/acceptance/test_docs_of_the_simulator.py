@@ -23,6 +23,7 @@ PAGES = (
     "docs/how-to/run-without-an-end.md",
     "docs/how-to/simulate-a-market.md",
     "docs/reference/instance-files.md",
+    "docs/reference/spot-files.md",
     "docs/reference/streams.md",
     "docs/reference/workloads.md",
 )

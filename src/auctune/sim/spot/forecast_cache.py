@@ -23,6 +23,7 @@ from auctune.spot.market import SpotMarket
 Progress = Callable[[int, int], None]
 """Told of slots done, and of all slots."""
 
+# Counted up with each change of the files, or of what a forecaster of ours makes of a past.
 _FORMAT = "1"
 
 

@@ -17,7 +17,7 @@ statsforecast comes with the extra `spot` and is loaded at the first forecast.
 import hashlib
 import warnings
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -66,11 +66,22 @@ class Arima:
 
     @property
     def description(self) -> str:
-        """All that its forecasts depend on, besides the past."""
-        return f"{self!r}, statsforecast {version('statsforecast')}"
+        """All that its forecasts depend on, besides the past.
+
+        Raises:
+            InputError: if statsforecast is not installed.
+        """
+        try:
+            return f"{self!r}, statsforecast {version('statsforecast')}"
+        except PackageNotFoundError:
+            raise _not_installed() from None
 
     def forecast(self, past: SpotMarket, num_slots: int) -> Forecast:
-        """The slots to come, as the models see them."""
+        """The slots to come, as the models see them.
+
+        Raises:
+            InputError: if statsforecast is not installed.
+        """
         if past.num_slots < self.least:
             return SeasonalNaive(1, self.cap).forecast(past, num_slots)
         price = self._series(past.price, num_slots)
@@ -111,10 +122,14 @@ def _fit(learnt: Floats, season: int) -> Any:
     try:
         from statsforecast.models import AutoARIMA
     except ImportError:
-        raise InputError(
-            "forecaster", "ARIMA needs statsforecast", "the extra: pip install 'auctune[spot]'"
-        ) from None
+        raise _not_installed() from None
     with warnings.catch_warnings():
         # Candidates whose likelihood did not converge are compared like the others.
         warnings.filterwarnings("ignore", message="possible convergence problem")
         return AutoARIMA(season_length=season).fit(learnt)
+
+
+def _not_installed() -> InputError:
+    return InputError(
+        "forecaster", "ARIMA needs statsforecast", "the extra: pip install 'auctune[spot]'"
+    )

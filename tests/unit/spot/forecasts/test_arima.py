@@ -1,5 +1,6 @@
 """ARIMA forecasts: what they may say, that they learn, and that they see only the past."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -114,6 +115,20 @@ def test_fits_warn_nobody() -> None:
         warnings.simplefilter("error")
         for seed in range(4):
             Arima(cap=16, **SMALL).forecast(swinging(80, seed), 2)
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "statsforecast.models", None)
+    with pytest.raises(InputError, match=r"ARIMA needs statsforecast; .*auctune\[spot\]"):
+        Arima(cap=16, **SMALL).forecast(swinging(60), 2)
+
+
+def test_a_price_that_had_not_changed_by_the_last_fit_holds_where_it_went() -> None:
+    price = np.full(75, 0.3)
+    price[65:] = 0.5
+    market = market_of(np.full(75, 8.0), price)
+    forecast = Arima(cap=16, **SMALL).forecast(market, 3)
+    assert forecast.price.tolist() == [0.5] * 3
 
 
 @pytest.mark.parametrize(
