@@ -8,18 +8,29 @@
 | ntm | no task merging | `NtmParams` |
 
 Installed packages may offer more of them, by entry points of the group `auctune.mechanisms`.
+
+Of renting by deadline the mechanisms are policies, each a dataclass of its own settings: `ahap`,
+`ahanp`, `od-only`, `msu`, `up` and `robust`.
 """
 
-import math
-import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, make_ntm
 from auctune.auction.params import SETTINGS_OF_PRICING
 from auctune.domain import Admission, Cluster, EnergyForecast, InputError, Task
 from auctune.mechanism_entry import KnownBids, MechanismEntry
+from auctune.parameter_text import parse_params
+from auctune.spot.policies import (
+    Ahanp,
+    Ahap,
+    OnDemandOnly,
+    Robust,
+    SpotFirst,
+    UniformProgress,
+)
+from auctune.spot.policy import Policy
 from auctune.third_party import check_mechanism, find_entry, third_party_names
 
 __all__ = [
@@ -32,9 +43,9 @@ __all__ = [
     "mechanism_names",
     "parse_params",
     "setting_names",
+    "spot_policy",
+    "spot_policy_names",
 ]
-
-P = TypeVar("P")
 
 # A scale has a default, so that only the text shows whether it was asked for.
 _ONLY_WITH: Mapping[str, str] = {**SETTINGS_OF_PRICING, "scale": "paper"}
@@ -125,21 +136,26 @@ def setting_names(name: str) -> tuple[str, ...]:
     return tuple(field.name for field in fields(_entry(name).params))
 
 
-def parse_params(kind: type[P], settings: Mapping[str, str]) -> P:
-    """A parameters' dataclass from text, each value read by its field's type.
+def spot_policy(name: str, settings: Mapping[str, str]) -> Policy:
+    """A policy of renting by deadline.
+
+    Args:
+        name: one of `spot_policy_names()`.
+        settings: values of its parameters, as text.
 
     Raises:
-        InputError: naming the setting, for an unknown one or a value of the wrong kind.
+        InputError: for an unknown name or setting, or a value that is not one.
     """
-    hints = get_type_hints(kind)
-    for key in settings:
-        if key not in hints:
-            raise InputError(
-                key,
-                "is no setting of this mechanism",
-                f"one of {', '.join(hints)}" if hints else "no setting",
-            )
-    return kind(**{key: _parse(key, text, hints[key]) for key, text in settings.items()})
+    if name not in _SPOT_POLICIES:
+        offered = ", ".join(spot_policy_names())
+        raise InputError("policy", f"{name!r} is not offered", f"one of {offered}")
+    policy: Policy = parse_params(_SPOT_POLICIES[name], settings)
+    return policy
+
+
+def spot_policy_names() -> tuple[str, ...]:
+    """All policies that `spot_policy` knows."""
+    return tuple(_SPOT_POLICIES)
 
 
 def clairvoyant_params(params: PdftspParams, tasks: Sequence[Task]) -> PdftspParams:
@@ -230,47 +246,11 @@ _ENTRIES: Mapping[str, MechanismEntry] = {
     "ntm": MechanismEntry(NtmParams, _build_ntm, _never),
 }
 
-
-def _parse(key: str, text: str, hint: Any) -> Any:
-    if get_origin(hint) in (types.UnionType, Union):
-        (hint,) = (part for part in get_args(hint) if part is not type(None))
-    if get_origin(hint) is Literal:
-        if text not in get_args(hint):
-            raise InputError(key, repr(text), f"one of {', '.join(get_args(hint))}")
-        return text
-    if hint not in _PARSERS:
-        kinds = ", ".join(kind.__name__ for kind in _PARSERS)
-        raise InputError(key, f"is declared as {hint}", f"a setting of type {kinds} or Literal")
-    return _PARSERS[hint](key, text)
-
-
-def _parse_whole(key: str, text: str) -> int:
-    # int() takes underscores, blanks and foreign digits as well; a setting does not.
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
-        raise InputError(key, repr(text), "a whole number")
-    return int(text)
-
-
-def _parse_number(key: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if "_" in text or text != text.strip() or not math.isfinite(number):
-        raise InputError(key, repr(text), "a number")
-    return number
-
-
-def _parse_switch(key: str, text: str) -> bool:
-    if text not in ("true", "false"):
-        raise InputError(key, repr(text), "true or false")
-    return text == "true"
-
-
-_PARSERS: Mapping[Any, Callable[[str, str], Any]] = {
-    int: _parse_whole,
-    float: _parse_number,
-    bool: _parse_switch,
-    str: lambda _key, text: text,
+_SPOT_POLICIES: Mapping[str, type[Any]] = {
+    "ahap": Ahap,
+    "ahanp": Ahanp,
+    "od-only": OnDemandOnly,
+    "msu": SpotFirst,
+    "up": UniformProgress,
+    "robust": Robust,
 }

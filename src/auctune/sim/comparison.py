@@ -11,6 +11,7 @@ from typing import Any
 
 from auctune import registry
 from auctune.domain import Admission, InputError, Task
+from auctune.parameter_text import parse_label
 from auctune.sim.bound import WelfareBound
 from auctune.sim.engine import SimulationResult, Watch, simulate
 from auctune.sim.instance import Instance
@@ -50,27 +51,11 @@ def parse_contenders(text: str) -> list[Contender]:
         InputError: for an empty list or name, a setting that is not KEY=VALUE or comes twice, or
             a mechanism that is there twice with the same settings.
     """
-    contenders = [_parse(label) for label in text.split(",")]
+    contenders = [Contender(label, *parse_label(label, "compare", "mechanism")) for label in text.split(",")]
     for index, contender in enumerate(contenders):
         if contender.label in [other.label for other in contenders[:index]]:
             raise InputError("compare", f"{contender.label!r} is there twice", "each once")
     return contenders
-
-
-def _parse(label: str) -> Contender:
-    expected = "MECHANISM[:KEY=VALUE...], several with commas between"
-    name, *texts = label.split(":")
-    if not name:
-        raise InputError("compare", f"{label!r} names no mechanism", expected)
-    settings: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise InputError("compare", f"{text!r} in {label!r}", expected)
-        if key in settings:
-            raise InputError("compare", f"{key!r} is twice in {label!r}", "each key once")
-        settings[key] = value
-    return Contender(label, name, settings)
 
 
 def build(

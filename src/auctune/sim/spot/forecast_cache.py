@@ -17,7 +17,7 @@ import polars as pl
 
 from auctune.domain import InputError
 from auctune.spot.arrays import Floats
-from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable
+from auctune.spot.forecasts import Forecaster, ForecastTable, stack_forecasts
 from auctune.spot.market import SpotMarket
 
 Progress = Callable[[int, int], None]
@@ -65,7 +65,7 @@ def market_forecasts(
         made.append(forecaster.forecast(market.until(slot), horizon))
         if progress is not None:
             progress(slot + 1, market.num_slots)
-    table = _stack(made)
+    table = stack_forecasts(made)
     _write(table, path)
     return table
 
@@ -97,16 +97,6 @@ def forecast_digest(forecaster: DescribedForecaster, market: SpotMarket, horizon
     digest.update(market.price.tobytes())
     digest.update(market.available.tobytes())
     return digest.hexdigest()
-
-
-def _stack(made: list[Forecast]) -> ForecastTable:
-    return ForecastTable(
-        price=np.stack([forecast.price for forecast in made]),
-        available=np.stack([forecast.available for forecast in made]),
-        levels=made[0].levels,
-        price_quantiles=np.stack([forecast.price_quantiles for forecast in made]),
-        available_quantiles=np.stack([forecast.available_quantiles for forecast in made]),
-    )
 
 
 def _write(table: ForecastTable, path: Path) -> None:

@@ -7,7 +7,7 @@ from auctune.spot.forecasts.noisy import NoisyForecaster
 from auctune.spot.forecasts.perfect import PerfectForecaster
 from auctune.spot.forecasts.posterior import PosteriorForecaster
 from auctune.spot.forecasts.seasonal import SeasonalNaive
-from auctune.spot.forecasts.table import ForecastTable, make_forecasts
+from auctune.spot.forecasts.table import ForecastTable, make_forecasts, stack_forecasts
 
 __all__ = [
     "Arima",
@@ -25,4 +25,5 @@ __all__ = [
     "check_forecast",
     "make_forecasts",
     "point_forecast",
+    "stack_forecasts",
 ]

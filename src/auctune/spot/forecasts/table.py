@@ -1,5 +1,6 @@
 """All forecasts of a job: made once, before each of its slots, and shared by all policies."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +61,11 @@ def make_forecasts(
     made = [
         forecaster.forecast(market.until(slot), horizon) for slot in range(start, start + num_slots)
     ]
+    return stack_forecasts(made)
+
+
+def stack_forecasts(made: Sequence[Forecast]) -> ForecastTable:
+    """The table of forecasts of one forecaster, one a slot, all as far ahead."""
     return ForecastTable(
         price=np.stack([forecast.price for forecast in made]),
         available=np.stack([forecast.available for forecast in made]),
