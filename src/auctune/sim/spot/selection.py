@@ -64,7 +64,9 @@ class Gradient:
         return ExponentiatedGradient(num_policies, self.rate)
 
     def bound(self, weights: Weights, num_policies: int, num_jobs: int) -> float:
-        """See `Learner`."""
+        """See `Learner`; the bound after K jobs holds before them too."""
+        if isinstance(self.rate, KnownRounds):
+            num_jobs = self.rate.num_rounds
         return self.rate.regret_bound(num_policies, num_jobs)
 
 

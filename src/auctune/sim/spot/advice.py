@@ -1,0 +1,146 @@
+"""For one job that runs or is about to: what to hold now, and what is likely to come of it.
+
+The job is played from its first slot up to the present as the market was, then on through many
+possible futures (auctune.sim.spot.futures), with the policy asked and forecasts made anew in every
+slot of each. Cost, finish and lateness are those of the futures.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.sim.spot.foretelling import Foretelling
+from auctune.sim.spot.futures import draw_futures
+from auctune.sim.spot.trials import widest_horizon
+from auctune.spot import IDLE, Policy, SpotAllocation, SpotJob, SpotMarket, play
+from auctune.spot.arrays import Floats
+from auctune.spot.forecasts import make_forecasts
+
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Of one job at one moment; money in units of the on-demand price, times in slots.
+
+    Attributes:
+        slot: t, slots since the job began.
+        now: what to hold in it.
+        progress: work done before it.
+        spent: before it.
+        is_done: whether the work is done by now.
+        cost, cost_p50, cost_p90: of the whole job, the mean and quantiles.
+        finish_p50, finish_p90: since the job's beginning.
+        risk: the probability of being done after the soft deadline.
+        utility: the mean of value less cost.
+        num_futures: that this was read off.
+    """
+
+    slot: int
+    now: SpotAllocation
+    progress: float
+    spent: float
+    is_done: bool
+    cost: float
+    cost_p50: float
+    cost_p90: float
+    finish_p50: float
+    finish_p90: float
+    risk: float
+    utility: float
+    num_futures: int
+
+
+def advise(
+    job: SpotJob,
+    policy: Policy,
+    foretelling: Foretelling,
+    seen: SpotMarket,
+    start: int,
+    *,
+    num_futures: int = 200,
+    seed: int = 0,
+    advance: Callable[[], None] | None = None,
+) -> Advice:
+    """Advise a job.
+
+    Args:
+        job: the job.
+        policy: by which it was run so far, and is to be run.
+        foretelling: how to forecast; not one that knows the future.
+        seen: the market, its last slot the present one.
+        start: slot of it in which the job began.
+        num_futures: how many to look at.
+        seed: of the draws.
+        advance: told after each future.
+
+    Raises:
+        InputError: if the job is not yet begun or its deadline over, the past is too short to
+            tell what may come, or the forecaster knows the future.
+    """
+    slot = seen.num_slots - 1 - start
+    _check(job, foretelling, seen, start, slot)
+    # A deadline that is near leaves slots beyond it out.
+    num_ahead = job.deadline - 1 - slot
+    futures = draw_futures(seen, num_ahead, num_futures, seed=seed) if num_ahead else [seen]
+    horizon = widest_horizon([policy], job)
+    # Made once: what is fitted to the past serves all futures.
+    forecaster = foretelling.forecaster(seen, seed)
+    costs, finishes, utilities = [], [], []
+    outcome = None
+    for market in futures:
+        forecasts = None
+        if horizon:
+            forecasts = make_forecasts(forecaster, market, start, job.deadline, horizon)
+        outcome = play(policy, job, market.between(start, start + job.deadline), forecasts)
+        costs.append(outcome.cost)
+        finishes.append(outcome.finish)
+        utilities.append(outcome.utility)
+        if advance is not None:
+            advance()
+    assert outcome is not None
+    held, reached = outcome.allocations, outcome.progress
+    cost, finish = np.array(costs), np.array(finishes)
+    return Advice(
+        slot=slot,
+        now=held[slot] if slot < len(held) else IDLE,
+        progress=reached[min(slot, len(reached)) - 1] if slot else 0.0,
+        spent=_spent(held[:slot], seen, start),
+        is_done=len(held) <= slot,
+        cost=float(cost.mean()),
+        cost_p50=_quantile(cost, 0.5),
+        cost_p90=_quantile(cost, 0.9),
+        finish_p50=_quantile(finish, 0.5),
+        finish_p90=_quantile(finish, 0.9),
+        risk=float((finish > job.deadline + _SLACK).mean()),
+        utility=float(np.mean(utilities)),
+        num_futures=len(futures),
+    )
+
+
+def _check(
+    job: SpotJob, foretelling: Foretelling, seen: SpotMarket, start: int, slot: int
+) -> None:
+    if foretelling.knows_future:
+        raise InputError("forecast", "knows the future", "seasonal or arima, to advise by")
+    if not 0 <= start < seen.num_slots:
+        expected = f"a slot of the market, 0 to {seen.num_slots - 1}"
+        raise InputError("start", f"{start}", expected)
+    if slot >= job.deadline:
+        found = f"{start}, {slot} slots before the present one"
+        raise InputError("start", found, f"fewer than {job.deadline}, the job's deadline")
+
+
+def _spent(held: tuple[SpotAllocation, ...], seen: SpotMarket, start: int) -> float:
+    prices = seen.price[start : start + len(held)]
+    return sum(
+        one.on_demand * seen.on_demand_price + one.spot * float(price)
+        for one, price in zip(held, prices, strict=True)
+    )
+
+
+def _quantile(values: Floats, level: float) -> float:
+    # One of the values: a finish between two slots' ends may be one that cannot be.
+    return float(np.quantile(values, level, method="higher"))
