@@ -15,6 +15,10 @@ from auctune.charts.payments import Bill, payment_chart
 from auctune.charts.plan import PlanRow, plan_chart
 from auctune.charts.prices import compute_price_map, memory_price_map
 from auctune.charts.render import to_figure, to_inline_svg, to_png, to_svg
+from auctune.charts.spot_diary import DiaryPoint, spot_diary_chart
+from auctune.charts.spot_regret import spot_regret_chart
+from auctune.charts.spot_rivals import Rival, spot_rivals_chart
+from auctune.charts.spot_weights import spot_weights_chart
 from auctune.charts.utilization import utilization_map
 
 __all__ = [
@@ -23,11 +27,13 @@ __all__ = [
     "Bill",
     "BoundLine",
     "Contestant",
+    "DiaryPoint",
     "Growth",
     "HeatGrid",
     "LossCurve",
     "Palette",
     "PlanRow",
+    "Rival",
     "compute_price_map",
     "cumulative_chart",
     "growth_chart",
@@ -36,6 +42,10 @@ __all__ = [
     "memory_price_map",
     "payment_chart",
     "plan_chart",
+    "spot_diary_chart",
+    "spot_regret_chart",
+    "spot_rivals_chart",
+    "spot_weights_chart",
     "to_figure",
     "to_inline_svg",
     "to_png",

@@ -30,6 +30,7 @@ from auctune.cli.replay import replay
 from auctune.cli.run import run
 from auctune.cli.serve import serve
 from auctune.cli.simulate import simulate
+from auctune.cli.spot import spot
 from auctune.cli.submit import submit
 from auctune.cli.try_adapter import try_adapter
 from auctune.cli.watch import watch
@@ -66,6 +67,7 @@ GROUPS: Mapping[str, typer.Typer] = {
     "teams": teams,
     "keys": keys,
     "db": db,
+    "spot": spot,
 }
 
 app = typer.Typer(

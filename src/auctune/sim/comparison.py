@@ -51,7 +51,9 @@ def parse_contenders(text: str) -> list[Contender]:
         InputError: for an empty list or name, a setting that is not KEY=VALUE or comes twice, or
             a mechanism that is there twice with the same settings.
     """
-    contenders = [Contender(label, *parse_label(label, "compare", "mechanism")) for label in text.split(",")]
+    contenders = [
+        Contender(label, *parse_label(label, "compare", "mechanism")) for label in text.split(",")
+    ]
     for index, contender in enumerate(contenders):
         if contender.label in [other.label for other in contenders[:index]]:
             raise InputError("compare", f"{contender.label!r} is there twice", "each once")

@@ -3,6 +3,7 @@
 DIR/
   adapter/                in PEFT's format, once the job is done
   bill.json               what was held and paid, by slot
+  inputs/                 copies of what the run was started with (auctune.run.spot.inputs)
   state/journal.jsonl     what happened, in order (auctune.run.spot.state)
   state/checkpoints/
   state/workers.log       what workers wrote on standard error
@@ -28,6 +29,11 @@ class SpotFolder:
     def bill(self) -> Path:
         """What was paid."""
         return self.root / "bill.json"
+
+    @property
+    def inputs(self) -> Path:
+        """Copies of what the run was started with."""
+        return self.root / "inputs"
 
     @property
     def work(self) -> Path:

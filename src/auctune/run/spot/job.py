@@ -64,7 +64,7 @@ def run_spot_job(
     """
     place = SpotFolder(folder)
     supply.check(order.job)
-    _check_folder(place, resume=resume)
+    check_folder(place, resume=resume)
     place.work.mkdir(parents=True, exist_ok=True)
     with hold(place.lock, str(folder)), closing(Journal(place.journal)) as journal:
         trainer, base_digest = _begin(journal, place, order, policy, supply, cache)
@@ -137,12 +137,17 @@ def _report(
     return report
 
 
-def _check_folder(place: SpotFolder, *, resume: bool) -> None:
+def check_folder(place: SpotFolder, *, resume: bool) -> None:
+    """Refuse a folder that a run cannot begin in, or go on in.
+
+    Raises:
+        InputError: naming the folder.
+    """
     begun = place.journal.exists() and place.journal.stat().st_size > 0
     if resume and not begun:
         raise InputError(str(place.root), "holds no run", "the folder of a run that was begun")
     # A run that did not get as far as its first event has left no more than these.
-    left = {place.work, place.lock}
+    left = {place.work, place.lock, place.inputs}
     if not resume and (begun or (place.root.exists() and {*place.root.iterdir()} - left)):
         raise InputError(str(place.root), "is not empty", "a new folder, or to resume its run")
 

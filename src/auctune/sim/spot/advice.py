@@ -120,9 +120,7 @@ def advise(
     )
 
 
-def _check(
-    job: SpotJob, foretelling: Foretelling, seen: SpotMarket, start: int, slot: int
-) -> None:
+def _check(job: SpotJob, foretelling: Foretelling, seen: SpotMarket, start: int, slot: int) -> None:
     if foretelling.knows_future:
         raise InputError("forecast", "knows the future", "seasonal or arima, to advise by")
     if not 0 <= start < seen.num_slots:

@@ -60,13 +60,14 @@ class Rivalry:
             self.names[policy],
             mean_of(utility),
             mean_of(self.outcome.cost[:, policy]),
-            mean_of(1.0 - late),
+            mean_of((~late).astype(np.float64)),
             ratio_of(utility, self.optimum),
         )
 
     def ranked(self) -> list[int]:
         """Policies from the highest mean utility down; of equals the first first."""
-        return np.argsort(-self.outcome.utility.mean(axis=0), kind="stable").tolist()
+        mean = self.outcome.utility.mean(axis=0)
+        return [int(index) for index in np.argsort(-mean, kind="stable")]
 
 
 def play_all(trials: Trials, policies: Sequence[Policy]) -> Rivalry:

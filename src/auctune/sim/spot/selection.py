@@ -268,4 +268,4 @@ def share_of_best(selection: Selection, utility: Floats) -> float | None:
 def heaviest_ever(selection: Selection, most: int) -> Sequence[int]:
     """The policies that had the most weight over all jobs, the first of equals first."""
     total = selection.weights.sum(axis=0)
-    return np.argsort(-total, kind="stable")[:most].tolist()
+    return [int(index) for index in np.argsort(-total, kind="stable")[:most]]

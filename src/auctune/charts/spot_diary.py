@@ -1,0 +1,145 @@
+"""One job that rents by deadline, slot by slot: price, what is held of what there is, progress."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from auctune.charts.palette import LIGHT, Palette
+from auctune.charts.slot_axis import slot_axis
+from auctune.charts.theme import AnyChart, apply_theme, inline_data
+
+PRICE_HEIGHT = 70
+HELD_HEIGHT = 150
+PROGRESS_HEIGHT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class DiaryPoint:
+    """One slot.
+
+    Attributes:
+        slot: since the job began.
+        price: of a spot GPU, in units of the on-demand price.
+        available: spot GPUs there were.
+        on_demand, spot: GPUs held.
+        progress, expected: work done by the slot's end, and that an even pace would have done.
+        cost: of the slot.
+    """
+
+    slot: int
+    price: float
+    available: int
+    on_demand: int
+    spot: int
+    progress: float
+    expected: float
+    cost: float
+
+
+def spot_diary_chart(
+    points: Sequence[DiaryPoint], num_slots: int, palette: Palette = LIGHT, *, width: int = 720
+) -> AnyChart:
+    """Three panels over the slots up to the deadline.
+
+    The spot price; GPUs held, spot below on-demand, and as a line the spot GPUs that there were;
+    progress as bars beside the even pace as a line.
+
+    Args:
+        points: slots from 0 on, up to the end of the work.
+        num_slots: up to the deadline.
+        palette: colours.
+        width: pixels of the panels.
+    """
+    if not points:
+        raise ValueError("no slot to draw; expected one at least")
+    data = inline_data([_row(point) for point in points])
+    panels = alt.vconcat(
+        _prices(data, num_slots, palette, width),
+        _held(points, data, num_slots, palette, width),
+        _progress(data, num_slots, palette, width),
+        spacing=18,
+    )
+    return apply_theme(panels.resolve_scale(color="independent"), palette)
+
+
+def _row(point: DiaryPoint) -> dict[str, Any]:
+    return {
+        "slot": point.slot,
+        "end": point.slot + 1,
+        "price": point.price,
+        "available": point.available,
+        "progress": point.progress,
+        "expected": point.expected,
+        "description": f"slot {point.slot}: price {point.price:.3f}, {point.available} spot there; "
+        f"held {point.on_demand} on-demand and {point.spot} spot; cost {point.cost:.3f}",
+    }
+
+
+def _prices(data: alt.InlineData, num_slots: int, palette: Palette, width: int) -> AnyChart:
+    y = alt.Y("price:Q", title="spot price", axis=alt.Axis(tickCount=3), scale=alt.Scale(zero=True))
+    x = slot_axis("slot", num_slots, width, title="")
+    rule = alt.Chart(data).mark_rule(color=palette.accent, strokeWidth=2.5)
+    drawn = rule.encode(x=x, x2="end:Q", y=y, description="description:N")
+    return alt.layer(drawn).properties(width=width, height=PRICE_HEIGHT)
+
+
+def _held(
+    points: Sequence[DiaryPoint],
+    data: alt.InlineData,
+    num_slots: int,
+    palette: Palette,
+    width: int,
+) -> AnyChart:
+    names, colours = ["spot", "on-demand", "spot there"], _colours(palette)
+    bars = []
+    for point in points:
+        low = 0
+        for name, count in (("spot", point.spot), ("on-demand", point.on_demand)):
+            if count:
+                bars.append(
+                    {
+                        "from": point.slot + 0.06,
+                        "to": point.slot + 0.94,
+                        "low": low,
+                        "high": low + count,
+                        "kind": name,
+                        "description": f"slot {point.slot}: {count} {name} held",
+                    }
+                )
+            low += count
+    x = slot_axis("from", num_slots, width, title="")
+    colour = alt.Color(
+        "kind:N", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(title=None)
+    )
+    y = alt.Y("low:Q", title="GPUs", axis=alt.Axis(tickMinStep=1, tickCount=5, format="d"))
+    held = (
+        alt.Chart(inline_data(bars))
+        .mark_rect()
+        .encode(x=x, x2="to:Q", y=y, y2="high:Q", color=colour, description="description:N")
+    )
+    there = alt.Chart(data).mark_rule(strokeWidth=2, color=palette.ink)
+    line = there.encode(
+        x=slot_axis("slot", num_slots, width, title=""), x2="end:Q", y="available:Q"
+    )
+    return alt.layer(held, line).properties(width=width, height=HELD_HEIGHT)
+
+
+def _progress(data: alt.InlineData, num_slots: int, palette: Palette, width: int) -> AnyChart:
+    y = alt.Y("progress:Q", title="work done", axis=alt.Axis(tickCount=4))
+    bars = alt.Chart(data).mark_rect(color=palette.pending)
+    done = bars.transform_calculate(
+        left="datum.slot + 0.06", right="datum.end - 0.06", zero="0"
+    ).encode(x=slot_axis("left", num_slots, width), x2="right:Q", y=y, y2="zero:Q")
+    pace = alt.Chart(data).mark_line(color=palette.warning, strokeWidth=1.8, strokeDash=[5, 4])
+    line = pace.encode(x=alt.X("end:Q"), y=alt.Y("expected:Q"))
+    words = alt.Chart(inline_data([{}])).mark_text(
+        align="left", baseline="top", color=palette.warning, text="even pace (dashed)"
+    )
+    named = words.encode(x=alt.value(4), y=alt.value(2))
+    return alt.layer(done, line, named).properties(width=width, height=PROGRESS_HEIGHT)
+
+
+def _colours(palette: Palette) -> list[str]:
+    return [palette.nodes[0], palette.nodes[1], palette.ink]

@@ -1,0 +1,186 @@
+"""`auctune spot run`: a job trained on instances that come and go, to its adapter and its bill."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.cli.errors import INTERRUPTED
+from auctune.cli.spot.inputs import read_foretelling, read_policy
+from auctune.cli.spot.options import FixedPrice, Forecast, OnePrice, Policy, Seed
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from auctune.run.spot.folder import SpotFolder
+    from auctune.run.spot.inputs import RunInputs
+    from auctune.run.spot.report import SpotRunReport
+
+# Settings that are options of the same name.
+_OPTIONS = ("policy", "forecast", "start", "threads", "device", "dtype")
+
+
+def run(
+    job: Annotated[
+        Path | None, typer.Argument(help="The job: JOB.toml.", show_default=False)
+    ] = None,
+    market: Annotated[Path | None, typer.Option(help="The market that is replayed: CSV.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for what comes out, new.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with the run in this folder.")
+    ] = None,
+    policy: Policy = "robust",
+    forecast: Forecast = "seasonal",
+    start: Annotated[int, typer.Option(help="Slot of the market in which the job begins.")] = 0,
+    slot_seconds: Annotated[
+        float | None,
+        typer.Option(help="How long a slot lasts here; none: as in the job's [market]."),
+    ] = None,
+    model_time: Annotated[
+        bool,
+        typer.Option("--model-time", help="Time passes as the job's model says; none is waited."),
+    ] = False,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Fork workers from one that has loaded everything.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    threads: Annotated[int, typer.Option(help="Threads of each worker on a CPU.")] = 1,
+    seed: Seed = 0,
+    prices: OnePrice = None,
+    fixed_price: FixedPrice = None,
+) -> None:
+    """Train a job's adapter on instances rented slot by slot from a market that is replayed.
+
+    An instance is a process here; one that the market takes away is killed. Leaves the adapter and
+    the bill. Stopped at any moment, it goes on with --resume, of which the folder holds all it
+    needs.
+    """
+    _check(job, market, out, resume)
+    _check_time(slot_seconds, model_time=model_time)
+    if prices is not None and fixed_price is not None:
+        raise InputError("--fixed-price", "is given with --prices", "one of the two")
+    read_policy(policy)
+    read_foretelling(forecast)
+
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    # torch takes seconds to import.
+    with console.status("starting"):
+        from auctune.run.spot.folder import SpotFolder
+        from auctune.run.spot.inputs import RunSettings, given_inputs, kept_inputs
+        from auctune.sim.spot.job_file import read_job_file
+
+    folder = resume or out
+    assert folder is not None
+    place = SpotFolder(folder)
+    if resume is not None:
+        inputs = kept_inputs(place)
+    else:
+        assert job is not None
+        assert market is not None
+        file = read_job_file(job)
+        settings = RunSettings(
+            policy=policy,
+            forecast=forecast,
+            start=start,
+            slot_seconds=None if model_time else (slot_seconds or file.market.slot_seconds),
+            warm=warm,
+            device=device,
+            dtype=dtype,
+            threads=threads,
+            seed=seed,
+            base="",
+            fixed_price=fixed_price,
+        )
+        inputs = _begin(given_inputs(job, market, prices, settings), place)
+    try:
+        report = _run(inputs, place, console)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; {_how_to_resume(folder)}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    _show(report, inputs, place)
+
+
+def _begin(given: "RunInputs", place: "SpotFolder") -> "RunInputs":
+    """Copy the inputs, once they are known to be right and the folder to be free."""
+    from auctune.run.spot.from_files import check_files
+    from auctune.run.spot.inputs import keep_inputs
+    from auctune.run.spot.job import check_folder
+
+    try:
+        check_files(given)
+    except InputError as error:
+        if error.place in _OPTIONS:
+            raise InputError(f"--{error.place}", error.found, error.expected) from None
+        raise
+    check_folder(place, resume=False)
+    return keep_inputs(given, place)
+
+
+def _run(inputs: "RunInputs", place: "SpotFolder", console: "Console") -> "SpotRunReport":
+    from auctune.cli.spot.watching import Watching
+    from auctune.run.base_cache import base_cache
+    from auctune.run.spot.from_files import run_files
+
+    # What was stopped before it began begins now.
+    begun = place.journal.exists() and place.journal.stat().st_size > 0
+    with Watching(inputs.read_job().spot_job(), console) as watching:
+        return run_files(inputs, place.root, cache=base_cache(), listener=watching, resume=begun)
+
+
+def _show(report: "SpotRunReport", inputs: "RunInputs", place: "SpotFolder") -> None:
+    from auctune.cli.spot.tables import in_money
+
+    file = inputs.read_job()
+    job, money, outcome = file.spot_job(), file.market, report.outcome
+    when = "on time" if outcome.finish <= job.deadline else "late"
+    typer.echo(f"done after {outcome.finish:.2f} of {job.deadline} slots, {when}")
+    held = outcome.allocations
+    typer.echo(
+        f"rented {sum(one.on_demand for one in held)} on-demand and "
+        f"{sum(one.spot for one in held)} spot GPU-slots; {report.num_taken_back} taken away"
+    )
+    if outcome.ending_cost > 0:
+        typer.echo(f"after the deadline, {job.n_max} on-demand: {outcome.ending_cost:.3f}")
+    typer.echo(f"cost {outcome.cost:.3f}{in_money(outcome.cost, money)}")
+    typer.echo(f"value {outcome.value:.3f}, utility {outcome.utility:.3f}")
+    for name in ("mu1", "mu2"):
+        found = getattr(report.overhead, name)
+        if found is not None:
+            typer.echo(f"{name} measured {found:.3f}, assumed {getattr(job.overhead, name):.3f}")
+    if report.note:
+        typer.echo(f"note: {report.note}")
+    typer.echo(f"bill:    {place.bill}")
+    if report.adapter is None:
+        typer.echo("no adapter: training failed", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"adapter: {report.adapter}/")
+
+
+def _how_to_resume(folder: Path) -> str:
+    return f"go on with: auctune spot run --resume {shlex.quote(str(folder))}"
+
+
+def _check_time(slot_seconds: float | None, *, model_time: bool) -> None:
+    if slot_seconds is not None and model_time:
+        raise InputError("--model-time", "is given with --slot-seconds", "one of the two")
+    if slot_seconds is not None and not slot_seconds > 0:
+        raise InputError("--slot-seconds", f"{slot_seconds:g}", "a number > 0")
+
+
+def _check(job: Path | None, market: Path | None, out: Path | None, resume: Path | None) -> None:
+    if resume is not None:
+        if job is not None or market is not None or out is not None:
+            raise InputError("--resume", "stands with other arguments", "--resume DIR alone")
+        return
+    for place, given, expected in (
+        ("JOB.toml", job, "a job file, or --resume DIR"),
+        ("--market", market, "a market file"),
+        ("--out", out, "a folder for what comes out"),
+    ):
+        if given is None:
+            raise InputError(place, "is missing", expected)

@@ -1,0 +1,140 @@
+"""`auctune spot select`: learning online which policy of a pool to follow."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.cli.progress import Bars
+from auctune.cli.spot.inputs import (
+    DEFAULT_POOL,
+    check_count,
+    read_foretelling,
+    read_markets,
+    read_pool,
+    recipes,
+)
+from auctune.cli.spot.options import (
+    Charts,
+    FixedPrice,
+    Forecast,
+    Job,
+    Jobs,
+    Market,
+    Out,
+    Past,
+    Prices,
+    Seed,
+)
+from auctune.cli.spot.outputs import check_outputs, write_outputs
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from auctune.charts.theme import AnyChart
+    from auctune.sim.spot.selection import Choice, LearnerName
+
+
+def select(
+    market: Market,
+    job: Job,
+    pool: Annotated[
+        str, typer.Option(metavar="POOL.toml", help="A pool of policies, or default: 112.")
+    ] = DEFAULT_POOL,
+    learner: Annotated[
+        str,
+        typer.Option(
+            help="How to weigh: adaptive, known, anytime; share or window where markets drift."
+        ),
+    ] = "adaptive",
+    choice: Annotated[
+        str, typer.Option(help="How a job is run: draw, heaviest, or mean (for analysis).")
+    ] = "draw",
+    changes: Annotated[
+        int,
+        typer.Option(help="Measure regret against the best sequence with so many changes."),
+    ] = 0,
+    window: Annotated[int, typer.Option(help="Jobs that --learner window remembers.")] = 100,
+    forecast: Forecast = "seasonal",
+    jobs: Jobs = 500,
+    in_order: Annotated[
+        bool, typer.Option("--in-order", help="Jobs come in the order of their starts.")
+    ] = False,
+    past: Past = 96,
+    seed: Seed = 0,
+    prices: Prices = None,
+    fixed_price: FixedPrice = None,
+    out: Out = None,
+    charts: Charts = None,
+) -> None:
+    """Choose a policy of a pool for each of many jobs, and learn from what it came to.
+
+    Shows the utility reached beside the best fixed policy's, and the regret of the weighted mean
+    beside its bound.
+    """
+    check_outputs([market, job, *(prices or ())], out, charts)
+    name, way = _checked(learner, choice, changes, window, jobs)
+    check_count("--past", past, 0)
+    policies, foretelling = read_pool(pool), read_foretelling(forecast)
+
+    from auctune.cli.spot.tables import show_selection
+    from auctune.sim.spot import selection as selecting
+    from auctune.sim.spot.benchmark import draw_starts
+    from auctune.sim.spot.job_file import read_job_file
+    from auctune.sim.spot.selection_file import write_selection
+    from auctune.sim.spot.trials import make_trials
+    from auctune.spot import play_batch
+
+    teacher = selecting.make_learner(name, jobs, changes, window)
+    file = read_job_file(job)
+    wanted = file.spot_job()
+    markets = read_markets(recipes(file, market, prices or (), fixed_price))
+    starts = draw_starts(markets, jobs, wanted.deadline, past=past, seed=seed)
+    if in_order:
+        starts = tuple(sorted(starts, key=lambda start: (start.slot, start.market)))
+    with Bars() as bars:
+        advance = bars.counter("forecasts", jobs)
+        trials = make_trials(
+            wanted, markets, starts, foretelling, policies, seed=seed, advance=advance
+        )
+        bars.stage("policies")
+        played = play_batch(policies, trials.jobs, trials.markets, trials.forecasts)
+    utility = played.utility
+    found = selecting.select(
+        utility, selecting.scale_of(trials), teacher, way, num_changes=changes, seed=seed
+    )
+    names = [one.name for one in policies]
+
+    def draw_weights() -> "AnyChart":
+        from auctune.charts.spot_weights import spot_weights_chart
+
+        top = selecting.heaviest_ever(found, 5)
+        return spot_weights_chart({names[index]: found.weights[:, index].tolist() for index in top})
+
+    def draw_regret() -> "AnyChart":
+        from auctune.charts.spot_regret import spot_regret_chart
+
+        return spot_regret_chart(found.regret.tolist(), found.bound.tolist())
+
+    write_outputs(
+        out,
+        lambda opened: write_selection(found, utility, names, trials, opened),
+        charts,
+        {"spot-weights": draw_weights, "spot-regret": draw_regret},
+    )
+    show_selection(found, utility, names, changes)
+
+
+def _checked(
+    learner: str, choice: str, changes: int, window: int, jobs: int
+) -> "tuple[LearnerName, Choice]":
+    from auctune.sim.spot.selection import CHOICES, LEARNERS
+
+    check_count("--jobs", jobs)
+    check_count("--changes", changes, 0)
+    check_count("--window", window)
+    if learner not in LEARNERS:
+        raise InputError("--learner", f"{learner!r}", f"one of {', '.join(LEARNERS)}")
+    if choice not in CHOICES:
+        raise InputError("--choice", f"{choice!r}", f"one of {', '.join(CHOICES)}")
+    if changes >= jobs:
+        raise InputError("--changes", f"{changes}", f"fewer than the {jobs} jobs")
+    return learner, choice

@@ -1,0 +1,189 @@
+"""What the commands of `auctune spot` show."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from auctune.sim.spot.advice import Advice
+    from auctune.sim.spot.benchmark import Start
+    from auctune.sim.spot.diary import DiaryLine
+    from auctune.sim.spot.estimate import Estimate
+    from auctune.sim.spot.job_file import MarketEntry
+    from auctune.sim.spot.rivalry import Standing
+    from auctune.sim.spot.selection import Selection
+    from auctune.sim.spot.trials import Trials
+    from auctune.spot import SpotJob, SpotMarket, SpotOutcome
+    from auctune.spot.arrays import Floats
+
+_SLACK = 1e-9
+_MOST_POLICIES = 5
+
+
+def show_diary(
+    name: str,
+    job: "SpotJob",
+    lines: "Sequence[DiaryLine]",
+    outcome: "SpotOutcome",
+    optimum: float,
+    money: "MarketEntry",
+) -> None:
+    """One job slot by slot, then its sums."""
+    from auctune.cli.wide import show, table_of
+
+    numbers = ("slot", "price", "there", "on-demand", "spot", "progress", "even pace", "cost")
+    table = table_of(*numbers, right=numbers)
+    for line in lines:
+        table.add_row(
+            str(line.slot),
+            f"{line.price:.3f}",
+            str(line.available),
+            str(line.on_demand),
+            str(line.spot),
+            f"{line.progress:.2f}",
+            f"{line.expected:.2f}",
+            f"{line.cost:.3f}",
+        )
+    show(table)
+    when = "on time" if outcome.finish <= job.deadline + _SLACK else "late"
+    typer.echo(f"{name}: done after {outcome.finish:.2f} of {job.deadline} slots, {when}")
+    if outcome.ending_cost > 0:
+        typer.echo(f"after the deadline, {job.n_max} on demand: {outcome.ending_cost:.3f}")
+    typer.echo(f"cost {outcome.cost:.3f}{in_money(outcome.cost, money)}")
+    typer.echo(
+        f"value {outcome.value:.3f}, utility {outcome.utility:.3f}, {of(outcome.utility, optimum)}"
+    )
+
+
+def show_trials(
+    name: str,
+    job: "SpotJob",
+    starts: "Sequence[Start]",
+    outcomes: "Sequence[SpotOutcome]",
+    optima: Sequence[float],
+) -> None:
+    """One job at many beginnings, a line each, then the means."""
+    from auctune.cli.wide import show, table_of
+
+    numbers = ("start", "finish", "cost", "value", "utility", "optimum")
+    table = table_of(*numbers, "", right=numbers)
+    for start, outcome, optimum in zip(starts, outcomes, optima, strict=True):
+        table.add_row(
+            str(start.slot),
+            f"{outcome.finish:.2f}",
+            f"{outcome.cost:.3f}",
+            f"{outcome.value:.3f}",
+            f"{outcome.utility:.3f}",
+            f"{optimum:.3f}",
+            "" if outcome.finish <= job.deadline + _SLACK else "late",
+        )
+    show(table)
+    num = len(outcomes)
+    on_time = sum(outcome.finish <= job.deadline + _SLACK for outcome in outcomes)
+    utility = sum(outcome.utility for outcome in outcomes) / num
+    cost = sum(outcome.cost for outcome in outcomes) / num
+    typer.echo(f"{name}: {on_time} of {num} on time; mean cost {cost:.3f}")
+    typer.echo(f"mean utility {utility:.3f}, {of(utility, sum(optima) / num)}")
+
+
+def show_rivalry(
+    rows: "Sequence[tuple[str, Standing]]", optimum: "Floats", trials: "Trials"
+) -> None:
+    """Policies side by side, and the optimum under them."""
+    from auctune.cli.wide import show, table_of
+
+    numbers = ("utility", "cost", "on time", "of optimum")
+    table = table_of("policy", *numbers, right=numbers)
+    for label, one in rows:
+        table.add_row(
+            label,
+            _figure(one.utility, ".2f"),
+            _figure(one.cost, ".2f"),
+            _figure(one.on_time, ".1%"),
+            "-" if one.of_optimum is None else _figure(one.of_optimum, ".1%"),
+        )
+    table.add_row("optimum", f"{optimum.mean():.2f}", "", "", "")
+    show(table)
+    typer.echo(f"{trials.num_trials} jobs; means ± 95% intervals, in GPU-slots on demand")
+
+
+def show_selection(
+    selection: "Selection", utility: "Floats", names: Sequence[str], num_changes: int
+) -> None:
+    """What was reached, beside the best in hindsight, and the policies with the most weight."""
+    from auctune.cli.wide import show, table_of
+    from auctune.sim.spot.selection import heaviest_ever, share_of_best
+
+    table = table_of("policy", "last weight", "mean weight", "mean utility",
+                     right=("last weight", "mean weight", "mean utility"))  # fmt: skip
+    for index in heaviest_ever(selection, _MOST_POLICIES):
+        table.add_row(
+            names[index],
+            f"{selection.weights[-1, index]:.3f}",
+            f"{selection.weights.mean(axis=0)[index]:.3f}",
+            f"{utility[:, index].mean():.3f}",
+        )
+    show(table)
+    reached = float(selection.money.mean())
+    typer.echo(f"mean utility {reached:.3f} over {len(utility)} jobs, {len(names)} policies")
+    fixed = int(utility.mean(axis=0).argmax())
+    typer.echo(f"best fixed: {names[fixed]}, {utility[:, fixed].mean():.3f}")
+    share = share_of_best(selection, utility)
+    best = "the best fixed" if not num_changes else f"the best with {num_changes} changes"
+    if share is not None:
+        typer.echo(f"{share:.1%} of {best}")
+    bound = float(selection.bound[-1])
+    said = f", bound {bound:.3f}" if bound == bound else ""
+    typer.echo(f"regret of the weighted mean to {best}: {selection.regret[-1]:.3f}{said} (scaled)")
+
+
+def show_advice(
+    name: str,
+    job: "SpotJob",
+    seen: "SpotMarket",
+    advice: "Advice",
+    money: "MarketEntry",
+    *,
+    as_json: bool,
+) -> None:
+    """What to hold now, and what is likely."""
+    if as_json:
+        from auctune.cli.service_options import print_json
+
+        print_json({"policy": name} | asdict(advice))
+        return
+    price, there = float(seen.price[-1]), int(seen.available[-1])
+    typer.echo(f"slot {advice.slot} of {job.deadline}: {there} spot at {price:.3f}; {name}")
+    if advice.is_done:
+        typer.echo("the work is done; hold nothing")
+        return
+    share = advice.progress / job.workload
+    typer.echo(f"done so far {share:.1%}, spent {advice.spent:.3f}{in_money(advice.spent, money)}")
+    typer.echo(f"hold now: {advice.now.on_demand} on-demand, {advice.now.spot} spot")
+    typer.echo(
+        f"cost {advice.cost:.3f}{in_money(advice.cost, money)} expected; "
+        f"p50 {advice.cost_p50:.3f}, p90 {advice.cost_p90:.3f}"
+    )
+    typer.echo(f"finish p50 {advice.finish_p50:.2f}, p90 {advice.finish_p90:.2f} slots")
+    typer.echo(f"risk of being late {advice.risk:.1%}; expected utility {advice.utility:.3f}")
+    typer.echo(f"read off {advice.num_futures} futures like what the market has seen")
+
+
+def in_money(cost: float, money: "MarketEntry") -> str:
+    """A cost in the market's own money, where that is not the on-demand price."""
+    if money.on_demand_price == 1:
+        return ""
+    return f" ({cost * money.on_demand_price * money.slot_seconds / 3600:,.2f} in money)"
+
+
+def of(utility: float, optimum: float) -> str:
+    """A utility beside the optimum's."""
+    share = f", {utility / optimum:.1%} of it" if optimum > 0 else ""
+    return f"optimum {optimum:.3f}{share}"
+
+
+def _figure(estimate: "Estimate", form: str) -> str:
+    half = "" if estimate.half_width is None else f" ± {estimate.half_width:{form}}"
+    return f"{estimate.value:{form}}{half}"

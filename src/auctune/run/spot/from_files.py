@@ -1,0 +1,170 @@
+"""A real run from files: what `run_spot_job` needs, made of what a person wrote."""
+
+from pathlib import Path
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.parameter_text import parse_label
+from auctune.registry import spot_policy
+from auctune.run.spot.clock import ModelClock, SlotClock, WallClock
+from auctune.run.spot.coordinator import Foresee
+from auctune.run.spot.foresight import Foresight, NoForesight
+from auctune.run.spot.inputs import RunInputs, RunSettings
+from auctune.run.spot.job import run_spot_job
+from auctune.run.spot.listener import SpotListener
+from auctune.run.spot.market_provider import ReplayedMarket
+from auctune.run.spot.order import SpotOrder
+from auctune.run.spot.report import SpotRunReport
+from auctune.run.spot.trace import MarketTrace
+from auctune.sim.spot.foretelling import parse_foretelling
+from auctune.sim.spot.job_file import JobFile
+from auctune.sim.spot.recipe import MarketRecipe, read_market
+from auctune.sim.spot.record import read_record
+from auctune.spot.job import SpotJob
+from auctune.spot.market import SpotMarket
+from auctune.spot.policy import Policy
+from auctune.train.job import LoraJob
+
+
+def run_files(
+    inputs: RunInputs, folder: Path, *, cache: Path, listener: SpotListener, resume: bool
+) -> SpotRunReport:
+    """Run the job of some files, or go on with it.
+
+    Args:
+        inputs: the files.
+        folder: of the run.
+        cache: folder of bases that are built here.
+        listener: told of everything.
+        resume: go on with the run in `folder`.
+
+    Raises:
+        InputError: if a file is wrong, or as of `run_spot_job`.
+        InfeasibleAllocationError: as of `run_spot_job`.
+        SpotRunError: as of `run_spot_job`.
+    """
+    file, settings = inputs.read_job(), inputs.settings
+    recipe = inputs.recipe(file)
+    market = read_market(recipe)
+    order = make_order(file, inputs)
+    policy = read_policy(settings.policy)
+
+    def make_clock(rows: int) -> SlotClock:
+        if settings.slot_seconds is None:
+            return ModelClock(order.job, rows)
+        return WallClock(settings.slot_seconds)
+
+    return run_spot_job(
+        order,
+        policy,
+        ReplayedMarket(make_trace(recipe, market, order.job, settings.start), settings.warm),
+        folder,
+        cache=cache,
+        make_clock=make_clock,
+        foresee=make_foresight(policy, order.job, market, settings),
+        listener=listener,
+        resume=resume,
+    )
+
+
+def check_files(inputs: RunInputs) -> None:
+    """Refuse what cannot be run, before anything is copied or loaded.
+
+    Raises:
+        InputError: naming the file or the setting.
+    """
+    file, settings = inputs.read_job(), inputs.settings
+    recipe = inputs.recipe(file)
+    market = read_market(recipe)
+    policy = read_policy(settings.policy)
+    order = make_order(file, inputs)
+    supply = ReplayedMarket(make_trace(recipe, market, order.job, settings.start))
+    supply.check(order.job)
+    make_foresight(policy, order.job, market, settings)
+
+
+def make_order(file: JobFile, inputs: RunInputs) -> SpotOrder:
+    """What is to be trained.
+
+    Raises:
+        InputError: if the job says nothing of training.
+    """
+    training, settings = file.training, inputs.settings
+    if training is None:
+        raise InputError(f"{inputs.job}: training", "is missing", "[training], for a real run")
+    return SpotOrder(
+        job=file.spot_job(),
+        training=LoraJob(
+            id="job",
+            data=inputs.data,
+            epochs=training.epochs,
+            rank=training.rank,
+            alpha=training.alpha,
+            dropout=training.dropout,
+            target_modules=training.target_modules,
+            learning_rate=training.learning_rate,
+            weight_decay=training.weight_decay,
+            schedule=training.schedule,
+            warmup_steps=training.warmup_steps,
+            batch_size=training.global_batch,
+            max_length=training.max_length,
+            max_grad_norm=training.max_grad_norm,
+            seed=training.seed,
+        ),
+        base=settings.base,
+        micro_batch=training.micro_batch,
+        device=settings.device,
+        dtype=settings.dtype,
+        threads=settings.threads,
+    )
+
+
+def read_policy(label: str) -> Policy:
+    """The policy of a text.
+
+    Raises:
+        InputError: naming `policy` or the setting.
+    """
+    name, settings = parse_label(label, "policy", "policy")
+    return spot_policy(name, settings)
+
+
+def make_trace(recipe: MarketRecipe, market: SpotMarket, job: SpotJob, start: int) -> MarketTrace:
+    """The market from the job's beginning on, as fine as its files.
+
+    Raises:
+        InputError: if it ends before the job's deadline.
+    """
+    if not 0 <= start <= market.num_slots - job.deadline:
+        latest = market.num_slots - job.deadline
+        expected = f"0 to {latest}: of {market.num_slots} slots the job may take {job.deadline}"
+        if latest < 0:
+            expected = f"a market of {job.deadline} slots at least, not {market.num_slots}"
+        raise InputError("start", f"{start}", expected)
+    record = read_record(recipe)
+    seconds = market.slot_seconds
+    end = int(np.searchsorted(record.seconds, market.num_slots * seconds, side="left"))
+    return MarketTrace.of_seconds(
+        record.seconds[:end],
+        record.price[:end],
+        record.available[:end],
+        slot_seconds=seconds,
+        start=start * seconds,
+    )
+
+
+def make_foresight(
+    policy: Policy, job: SpotJob, market: SpotMarket, settings: RunSettings
+) -> Foresee:
+    """What the policy gets to see of the time to come.
+
+    Raises:
+        InputError: if there is no such forecaster here.
+    """
+    foretelling = parse_foretelling(settings.forecast, "forecast")
+    if policy.horizon == 0:
+        return NoForesight()
+    forecaster = foretelling.forecaster(market, settings.seed)
+    history = market.between(0, settings.start) if settings.start else None
+    return Foresight(forecaster, history, policy.horizon, job.deadline)
