@@ -58,7 +58,7 @@ def spot_diary_chart(
     panels = alt.vconcat(
         _prices(data, num_slots, palette, width),
         _held(points, data, num_slots, palette, width),
-        _progress(data, num_slots, palette, width),
+        _progress(points, data, num_slots, palette, width),
         spacing=18,
     )
     return apply_theme(panels.resolve_scale(color="independent"), palette)
@@ -71,7 +71,6 @@ def _row(point: DiaryPoint) -> dict[str, Any]:
         "price": point.price,
         "available": point.available,
         "progress": point.progress,
-        "expected": point.expected,
         "description": f"slot {point.slot}: price {point.price:.3f}, {point.available} spot there; "
         f"held {point.on_demand} on-demand and {point.spot} spot; cost {point.cost:.3f}",
     }
@@ -126,13 +125,22 @@ def _held(
     return alt.layer(held, line).properties(width=width, height=HELD_HEIGHT)
 
 
-def _progress(data: alt.InlineData, num_slots: int, palette: Palette, width: int) -> AnyChart:
+def _progress(
+    points: Sequence[DiaryPoint],
+    data: alt.InlineData,
+    num_slots: int,
+    palette: Palette,
+    width: int,
+) -> AnyChart:
     y = alt.Y("progress:Q", title="work done", axis=alt.Axis(tickCount=4))
     bars = alt.Chart(data).mark_rect(color=palette.pending)
     done = bars.transform_calculate(
         left="datum.slot + 0.06", right="datum.end - 0.06", zero="0"
     ).encode(x=slot_axis("left", num_slots, width), x2="right:Q", y=y, y2="zero:Q")
-    pace = alt.Chart(data).mark_line(color=palette.warning, strokeWidth=1.8, strokeDash=[5, 4])
+    ends = inline_data(
+        [{"end": 0, "expected": 0.0}, {"end": points[-1].slot + 1, "expected": points[-1].expected}]
+    )
+    pace = alt.Chart(ends).mark_line(color=palette.warning, strokeWidth=1.8, strokeDash=[5, 4])
     line = pace.encode(x=alt.X("end:Q"), y=alt.Y("expected:Q"))
     words = alt.Chart(inline_data([{}])).mark_text(
         align="left", baseline="top", color=palette.warning, text="even pace (dashed)"

@@ -47,7 +47,7 @@ def spot_regret_chart(
                 "jobs:Q",
                 title="jobs",
                 scale=alt.Scale(domain=[1, max(2, len(regret))], nice=False),
-                axis=alt.Axis(grid=False, tickMinStep=1, format="d"),
+                axis=alt.Axis(grid=False, tickMinStep=1, tickCount=8, format="d"),
             ),
             y=alt.Y("regret:Q", title="scaled utility", axis=alt.Axis(tickCount=5)),
             color=alt.Color(

@@ -57,8 +57,8 @@ def spot_rivals_chart(
     )
     spread = base.mark_rule(color=palette.ink, strokeWidth=1.6).encode(x="low:Q", x2="high:Q")
     share = base.mark_text(
-        align="left", dx=6, color=palette.muted, fontSize=LABEL_SIZE, clip=False
-    ).encode(x="end:Q", text="label:N")
+        align="left", dx=10, color=palette.muted, fontSize=LABEL_SIZE, clip=False
+    ).encode(x=alt.value(width - longest - 120), text="label:N")
     best = inline_data([{"utility": optimum, "words": f"optimum {optimum:,.2f}"}])
     line = alt.Chart(best).mark_rule(color=palette.warning, strokeDash=[5, 4], strokeWidth=1.4)
     words = alt.Chart(best).mark_text(
@@ -81,7 +81,6 @@ def _row(rival: Rival) -> dict[str, Any]:
         "utility": rival.utility,
         "low": rival.low,
         "high": rival.high,
-        "end": max(rival.high, 0.0),
         "label": f"{rival.on_time:.0%} on time",
         "description": f"{rival.name}: utility {rival.utility:.2f} "
         f"({rival.low:.2f} to {rival.high:.2f}), {rival.on_time:.1%} on time",

@@ -44,7 +44,7 @@ def spot_weights_chart(
                 "job:Q",
                 title="jobs before",
                 scale=alt.Scale(domain=[0, longest - 1], nice=False),
-                axis=alt.Axis(grid=False, tickMinStep=1, format="d"),
+                axis=alt.Axis(grid=False, tickMinStep=1, tickCount=8, format="d"),
             ),
             y=alt.Y("weight:Q", title="weight", scale=alt.Scale(zero=True)),
             color=alt.Color("policy:N", scale=colours, legend=legend),

@@ -106,8 +106,12 @@ def select(
     def draw_weights() -> "AnyChart":
         from auctune.charts.spot_weights import spot_weights_chart
 
-        top = selecting.heaviest_ever(found, 5)
-        return spot_weights_chart({names[index]: found.weights[:, index].tolist() for index in top})
+        return spot_weights_chart(
+            {
+                selecting.name_of(group, names): selecting.weight_of(found, group).tolist()
+                for group in selecting.heaviest_ever(found, utility, 5)
+            }
+        )
 
     def draw_regret() -> "AnyChart":
         from auctune.charts.spot_regret import spot_regret_chart

@@ -53,7 +53,7 @@ def show_diary(
         typer.echo(f"after the deadline, {job.n_max} on demand: {outcome.ending_cost:.3f}")
     typer.echo(f"cost {outcome.cost:.3f}{in_money(outcome.cost, money)}")
     typer.echo(
-        f"value {outcome.value:.3f}, utility {outcome.utility:.3f}, {of(outcome.utility, optimum)}"
+        f"value {outcome.value:.3f}, utility {outcome.utility:.3f}; {of(outcome.utility, optimum)}"
     )
 
 
@@ -85,7 +85,7 @@ def show_trials(
     utility = sum(outcome.utility for outcome in outcomes) / num
     cost = sum(outcome.cost for outcome in outcomes) / num
     typer.echo(f"{name}: {on_time} of {num} on time; mean cost {cost:.3f}")
-    typer.echo(f"mean utility {utility:.3f}, {of(utility, sum(optima) / num)}")
+    typer.echo(f"mean utility {utility:.3f}; {of(utility, sum(optima) / num)}")
 
 
 def show_rivalry(
@@ -114,16 +114,17 @@ def show_selection(
 ) -> None:
     """What was reached, beside the best in hindsight, and the policies with the most weight."""
     from auctune.cli.wide import show, table_of
-    from auctune.sim.spot.selection import heaviest_ever, share_of_best
+    from auctune.sim.spot.selection import heaviest_ever, name_of, share_of_best, weight_of
 
-    table = table_of("policy", "last weight", "mean weight", "mean utility",
-                     right=("last weight", "mean weight", "mean utility"))  # fmt: skip
-    for index in heaviest_ever(selection, _MOST_POLICIES):
+    numbers = ("last weight", "mean weight", "mean utility")
+    table = table_of("policy", *numbers, right=numbers)
+    for group in heaviest_ever(selection, utility, _MOST_POLICIES):
+        weight = weight_of(selection, group)
         table.add_row(
-            names[index],
-            f"{selection.weights[-1, index]:.3f}",
-            f"{selection.weights.mean(axis=0)[index]:.3f}",
-            f"{utility[:, index].mean():.3f}",
+            name_of(group, names),
+            f"{weight[-1]:.3f}",
+            f"{weight.mean():.3f}",
+            f"{utility[:, group.first].mean():.3f}",
         )
     show(table)
     reached = float(selection.money.mean())

@@ -265,7 +265,42 @@ def share_of_best(selection: Selection, utility: Floats) -> float | None:
     return float(selection.money.sum()) / best if best > 0 else None
 
 
-def heaviest_ever(selection: Selection, most: int) -> Sequence[int]:
-    """The policies that had the most weight over all jobs, the first of equals first."""
+@dataclass(frozen=True, slots=True)
+class Likes:
+    """Policies that came to the same in every job: no learner can tell them apart.
+
+    Attributes:
+        first: the first of them.
+        members: all of them, rising.
+    """
+
+    first: int
+    members: tuple[int, ...]
+
+
+def heaviest_ever(selection: Selection, utility: Floats, most: int) -> list[Likes]:
+    """Groups of like policies, that with the most weight over all jobs first.
+
+    Args:
+        selection: with the weights.
+        utility: [k, m] of each job under each policy.
+        most: groups at most.
+    """
     total = selection.weights.sum(axis=0)
-    return [int(index) for index in np.argsort(-total, kind="stable")[:most]]
+    groups: dict[bytes, list[int]] = {}
+    for policy in range(utility.shape[1]):
+        groups.setdefault(utility[:, policy].tobytes(), []).append(policy)
+    likes = [Likes(members[0], tuple(members)) for members in groups.values()]
+    likes.sort(key=lambda group: -float(total[list(group.members)].sum()))
+    return likes[:most]
+
+
+def weight_of(selection: Selection, group: Likes) -> Floats:
+    """[k + 1] of all policies of a group together."""
+    return np.asarray(selection.weights[:, list(group.members)].sum(axis=1))
+
+
+def name_of(group: Likes, names: Sequence[str]) -> str:
+    """The first one's name, and how many there are beside it."""
+    others = len(group.members) - 1
+    return names[group.first] + (f" and {others} alike" if others else "")
