@@ -194,3 +194,13 @@ def test_a_run_that_cannot_be_leaves_nothing(
     assert code == 2
     assert says in errors[0]
     assert not out.exists()
+
+
+def test_a_folder_without_a_run_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: list[str | Path] = ["spot", "run", "--resume", tmp_path]
+    code, _, errors = run_auctune(given, monkeypatch, capsys)
+    assert code == 2
+    assert "holds no run" in errors[0]
+    assert not list(tmp_path.iterdir())

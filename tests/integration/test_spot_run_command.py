@@ -1,0 +1,95 @@
+"""`auctune spot run` on the tiny base: a job from its files to its adapter and its bill."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from auctune.sim.spot.job_file import read_job_file
+from auctune.spot import SpotFirst, SpotMarket, play
+from support.spot_files import JOB, TRAINING, write_job, write_market, write_rows
+
+pytest_plugins = ["support.tiny_bases"]
+
+# A slot's work is whole micro-batches, so that the run can match the model.
+EVEN = "\n[overhead]\nmu1 = 0.75\nmu2 = 0.75\n"
+MARKET = SpotMarket(
+    np.array([0.3, 0.4, 0.5, 0.3, 0.25, 0.3]), np.array([3, 4, 0, 2, 1, 4]), slot_seconds=600
+)
+ARGUMENTS = ["--policy", "msu", "--start", "1", "--model-time", "--warm"]
+
+
+@pytest.fixture
+def site(tmp_path: Path, tiny_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the inputs, and a home where the tiny base is."""
+    write_job(tmp_path / "job.toml", JOB + EVEN + TRAINING)
+    write_market(tmp_path / "market.csv", MARKET)
+    write_rows(tmp_path / "rows.jsonl", 48)
+    (tmp_path / "home" / "auctune").mkdir(parents=True)
+    (tmp_path / "home" / "auctune" / "bases").symlink_to(tiny_cache)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "auctune", "spot", "run", *map(str, arguments)]
+
+
+def begin(site: Path, out: Path) -> list[str]:
+    return command(site / "job.toml", "--market", site / "market.csv", "--out", out, *ARGUMENTS)
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    return dict(load_file(folder / "adapter" / "adapter_model.safetensors"))
+
+
+@pytest.mark.slow
+def test_a_run_ends_with_the_adapter_and_the_bill_and_goes_on_from_its_folder_alone(
+    site: Path,
+) -> None:
+    whole = subprocess.run(begin(site, site / "whole"), capture_output=True, text=True, check=True)
+    job = read_job_file(site / "job.toml").spot_job()
+    expected = play(SpotFirst(), job, MARKET.between(1, 5))
+    bill = json.loads((site / "whole" / "bill.json").read_text())
+    assert [(row["on_demand"], row["spot"]) for row in bill["slots"]] == [
+        (one.on_demand, one.spot) for one in expected.allocations
+    ]
+    assert bill["cost"] == pytest.approx(expected.cost, abs=1e-9)
+    assert bill["finish"] == pytest.approx(expected.finish, abs=1e-9)
+    assert f"cost {expected.cost:.3f}" in whole.stdout
+    for slot, one in enumerate(expected.allocations):
+        held = f"holds {one.on_demand} on-demand + {one.spot} spot"
+        assert any(f"slot {slot:3d}" in line and held in line for line in whole.stdout.splitlines())
+
+    settings = (site / "whole" / "inputs" / "settings.json").read_bytes()
+    again = subprocess.run(begin(site, site / "whole"), capture_output=True, text=True, check=False)
+    assert again.returncode == 2
+    assert "is not empty; expected a new folder" in again.stderr
+    assert (site / "whole" / "inputs" / "settings.json").read_bytes() == settings
+
+    killed = subprocess.Popen(
+        begin(site, site / "killed"), stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert killed.stdout is not None
+    for line in killed.stdout:
+        if line.startswith("slot   1"):
+            os.killpg(killed.pid, signal.SIGKILL)
+            break
+    killed.communicate()
+    assert not (site / "killed" / "bill.json").exists()
+    for name in ("job.toml", "market.csv", "rows.jsonl"):
+        (site / name).unlink()
+    # Moved, too: nothing in it says where it lay.
+    shutil.move(site / "killed", site / "moved")
+    subprocess.run(command("--resume", site / "moved"), check=True, capture_output=True)
+    assert json.loads((site / "moved" / "bill.json").read_text())["slots"] == bill["slots"]
+    alone, resumed = weights(site / "whole"), weights(site / "moved")
+    assert alone.keys() == resumed.keys()
+    assert all(np.array_equal(alone[name], resumed[name]) for name in alone)
