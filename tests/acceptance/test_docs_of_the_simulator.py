@@ -20,6 +20,7 @@ PAGES = (
     "docs/explanation/spot.md",
     "docs/how-to/lose-a-node.md",
     "docs/how-to/make-a-workload.md",
+    "docs/how-to/rent-by-deadline.md",
     "docs/how-to/run-without-an-end.md",
     "docs/how-to/simulate-a-market.md",
     "docs/reference/instance-files.md",

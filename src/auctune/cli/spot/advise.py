@@ -19,7 +19,7 @@ from auctune.domain.errors import InputError
 def advise(
     market: Market,
     job: Job,
-    policy: Policy = "robust",
+    policy: Policy = "robust:risk=0.05",
     forecast: Forecast = "seasonal",
     start: Annotated[
         int | None,

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from auctune.run.spot.inputs import RunInputs
     from auctune.run.spot.report import SpotRunReport
 
+# A finish so little after the deadline is rounding.
+_SLACK = 1e-9
+
 # Settings that are options of the same name.
 _OPTIONS = ("policy", "forecast", "start", "threads", "device", "dtype")
 
@@ -31,7 +34,7 @@ def run(
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on with the run in this folder.")
     ] = None,
-    policy: Policy = "robust",
+    policy: Policy = "robust:risk=0.05",
     forecast: Forecast = "seasonal",
     start: Annotated[int, typer.Option(help="Slot of the market in which the job begins.")] = 0,
     slot_seconds: Annotated[
@@ -137,7 +140,7 @@ def _show(report: "SpotRunReport", inputs: "RunInputs", place: "SpotFolder") -> 
 
     file = inputs.read_job()
     job, money, outcome = file.spot_job(), file.market, report.outcome
-    when = "on time" if outcome.finish <= job.deadline else "late"
+    when = "on time" if outcome.finish <= job.deadline + _SLACK else "late"
     typer.echo(f"done after {outcome.finish:.2f} of {job.deadline} slots, {when}")
     held = outcome.allocations
     typer.echo(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def simulate(
     market: Market,
     job: Job,
-    policy: Policy = "robust",
+    policy: Policy = "robust:risk=0.05",
     forecast: Forecast = "seasonal",
     start: Annotated[
         int | None, typer.Option(help="Slot of the market in which the job begins; none: 0.")
