@@ -53,5 +53,5 @@ def daily_market(num_slots: int, slot_seconds: float = 600.0, period: int = 12) 
     """Spot GPUs by half a period, dearer and dearer within it."""
     slots = np.arange(num_slots)
     available = np.where(slots % period < period // 2, 5, 0)
-    price = 0.25 + 0.05 * (slots % 4)
+    price = np.asarray(0.25 + 0.05 * (slots % 4), dtype=np.float64)
     return SpotMarket(price, available, slot_seconds=slot_seconds)

@@ -73,7 +73,7 @@ def test_compare_shows_every_policy_beside_the_optimum(ask: Ask, tmp_path: Path)
     for row in frame.filter(pl.col("policy") == "od-only").iter_rows(named=True):
         alone = play(OnDemandOnly(), job, MARKET.between(row["start"], row["start"] + 4))
         assert row["utility"] == alone.utility
-    mean = frame.filter(pl.col("policy") == "od-only")["utility"].mean()
+    mean = frame.filter(pl.col("policy") == "od-only")["utility"].to_numpy().mean()
     assert re.search(rf"od-only +{mean:.2f} ± ", shown)
     assert {path.name for path in charts.iterdir()} == {"spot-policies.svg", "spot-policies.png"}
 
@@ -102,7 +102,7 @@ def test_select_keeps_its_regret_under_its_bound(ask: Ask, tmp_path: Path) -> No
     by_job = frame.group_by("job").agg(pl.col("weight").sum(), pl.col("ran").sum())
     assert np.allclose(by_job["weight"].to_numpy(), 1.0)
     assert (by_job["ran"] == 1).all()
-    ran = frame.filter(pl.col("ran"))["utility"].mean()
+    ran = frame.filter(pl.col("ran"))["utility"].to_numpy().mean()
     assert f"mean utility {ran:.3f} over 40 jobs, 112 policies" in shown
     assert len(list(charts.iterdir())) == 4
 
@@ -114,7 +114,15 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
     code, shown, _ = ask("advise", *more)
     assert code == 0
     short = write_market(tmp_path / "short.csv", MARKET.until(40))
-    given = ["spot", "advise", "--job", tmp_path / "job.toml", "--market", short, *more]
+    given: list[str | Path] = [
+        "spot",
+        "advise",
+        "--job",
+        tmp_path / "job.toml",
+        "--market",
+        short,
+        *more,
+    ]
     assert run_auctune(given, monkeypatch, capsys)[1] == shown
     advice = json.loads(shown)
     assert advice["slot"] == 2
@@ -189,7 +197,7 @@ def test_a_run_that_cannot_be_leaves_nothing(
     file = write_job(tmp_path / "job.toml", job)
     market = write_market(tmp_path / "market.csv", MARKET)
     out = tmp_path / "out"
-    given = ["spot", "run", file, "--market", market, "--out", out, *more]
+    given: list[str | Path] = ["spot", "run", file, "--market", market, "--out", out, *more]
     code, _, errors = run_auctune(given, monkeypatch, capsys)
     assert code == 2
     assert says in errors[0]

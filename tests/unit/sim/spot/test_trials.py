@@ -9,7 +9,7 @@ from auctune.sim.spot.estimate import mean_of, ratio_of
 from auctune.sim.spot.foretelling import forecaster_names, parse_foretelling
 from auctune.sim.spot.rivalry import play_all, write_rivalry
 from auctune.sim.spot.trials import make_trials, widest_horizon
-from auctune.spot import Ahap, OnDemandOnly, Robust, SpotFirst, SpotJob, play
+from auctune.spot import Ahap, OnDemandOnly, Policy, Robust, SpotFirst, SpotJob, play
 from auctune.spot.forecasts import Forecaster, PerfectForecaster, make_forecasts
 from auctune.spot.market import SpotMarket
 from support.spot_files import daily_market
@@ -63,7 +63,7 @@ def test_forecasts_reach_as_far_as_any_policy_looks_and_the_job_lasts() -> None:
 
 
 def test_a_rivalry_is_the_policies_played_one_by_one() -> None:
-    policies = (SpotFirst(), Robust(), Ahap(window=3))
+    policies: tuple[Policy, ...] = (SpotFirst(), Robust(), Ahap(window=3))
     starts = draw_starts(MARKETS, 15, JOB.deadline, past=0, seed=2)
     trials = make_trials(JOB, MARKETS, starts, parse_foretelling("seasonal", ""), policies)
     rivalry = play_all(trials, policies)
