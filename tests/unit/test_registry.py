@@ -12,7 +12,10 @@ from auctune.registry import (
     mechanism_names,
     parse_params,
     setting_names,
+    spot_policy,
+    spot_policy_names,
 )
+from auctune.spot import Ahanp, Ahap, OnDemandOnly, Robust, SpotFirst, UniformProgress
 
 CLUSTER = Cluster(2, 60.0, 1.0, {"gpu": NodeType(10.0, 8.0, (0.1, 0.2))}, (Node("n", "gpu"),))
 TASK = Task("t", 0, 1, 5.0, 2.0, Decimal("3.0000"), {"gpu": 5.0})
@@ -132,3 +135,29 @@ def test_wrong_settings_show_without_a_cluster(
     with pytest.raises(InputError, match=what):
         check_settings(name, settings)
     check_settings("pdftsp", {"pricing": "paper"})
+
+
+def test_every_policy_of_renting_is_made_by_its_name() -> None:
+    kinds = {
+        "ahap": Ahap,
+        "ahanp": Ahanp,
+        "od-only": OnDemandOnly,
+        "msu": SpotFirst,
+        "up": UniformProgress,
+        "robust": Robust,
+    }
+    made = {name: spot_policy(name, {}) for name in spot_policy_names()}
+    assert {name: type(policy) for name, policy in made.items()} == kinds
+    assert made == {name: kind() for name, kind in kinds.items()}
+
+
+def test_settings_reach_a_policy_of_renting() -> None:
+    given = {"window": "3", "commitment": "2", "plan_always": "true"}
+    assert spot_policy("ahap", given) == Ahap(3, 2, plan_always=True)
+    assert spot_policy("robust", {"cost_cap": "40", "risk": "0.1"}) == Robust(0.1, 40.0)
+    with pytest.raises(InputError, match="window: 'wide'; expected a whole number"):
+        spot_policy("ahap", {"window": "wide"})
+    with pytest.raises(InputError, match="no setting"):
+        spot_policy("msu", {"sigma": "0.5"})
+    with pytest.raises(InputError, match="'ahap2' is not offered"):
+        spot_policy("ahap2", {})

@@ -123,7 +123,7 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
         short,
         *more,
     ]
-    assert run_auctune(given, monkeypatch, capsys)[1] == shown
+    assert run_auctune([*given, *more], monkeypatch, capsys)[1] == shown
     advice = json.loads(shown)
     assert advice["slot"] == 2
     assert advice["cost_p50"] <= advice["cost_p90"]
@@ -148,14 +148,14 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
         ("simulate", ("--jobs", "0"), "--jobs: 0; expected a whole number >= 1"),
         ("simulate", ("--fixed-price", "-1"), "--fixed-price: "),
         ("compare", ("--policy", "up", "--policy", "up"), "--policy: up is there twice"),
-        ("compare", ("--past", "58"), "markets[0]: 60 slots; expected 58 + 4 at least"),
+        ("compare", ("--past", "58"), "--market: 60 slots; expected 58 + 4 at least: --past"),
         ("compare", ("--pool", "nowhere.toml"), "nowhere.toml: cannot be read"),
         ("select", ("--learner", "wise"), "--learner: 'wise'; expected one of adaptive, known"),
         ("select", ("--choice", "first"), "--choice: 'first'; expected one of draw, heaviest"),
         ("select", ("--jobs", "5", "--changes", "5"), "--changes: 5; expected fewer than the 5"),
         ("advise", ("--now", "60"), "--now: 60; expected a slot of the market, 0 to 59"),
         ("advise", ("--start", "30"), "--start: 30, 29 slots before the present one; expected"),
-        ("advise", ("--now", "5"), "market: 6 slots up to the present one; expected 11 at least"),
+        ("advise", ("--now", "5"), "--market: 6 slots up to the present one; expected 11 at least"),
         ("advise", ("--forecast", "perfect"), "--forecast: knows the future; expected seasonal"),
     ],
 )

@@ -1,19 +1,16 @@
 """`auctune spot advise`: for one job, what to hold now and what is likely to come of it."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from auctune.cli.progress import Bars
-from auctune.cli.spot.inputs import (
-    check_count,
-    read_foretelling,
-    read_markets,
-    read_policy,
-    recipes,
-)
+from auctune.cli.spot.inputs import check_count, read_foretelling, read_given, read_policy
 from auctune.cli.spot.options import FixedPrice, Forecast, Job, Market, OnePrice, Policy, Seed
 from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from auctune.spot import SpotMarket
 
 
 def advise(
@@ -40,34 +37,31 @@ def advise(
     """
     check_count("--futures", futures)
     rented, foretelling = read_policy(policy), read_foretelling(forecast)
-    given = [] if prices is None else [prices]
 
     from auctune.cli.spot.tables import show_advice
     from auctune.sim.spot.advice import advise as ask
-    from auctune.sim.spot.job_file import read_job_file
 
-    file = read_job_file(job)
-    wanted = file.spot_job()
-    (slots,) = read_markets(recipes(file, market, given, fixed_price))
-    present = slots.num_slots - 1 if now is None else now
-    if not 0 <= present < slots.num_slots:
-        raise InputError("--now", f"{present}", f"a slot of the market, 0 to {slots.num_slots - 1}")
-    seen = slots.until(present)
+    given = read_given(job, market, [] if prices is None else [prices], fixed_price)
+    seen = _seen(given.markets[0], now)
+    begun = seen.num_slots - 1 if start is None else start
     with Bars() as bars:
         advance = bars.counter("futures", futures)
         try:
             advice = ask(
-                wanted,
-                rented,
-                foretelling,
-                seen,
-                present if start is None else start,
-                num_futures=futures,
-                seed=seed,
-                advance=advance,
-            )
+                given.job, rented, foretelling, seen, begun,
+                num_futures=futures, seed=seed, advance=advance,
+            )  # fmt: skip
         except InputError as error:
-            if error.place in ("start", "forecast"):
+            if error.place in ("start", "forecast", "market"):
                 raise InputError(f"--{error.place}", error.found, error.expected) from None
             raise
-    show_advice(rented.name, wanted, seen, advice, file.market, as_json=as_json)
+    show_advice(rented.name, given.job, seen, advice, given.file.market, as_json=as_json)
+
+
+def _seen(market: "SpotMarket", now: int | None) -> "SpotMarket":
+    """The market up to the present slot."""
+    last = market.num_slots - 1
+    present = last if now is None else now
+    if not 0 <= present <= last:
+        raise InputError("--now", f"{present}", f"a slot of the market, 0 to {last}")
+    return market.until(present)

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING
 
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
-    check_count,
+    random_starts,
     read_foretelling,
-    read_markets,
+    read_given,
     read_policies,
     read_pool,
-    recipes,
 )
 from auctune.cli.spot.options import (
     Charts,
@@ -29,6 +28,7 @@ from auctune.cli.spot.outputs import check_outputs, write_outputs
 
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
+    from auctune.sim.spot.rivalry import Standing
     from auctune.spot import Policy as SpotPolicy
 
 
@@ -52,54 +52,52 @@ def compare(
     its 95% interval. Of a pool the best, the middle and the worst policy are shown.
     """
     check_outputs([market, job, *(prices or ())], out, charts)
-    check_count("--jobs", jobs)
-    check_count("--past", past, 0)
     named = read_policies(policy)
-    pooled = [one for one in (() if pool is None else read_pool(pool)) if one not in named]
+    pooled = () if pool is None else read_pool(pool)
     foretelling = read_foretelling(forecast)
 
     from auctune.cli.spot.tables import show_rivalry
-    from auctune.sim.spot.benchmark import draw_starts
-    from auctune.sim.spot.job_file import read_job_file
     from auctune.sim.spot.rivalry import play_all, write_rivalry
     from auctune.sim.spot.trials import make_trials
 
-    file = read_job_file(job)
-    wanted = file.spot_job()
-    markets = read_markets(recipes(file, market, prices or (), fixed_price))
-    starts = draw_starts(markets, jobs, wanted.deadline, past=past, seed=seed)
-    policies: list[SpotPolicy] = [*named, *pooled]
+    given = read_given(job, market, prices or (), fixed_price)
+    starts = random_starts(given, jobs, past, seed)
+    policies = [*named, *(one for one in pooled if one not in named)]
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(
-            wanted, markets, starts, foretelling, policies, seed=seed, advance=advance
+            given.job, given.markets, starts, foretelling, policies, seed=seed, advance=advance
         )
         bars.stage("policies")
         rivalry = play_all(trials, policies)
-    shown = [(rivalry.names[index], index) for index in range(len(named))]
-    if pool is not None:
-        shown += _of_pool(rivalry.ranked(), policies, read_pool(pool))
+    shown = [(one.name, index) for index, one in enumerate(named)]
+    shown += _of_pool(rivalry.ranked(), policies, pooled)
     rows = [(label, rivalry.standing(index)) for label, index in shown]
-
-    def draw() -> "AnyChart":
-        from auctune.charts.spot_rivals import Rival, spot_rivals_chart
-
-        rivals = [
-            Rival(label, one.utility.value, one.utility.low, one.utility.high, one.on_time.value)
-            for label, one in rows
-        ]
-        return spot_rivals_chart(rivals, float(rivalry.optimum.mean()))
-
     write_outputs(
-        out, lambda opened: write_rivalry(rivalry, opened), charts, {"spot-policies": draw}
+        out,
+        lambda opened: write_rivalry(rivalry, opened),
+        charts,
+        {"spot-policies": lambda: _draw(rows, float(rivalry.optimum.mean()))},
     )
     show_rivalry(rows, rivalry.optimum, trials)
+
+
+def _draw(rows: "list[tuple[str, Standing]]", optimum: float) -> "AnyChart":
+    from auctune.charts.spot_rivals import Rival, spot_rivals_chart
+
+    rivals = [
+        Rival(label, one.utility.value, one.utility.low, one.utility.high, one.on_time.value)
+        for label, one in rows
+    ]
+    return spot_rivals_chart(rivals, optimum)
 
 
 def _of_pool(
     ranked: list[int], policies: "list[SpotPolicy]", pool: "tuple[SpotPolicy, ...]"
 ) -> list[tuple[str, int]]:
-    """Best, middle and worst of a pool, by mean utility."""
+    """Best, middle and worst of a pool, by mean utility; nothing of none."""
+    if not pool:
+        return []
     members = [index for index in ranked if policies[index] in pool]
     places = {"best": 0, "middle": len(members) // 2, "worst": -1}
     return [

@@ -1,16 +1,18 @@
 """From options of `auctune spot` to jobs, markets, policies and forecasters."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
+    from auctune.sim.spot.benchmark import Start
     from auctune.sim.spot.foretelling import Foretelling
     from auctune.sim.spot.job_file import JobFile
-    from auctune.sim.spot.recipe import MarketRecipe
-    from auctune.spot import Policy, SpotMarket
+    from auctune.sim.spot.recipe import FixedPrice, FromFile
+    from auctune.spot import Policy, SpotJob, SpotMarket
 
 DEFAULT_POOL = "default"
 
@@ -73,45 +75,75 @@ def read_foretelling(label: str) -> "Foretelling":
     return parse_foretelling(label, "--forecast")
 
 
-def recipes(
-    job: "JobFile", market: Path, prices: Sequence[Path], fixed_price: float | None
-) -> "list[MarketRecipe]":
-    """What the markets are put together from: one, or one for each file of prices.
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A job, and the markets it may run on.
+
+    Attributes:
+        file: the job's.
+        job: in it.
+        markets: one, or one for each file of prices.
+    """
+
+    file: "JobFile"
+    job: "SpotJob"
+    markets: "list[SpotMarket]"
+
+
+def read_given(job: Path, market: Path, prices: Sequence[Path], fixed_price: float | None) -> Given:
+    """The job and the markets of files.
 
     Raises:
-        InputError: for a price that is none, or both kinds of them.
+        InputError: naming the file, or an option that says nothing.
     """
-    from auctune.sim.spot.recipe import FixedPrice, FromFile, MarketRecipe
+    from auctune.sim.spot.job_file import read_job_file
+    from auctune.sim.spot.recipe import FromFile, MarketRecipe, read_market
 
-    if prices and fixed_price is not None:
-        raise InputError("--fixed-price", "is given with --prices", "one of the two")
-    sources: list[FromFile | FixedPrice | None] = [FromFile(path) for path in prices]
-    if fixed_price is not None:
-        try:
-            sources = [FixedPrice(fixed_price)]
-        except InputError as error:
-            raise InputError("--fixed-price", error.found, error.expected) from None
-    entry = job.market
-    return [
-        MarketRecipe(
-            available=FromFile(market),
-            price=source,
-            on_demand_price=entry.on_demand_price,
-            slot_seconds=entry.slot_seconds,
+    file = read_job_file(job)
+    markets = [
+        read_market(
+            MarketRecipe(
+                available=FromFile(market),
+                price=source,
+                on_demand_price=file.market.on_demand_price,
+                slot_seconds=file.market.slot_seconds,
+            )
         )
-        for source in sources or [None]
+        for source in _price_sources(prices, fixed_price)
     ]
+    return Given(file, file.spot_job(), markets)
 
 
-def read_markets(recipes: "Sequence[MarketRecipe]") -> "list[SpotMarket]":
-    """The markets, slot by slot.
+def _price_sources(
+    prices: Sequence[Path], fixed_price: float | None
+) -> "Sequence[FromFile | FixedPrice | None]":
+    from auctune.sim.spot.recipe import FixedPrice, FromFile
+
+    if fixed_price is None:
+        return [FromFile(path) for path in prices] or [None]
+    if prices:
+        raise InputError("--fixed-price", "is given with --prices", "one of the two")
+    try:
+        return [FixedPrice(fixed_price)]
+    except InputError as error:
+        raise InputError("--fixed-price", error.found, error.expected) from None
+
+
+def random_starts(given: Given, num_jobs: int, past: int, seed: int) -> "tuple[Start, ...]":
+    """Where a job begins, so many times.
 
     Raises:
-        InputError: naming the file.
+        InputError: naming an option, if a market is too short.
     """
-    from auctune.sim.spot.recipe import read_market
+    from auctune.sim.spot.benchmark import draw_starts
 
-    return [read_market(recipe) for recipe in recipes]
+    check_count("--jobs", num_jobs)
+    check_count("--past", past, 0)
+    try:
+        return draw_starts(given.markets, num_jobs, given.job.deadline, past=past, seed=seed)
+    except InputError as error:
+        expected = f"{error.expected}: --past and the job's deadline"
+        raise InputError("--market", error.found, expected) from None
 
 
 def check_count(option: str, value: int, least: int = 1) -> None:

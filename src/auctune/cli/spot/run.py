@@ -75,37 +75,33 @@ def run(
     with console.status("starting"):
         from auctune.run.spot.folder import SpotFolder
         from auctune.run.spot.inputs import RunSettings, given_inputs, kept_inputs
-        from auctune.sim.spot.job_file import read_job_file
 
-    folder = resume or out
-    assert folder is not None
-    place = SpotFolder(folder)
     if resume is not None:
+        place = SpotFolder(resume)
         inputs = kept_inputs(place)
     else:
         assert job is not None
         assert market is not None
-        file = read_job_file(job)
+        assert out is not None
+        place = SpotFolder(out)
         settings = RunSettings(
-            policy=policy,
-            forecast=forecast,
-            start=start,
-            slot_seconds=None if model_time else (slot_seconds or file.market.slot_seconds),
-            warm=warm,
-            device=device,
-            dtype=dtype,
-            threads=threads,
-            seed=seed,
-            base="",
-            fixed_price=fixed_price,
-        )
+            policy=policy, forecast=forecast, start=start, warm=warm, seed=seed,
+            slot_seconds=None if model_time else (slot_seconds or _slot_seconds(job)),
+            device=device, dtype=dtype, threads=threads, base="", fixed_price=fixed_price,
+        )  # fmt: skip
         inputs = _begin(given_inputs(job, market, prices, settings), place)
     try:
         report = _run(inputs, place, console)
     except KeyboardInterrupt:
-        typer.echo(f"stopped; {_how_to_resume(folder)}", err=True)
+        typer.echo(f"stopped; {_how_to_resume(place.root)}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     _show(report, inputs, place)
+
+
+def _slot_seconds(job: Path) -> float:
+    from auctune.sim.spot.job_file import read_job_file
+
+    return read_job_file(job).market.slot_seconds
 
 
 def _begin(given: "RunInputs", place: "SpotFolder") -> "RunInputs":

@@ -8,10 +8,10 @@ from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
     DEFAULT_POOL,
     check_count,
+    random_starts,
     read_foretelling,
-    read_markets,
+    read_given,
     read_pool,
-    recipes,
 )
 from auctune.cli.spot.options import (
     Charts,
@@ -30,7 +30,12 @@ from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
-    from auctune.sim.spot.selection import Choice, LearnerName
+    from auctune.sim.spot.learners import LearnerName
+    from auctune.sim.spot.selection import Choice, Selection
+    from auctune.spot.arrays import Floats
+
+# That a chart of weights can tell apart.
+_MOST_LINES = 5
 
 
 def select(
@@ -72,65 +77,63 @@ def select(
     """
     check_outputs([market, job, *(prices or ())], out, charts)
     name, way = _checked(learner, choice, changes, window, jobs)
-    check_count("--past", past, 0)
     policies, foretelling = read_pool(pool), read_foretelling(forecast)
 
     from auctune.cli.spot.tables import show_selection
-    from auctune.sim.spot import selection as selecting
-    from auctune.sim.spot.benchmark import draw_starts
-    from auctune.sim.spot.job_file import read_job_file
+    from auctune.sim.spot.learners import make_learner
+    from auctune.sim.spot.selection import scale_of
+    from auctune.sim.spot.selection import select as go_through
     from auctune.sim.spot.selection_file import write_selection
     from auctune.sim.spot.trials import make_trials
     from auctune.spot import play_batch
 
-    teacher = selecting.make_learner(name, jobs, changes, window)
-    file = read_job_file(job)
-    wanted = file.spot_job()
-    markets = read_markets(recipes(file, market, prices or (), fixed_price))
-    starts = draw_starts(markets, jobs, wanted.deadline, past=past, seed=seed)
+    teacher = make_learner(name, jobs, changes, window)
+    given = read_given(job, market, prices or (), fixed_price)
+    starts = random_starts(given, jobs, past, seed)
     if in_order:
         starts = tuple(sorted(starts, key=lambda start: (start.slot, start.market)))
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(
-            wanted, markets, starts, foretelling, policies, seed=seed, advance=advance
+            given.job, given.markets, starts, foretelling, policies, seed=seed, advance=advance
         )
         bars.stage("policies")
-        played = play_batch(policies, trials.jobs, trials.markets, trials.forecasts)
-    utility = played.utility
-    found = selecting.select(
-        utility, selecting.scale_of(trials), teacher, way, num_changes=changes, seed=seed
-    )
+        utility = play_batch(policies, trials.jobs, trials.markets, trials.forecasts).utility
+    found = go_through(utility, scale_of(trials), teacher, way, num_changes=changes, seed=seed)
     names = [one.name for one in policies]
-
-    def draw_weights() -> "AnyChart":
-        from auctune.charts.spot_weights import spot_weights_chart
-
-        return spot_weights_chart(
-            {
-                selecting.name_of(group, names): selecting.weight_of(found, group).tolist()
-                for group in selecting.heaviest_ever(found, utility, 5)
-            }
-        )
-
-    def draw_regret() -> "AnyChart":
-        from auctune.charts.spot_regret import spot_regret_chart
-
-        return spot_regret_chart(found.regret.tolist(), found.bound.tolist())
-
     write_outputs(
         out,
         lambda opened: write_selection(found, utility, names, trials, opened),
         charts,
-        {"spot-weights": draw_weights, "spot-regret": draw_regret},
+        {
+            "spot-weights": lambda: _draw_weights(found, utility, names),
+            "spot-regret": lambda: _draw_regret(found),
+        },
     )
     show_selection(found, utility, names, changes)
+
+
+def _draw_weights(found: "Selection", utility: "Floats", names: list[str]) -> "AnyChart":
+    from auctune.charts.spot_weights import spot_weights_chart
+    from auctune.sim.spot.selection import heaviest_ever, name_of, weight_of
+
+    groups = heaviest_ever(found, utility, _MOST_LINES)
+    return spot_weights_chart(
+        {name_of(group, names): weight_of(found, group).tolist() for group in groups}
+    )
+
+
+def _draw_regret(found: "Selection") -> "AnyChart":
+    from auctune.charts.spot_regret import spot_regret_chart
+
+    return spot_regret_chart(found.regret.tolist(), found.bound.tolist())
 
 
 def _checked(
     learner: str, choice: str, changes: int, window: int, jobs: int
 ) -> "tuple[LearnerName, Choice]":
-    from auctune.sim.spot.selection import CHOICES, LEARNERS
+    from auctune.sim.spot.learners import LEARNERS
+    from auctune.sim.spot.selection import CHOICES
 
     check_count("--jobs", jobs)
     check_count("--changes", changes, 0)

@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.spot.inputs import (
-    check_count,
-    read_foretelling,
-    read_markets,
-    read_policy,
-    recipes,
-)
+from auctune.cli.spot.inputs import random_starts, read_foretelling, read_given, read_policy
 from auctune.cli.spot.options import (
     Charts,
     FixedPrice,
@@ -29,6 +23,10 @@ from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
+    from auctune.sim.spot.diary import DiaryLine
+    from auctune.sim.spot.trials import Trials
+    from auctune.spot import Policy as SpotPolicy
+    from auctune.spot import SpotJob, SpotOutcome
 
 
 def simulate(
@@ -56,48 +54,51 @@ def simulate(
     """
     check_outputs([market, job, prices], out, charts)
     rented, foretelling = read_policy(policy), read_foretelling(forecast)
-    if jobs is not None:
-        check_count("--jobs", jobs)
-        if start is not None:
-            raise InputError("--start", "is given with --jobs", "one of the two")
-    check_count("--past", past, 0)
+    if jobs is not None and start is not None:
+        raise InputError("--start", "is given with --jobs", "one of the two")
 
     from auctune.cli.spot.tables import show_diary, show_trials
-    from auctune.sim.spot.benchmark import Start, draw_starts
-    from auctune.sim.spot.diary import diary, write_diaries
-    from auctune.sim.spot.job_file import read_job_file
+    from auctune.sim.spot.benchmark import Start
+    from auctune.sim.spot.diary import write_diaries
     from auctune.sim.spot.trials import make_trials
-    from auctune.spot import offline_optimum, play
 
-    file = read_job_file(job)
-    wanted = file.spot_job()
-    given = [] if prices is None else [prices]
-    markets = read_markets(recipes(file, market, given, fixed_price))
+    given = read_given(job, market, [] if prices is None else [prices], fixed_price)
     starts: tuple[Start, ...] = (Start(0, start or 0),)
     if jobs is not None:
-        starts = draw_starts(markets, jobs, wanted.deadline, past=past, seed=seed)
-    trials = make_trials(wanted, markets, starts, foretelling, [rented], seed=seed)
-    outcomes = [
-        play(rented, wanted, slots, forecasts)
-        for slots, forecasts in zip(trials.markets, trials.forecasts, strict=True)
-    ]
-    diaries = [
-        diary(wanted, slots, outcome)
-        for slots, outcome in zip(trials.markets, outcomes, strict=True)
-    ]
+        starts = random_starts(given, jobs, past, seed)
+    trials = make_trials(given.job, given.markets, starts, foretelling, [rented], seed=seed)
+    outcomes, diaries, optima = _play(rented, trials)
     places = [(one.market, one.slot) for one in starts]
-
-    def draw() -> "AnyChart":
-        from auctune.charts.spot_diary import DiaryPoint, spot_diary_chart
-
-        points = [DiaryPoint(**asdict(line)) for line in diaries[0]]
-        return spot_diary_chart(points, wanted.deadline)
-
     write_outputs(
-        out, lambda opened: write_diaries(places, diaries, opened), charts, {"spot-diary": draw}
+        out,
+        lambda opened: write_diaries(places, diaries, opened),
+        charts,
+        {"spot-diary": lambda: _draw(diaries[0], given.job)},
     )
-    optima = [offline_optimum(wanted, slots).utility for slots in trials.markets]
     if jobs is None:
-        show_diary(rented.name, wanted, diaries[0], outcomes[0], optima[0], file.market)
+        show_diary(rented.name, given.job, diaries[0], outcomes[0], optima[0], given.file.market)
     else:
-        show_trials(rented.name, wanted, starts, outcomes, optima)
+        show_trials(rented.name, given.job, starts, outcomes, optima)
+
+
+def _play(
+    policy: "SpotPolicy", trials: "Trials"
+) -> "tuple[list[SpotOutcome], list[list[DiaryLine]], list[float]]":
+    """Outcome, diary and optimum of each trial."""
+    from auctune.sim.spot.diary import diary
+    from auctune.sim.spot.rivalry import optimum_of
+    from auctune.spot import play
+
+    pairs = zip(trials.markets, trials.forecasts, strict=True)
+    outcomes = [play(policy, trials.job, market, forecasts) for market, forecasts in pairs]
+    diaries = [
+        diary(trials.job, market, outcome)
+        for market, outcome in zip(trials.markets, outcomes, strict=True)
+    ]
+    return outcomes, diaries, optimum_of(trials).tolist()
+
+
+def _draw(lines: "list[DiaryLine]", job: "SpotJob") -> "AnyChart":
+    from auctune.charts.spot_diary import DiaryPoint, spot_diary_chart
+
+    return spot_diary_chart([DiaryPoint(**asdict(line)) for line in lines], job.deadline)

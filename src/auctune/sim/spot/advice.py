@@ -5,7 +5,7 @@ possible futures (auctune.sim.spot.futures), with the policy asked and forecasts
 slot of each. Cost, finish and lateness are those of the futures.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from auctune.domain import InputError
 from auctune.sim.spot.foretelling import Foretelling
 from auctune.sim.spot.futures import draw_futures
 from auctune.sim.spot.trials import widest_horizon
-from auctune.spot import IDLE, Policy, SpotAllocation, SpotJob, SpotMarket, play
+from auctune.spot import IDLE, Policy, SpotAllocation, SpotJob, SpotMarket, SpotOutcome, play
 from auctune.spot.arrays import Floats
 from auctune.spot.forecasts import make_forecasts
 
@@ -88,21 +88,23 @@ def advise(
     horizon = widest_horizon([policy], job)
     # Made once: what is fitted to the past serves all futures.
     forecaster = foretelling.forecaster(seen, seed)
-    costs, finishes, utilities = [], [], []
-    outcome = None
+    outcomes = []
     for market in futures:
         forecasts = None
         if horizon:
             forecasts = make_forecasts(forecaster, market, start, job.deadline, horizon)
-        outcome = play(policy, job, market.between(start, start + job.deadline), forecasts)
-        costs.append(outcome.cost)
-        finishes.append(outcome.finish)
-        utilities.append(outcome.utility)
+        outcomes.append(play(policy, job, market.between(start, start + job.deadline), forecasts))
         if advance is not None:
             advance()
-    assert outcome is not None
-    held, reached = outcome.allocations, outcome.progress
-    cost, finish = np.array(costs), np.array(finishes)
+    return _summary(job, seen, start, outcomes)
+
+
+def _summary(job: SpotJob, seen: SpotMarket, start: int, outcomes: Sequence[SpotOutcome]) -> Advice:
+    slot = seen.num_slots - 1 - start
+    # Up to the present slot all futures are one.
+    held, reached = outcomes[0].allocations, outcomes[0].progress
+    cost = np.array([outcome.cost for outcome in outcomes])
+    finish = np.array([outcome.finish for outcome in outcomes])
     return Advice(
         slot=slot,
         now=held[slot] if slot < len(held) else IDLE,
@@ -115,8 +117,8 @@ def advise(
         finish_p50=_quantile(finish, 0.5),
         finish_p90=_quantile(finish, 0.9),
         risk=float((finish > job.deadline + _SLACK).mean()),
-        utility=float(np.mean(utilities)),
-        num_futures=len(futures),
+        utility=float(np.mean([outcome.utility for outcome in outcomes])),
+        num_futures=len(outcomes),
     )
 
 

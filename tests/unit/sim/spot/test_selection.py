@@ -5,12 +5,11 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.numerics.experts import UtilityScale
+from auctune.sim.spot.learners import LEARNERS, LearnerName, make_learner
 from auctune.sim.spot.selection import (
     CHOICES,
-    LEARNERS,
     best_sequence,
     heaviest_ever,
-    make_learner,
     name_of,
     select,
     share_of_best,
@@ -42,12 +41,12 @@ def test_the_best_sequence_is_that_of_all_sequences(num_changes: int, seed: int)
 
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name != "window"])
 @pytest.mark.parametrize("drifts", [False, True])
-def test_regret_stays_under_the_bound(learner: str, drifts: bool) -> None:
+def test_regret_stays_under_the_bound(learner: LearnerName, drifts: bool) -> None:
     utility = money(200, 7)
     if drifts:
         utility[:100, 2], utility[100:, 5] = 9.0, 9.0
     num_changes = 1 if learner == "share" and drifts else 0
-    made = make_learner(learner, 200, num_changes, 50)  # type: ignore[arg-type]
+    made = make_learner(learner, 200, num_changes, 50)
     found = select(utility, SCALE, made, "mean", num_changes=num_changes)
     assert np.all(found.regret <= found.bound + 1e-9)
     assert np.allclose(found.weights.sum(axis=1), 1.0)
