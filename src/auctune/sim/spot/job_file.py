@@ -166,11 +166,9 @@ def parse_job_file(tables: dict[str, Any], place: str) -> JobFile:
 
 
 def _key(field: str) -> str:
-    """The key's path of a field of the mechanism's."""
-    if field in ("mu1", "mu2"):
+    """The key's path of a field of the mechanism's, of those whose values must fit others'."""
+    if field.startswith("mu"):
         return f"overhead.{field}"
     if field == "scaling":
         return "scaling.table"
-    if field in ("a", "c") or field.startswith("table"):
-        return f"scaling.{field}"
-    return "job.deadline_slots" if field == "deadline" else f"job.{field}"
+    return f"scaling.{field}" if field == "c" or field.startswith("table") else f"job.{field}"

@@ -13,11 +13,11 @@ DAY = 86_400
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Counts of a day and a half, and five days of hourly prices in two zones."""
+    """Counts of a day and a half, and five and a half days of hourly prices in two zones."""
     counts = [(hour % 17, "") for hour in range(36)]
     write_rows(tmp_path / COUNTS, even_rows(counts, step=3600))
     for zone, usd in (("b", 0.918), ("a", 1.836)):
-        prices = [("", usd + 0.001 * hour) for hour in range(120)]
+        prices = [("", usd + 0.001 * hour) for hour in range(132)]
         write_rows(tmp_path / f"aws2020_{zone}_v100-1gpu_price.csv", even_rows(prices, step=3600))
     write_rows(tmp_path / "aws2020_a_v100-8gpu_price.csv", ["nonsense"])
     return tmp_path
@@ -25,7 +25,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_each_zone_gives_markets_of_different_days(folder: Path) -> None:
     made = benchmark_markets(folder, slot_seconds=3600.0)
-    assert [named.name for named in made] == ["a, day 0", "a, day 2", "b, day 0", "b, day 2"]
+    # Those of day 4 end with the prices.
+    names = [f"{zone}, day {day}" for zone in "ab" for day in (0, 2, 4)]
+    assert [named.name for named in made] == names
     for named in made:
         assert named.market.available.tolist() == [hour % 17 for hour in range(36)]
     assert made[0].market.price[0] == pytest.approx(0.6)

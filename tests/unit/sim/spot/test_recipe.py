@@ -43,7 +43,7 @@ def test_counts_and_prices_of_two_files_make_a_market_as_long_as_the_shorter(
 
 def test_the_price_at_the_floor_meets_the_threshold_of_the_same_decimals(prices: Path) -> None:
     # 0.30 of the on-demand price: what binary division makes of it must not miss 0.3.
-    for usd in (0.918, 2.142, 0.612, 2.754):
+    for usd in (0.918, 0.306, 0.4284, 0.5202):
         rows = even_rows([(1, usd), (1, usd)], step=1800)
         path = write_rows(prices.with_name("floor.csv"), rows)
         recipe = MarketRecipe(available=FromFile(path), on_demand_price=ON_DEMAND_V100)

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from statsforecast.models import AutoARIMA
 
 from auctune.domain import InputError
 from auctune.spot import SpotMarket
@@ -97,6 +98,40 @@ def test_a_forecast_depends_on_the_past_alone_and_not_on_forecasts_made_before()
     assert again.price_quantiles.tolist() == fresh.price_quantiles.tolist()
     assert again.available_quantiles.tolist() == fresh.available_quantiles.tolist()
     assert worn.description == Arima(cap=16, **SMALL).description
+
+
+def test_models_are_fitted_once_in_so_many_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits: list[int] = []
+    fit = AutoARIMA.fit
+
+    def counted(model: AutoARIMA, y: np.ndarray) -> object:
+        fits.append(len(y))
+        return fit(model, y)
+
+    monkeypatch.setattr(AutoARIMA, "fit", counted)
+    market, arima = swinging(100), Arima(cap=16, **SMALL)
+    for slot in range(58, 100):
+        arima.forecast(market.until(slot), 2)
+    # Of price and count, on the first 40, 60, 80 and 100 slots.
+    assert sorted(fits) == [40, 40, 60, 60, 80, 80, 100, 100]
+
+
+def test_what_lies_before_the_memory_is_forgotten() -> None:
+    market = swinging(139)
+    price = market.price.copy()
+    price[:20] += 0.5
+    before = Arima(cap=16, **SMALL).forecast(market, 3)
+    # The last fit was after 120 slots, on 100 of them.
+    after = Arima(cap=16, **SMALL).forecast(SpotMarket(price, market.available), 3)
+    assert after.price_quantiles.tolist() == before.price_quantiles.tolist()
+
+
+def test_a_falling_price_is_not_forecast_below_zero() -> None:
+    random = np.random.default_rng(1)
+    price = np.linspace(0.8, 0.01, 80) + random.normal(0, 0.003, 80)
+    forecast = Arima(cap=16, **SMALL).forecast(market_of(np.full(80, 8.0), price), 12)
+    assert forecast.price[-1] == 0
+    assert forecast.price_quantiles.min() == 0
 
 
 def test_between_two_fits_what_was_seen_since_is_heard() -> None:
