@@ -31,7 +31,9 @@ def advise(
     fixed_price: FixedPrice = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Say what one job should hold now, its likely cost and finish, and the risk of being late.
+    """Say what a job should hold now, and what is likely.
+
+    Its expected cost, its finish (p50, p90), and the risk of being late.
 
     The market's past, up to the present slot, is all that is used: nothing after it is read.
     """

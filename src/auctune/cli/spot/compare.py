@@ -46,7 +46,7 @@ def compare(
     out: Out = None,
     charts: Charts = None,
 ) -> None:
-    """Run a job by many policies, begun at the same random moments for all.
+    """Compare policies on a job begun at random slots.
 
     Shows mean utility and cost, the share on time, and the share of the offline optimum, each with
     its 95% interval. Of a pool the best, the middle and the worst policy are shown.

@@ -55,7 +55,9 @@ def run(
     prices: OnePrice = None,
     fixed_price: FixedPrice = None,
 ) -> None:
-    """Train a job's adapter on instances rented slot by slot from a market that is replayed.
+    """Train an adapter on instances that come and go.
+
+    They are rented slot by slot from a market that is replayed.
 
     An instance is a process here; one that the market takes away is killed. Leaves the adapter and
     the bill. Stopped at any moment, it goes on with --resume, of which the folder holds all it
@@ -73,6 +75,7 @@ def run(
     console = Console(highlight=False)
     # torch takes seconds to import.
     with console.status("starting"):
+        from auctune.run.spot.errors import SpotRunError
         from auctune.run.spot.folder import SpotFolder
         from auctune.run.spot.inputs import RunSettings, given_inputs, kept_inputs
 
@@ -92,6 +95,8 @@ def run(
         inputs = _begin(given_inputs(job, market, prices, settings), place)
     try:
         report = _run(inputs, place, console)
+    except SpotRunError as error:
+        raise SpotRunError(f"{error}; {_how_to_resume(place.root)}") from None
     except KeyboardInterrupt:
         typer.echo(f"stopped; {_how_to_resume(place.root)}", err=True)
         raise typer.Exit(INTERRUPTED) from None

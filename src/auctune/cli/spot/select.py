@@ -70,7 +70,7 @@ def select(
     out: Out = None,
     charts: Charts = None,
 ) -> None:
-    """Choose a policy of a pool for each of many jobs, and learn from what it came to.
+    """Learn online which policy of a pool to follow.
 
     Shows the utility reached beside the best fixed policy's, and the regret of the weighted mean
     beside its bound.

@@ -48,7 +48,7 @@ def simulate(
     out: Out = None,
     charts: Charts = None,
 ) -> None:
-    """Run a job by one policy on a market, without training.
+    """Run a job by one policy, without training.
 
     Shows what was held, done and paid in each slot; with --jobs, a line for each beginning.
     """
