@@ -29,12 +29,12 @@ TROUBLES = {
 }
 
 
-def main() -> None:
-    """Write market.csv and data/support.jsonl beside this file."""
+def main(folder: Path = HERE) -> None:
+    """Write market.csv and data/support.jsonl, by default beside this file."""
     market = replace(V100_MARKET, slot_seconds=LINE_SECONDS).market(
         DAYS * 86_400 // LINE_SECONDS, SEED
     )
-    with (HERE / "market.csv").open("w", newline="") as file:
+    with (folder / "market.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["t_s", "available", "price"])
         for line in range(market.num_slots):
@@ -48,7 +48,8 @@ def main() -> None:
         for _ in range(4)
     ]
     order = random.permutation(len(rows))
-    with (HERE / "data" / "support.jsonl").open("w") as file:
+    (folder / "data").mkdir(exist_ok=True)
+    with (folder / "data" / "support.jsonl").open("w") as file:
         file.writelines(json.dumps(rows[place]) + "\n" for place in order)
 
 
