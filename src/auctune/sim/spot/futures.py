@@ -1,14 +1,15 @@
 """What may come after a past: stretches of that past which began as the present stands.
 
 Of all moments s in the past with as many slots after them as are asked for, a third is kept: those
-whose count A_s is nearest to the present one, of equals those nearest in price. One is drawn, and
-what followed it follows now: counts as they were, prices by their changes,
+whose count A_s is nearest to the present one, of equals those nearest in price, then the latest.
+One is drawn, and what followed it follows now: counts as they were, prices by their changes,
 
     A_{t+h} = A_{s+h},    p_{t+h} = max(0, p_t + p_{s+h} - p_s)
 
 (resampling of analogues; Lall and Sharma, "A nearest neighbor bootstrap for resampling hydrologic
 time series", Water Resources Research 32(3), 1996). How price and count move together, and how long
-either stays, is thereby as it was.
+either stays, is thereby as it was. A market that has become better or worse than it mostly was is
+seen too dark or too bright until its past has more of it.
 """
 
 import numpy as np
@@ -54,7 +55,9 @@ def _analogues(past: SpotMarket, num_slots: int) -> Ints:
         raise InputError("market", f"{past.num_slots} slots up to the present one", expected)
     far = np.abs(past.available[:num_moments] - past.available[present])
     dear = np.abs(past.price[:num_moments] - past.price[present])
-    order = np.lexsort((dear, far))
+    # Of moments that are all alike the latest: markets change.
+    age = -np.arange(num_moments)
+    order = np.lexsort((age, dear, far))
     return order[: max(_LEAST, int(np.ceil(_KEPT * num_moments)))]
 
 

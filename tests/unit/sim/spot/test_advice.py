@@ -43,6 +43,17 @@ def test_fewer_futures_are_the_first_of_more_and_differ_by_seed() -> None:
     )
 
 
+def test_of_moments_that_are_alike_the_latest_count() -> None:
+    # Every other slot has none; between them is 1, and 5 in the last third.
+    slots = np.arange(301)
+    between = np.where(slots < 200, 1, 5)
+    past = SpotMarket(np.full(301, 0.4), np.where(slots % 2 == 0, 0, between))
+    futures = draw_futures(past, 1, 400)
+    share = np.mean([future.available[301] == 5 for future in futures])
+    # A third of all moments is two thirds of those with none: half of them are of the last third.
+    assert 0.42 < share < 0.58
+
+
 def test_a_past_too_short_to_tell_is_refused() -> None:
     assert draw_futures(daily_market(13), 5, 1)
     with pytest.raises(InputError, match="12 slots up to the present one"):
