@@ -144,7 +144,7 @@ def kept_inputs(place: SpotFolder) -> RunInputs:
     except FileNotFoundError:
         found = "holds no run"
         raise InputError(str(place.root), found, "the folder of a run that was begun") from None
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, TypeError):
         raise InputError(str(path), "is damaged", "the settings of a run") from None
     return _kept(place, settings, has_prices=has_prices)
 
