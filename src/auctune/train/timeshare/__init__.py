@@ -1,0 +1,1 @@
+"""Training threads that take turns on one device: adapters, stand-ins, data sets, recordings."""

@@ -1,0 +1,1 @@
+"""Data that needs no download: digits of scikit-learn, and data made up from a seed."""
