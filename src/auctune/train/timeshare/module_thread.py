@@ -1,16 +1,14 @@
-"""Any torch module with a loss, batches and an optimizer, as a thread of the pool.
-
-While it is suspended its tensors keep their identity but hold no memory on the device: the bytes
-of every storage are copied to the host, the storage is emptied, and filled again on return. So
-optimizers, tied weights and whatever else refers to a parameter need not know.
-"""
+"""Any torch module with a loss, batches and an optimizer, as a thread of the pool."""
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -18,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from auctune.domain.errors import CheckpointError
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.timeshare.random_state import RandomState
+from auctune.train.timeshare.shelf import Shelf, storages
 from auctune.train.timeshare.source import Batch, BatchSource
 
 Objective = Callable[[nn.Module, Batch], Tensor]
@@ -66,7 +65,7 @@ class ModuleThread:
         self._random = RandomState(seed, "thread", device=self._device)
         self._batches = 0
         self._saved_bytes: int | None = None
-        self._shelf: list[tuple[torch.UntypedStorage, torch.UntypedStorage]] | None = None
+        self._shelf = Shelf()
 
     @property
     def batches(self) -> int:
@@ -74,13 +73,18 @@ class ModuleThread:
         return self._batches
 
     @property
+    def resting_bytes(self) -> int:
+        """Parameters, buffers and the optimizer's tensors."""
+        return sum(storage.nbytes() for storage in storages(self._tensors()))
+
+    @property
     def memory_bytes(self) -> int:
-        """Parameters, gradients, buffers, the optimizer's tensors, and what backward needs.
+        """What rests, gradients, and what backward needs.
 
         The last is of the first batch that it trained; before that it is not in the sum.
         """
-        tensors = [*self._parameters(), *self._tensors()]
-        return sum(tensor.nbytes for tensor in tensors) + (self._saved_bytes or 0)
+        gradients = sum(tensor.nbytes for tensor in self._parameters())
+        return self.resting_bytes + gradients + (self._saved_bytes or 0)
 
     def step(self, batches: int) -> float:
         """Train that many batches, >= 1; returns the mean of their losses."""
@@ -88,7 +92,7 @@ class ModuleThread:
 
     def losses(self, batches: int) -> NDArray[np.float64]:
         """Train that many batches, >= 1; returns the loss of each, shape (batches,)."""
-        assert self._shelf is None, "a suspended thread trains nothing"
+        assert not self._shelf.is_full, "a suspended thread trains nothing"
         assert batches >= 1
         with self._random.active():
             losses = [self._train_one() for _ in range(batches)]
@@ -97,21 +101,24 @@ class ModuleThread:
 
     def suspend(self) -> None:
         """Leave the device's memory; everything is kept on the host."""
-        if self._shelf is None:
-            self._shelf = [(storage, _host_copy(storage)) for storage in _storages(self._tensors())]
-            for storage, _ in self._shelf:
-                storage.resize_(0)
+        self._shelf.put(self._tensors())
 
     def resume(self) -> None:
         """Come back to the device; nothing if it is there."""
-        for storage, copy in self._shelf or []:
-            storage.resize_(copy.nbytes())
-            storage.copy_(copy)
-        self._shelf = None
+        self._shelf.take()
+
+    def save_result(self, folder: Path) -> None:
+        """Write the module's parameters and buffers to `folder`/model.safetensors."""
+        # Copies, as safetensors refuses tensors that share memory.
+        tensors = {
+            name: tensor.detach().to("cpu", copy=True).contiguous()
+            for name, tensor in self._module.state_dict().items()
+        }
+        (folder / "model.safetensors").write_bytes(save(tensors))
 
     def state(self) -> Checkpoint:
         """Everything that `restore` needs; the thread must not be suspended."""
-        assert self._shelf is None, "a suspended thread's tensors are empty"
+        assert not self._shelf.is_full, "a suspended thread's tensors are empty"
         source, optimizer = self._source.state(), self._optimizer.state_dict()
         tensors = {
             **_within("module", self._module.state_dict()),
@@ -130,9 +137,9 @@ class ModuleThread:
             {
                 "batches": self._batches,
                 "saved_bytes": self._saved_bytes,
-                "groups": optimizer["param_groups"],
+                "groups": deepcopy(optimizer["param_groups"]),
                 "numbers": numbers,
-                "schedule": self._schedule.state_dict() if self._schedule else None,
+                "schedule": deepcopy(self._schedule.state_dict()) if self._schedule else None,
                 "source": source.state,
                 "tensors": sorted(tensors),
                 "torch": torch.__version__,
@@ -184,7 +191,7 @@ class ModuleThread:
 
     def _measured_forward(self, batch: Batch) -> Tensor:
         """The loss of a batch, while the bytes that backward will need are counted."""
-        held = {storage.data_ptr() for storage in _storages(self._tensors())}
+        held = {storage.data_ptr() for storage in storages(self._tensors())}
         kept: dict[int, int] = {}
 
         def keep(tensor: Tensor) -> Tensor:
@@ -207,22 +214,6 @@ class ModuleThread:
         yield from self._module.buffers()
         for values in self._optimizer.state.values():
             yield from (value for value in values.values() if isinstance(value, Tensor))
-
-
-def _storages(tensors: Iterator[Tensor]) -> list[torch.UntypedStorage]:
-    """The storages of tensors, each once though several share it."""
-    by_pointer = {}
-    for tensor in tensors:
-        storage = tensor.untyped_storage()
-        if storage.nbytes():
-            by_pointer[storage.data_ptr()] = storage
-    return list(by_pointer.values())
-
-
-def _host_copy(storage: torch.UntypedStorage) -> torch.UntypedStorage:
-    copy = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
-    copy.copy_(storage)
-    return copy
 
 
 def _to_device(batch: Batch, device: torch.device) -> Batch:

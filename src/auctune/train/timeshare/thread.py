@@ -5,6 +5,7 @@ pause changes nothing: parameters, buffers, the optimizer's state, random number
 the data are after it what they were before, to the bit.
 """
 
+from pathlib import Path
 from typing import Protocol
 
 from auctune.train.checkpoint import Checkpoint
@@ -16,6 +17,11 @@ class TrainingThread(Protocol):
     @property
     def batches(self) -> int:
         """Batches trained so far."""
+        ...
+
+    @property
+    def resting_bytes(self) -> int:
+        """What it holds on the device between turns, if it does not leave it; not suspended."""
         ...
 
     @property
@@ -45,4 +51,8 @@ class TrainingThread(Protocol):
         Raises:
             CheckpointError: if it is of another task, or a part is missing.
         """
+        ...
+
+    def save_result(self, folder: Path) -> None:
+        """Write what it has learned, for people to use, into an empty folder."""
         ...

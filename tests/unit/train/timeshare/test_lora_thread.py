@@ -1,0 +1,105 @@
+"""An adapter whose training takes turns is the adapter of the trainer."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from auctune.domain.errors import InputError
+from auctune.train.base import Base
+from auctune.train.job import LoraJob
+from auctune.train.node import NodeTrainer
+from auctune.train.timeshare.lora_thread import LoraPool, LoraThread
+from support.small_bases import build_base, write_rows
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return build_base(tmp_path_factory.mktemp("base"), "gpt2")
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> LoraJob:
+    return LoraJob(
+        id="letters",
+        data=write_rows(tmp_path_factory.mktemp("data") / "data.jsonl", 7, seed=1),
+        epochs=1,
+        rank=2,
+        dropout=0.1,
+        schedule="constant",
+        batch_size=3,
+        max_length=24,
+    )
+
+
+def _weights(node: NodeTrainer, job: LoraJob) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in node.weights(job.id).items()}
+
+
+def test_turns_and_company_change_no_bit_of_an_adapter(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    alone = NodeTrainer(base, mode="exact")
+    # Two epochs of 7 rows in batches of 3, 3 and 1.
+    alone.load(replace(job, epochs=2), tmp_path / "alone")
+    alone.train({job.id: 14}, lambda _: None)
+    losses = [loss for *_, loss in alone.curve(job.id)]
+
+    pool = LoraPool(base)
+    thread = pool.thread(job, tmp_path / "a")
+    other = pool.thread(replace(job, id="other", seed=8), tmp_path / "b")
+    assert thread.step(1) == losses[0]
+    thread.suspend()
+    other.step(2)
+    other.suspend()
+    assert other.resting_bytes == 0
+    thread.resume()
+    assert np.isclose(thread.step(3), np.mean(losses[1:4]), rtol=1e-12)
+    written = thread.state()
+    thread.step(2)
+    assert thread.batches == 6
+    assert all(
+        torch.equal(tensor, _weights(alone, job)[name])
+        for name, tensor in _weights(pool._node, job).items()
+    )
+
+    again = LoraPool(base).thread(job, tmp_path / "c")
+    again.restore(written)
+    again.step(2)
+    assert again.batches == 6
+    one, two = again.state(), thread.state()
+    assert one.state == two.state
+    assert all(torch.equal(one.tensors[name], two.tensors[name]) for name in two.tensors)
+
+
+def test_a_thread_that_went_astray_has_no_loss_and_goes_on_counting(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    thread = LoraPool(base).thread(replace(job, learning_rate=1e30), tmp_path)
+    assert np.isnan(thread.step(6))
+    assert np.isnan(thread.step(2))
+    assert thread.batches == 8
+
+
+def test_a_result_is_an_adapter_that_was_loaded_back(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    thread: LoraThread = LoraPool(base).thread(job, tmp_path / "work")
+    thread.step(2)
+    (tmp_path / "result").mkdir()
+    thread.save_result(tmp_path / "result")
+    assert (tmp_path / "result" / "adapter" / "adapter_model.safetensors").is_file()
+
+
+def test_a_schedule_that_must_know_the_end_is_refused(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="schedule: 'linear', but how many steps"):
+        LoraPool(base).thread(replace(job, schedule="linear"), tmp_path)
