@@ -1,0 +1,149 @@
+"""The run itself, unit by unit."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.run.journal import Journal
+from auctune.run.timeshare.foresight import Foresight
+from auctune.run.timeshare.keeping import Keeping
+from auctune.run.timeshare.listener import PoolListener
+from auctune.run.timeshare.order import PoolOrder
+from auctune.run.timeshare.pace import Pace, Unit
+from auctune.run.timeshare.pool import Pool
+from auctune.run.timeshare.state import PoolState, UnitRecord, unit_event
+from auctune.timeshare.arrays import Floats, Ints
+from auctune.timeshare.shares import InfeasibleSharesError
+from auctune.train.timeshare.thread import TrainingThread
+
+# Parts that a turn is cut into, so that a unit is not overrun by more than one.
+PARTS = 8
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a runner works with.
+
+    Attributes:
+        order: what is run.
+        threads: brought to where the state says.
+        state: a fold over the journal, kept up with it.
+        journal, pool, keeping, pace: of the run.
+        listener: told of everything.
+        finished: told of a thread that is done, while it is on the device.
+        now: seconds by a clock that only goes forward.
+    """
+
+    order: PoolOrder
+    threads: Sequence[TrainingThread]
+    state: PoolState
+    journal: Journal
+    pool: Pool
+    keeping: Keeping
+    pace: Pace
+    listener: PoolListener
+    finished: Callable[[int], None]
+    now: Callable[[], float] = time.perf_counter
+
+
+class Runner:
+    """Runs what is left of a bundle."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts, self._state = parts, parts.state
+        self._allocator = parts.order.allocator.start(parts.order.learning)
+        self._foresight = Foresight(parts.order.learning, parts.order.estimator)
+        parts.pool.leaving = parts.keeping.save_if_due
+
+    def run(self) -> None:
+        """To the end: all threads are done or past their deadlines."""
+        self._look_back()
+        self._parts.pace.start(self._state.moment)
+        while not self._state.is_over(self._state.next_time):
+            unit = self._parts.pace.next_unit(self._state.next_time)
+            if self._state.is_over(unit.time):
+                break
+            self._run_unit(unit)
+
+    def _look_back(self) -> None:
+        """Show the allocator of a run that goes on what it has seen before."""
+        seen = PoolState(self._parts.order.learning)
+        for event in self._parts.journal.events:
+            if event["type"] == "unit":
+                self._allocator.allocate(seen.observe(event["time"]))
+            seen.apply(event)
+            if event["type"] == "unit":
+                self._foresight.learn(seen, seen.units[-1])
+
+    def _run_unit(self, unit: Unit) -> None:
+        parts, state = self._parts, self._state
+        shares = self._allocator.allocate(state.observe(unit.time)).eta
+        self._check(unit.time, shares)
+        unit = self._less_switching(unit, shares)
+        batches, losses, seconds = self._train(unit, state.wanted(shares, unit.span))
+        rates = parts.pace.rates(state.rates, batches.astype(np.float64), seconds)
+        moment = parts.pace.moment()
+        record = UnitRecord(unit.time, moment, unit.span, shares, batches, losses, seconds)
+        was_done = state.done.copy()
+        event = unit_event(record, rates)
+        parts.journal.append(event)
+        state.apply(event)
+        self._foresight.learn(state, record)
+        self._finish(np.flatnonzero(state.done & ~was_done))
+        for thread in np.flatnonzero(batches):
+            if parts.pool.is_there(int(thread)):
+                parts.keeping.save_if_due(int(thread))
+        parts.listener.unit_done(record, self._foresight.views(state, record))
+
+    def _finish(self, threads: Ints) -> None:
+        """Threads that are done leave the device for good."""
+        for thread in threads.tolist():
+            self._parts.pool.enter(thread, ())
+            self._parts.keeping.save(thread)
+            self._parts.finished(thread)
+            self._parts.pool.suspend(thread)
+
+    def _train(self, unit: Unit, wanted: Ints) -> tuple[Ints, Floats, Floats]:
+        """Turns of all threads that are due some batches: trained, mean losses, seconds."""
+        parts = self._parts
+        batches = np.zeros(len(wanted), dtype=np.int64)
+        sums, seconds = np.zeros(len(wanted)), np.zeros(len(wanted))
+        turns = parts.pool.order(np.flatnonzero(wanted).tolist())
+        for place, thread in enumerate(turns):
+            parts.pool.enter(thread, turns[place + 1 :])
+            begun = parts.now()
+            for count in _cut(int(wanted[thread])):
+                if batches.any() and parts.pace.is_over(unit):
+                    break
+                sums[thread] += count * parts.threads[thread].step(count)
+                batches[thread] += count
+            seconds[thread] = parts.now() - begun
+        losses = np.full(len(wanted), np.nan)
+        np.divide(sums, batches, out=losses, where=batches > 0)
+        return batches, losses, seconds
+
+    def _less_switching(self, unit: Unit, shares: Floats) -> Unit:
+        """The time of a unit that is left to train in, once threads have changed places."""
+        if self._parts.order.unit_seconds is None:
+            return unit
+        cost = self._parts.pool.expected_seconds(np.flatnonzero(shares).tolist())
+        return Unit(unit.time, max(0.0, unit.span - cost / self._parts.order.unit_seconds))
+
+    def _check(self, time: int, shares: Floats) -> None:
+        state = self._state
+        bundle = state.bundle
+        active = (bundle.start <= time) & (bundle.deadline > time) & ~state.done
+        if shares.shape != active.shape or shares[~active].any():
+            name = self._parts.order.allocator.name
+            raise InfeasibleSharesError(
+                f"unit {time}: {name} gives shares to threads that are not active"
+            )
+
+
+def _cut(count: int) -> list[int]:
+    """A number of batches in PARTS parts at most, the larger ones first."""
+    parts = min(PARTS, count)
+    least, more = divmod(count, max(parts, 1))
+    return [least + (part < more) for part in range(parts)]
