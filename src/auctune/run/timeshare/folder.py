@@ -4,6 +4,7 @@ DIR/
   results/NAME/           what a thread has learned, once it is done
   report.html, report.json
   inputs/bundle.toml      what the run was started with
+  inputs/beside           the folder that its relative paths start from
   state/journal.jsonl     what happened, in order (auctune.run.timeshare.state)
   state/threads/N/        checkpoints of the N-th thread
   .lock                   held by who runs it
@@ -28,6 +29,11 @@ class PoolFolder:
     def bundle(self) -> Path:
         """The bundle's file."""
         return self.inputs / "bundle.toml"
+
+    @property
+    def beside(self) -> Path:
+        """Names the folder that the bundle's relative paths start from."""
+        return self.inputs / "beside"
 
     @property
     def work(self) -> Path:

@@ -46,6 +46,10 @@ class Pace(Protocol):
         """The unit that begins now, `least` or a later one; waits if that is not there yet."""
         ...
 
+    def room(self, unit: Unit, due: Floats, rates: Floats) -> Floats:
+        """[k] how much of the batches that are due the unit has room for."""
+        ...
+
     def is_over(self, unit: Unit) -> bool:
         """Whether the unit has ended, so that no more should be trained in it."""
         ...
@@ -78,6 +82,10 @@ class CountedPace:
         """See `Pace`."""
         self._moment = least + 1.0
         return Unit(least, 1.0)
+
+    def room(self, unit: Unit, due: Floats, rates: Floats) -> Floats:
+        """All of it."""
+        return due
 
     def is_over(self, unit: Unit) -> bool:
         """Never: what a unit has is what it takes."""
@@ -127,6 +135,11 @@ class WallPace:
         if unit + 1 - moment < LEAST_SPAN:
             unit += 1
         return Unit(unit, unit + 1 - moment)
+
+    def room(self, unit: Unit, due: Floats, rates: Floats) -> Floats:
+        """All of it if there is time, else as much of each thread's in proportion."""
+        needed = float((np.floor(due) / rates).sum())
+        return due if needed <= unit.span else due * (unit.span / needed)
 
     def is_over(self, unit: Unit) -> bool:
         """See `Pace`."""

@@ -82,7 +82,8 @@ class Runner:
         shares = self._allocator.allocate(state.observe(unit.time)).eta
         self._check(unit.time, shares)
         unit = self._less_switching(unit, shares)
-        batches, losses, seconds = self._train(unit, state.wanted(shares, unit.span))
+        due = parts.pace.room(unit, state.due(shares, unit.span), state.rates)
+        batches, losses, seconds = self._train(unit, due)
         rates = parts.pace.rates(state.rates, batches.astype(np.float64), seconds)
         moment = parts.pace.moment()
         record = UnitRecord(unit.time, moment, unit.span, shares, batches, losses, seconds)
@@ -105,12 +106,17 @@ class Runner:
             self._parts.finished(thread)
             self._parts.pool.suspend(thread)
 
-    def _train(self, unit: Unit, wanted: Ints) -> tuple[Ints, Floats, Floats]:
+    def _train(self, unit: Unit, due: Floats) -> tuple[Ints, Floats, Floats]:
         """Turns of all threads that are due some batches: trained, mean losses, seconds."""
         parts = self._parts
+        # A share that is meant to buy a whole batch misses it by rounding.
+        wanted = np.floor(due + 1e-9).astype(np.int64)
         batches = np.zeros(len(wanted), dtype=np.int64)
         sums, seconds = np.zeros(len(wanted)), np.zeros(len(wanted))
-        turns = parts.pool.order(np.flatnonzero(wanted).tolist())
+        # Who was owed most goes first, so that nobody is always the one for whom time ran out.
+        owed = self._state.credit / self._state.rates
+        turns = sorted(np.flatnonzero(wanted).tolist(), key=lambda thread: -owed[thread])
+        turns = parts.pool.order(turns)
         for place, thread in enumerate(turns):
             parts.pool.enter(thread, turns[place + 1 :])
             begun = parts.now()

@@ -114,11 +114,9 @@ class PoolState:
             received=self.received.copy(),
         )
 
-    def wanted(self, shares: Floats, span: float) -> Ints:
-        """[k] whole batches that shares of a unit come to, with what was left over before."""
-        # A share that is meant to buy a whole batch misses it by rounding.
-        whole: Ints = np.floor(self.credit + shares * self.rates * span + 1e-9).astype(np.int64)
-        return whole
+    def due(self, shares: Floats, span: float) -> Floats:
+        """[k] batches, with a fraction, that shares of a unit come to, and what was left before."""
+        return self.credit + shares * self.rates * span
 
     def apply(self, event: JournalEvent) -> None:
         """Take over one event."""
@@ -137,8 +135,9 @@ class PoolState:
             self.ended = event
 
     def _apply_unit(self, unit: UnitRecord, rates: Floats) -> None:
-        self.credit += unit.shares * self.rates * unit.span - unit.batches
-        self.credit = np.maximum(self.credit, 0.0)
+        granted = unit.shares * self.rates * unit.span
+        # What a unit had no time for is owed, but not for ever: the allocator may think otherwise.
+        self.credit = np.clip(self.credit + granted - unit.batches, 0.0, np.maximum(granted, 1.0))
         self.samples += unit.batches
         self.received += unit.shares
         reached = (unit.batches > 0) & (unit.losses <= self.bundle.threshold) & ~self.done

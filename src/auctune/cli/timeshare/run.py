@@ -1,0 +1,106 @@
+"""`auctune timeshare run`: threads that share a device, until each has its loss or is too late."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.cli.errors import INTERRUPTED
+from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from auctune.run.timeshare.folder import PoolFolder
+    from auctune.run.timeshare.order import PoolOrder
+    from auctune.run.timeshare.report import PoolReport
+
+
+def run(
+    bundle: Annotated[
+        Path | None, typer.Argument(help="The bundle: BUNDLE.toml.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for what comes out, new.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with the run in this folder.")
+    ] = None,
+    saved_every: Annotated[
+        float, typer.Option(min=0, help="Seconds between checkpoints of a thread.")
+    ] = 30.0,
+) -> None:
+    """Train threads to their losses, each by its deadline, on one device that they share.
+
+    Leaves what each has learned, and a report. Stopped at any moment, it goes on with --resume.
+    """
+    _check(bundle, out, resume)
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    # torch takes seconds to import.
+    with console.status("starting"):
+        from auctune.run.timeshare.folder import PoolFolder
+        from auctune.run.timeshare.from_file import keep_bundle, kept_beside
+        from auctune.run.timeshare.job import check_folder
+
+    if resume is not None:
+        place = PoolFolder(resume)
+        order = _order(place.bundle, kept_beside(place))
+    else:
+        assert bundle is not None
+        assert out is not None
+        place = PoolFolder(out)
+        order = _order(bundle, bundle.resolve().parent)
+        check_folder(place, resume=False)
+        keep_bundle(bundle, place)
+    try:
+        report = _run(order, place, console, saved_every)
+    except KeyboardInterrupt:
+        again = f"auctune timeshare run --resume {shlex.quote(str(place.root))}"
+        typer.echo(f"stopped; go on with: {again}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    _show(report, place)
+
+
+def _order(bundle: Path, beside: Path) -> "PoolOrder":
+    from auctune.run.base_cache import base_cache
+    from auctune.run.timeshare.bundle_file import read_bundle_file
+    from auctune.run.timeshare.from_file import make_order
+
+    return make_order(read_bundle_file(bundle), bundle, beside, base_cache())
+
+
+def _run(
+    order: "PoolOrder", place: "PoolFolder", console: "Console", saved_every: float
+) -> "PoolReport":
+    from auctune.cli.timeshare.watching import Watching
+    from auctune.run.timeshare.job import run_pool
+
+    # What was stopped before it began begins now.
+    begun = place.journal.exists() and place.journal.stat().st_size > 0
+    with Watching(console) as watching:
+        return run_pool(order, place.root, listener=watching, resume=begun, saved_every=saved_every)
+
+
+def _show(report: "PoolReport", place: "PoolFolder") -> None:
+    figures = report.figures
+    for thread in figures["threads"]:
+        how = f"done at {thread['finish']:g}" if thread["done"] else "missed"
+        typer.echo(f"{thread['name']}: {how} of {thread['deadline']}, {thread['batches']} batches")
+    typer.echo(f"{figures['done']} of {figures['threads_total']} threads done")
+    for note in figures["notes"]:
+        typer.echo(f"note: {note}")
+    typer.echo(f"report:  {place.report}")
+    if figures["done"]:
+        typer.echo(f"results: {place.root / 'results'}/")
+
+
+def _check(bundle: Path | None, out: Path | None, resume: Path | None) -> None:
+    if resume is not None:
+        if bundle is not None or out is not None:
+            raise InputError("--resume", "stands with other arguments", "--resume DIR alone")
+        return
+    if bundle is None:
+        raise InputError("BUNDLE.toml", "is missing", "a bundle file, or --resume DIR")
+    if out is None:
+        raise InputError("--out", "is missing", "a folder for what comes out")

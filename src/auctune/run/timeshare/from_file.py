@@ -1,0 +1,73 @@
+"""A real run from a file: what `run_pool` needs, made of what a person wrote."""
+
+from pathlib import Path
+
+from auctune.domain import InputError
+from auctune.run.atomic_file import write_atomically
+from auctune.run.timeshare.bundle_file import BundleFile
+from auctune.run.timeshare.folder import PoolFolder
+from auctune.run.timeshare.order import PoolOrder, PoolThread
+from auctune.train.base import check_device
+from auctune.train.timeshare.catalogue import Catalogue
+
+
+def make_order(file: BundleFile, path: Path, beside: Path, cache: Path) -> PoolOrder:
+    """What a bundle's file asks for.
+
+    Args:
+        file: read and checked.
+        path: of it, as errors call it.
+        beside: folder that relative paths in it start from.
+        cache: folder of bases that are built here.
+
+    Raises:
+        InputError: naming the key.
+    """
+    pool = file.pool
+    check_device(pool.device, "float32")
+    catalogue = Catalogue(pool.device, beside, cache)
+    threads = []
+    for index, entry in enumerate(file.thread):
+        try:
+            make = catalogue.maker(entry.name, entry.kind, entry.seed, entry.settings)
+        except InputError as error:
+            place = f"{path}: thread[{index}].{error.place}"
+            raise InputError(place, error.found, error.expected) from None
+        lasting = {"kind": entry.kind, "seed": entry.seed, "settings": entry.settings}
+        threads.append(PoolThread(entry.learning(), make, lasting, entry.batches_per_unit))
+    return PoolOrder(
+        threads=threads,
+        allocator=file.allocator(),
+        estimator=file.lara.make_estimator(),
+        unit_seconds=pool.unit_seconds,
+        memory_bytes=None if pool.memory_gb is None else int(pool.memory_gb * 1e9),
+        cpu_threads=pool.cpu_threads,
+    )
+
+
+def keep_bundle(path: Path, place: PoolFolder) -> None:
+    """Copy a bundle's file into the folder of its run, and where it lay.
+
+    Raises:
+        InputError: if the folder cannot be written.
+    """
+    try:
+        place.inputs.mkdir(parents=True, exist_ok=True)
+        write_atomically(place.beside, str(path.resolve().parent).encode())
+        # Written last: a folder without it holds no run.
+        write_atomically(place.bundle, path.read_bytes())
+    except OSError as error:
+        found = f"cannot be copied to ({error.strerror})"
+        raise InputError(str(place.inputs), found, "room for the run's bundle") from None
+
+
+def kept_beside(place: PoolFolder) -> Path:
+    """Where the bundle's file of a run lay that was begun.
+
+    Raises:
+        InputError: if the folder holds no run.
+    """
+    if not place.bundle.is_file():
+        found = "holds no run"
+        raise InputError(str(place.root), found, "the folder of a run that was begun")
+    return Path(place.beside.read_text())
