@@ -1,0 +1,104 @@
+"""Bundles from files: what is right becomes a run, what is wrong one line."""
+
+from pathlib import Path
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.run.timeshare.bundle_file import read_bundle_file
+from auctune.run.timeshare.from_file import make_order
+from auctune.timeshare.balancing.exploration import Exploration
+from auctune.timeshare.estimators.wls import Wls
+from auctune.timeshare.planner import Planner
+from auctune.train.timeshare.thread import TrainingThread
+from support.pool_threads import make_line
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "timeshare"
+
+THREAD = """
+[[thread]]
+name = "a"
+deadline = 9
+threshold = 0.5
+kind = "cnn"
+batches_per_unit = 3.0
+"""
+
+
+def slope_line(seed: int, device: str, slope: float) -> TrainingThread:
+    """A thread of a user's own."""
+    return make_line(seed, slope)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "bundle.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_examples_are_bundles(path: Path, tmp_path: Path) -> None:
+    order = make_order(read_bundle_file(path), path, path.parent, tmp_path)
+    assert len(order.threads) >= 2
+
+
+def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "[pool]\nmemory_gb = 0.5\ncpu_threads = 2\n[lara]\ngamma = 0.8\nexploration = 40\n"
+        + THREAD,
+    )
+    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+    assert order.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40))
+    assert (order.memory_bytes, order.cpu_threads, order.unit_seconds) == (500_000_000, 2, None)
+    thread = order.threads[0]
+    assert (thread.learning.id, thread.learning.deadline, thread.batches_per_unit) == ("a", 9, 3.0)
+    assert thread.make().step(1) > 0
+
+
+def test_a_thread_of_ones_own_is_a_function_that_can_be_imported(tmp_path: Path) -> None:
+    kind = f"{__name__}:slope_line"
+    text = THREAD.replace('"cnn"', f'"{kind}"') + "settings = { slope = 2.0 }\n"
+    path = write(tmp_path, text)
+    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+    assert order.threads[0].make().step(3) == make_line(0, 2.0).step(3)
+
+
+def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> None:
+    settings = 'settings = { data = "rows.jsonl", rank = 4, target_modules = ["c_attn"] }\n'
+    path = write(tmp_path, THREAD.replace('"cnn"', '"lora"') + settings)
+    assert make_order(read_bundle_file(path), path, tmp_path, tmp_path).threads
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[pool]\n", r"bundle\.toml: thread: is missing"),
+        (THREAD + THREAD, r"thread\[1\]\.name: 'a' is there twice"),
+        (THREAD.replace("9", "0"), r"thread\[0\]\.deadline: 0"),
+        (THREAD.replace("deadline = 9", "deadline = 9\nstart = 9"), r"thread\[0\]\.deadline: 9; "),
+        (THREAD.replace("0.5", "-0.5"), r"thread\[0\]\.threshold: -0\.5"),
+        (THREAD.replace('"a"', '"../a"'), r"thread\[0\]\.name: '\.\./a'"),
+        (
+            THREAD.replace("batches_per_unit = 3.0", ""),
+            r"thread\[0\]\.batches_per_unit: is missing",
+        ),
+        (THREAD.replace("kind", "knid"), r"thread\[0\]\."),
+        (THREAD.replace("cnn", "gpt"), r"thread\[0\]\.kind: 'gpt'; expected lora, MODULE:FUNCTION"),
+        (
+            THREAD.replace("cnn", "no.such:thing"),
+            r"thread\[0\]\.kind: 'no\.such:thing' \(No module",
+        ),
+        (THREAD + "settings = { size = 3 }\n", r"thread\[0\]\.settings\.size: is an unknown"),
+        (THREAD.replace("cnn", "lora"), r"thread\[0\]\.settings\.data: is missing"),
+        (
+            THREAD.replace("cnn", "lora") + 'settings = { data = "a", rank = 0 }\n',
+            r"thread\[0\]\.settings: rank: 0",
+        ),
+        ('[pool]\ndevice = "abacus"\n' + THREAD, "abacus"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(InputError, match=message):
+        make_order(read_bundle_file(path), path, tmp_path, tmp_path)
