@@ -64,8 +64,8 @@ def run(
 
 def _order(bundle: Path, beside: Path) -> "PoolOrder":
     from auctune.run.base_cache import base_cache
-    from auctune.run.timeshare.bundle_file import read_bundle_file
     from auctune.run.timeshare.from_file import make_order
+    from auctune.sim.timeshare.bundle_file import read_bundle_file
 
     return make_order(read_bundle_file(bundle), bundle, beside, base_cache())
 

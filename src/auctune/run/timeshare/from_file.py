@@ -4,9 +4,10 @@ from pathlib import Path
 
 from auctune.domain import InputError
 from auctune.run.atomic_file import write_atomically
-from auctune.run.timeshare.bundle_file import BundleFile
 from auctune.run.timeshare.folder import PoolFolder
 from auctune.run.timeshare.order import PoolOrder, PoolThread
+from auctune.sim.timeshare.bundle_file import BundleFile
+from auctune.timeshare.named import make_estimator
 from auctune.train.base import check_device
 from auctune.train.timeshare.catalogue import Catalogue
 
@@ -38,7 +39,7 @@ def make_order(file: BundleFile, path: Path, beside: Path, cache: Path) -> PoolO
     return PoolOrder(
         threads=threads,
         allocator=file.allocator(),
-        estimator=file.lara.make_estimator(),
+        estimator=make_estimator(file.lara.estimator or "mixture", file.lara.gamma),
         unit_seconds=pool.unit_seconds,
         memory_bytes=None if pool.memory_gb is None else int(pool.memory_gb * 1e9),
         cpu_threads=pool.cpu_threads,

@@ -138,7 +138,7 @@ class WallPace:
 
     def room(self, unit: Unit, due: Floats, rates: Floats) -> Floats:
         """All of it if there is time, else as much of each thread's in proportion."""
-        needed = float((np.floor(due) / rates).sum())
+        needed = float((due / rates).sum())
         return due if needed <= unit.span else due * (unit.span / needed)
 
     def is_over(self, unit: Unit) -> bool:

@@ -25,6 +25,9 @@ from auctune.timeshare.thread import LearningThread, bundle_arrays
 
 VERSION = 1
 
+# Batches that a thread may always be owed: one of a small share must get to a whole one.
+MOST_OWED = 2.0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitRecord:
@@ -137,7 +140,9 @@ class PoolState:
     def _apply_unit(self, unit: UnitRecord, rates: Floats) -> None:
         granted = unit.shares * self.rates * unit.span
         # What a unit had no time for is owed, but not for ever: the allocator may think otherwise.
-        self.credit = np.clip(self.credit + granted - unit.batches, 0.0, np.maximum(granted, 1.0))
+        self.credit = np.clip(
+            self.credit + granted - unit.batches, 0.0, np.maximum(granted, MOST_OWED)
+        )
         self.samples += unit.batches
         self.received += unit.shares
         reached = (unit.batches > 0) & (unit.losses <= self.bundle.threshold) & ~self.done

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.timeshare.bundle_file import read_bundle_file
 from auctune.run.timeshare.from_file import make_order
+from auctune.sim.timeshare.bundle_file import read_bundle_file
+from auctune.timeshare.allocation.rule import MooreHodgson
 from auctune.timeshare.balancing.exploration import Exploration
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
@@ -49,7 +50,7 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
         + THREAD,
     )
     order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
-    assert order.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40))
+    assert order.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40), MooreHodgson())
     assert (order.memory_bytes, order.cpu_threads, order.unit_seconds) == (500_000_000, 2, None)
     thread = order.threads[0]
     assert (thread.learning.id, thread.learning.deadline, thread.batches_per_unit) == ("a", 9, 3.0)
@@ -84,7 +85,7 @@ def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> No
             r"thread\[0\]\.batches_per_unit: is missing",
         ),
         (THREAD.replace("kind", "knid"), r"thread\[0\]\."),
-        (THREAD.replace("cnn", "gpt"), r"thread\[0\]\.kind: 'gpt'; expected lora, MODULE:FUNCTION"),
+        (THREAD.replace("cnn", "gpt"), r"thread\[0\]\.kind: 'gpt'; expected lora, MODULE"),
         (
             THREAD.replace("cnn", "no.such:thing"),
             r"thread\[0\]\.kind: 'no\.such:thing' \(No module",

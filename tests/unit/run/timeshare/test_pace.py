@@ -78,8 +78,8 @@ def test_what_is_trained_fits_into_the_unit_in_proportion(
 ) -> None:
     due, rates = (np.array(column) for column in zip(*threads, strict=True))
     room = wall(Hand()).room(Unit(0, span), due, rates)
-    assert float((np.floor(room) / rates).sum()) <= span * (1 + 1e-9) or np.array_equal(room, due)
-    assert float((np.floor(room) / rates).sum()) <= max(span, 0.0) * (1 + 1e-9)
+    assert float((room / rates).sum()) <= span * (1 + 1e-9)
+    assert np.allclose(room * due.sum(), due * room.sum())
     assert (room <= due).all()
     assert np.array_equal(CountedPace().room(Unit(0, span), due, rates), due)
 

@@ -1,0 +1,112 @@
+"""Runs a pool in a process that is killed by SIGKILL at its n-th turn, again and again.
+
+    python -m support.pool_killer FOLDER SEED
+
+Every run is a fork of this process, which has loaded everything and trained nothing: a process that
+has trained cannot be forked.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from auctune.numerics.rng import stream
+from auctune.run.timeshare.job import run_pool
+from auctune.run.timeshare.order import PoolOrder, PoolThread
+from auctune.timeshare.balancing.exploration import Exploration
+from auctune.timeshare.curve import LossCurve
+from auctune.timeshare.estimators.wls import Wls
+from auctune.timeshare.planner import Planner
+from auctune.timeshare.play import play
+from auctune.timeshare.thread import LearningThread
+from auctune.train.timeshare.module_thread import ModuleThread
+from support.pool_threads import make_line
+
+UNHARMED = 10**9
+
+
+class Fuse:
+    """Kills its process at the n-th turn of any thread."""
+
+    def __init__(self, turns: int) -> None:
+        self.left = turns
+
+    def burn(self) -> None:
+        """One turn less."""
+        self.left -= 1
+        if self.left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_order(turns: int = UNHARMED) -> PoolOrder:
+    """A bundle of three, whose process dies at a turn."""
+    fuse = Fuse(turns)
+    return PoolOrder(
+        threads=[
+            PoolThread(
+                LearningThread(f"line{seed}", 0, 10 + seed, 0.4 / seed),
+                _maker(seed, fuse),
+                {"seed": seed},
+                8.0,
+            )
+            for seed in (1, 2, 3)
+        ],
+        allocator=Planner(balancing=Exploration(batches=8)),
+        estimator=Wls(),
+    )
+
+
+def _maker(seed: int, fuse: Fuse) -> Callable[[], ModuleThread]:
+    def make() -> ModuleThread:
+        thread = make_line(seed)
+        step = thread.step
+
+        def burning(batches: int) -> float:
+            fuse.burn()
+            return step(batches)
+
+        thread.step = burning  # type: ignore[method-assign]
+        return thread
+
+    return make
+
+
+def _run_in_child(folder: Path, turns: int) -> bool:
+    """Whether a run came to its end before the fuse burnt down."""
+    begun = (folder / "state" / "journal.jsonl").exists()
+    child = os.fork()
+    if child == 0:
+        torch.set_num_threads(1)
+        run_pool(killed_order(turns), folder, resume=begun, saved_every=0.0)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        return False
+    assert os.WEXITSTATUS(status) == 0
+    return True
+
+
+def _load_kernels() -> None:
+    """Once, instead of in each fork."""
+    order, curve = killed_order(), LossCurve(np.array([1.0, 500.0]), np.array([9.0, 0.5]))
+    play(order.allocator, order.learning, [curve] * 3, [8.0] * 3)
+
+
+def main() -> None:
+    """Kill until the run has come to its end; prints how often."""
+    folder, seed = Path(sys.argv[1]), int(sys.argv[2])
+    _load_kernels()
+    draw = stream(seed, "kills")
+    kills = 0
+    while not _run_in_child(folder, int(draw.integers(25, 60))):
+        kills += 1
+    print(kills)
+
+
+if __name__ == "__main__":
+    main()
