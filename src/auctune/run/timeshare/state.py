@@ -119,7 +119,8 @@ class PoolState:
 
     def due(self, shares: Floats, span: float) -> Floats:
         """[k] batches, with a fraction, that shares of a unit come to, and what was left before."""
-        return self.credit + shares * self.rates * span
+        due: Floats = self.credit + shares * self.rates * span
+        return due
 
     def apply(self, event: JournalEvent) -> None:
         """Take over one event."""

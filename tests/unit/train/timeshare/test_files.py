@@ -122,9 +122,9 @@ def test_a_task_on_real_files_trains_and_is_the_same_again(
     write(tmp_path)
     torch.set_num_threads(1)
     first, again = (make_real(kind, tmp_path, seed=1) for _ in range(2))
-    losses = first.losses(4)
-    assert losses[-1] < losses[0]
-    assert again.losses(4).tolist() == losses.tolist()
+    losses = first.losses(15)
+    assert losses[-3:].mean() < losses[0]
+    assert again.losses(15).tolist() == losses.tolist()
 
 
 class Evil:

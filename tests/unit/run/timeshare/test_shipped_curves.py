@@ -1,0 +1,39 @@
+"""A real run of stand-ins is what the simulation of the shipped curves says."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from auctune.run.timeshare.job import run_pool
+from auctune.run.timeshare.order import PoolOrder, PoolThread
+from auctune.sim.timeshare.recorded import of_kind, read_curves
+from auctune.timeshare import LearningThread, Wls, lara, play
+from auctune.train.timeshare.stand_in import make_stand_in
+
+BUNDLE = (("pure-cnn", "cnn", 1.9, 6), ("pure-lstm", "lstm", 2.2, 8), ("pure-vit", "vit", 0.5, 7))
+RATES = (40.0, 30.0, 20.0)
+
+
+def test_a_real_run_is_what_the_shipped_curves_foretell(tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    threads = [
+        PoolThread(
+            LearningThread(name, 0, deadline, threshold),
+            partial(make_stand_in, kind, 1),
+            {"kind": kind},
+            rate,
+        )
+        for (name, kind, threshold, deadline), rate in zip(BUNDLE, RATES, strict=True)
+    ]
+    order = PoolOrder(threads=threads, allocator=lara(), estimator=Wls())
+    found = run_pool(order, tmp_path / "run").outcome
+    curves = [of_kind(read_curves(), name).curve for name, *_ in BUNDLE]
+    expected = play(order.allocator, order.learning, curves, RATES)
+    assert np.array_equal(found.done, expected.done)
+    assert found.done.tolist() == [True, True, False]
+    # Another processor or release rounds otherwise; here it is the file's five digits.
+    assert np.abs(found.finish - expected.finish)[found.done].max() <= 1
+    both = min(len(found.losses), len(expected.losses), 5)
+    assert np.allclose(found.losses[:both], expected.losses[:both], rtol=0.02, equal_nan=True)
