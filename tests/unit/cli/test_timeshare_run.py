@@ -1,0 +1,136 @@
+"""`auctune timeshare run` and `record`: to their ends in this process, and errors in one line."""
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from auctune.cli.timeshare.watching import Watching
+from auctune.run.timeshare.foresight import ThreadView, Verdict
+from auctune.run.timeshare.state import UnitRecord, read_unit
+from support.command_line import run_auctune
+
+BUNDLE = """
+[[thread]]
+name = "quick"
+deadline = 4
+threshold = 2.4
+kind = "cnn"
+batches_per_unit = 2
+
+[[thread]]
+name = "hopeless"
+deadline = 3
+threshold = 0.001
+kind = "cnn"
+batches_per_unit = 2
+"""
+
+UNIT = read_unit(
+    {
+        "time": 7, "moment": 8.0, "span": 1.0, "shares": [0.25], "batches": [5],
+        "losses": [1.5], "seconds": [0.1],
+    }
+)  # fmt: skip
+
+Ask = Callable[..., tuple[int, str, list[str]]]
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """`auctune timeshare` and more."""
+
+    def run(*more: str | Path) -> tuple[int, str, list[str]]:
+        return run_auctune(["timeshare", *more], monkeypatch, capsys)
+
+    return run
+
+
+def test_a_bundle_is_run_to_its_report_and_said_again_by_resume(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "bundle.toml"
+    path.write_text(BUNDLE)
+    code, shown, errors = ask("run", path, "--out", tmp_path / "out")
+    assert (code, errors) == (0, [])
+    assert "quick: done at 1 of 4, 1 batches" in shown
+    assert "hopeless: missed of 3" in shown
+    assert "1 of 2 threads done" in shown
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["done"] == 1
+    assert (tmp_path / "out" / "results" / "quick" / "model.safetensors").is_file()
+    # The bundle's file is not needed any more.
+    path.unlink()
+    code, again, errors = ask("run", "--resume", tmp_path / "out")
+    assert (code, errors) == (0, [])
+    assert shown.endswith(again)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "BUNDLE.toml: is missing; expected a bundle file, or --resume DIR"),
+        (["b.toml"], "--out: is missing; expected a folder for what comes out"),
+        (["b.toml", "--resume", "d"], "--resume: stands with other arguments"),
+        (["--resume", "nowhere"], "nowhere: holds no run"),
+        (["nothing.toml", "--out", "d"], "nothing.toml: cannot be read"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(
+    ask: Ask, given: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, errors = ask("run", *given)
+    assert code == 2
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_folder_that_is_not_empty_is_left_as_it_is(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "bundle.toml"
+    path.write_text(BUNDLE)
+    code, _, errors = ask("run", path, "--out", tmp_path)
+    assert code == 2
+    assert "is not empty" in errors[0]
+    assert [one.name for one in tmp_path.iterdir()] == ["bundle.toml"]
+
+
+def test_curves_are_recorded_and_those_that_are_there_are_left(ask: Ask, tmp_path: Path) -> None:
+    code, shown, errors = ask("record", "pure-cnn", "--batches", "12", "--out", tmp_path / "c")
+    assert (code, errors) == (0, [])
+    assert "pure-cnn: 12 batches" in shown
+    assert len((tmp_path / "c" / "pure-cnn.csv").read_text().splitlines()) == 13
+    code, _, errors = ask("record", "mixed-99", "--out", tmp_path / "c")
+    assert code == 2
+    assert "NAMES: 'mixed-99'; expected some of pure-vit" in errors[0]
+
+
+def _view(verdict: Verdict) -> ThreadView:
+    return ThreadView("digits", 0.25, 1234, 1.5, 0.5, 90, 42.4, verdict)
+
+
+def _watched(units: list[tuple[UnitRecord, ThreadView]], *, terminal: bool) -> str:
+    text = StringIO()
+    console = Console(file=text, force_terminal=terminal, width=100, color_system=None)
+    with Watching(console) as watching:
+        for unit, view in units:
+            watching.unit_done(unit, [view])
+    return text.getvalue()
+
+
+def test_a_terminal_shows_a_table_of_all_threads() -> None:
+    shown = _watched([(UNIT, _view(Verdict.IN_TIME))], terminal=True)
+    line = next(line for line in shown.splitlines() if "digits" in line)
+    for cell in ("25%", "1,234", "1.5", "0.5", "42", "90", "in time"):
+        assert cell in line
+    assert "unit 7" in shown
+
+
+def test_elsewhere_a_line_is_written_when_it_stands_otherwise() -> None:
+    units = [(UNIT, _view(verdict)) for verdict in (Verdict.LATE, Verdict.LATE, Verdict.DONE)]
+    lines = _watched(units, terminal=False).splitlines()
+    assert lines == [
+        "unit    7  digits: late, 1234 batches, loss 1.5",
+        "unit    7  digits: done, 1234 batches, loss 1.5",
+    ]
