@@ -22,15 +22,11 @@ from auctune.spot.policies import (
 from auctune.spot.policies import robust as robust_module
 from auctune.spot.terms import make_terms
 from auctune.spot.window import choice, expectation, program, table
+from support.kernels import plain
 from support.spot_cases import perfect
 from support.spot_markets import random_market
 
 JOB = SpotJob(workload=30, deadline=6, n_min=2, n_max=8, value=40)
-
-
-def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    function: Callable[..., Any] = compiled.py_func  # type: ignore[attr-defined]
-    return function
 
 
 @pytest.fixture
