@@ -226,9 +226,12 @@ def serving(
     thread = threading.Thread(
         target=lambda: asyncio.run(_serve(folder, file or make_file(), clock or Clock(), ready)),
         name="serving",
+        # A market that does not open shall fail its test, and not hold up all that follow.
+        daemon=True,
     )
     thread.start()
-    served = ready.result(60)
+    # On a machine that has not compiled the kernels yet, opening does, and others may be at work.
+    served = ready.result(300)
     try:
         yield served
     finally:
