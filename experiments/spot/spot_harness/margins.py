@@ -6,8 +6,8 @@ OD-Only is the paper's, and the other three say whether the setting is the paper
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,12 +21,11 @@ from auctune.sim.spot.generator import (
 )
 from auctune.spot import OnDemandOnly, SpotFirst, SpotJob, UniformProgress, default_pool
 from spot_harness.markets import CAP, HOUR, Markets, made_up, with_counts
-from spot_harness.trials import perfect_tables, same_job
+from spot_harness.trials import Trials, perfect_tables, same_job
 
 PAPER = {"OD-Only": 0.490, "MSU": 0.548, "UP": 0.334, "AHANP": 0.232}
 WORKLOAD, DEADLINE = 80.0, 10
 NUM_AHAP = 105
-# A start of three minutes loses a tenth of a slot: the paper's own.
 _LEAST_VALUE, _MOST_VALUE = 1.0, 6.0
 
 
@@ -96,23 +95,17 @@ class OpenSetting:
             value=self.value * WORKLOAD,
         )
 
-    def words(self) -> Mapping[str, float]:
-        """By name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """Mean utilities in a setting.
+    """Mean utilities.
 
     Attributes:
-        setting: in which.
         utility: of the best AHAP ("AHAP"), the best AHANP and the baselines.
         optimum: of the offline optimum.
         best: the best AHAP's name.
     """
 
-    setting: OpenSetting
     utility: Mapping[str, float]
     optimum: float
     best: str
@@ -129,12 +122,15 @@ class Margins:
 
 
 def measure(setting: OpenSetting, num_jobs: int, seed: int) -> Margins:
+    """Play everybody in a setting."""
+    return play_margins(same_job(setting.markets(seed), setting.job, num_jobs, seed))
+
+
+def play_margins(trials: Trials) -> Margins:
     """Play everybody with perfect forecasts."""
-    markets = setting.markets(seed)
-    trials = same_job(markets, setting.job, num_jobs, seed)
     pool = default_pool()
     played = (*pool, OnDemandOnly(), SpotFirst(), UniformProgress())
-    mean = trials.utility(played, perfect_tables(markets)).mean(axis=0)
+    mean = trials.utility(played, perfect_tables(trials.markets)).mean(axis=0)
     best = int(np.argmax(mean[:NUM_AHAP]))
     named = {
         "AHAP": mean[best],
@@ -144,19 +140,25 @@ def measure(setting: OpenSetting, num_jobs: int, seed: int) -> Margins:
         "AHANP": mean[NUM_AHAP:-3].max(),
     }
     return Margins(
-        setting,
         {name: float(value) for name, value in named.items()},
         float(trials.optimum().mean()),
         pool[best].name,
     )
 
 
-def value_for(found: Margins) -> float:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A setting, and what was measured in it."""
+
+    setting: OpenSetting
+    margins: Margins
+
+
+def value_for(setting: OpenSetting, found: Margins) -> float:
     """v / L at which AHAP would be ahead of OD-Only as in the paper, if all end in time."""
     own, other = found.utility["AHAP"], found.utility["OD-Only"]
     more = (own - (1 + PAPER["OD-Only"]) * other) / PAPER["OD-Only"]
-    wanted = found.setting.value + more / WORKLOAD
-    return min(max(wanted, _LEAST_VALUE), _MOST_VALUE)
+    return min(max(setting.value + more / WORKLOAD, _LEAST_VALUE), _MOST_VALUE)
 
 
 def draw_setting(random: np.random.Generator) -> OpenSetting:
@@ -205,21 +207,23 @@ def near(setting: OpenSetting, random: np.random.Generator, width: float) -> Ope
     )
 
 
-def at_its_value(setting: OpenSetting, num_jobs: int, seed: int) -> Margins:
+def at_its_value(setting: OpenSetting, num_jobs: int, seed: int) -> Found:
     """Measured at the v of `value_for`."""
-    from dataclasses import replace
-
     first = measure(setting, num_jobs, seed)
-    return measure(replace(setting, value=value_for(first)), num_jobs, seed)
+    valued = replace(setting, value=value_for(setting, first))
+    return Found(valued, measure(valued, num_jobs, seed))
 
 
-def search(num_drawn: int, num_near: int, num_jobs: int, seed: int) -> "list[Margins]":
-    """Settings drawn anywhere, then beside the best; from the nearest to the paper on."""
+def search(num_drawn: int, num_near: int, num_jobs: int, seed: int) -> Iterator[Found]:
+    """Settings drawn anywhere, then beside the best so far; each as it is found."""
     random = stream(seed, "margins")
-    found = [at_its_value(draw_setting(random), num_jobs, seed) for _ in range(num_drawn)]
+    found: list[Found] = []
+    for _ in range(num_drawn):
+        found.append(at_its_value(draw_setting(random), num_jobs, seed))
+        yield found[-1]
     for step in range(num_near):
-        found.sort(key=lambda one: one.distance)
+        found.sort(key=lambda one: one.margins.distance)
         width = 0.5 * (1 - step / num_near) + 0.03
         chosen = found[int(random.integers(min(5, len(found))))]
         found.append(at_its_value(near(chosen.setting, random, width), num_jobs, seed))
-    return sorted(found, key=lambda one: one.distance)
+        yield found[-1]

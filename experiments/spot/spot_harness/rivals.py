@@ -166,7 +166,8 @@ def made_forecasts(markets: Markets, forecasts: str, options: Options) -> list[F
         return [
             market_forecasts(arima, market, FAR, options.forecasts) for market in markets.markets
         ]
-    return tables_of(markets, lambda market: SeasonalNaive(1, CAP), FAR)
+    last = SeasonalNaive(1, CAP)
+    return tables_of(markets, lambda _: last, FAR)
 
 
 def _best(name: str, pool: Sequence[Policy], utility: Floats) -> Series:
@@ -189,16 +190,16 @@ def _row(series: Series, optimum: Floats) -> Mapping[str, object]:
 
 
 def chart(frame: pl.DataFrame, axis: str) -> AnyChart:
-    """A panel for each kind of markets."""
+    """A panel for each kind of markets; what is worth nothing on average lies below it."""
     panels = []
     for market in frame["market"].unique(maintain_order=True):
-        rows = frame.filter((pl.col("market") == market) & pl.col("ratio").is_not_null())
+        rows = frame.filter((pl.col("market") == market) & (pl.col("ratio") > 0))
         values = [
             Estimate(
                 row["setting"],
                 row["series"],
                 row["ratio"],
-                row["ratio"] - row["ratio_half"],
+                max(row["ratio"] - row["ratio_half"], 0.0),
                 row["ratio"] + row["ratio_half"],
             )
             for row in rows.iter_rows(named=True)

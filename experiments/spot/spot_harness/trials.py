@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auctune.numerics.experts import UtilityScale
 from auctune.numerics.rng import stream
 from auctune.sim.spot.benchmark import Start, draw_starts
 from auctune.sim.spot.forecast_cache import forecasts_of_job
-from auctune.spot import Policy, SpotJob, SpotMarket, offline_optimum, play_batch
+from auctune.spot import Policy, SpotJob, SpotMarket, least_utility, offline_optimum, play_batch
 from auctune.spot.arrays import Floats
 from auctune.spot.forecasts import Forecaster, ForecastTable, PerfectForecaster, make_forecasts
 from spot_harness.markets import Markets
@@ -48,6 +49,20 @@ class Trials:
             for at, job in zip(self.starts, self.jobs, strict=True)
         ]
 
+    def foretold(self, make: MakeForecaster, horizon: int = HORIZON) -> list[ForecastTable]:
+        """[j] made in the slots of the jobs alone."""
+        by_market = [make(market) for market in self.markets.markets]
+        return [
+            make_forecasts(
+                by_market[at.market],
+                self.markets.markets[at.market],
+                at.slot,
+                job.deadline,
+                horizon,
+            )
+            for at, job in zip(self.starts, self.jobs, strict=True)
+        ]
+
     def optimum(self) -> Floats:
         """[j] the most utility there was to have."""
         with ThreadPoolExecutor(os.cpu_count()) as threads:
@@ -55,9 +70,20 @@ class Trials:
             return np.array([one.utility for one in found])
 
     def utility(self, policies: Sequence[Policy], tables: Sequence[ForecastTable]) -> Floats:
-        """[j, m] of each job under each policy."""
-        made = self.forecasts(tables)
-        return play_batch(policies, self.jobs, self.seen(), made).utility
+        """[j, m] of each job under each policy, with forecasts made in every slot."""
+        return self.played(policies, self.forecasts(tables))
+
+    def played(self, policies: Sequence[Policy], forecasts: Sequence[ForecastTable]) -> Floats:
+        """[j, m] of each job under each policy, with the forecasts of each job."""
+        return play_batch(policies, self.jobs, self.seen(), forecasts).utility
+
+    def scale(self) -> UtilityScale:
+        """Bounds of any utility of these jobs, fixed before the first."""
+        highest = max(float(market.price.max()) for market in self.markets.markets)
+        return UtilityScale(
+            min(least_utility(job, highest) for job in self.jobs),
+            max(float(job.value) for job in self.jobs),
+        )
 
 
 def same_job(markets: Markets, job: SpotJob, num_jobs: int, seed: int) -> Trials:
