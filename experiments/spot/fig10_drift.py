@@ -1,9 +1,9 @@
 """Figure 10: selection while the quality of forecasts changes, in the paper's four phases.
 
 Jobs 0 to 800 with fixed-magnitude uniform noise of 10%, to 1,600 heavy-tailed of 30%, to 2,400
-uniform of 50%, to 3,600 uniform of 200% (the paper does not say of which kind the last is). Learners
-are held against the best sequence of policies with three changes, known in hindsight. In money a
-job's outcome is the weighted mean of what the policies made of it.
+uniform of 50%, to 3,600 uniform of 200% (of which kind the last is the paper does not say).
+Learners are held against the best sequence of policies with three changes, known in hindsight. In
+money a job's outcome is the weighted mean of what the policies made of it.
 
 Fixed share is tuned for 3,600 jobs and three changes; the window remembers 400 jobs, half a phase.
 """

@@ -154,19 +154,24 @@ class Found:
     margins: Margins
 
 
-def value_for(setting: OpenSetting, found: Margins) -> float:
-    """v / L at which AHAP would be ahead of OD-Only as in the paper, if all end in time."""
+def value_for(value: float, found: Margins) -> float:
+    """v / L at which AHAP would be ahead of OD-Only as in the paper, if all end in time.
+
+    Args:
+        value: v / L that was played.
+        found: what came of it.
+    """
     own, other = found.utility["AHAP"], found.utility["OD-Only"]
     more = (own - (1 + PAPER["OD-Only"]) * other) / PAPER["OD-Only"]
-    return min(max(setting.value + more / WORKLOAD, _LEAST_VALUE), _MOST_VALUE)
+    return min(max(value + more / WORKLOAD, _LEAST_VALUE), _MOST_VALUE)
 
 
 def draw_setting(random: np.random.Generator) -> OpenSetting:
     """Any setting that the paper does not exclude."""
     empty = float(random.uniform(0.02, 0.6))
     return OpenSetting(
-        price_mean=float(random.uniform(0.4, 1.1)),
-        price_deviation=float(random.uniform(0.02, 0.5)),
+        price_mean=float(random.uniform(0.4, 1.3)),
+        price_deviation=float(random.uniform(0.02, 0.8)),
         price_hours=float(np.exp(random.uniform(0.0, 4.0))),
         price_changes=float(random.uniform(4, 48)),
         empty=empty,
@@ -210,7 +215,7 @@ def near(setting: OpenSetting, random: np.random.Generator, width: float) -> Ope
 def at_its_value(setting: OpenSetting, num_jobs: int, seed: int) -> Found:
     """Measured at the v of `value_for`."""
     first = measure(setting, num_jobs, seed)
-    valued = replace(setting, value=value_for(setting, first))
+    valued = replace(setting, value=value_for(setting.value, first))
     return Found(valued, measure(valued, num_jobs, seed))
 
 
