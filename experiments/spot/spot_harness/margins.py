@@ -6,7 +6,7 @@ OD-Only is the paper's, and the other three say whether the setting is the paper
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,13 +19,22 @@ from auctune.sim.spot.generator import (
     PriceParams,
     Wave,
 )
-from auctune.spot import OnDemandOnly, SpotFirst, SpotJob, UniformProgress, default_pool
+from auctune.spot import (
+    Ahanp,
+    Ahap,
+    OnDemandOnly,
+    Policy,
+    SpotFirst,
+    SpotJob,
+    UniformProgress,
+    default_pool,
+)
+from auctune.spot.forecasts import PerfectForecaster
 from spot_harness.markets import CAP, HOUR, Markets, made_up, with_counts
-from spot_harness.trials import Trials, perfect_tables, same_job
+from spot_harness.trials import Trials, same_job
 
 PAPER = {"OD-Only": 0.490, "MSU": 0.548, "UP": 0.334, "AHANP": 0.232}
 WORKLOAD, DEADLINE = 80.0, 10
-NUM_AHAP = 105
 _LEAST_VALUE, _MOST_VALUE = 1.0, 6.0
 
 
@@ -121,29 +130,35 @@ class Margins:
         return max(abs(self.lead(rival) - paper) for rival, paper in PAPER.items())
 
 
-def measure(setting: OpenSetting, num_jobs: int, seed: int) -> Margins:
+def measure(
+    setting: OpenSetting, num_jobs: int, seed: int, pool: Sequence[Policy] | None = None
+) -> Margins:
     """Play everybody in a setting."""
-    return play_margins(same_job(setting.markets(seed), setting.job, num_jobs, seed))
+    return play_margins(same_job(setting.markets(seed), setting.job, num_jobs, seed), pool)
 
 
-def play_margins(trials: Trials) -> Margins:
-    """Play everybody with perfect forecasts."""
-    pool = default_pool()
-    played = (*pool, OnDemandOnly(), SpotFirst(), UniformProgress())
-    mean = trials.utility(played, perfect_tables(trials.markets)).mean(axis=0)
-    best = int(np.argmax(mean[:NUM_AHAP]))
-    named = {
-        "AHAP": mean[best],
-        "OD-Only": mean[-3],
-        "MSU": mean[-2],
-        "UP": mean[-1],
-        "AHANP": mean[NUM_AHAP:-3].max(),
-    }
-    return Margins(
-        {name: float(value) for name, value in named.items()},
-        float(trials.optimum().mean()),
-        pool[best].name,
-    )
+def play_margins(trials: Trials, pool: Sequence[Policy] | None = None) -> Margins:
+    """Play everybody with perfect forecasts.
+
+    Args:
+        trials: the jobs.
+        pool: AHAP and AHANP to choose the best of; by default the paper's 112.
+    """
+    ours = [*(default_pool() if pool is None else pool)]
+    others = {"OD-Only": OnDemandOnly(), "MSU": SpotFirst(), "UP": UniformProgress()}
+    foreseen = trials.foretold(PerfectForecaster)
+    mean = trials.played([*ours, *others.values()], foreseen).mean(axis=0)
+    with_forecast = [m for m, policy in enumerate(ours) if isinstance(policy, Ahap)]
+    without = [m for m, policy in enumerate(ours) if isinstance(policy, Ahanp)]
+    best = max(with_forecast, key=lambda m: float(mean[m]))
+    found = {name: float(mean[len(ours) + index]) for index, name in enumerate(others)}
+    found |= {"AHANP": float(mean[without].max()), "AHAP": float(mean[best])}
+    return Margins(found, float(trials.optimum().mean()), ours[best].name)
+
+
+def few_policies() -> Sequence[Policy]:
+    """Those of the pool that follow their last plan alone: with perfect forecasts the best."""
+    return [p for p in default_pool() if not (isinstance(p, Ahap) and p.commitment > 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +229,9 @@ def near(setting: OpenSetting, random: np.random.Generator, width: float) -> Ope
 
 def at_its_value(setting: OpenSetting, num_jobs: int, seed: int) -> Found:
     """Measured at the v of `value_for`."""
-    first = measure(setting, num_jobs, seed)
+    first = measure(setting, num_jobs, seed, few_policies())
     valued = replace(setting, value=value_for(setting.value, first))
-    return Found(valued, measure(valued, num_jobs, seed))
+    return Found(valued, measure(valued, num_jobs, seed, few_policies()))
 
 
 def search(num_drawn: int, num_near: int, num_jobs: int, seed: int) -> Iterator[Found]:
