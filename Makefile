@@ -17,7 +17,7 @@ help:
 	@echo "make thorough  all tests, with all combinations and more drawn cases"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "make soak    kills a service under load 50 times and looks for what was lost: 10 minutes"
-	@echo "make experiments  the figures of docs/explanation/experiments-pdftsp.md: an hour or so"
+	@echo "make experiments  the figures of docs/explanation/experiments-*.md: an hour or so"
 	@echo "make setup   only the virtual environment in .venv"
 	@echo "make clean   remove what the other targets made"
 
@@ -63,6 +63,7 @@ soak: $(READY)
 
 experiments: $(READY)
 	$(BIN)/python experiments/pdftsp/run_all.py
+	$(BIN)/python experiments/spot/run_all_spot.py
 
 clean:
 	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -150,7 +150,7 @@ def _rows(markets: Markets, options: Options) -> list[Mapping[str, object]]:
         "best": [pool[int(utility[part].mean(axis=0).argmax())].name for part in parts],
         "fixed": float(utility.sum(axis=0).max() / money.sum()),
     }
-    rows = []
+    rows: list[Mapping[str, object]] = []
     for name, learner in LEARNERS.items():
         window = max(1, round(len(utility) / 9))
         how = make_learner(learner, len(utility), CHANGES, window)

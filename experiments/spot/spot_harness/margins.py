@@ -145,7 +145,11 @@ def play_margins(trials: Trials, pool: Sequence[Policy] | None = None) -> Margin
         pool: AHAP and AHANP to choose the best of; by default the paper's 112.
     """
     ours = [*(default_pool() if pool is None else pool)]
-    others = {"OD-Only": OnDemandOnly(), "MSU": SpotFirst(), "UP": UniformProgress()}
+    others: Mapping[str, Policy] = {
+        "OD-Only": OnDemandOnly(),
+        "MSU": SpotFirst(),
+        "UP": UniformProgress(),
+    }
     foreseen = trials.foretold(PerfectForecaster)
     mean = trials.played([*ours, *others.values()], foreseen).mean(axis=0)
     with_forecast = [m for m, policy in enumerate(ours) if isinstance(policy, Ahap)]

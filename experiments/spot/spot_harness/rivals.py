@@ -122,7 +122,7 @@ def sweep_figure(sweep: Sweep) -> Figure:
 def _played(
     sweep: Sweep, markets: Markets, options: Options, console: Console
 ) -> list[Mapping[str, object]]:
-    rows = []
+    rows: list[Mapping[str, object]] = []
     for setting in sweep.settings(markets):
         with console.status(f"{sweep.name}: {markets.name}, {setting.label}"):
             trials = same_job(setting.markets, setting.job, options.jobs, options.seed)
@@ -153,9 +153,9 @@ def series_of(
     ]
     if robust:
         cautious = Robust()
-        found.insert(
-            2, Series(f"robust, {name}", cautious.name, trials.utility((cautious,), made)[:, 0])
-        )
+        # Last, so that the others have the same colours in all figures.
+        played = trials.utility((cautious,), made)[:, 0]
+        found.append(Series(f"robust, {name}", cautious.name, played))
     return found
 
 
@@ -250,9 +250,10 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
     joined = own.join(best, on=["market", "setting"])
     ahead = joined.filter(pl.col("utility") >= pl.col("rival"))
     least = own["ratio"].min()
-    said = f"{least:.1%} of the optimum at least" if isinstance(least, float) else "no optimum"
+    assert isinstance(least, float)
     return [
-        f"utility / optimum, {frame['jobs'].max()} jobs ± 95% confidence",
-        f"AHAP, perfect: {said}; ahead of all baselines in {len(ahead)} of {len(joined)} settings",
+        f"utility / optimum, {options.jobs} jobs ± 95% confidence",
+        f"AHAP, perfect: {least:.1%} of the optimum at least; "
+        f"ahead of all baselines in {len(ahead)} of {len(joined)} settings",
         f"data and charts: {options.out}",
     ]
