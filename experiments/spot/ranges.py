@@ -30,7 +30,7 @@ VALUES, FACTORS, PRICES, COUNTS = (
     (0.25, 0.5, 1.0),
 )
 # With all together there are many settings, each with fewer jobs.
-_FEWER = 5
+_FEWER = 10
 GOAL = 0.95
 
 
