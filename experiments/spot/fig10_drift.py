@@ -59,7 +59,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
             rows += _rows(markets, options)
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
-    for learner in ("fixed share", "paper's rate"):
+    for learner in ("fixed share", "adaptive rate", "paper's rate"):
         name = f"{NAME}-weights-{learner.replace(' ', '-').replace(chr(39), '')}"
         write_chart(weights_chart(frame, learner), options.out, name)
     show(console, TITLE, table(frame), [f"data and charts: {options.out}"])
@@ -75,7 +75,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
             Curve(row["learner"], range(1, row["jobs"] + 1), row["behind"])
             for row in own.iter_rows(named=True)
         ]
-        panels.append(CurvePanel(market, "behind, money", curves))
+        panels.append(CurvePanel(market, "behind, money", curves, ",.0f"))
     return curves_chart(panels, x_title="jobs", height=150)
 
 
@@ -84,10 +84,12 @@ def weights_chart(frame: pl.DataFrame, learner: str) -> AnyChart:
     (row,) = frame.filter(
         (pl.col("market") == frame["market"][0]) & (pl.col("learner") == learner)
     ).iter_rows(named=True)
+    width = row["jobs"] / len(row["weights"])
     grid = HeatGrid(
         100 * np.array(row["weights"]),
         tuple(short_name(policy) for policy in default_pool()),
-        f"weight, %, {learner}; a column is {row['jobs'] / len(row['weights']):g} jobs",
+        f"weight, %, {learner}",
+        column=f"columns of {width:g} jobs",
     )
     return apply_theme(heat_map(grid, LIGHT.price_ramp, LIGHT, width=720), LIGHT)
 
@@ -155,17 +157,18 @@ def _rows(markets: Markets, options: Options) -> list[Mapping[str, object]]:
         window = max(1, round(len(utility) / 9))
         how = make_learner(learner, len(utility), CHANGES, window)
         made = select(utility, scale, how, "mean", num_changes=CHANGES)
-        rows.append({**common, "learner": name, **_measured(made, money, parts)})
+        # That of the others is against the best fixed policy, and says nothing of a sequence.
+        bound = float(made.bound[-1]) if learner == "share" else None
+        measured = _measured(made, money, parts)
+        rows.append({**common, "learner": name, "bound": bound, **measured})
     return rows
 
 
 def _measured(made: Selection, money: Floats, parts: Sequence[slice]) -> Mapping[str, object]:
-    bound = float(made.bound[-1])
     return {
         "share": float(made.money.sum() / money.sum()),
         "shares": [float(made.money[part].sum() / money[part].sum()) for part in parts],
         "regret": float(made.regret[-1]),
-        "bound": None if np.isnan(bound) else bound,
         "behind": np.cumsum(money - made.money).tolist(),
         "weights": _by_column(made.weights[:-1]).tolist(),
     }
