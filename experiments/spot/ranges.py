@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+import numpy as np
 import polars as pl
 from rich.console import Console
 
@@ -109,7 +110,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 
 
 def chart(frame: pl.DataFrame) -> AnyChart:
-    """By how much AHAP is ahead, one constant at a time; dots cut at three times as much."""
+    """By how much AHAP is ahead, one constant at a time; leads of 200% and more are left out."""
     panels = []
     for market in frame["market"].unique(maintain_order=True):
         own = frame.filter((pl.col("market") == market) & (pl.col("setting") != "all together"))
@@ -182,17 +183,22 @@ def _share(utility: float, optimum: float) -> str:
 
 
 def _range(rows: pl.DataFrame) -> tuple[str, ...]:
-    """From the least to the most; rivals that have nothing are left out."""
+    """The middle 80%; rivals that have nothing are left out."""
     shares = (rows["AHAP"] / rows["optimum"]).to_list()
-    leads: Sequence[str] = [
-        _ends([a / b - 1 for a, b in zip(rows["AHAP"], rows[rival], strict=True) if b > 0], "+.0%")
+    leads = [
+        _middle(
+            [a / b - 1 for a, b in zip(rows["AHAP"], rows[rival], strict=True) if b > 0], "+.0%"
+        )
         for rival in PAPER
     ]
-    return (f"all together ({len(rows)} settings)", _ends(shares, ".1%"), *leads)
+    return (f"all together, middle 80% of {len(rows)}", _middle(shares, ".1%"), *leads)
 
 
-def _ends(values: Sequence[float], form: str) -> str:
-    return f"{min(values):{form}} to {max(values):{form}}" if values else "-"
+def _middle(values: Sequence[float], form: str) -> str:
+    if not values:
+        return "-"
+    low, high = np.quantile(values, (0.1, 0.9)).tolist()
+    return f"{low:{form}} to {high:{form}}"
 
 
 FIGURE = Figure(NAME, run, table)
