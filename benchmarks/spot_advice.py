@@ -8,7 +8,7 @@ then. What follows is held out. The markets:
 
 | market | what |
 | --- | --- |
-| benchmark | 40 markets of FOLDER (docs/explanation/spot-data.md); they share one record of counts |
+| benchmark | 40 markets of FOLDER (docs/explanation/spot-data.md) with one record of counts |
 | four | FOLDER's record of 4 instances, counted four times, at a price that never changes |
 | made up | a market of its own for each moment, from the generator fitted to real ones |
 

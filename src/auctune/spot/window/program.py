@@ -90,6 +90,7 @@ def fill_window(
             stride,
             low,
             high,
+            high,
             scratch.best,
             scratch.values[h],
         )
