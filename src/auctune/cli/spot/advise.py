@@ -1,5 +1,6 @@
 """`auctune spot advise`: for one job, what to hold now and what is likely to come of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -125,7 +126,7 @@ def _case(
     return _Case(given.file, rented, foretelling, seen, begun, ())
 
 
-def _case_of_run(folder: Path, given: dict[str, object]) -> _Case:
+def _case_of_run(folder: Path, given: Mapping[str, object]) -> _Case:
     for option, value in given.items():
         if value is not None:
             raise InputError(option, "is given with --run", "one of the two")

@@ -7,6 +7,7 @@ import typer
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
     DEFAULT_POOL,
+    cache_folder,
     check_count,
     random_starts,
     read_foretelling,
@@ -14,6 +15,7 @@ from auctune.cli.spot.inputs import (
     read_pool,
 )
 from auctune.cli.spot.options import (
+    Cache,
     Charts,
     FixedPrice,
     Forecast,
@@ -67,6 +69,7 @@ def select(
     seed: Seed = 0,
     prices: Prices = None,
     fixed_price: FixedPrice = None,
+    cache: Cache = None,
     out: Out = None,
     charts: Charts = None,
 ) -> None:
@@ -95,7 +98,14 @@ def select(
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(
-            given.job, given.markets, starts, foretelling, policies, seed=seed, advance=advance
+            given.job,
+            given.markets,
+            starts,
+            foretelling,
+            policies,
+            seed=seed,
+            cache=cache_folder(cache),
+            advance=advance,
         )
         bars.stage("policies")
         utility = play_batch(policies, trials.jobs, trials.markets, trials.forecasts).utility

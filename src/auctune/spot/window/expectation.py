@@ -22,6 +22,7 @@ from auctune.spot.arrays import Floats, Ints
 from auctune.spot.terms import UNCHANGED, Terms
 from auctune.spot.value import ending_cost, ending_slots, value_at
 from auctune.spot.window.choice import best_count
+from auctune.spot.window.room import check_room
 from auctune.spot.window.table import fill_costs, fill_slot, target_units
 
 
@@ -72,8 +73,13 @@ class ExpectationScratch(NamedTuple):
 
 
 def make_expectation_scratch(terms: Terms, num_scenarios: int) -> ExpectationScratch:
-    """Buffers for one job."""
-    units = target_units(terms, terms.workload) + 1
+    """Buffers for one job.
+
+    Raises:
+        InputError: if they would take too much memory.
+    """
+    units = int(target_units(terms, terms.workload)) + 1
+    check_room(2 * num_scenarios + 1, terms.n_max, units)
     shape = (num_scenarios, terms.n_max + 1, units)
     # Rows of counts under N_min are never read, but they are mixed.
     return ExpectationScratch(

@@ -53,7 +53,7 @@ class LimitsScratch(NamedTuple):
         program: buffers of the program.
         size: [1] how many pairs of multipliers are known.
         late, dear: [i] the pair.
-        count: [i] the best count beside it.
+        chosen: [i] the best count beside it.
         value: [i] J.
     """
 
@@ -61,7 +61,7 @@ class LimitsScratch(NamedTuple):
     size: Ints
     late: Floats
     dear: Floats
-    count: Ints
+    chosen: Ints
     value: Floats
 
 
@@ -98,9 +98,9 @@ def best_beside(
     high = fill_expected(terms, scratch.program, scenarios, prices, done)
     count, value = choose_now(terms, scratch.program, scenarios, prices, done, high, last)
     scratch.late[size], scratch.dear[size] = late, dear
-    scratch.count[size], scratch.value[size] = count, value
+    scratch.chosen[size], scratch.value[size] = count, value
     scratch.size[0] = size + 1
-    return size
+    return int(size)
 
 
 @kernel
@@ -189,4 +189,4 @@ def choose_within(
     """
     scratch.size[0] = 0
     late, dear = multipliers_for(terms, scratch, scenarios, limits, done, last)
-    return int(scratch.count[best_beside(terms, scratch, scenarios, done, last, late, dear)])
+    return int(scratch.chosen[best_beside(terms, scratch, scenarios, done, last, late, dear)])
