@@ -16,6 +16,7 @@ help:
 	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make thorough  all tests, with all combinations and more drawn cases"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
+	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
 	@echo "make soak    kills a service under load 50 times and looks for what was lost: 10 minutes"
 	@echo "make experiments  the figures of docs/explanation/experiments-*.md: an hour or so"
 	@echo "make setup   only the virtual environment in .venv"
@@ -55,6 +56,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/auction.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/spot.py
+	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_ahap.py $(SPOT_DATA))
+	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_advice.py $(SPOT_DATA) 100)
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_restart.py
 

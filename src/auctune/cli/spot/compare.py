@@ -14,6 +14,7 @@ from auctune.cli.spot.inputs import (
     read_given,
     read_policies,
     read_pool,
+    tell_compiling,
 )
 from auctune.cli.spot.options import (
     Cache,
@@ -78,6 +79,7 @@ def compare(
     varied = random_jobs(given.job, vary, jobs, seed)
     starts = random_starts(given, jobs, past, seed)
     policies = [*named, *(one for one in pooled if one not in named)]
+    tell_compiling("play_pool")
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(

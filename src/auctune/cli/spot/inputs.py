@@ -180,6 +180,16 @@ def cache_folder(given: Path | None) -> Path | None:
     return folder if os.access(folder, os.W_OK) else None
 
 
+def tell_compiling(kernel: str) -> None:
+    """Say so if a command must wait for the compiler, named by a kernel that calls the others."""
+    import typer
+
+    from auctune.numerics.jit import compiling, kernels_are_compiled
+
+    if not kernels_are_compiled(kernel):
+        typer.echo(compiling("the spot market's"), err=True)
+
+
 def check_count(option: str, value: int, least: int = 1) -> None:
     """Refuse a count that is too low.
 

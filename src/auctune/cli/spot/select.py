@@ -13,6 +13,7 @@ from auctune.cli.spot.inputs import (
     read_foretelling,
     read_given,
     read_pool,
+    tell_compiling,
 )
 from auctune.cli.spot.options import (
     Cache,
@@ -95,6 +96,7 @@ def select(
     starts = random_starts(given, jobs, past, seed)
     if in_order:
         starts = tuple(sorted(starts, key=lambda start: (start.slot, start.market)))
+    tell_compiling("play_pool")
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(

@@ -11,6 +11,7 @@ from auctune.cli.spot.inputs import (
     read_foretelling,
     read_given,
     read_policy,
+    tell_compiling,
 )
 from auctune.cli.spot.options import (
     Cache,
@@ -74,6 +75,7 @@ def simulate(
     starts: tuple[Start, ...] = (Start(0, start or 0),)
     if jobs is not None:
         starts = random_starts(given, jobs, past, seed)
+    tell_compiling("fill_window")
     trials = make_trials(
         given.job, given.markets, starts, foretelling, [rented], seed=seed,
         cache=cache_folder(cache),
