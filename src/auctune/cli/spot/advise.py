@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auctune.cli.progress import Bars
-from auctune.cli.spot.inputs import check_count, read_foretelling, read_given, read_policy
+from auctune.cli.spot.inputs import (
+    check_count,
+    read_foretelling,
+    read_given,
+    read_policy,
+    tell_compiling,
+)
 from auctune.cli.spot.options import FORECASTERS, POLICIES, FixedPrice, OnePrice
 from auctune.domain.errors import InputError
 
@@ -78,8 +84,11 @@ def advise(
 
     from auctune.cli.spot.tables import show_advice
     from auctune.sim.spot.advice import advise as ask
+    from auctune.spot import Robust
 
     spot_job = case.file.spot_job()
+    if isinstance(case.policy, Robust):
+        tell_compiling("choose_within")
     with Bars() as bars:
         advance = bars.counter("futures")
         try:
