@@ -1,0 +1,63 @@
+"""Time sharing: training threads that share one pool, each to a loss by a deadline.
+
+After Wang et al., "Learning with Adaptive Resource Allocation" (LARA), ICML 2024.
+"""
+
+from auctune.timeshare.allocation import (
+    EarliestFirst,
+    EasiestFirst,
+    LeastResourcesFirst,
+    MooreHodgson,
+    moore_hodgson,
+)
+from auctune.timeshare.allocator import Allocator, AllocatorRun
+from auctune.timeshare.balancing import Doubt, Exploration, Thompson, Ucb
+from auctune.timeshare.baselines import (
+    ClairvoyantOptimum,
+    ShortestFirst,
+    Uniform,
+    clairvoyant_optimum,
+    true_needs,
+)
+from auctune.timeshare.curve import LossCurve
+from auctune.timeshare.estimators import M4, Ls, Mixture, Need, Wls
+from auctune.timeshare.observation import Observation
+from auctune.timeshare.outcome import BundleOutcome
+from auctune.timeshare.planner import Planner, headway, lara
+from auctune.timeshare.play import play
+from auctune.timeshare.shares import InfeasibleSharesError, Shares
+from auctune.timeshare.thread import LearningThread
+
+__all__ = [
+    "M4",
+    "Allocator",
+    "AllocatorRun",
+    "BundleOutcome",
+    "ClairvoyantOptimum",
+    "Doubt",
+    "EarliestFirst",
+    "EasiestFirst",
+    "Exploration",
+    "InfeasibleSharesError",
+    "LearningThread",
+    "LeastResourcesFirst",
+    "LossCurve",
+    "Ls",
+    "Mixture",
+    "MooreHodgson",
+    "Need",
+    "Observation",
+    "Planner",
+    "Shares",
+    "ShortestFirst",
+    "Thompson",
+    "Ucb",
+    "Uniform",
+    "Wls",
+    "clairvoyant_optimum",
+    "headway",
+    "lara",
+    "moore_hodgson",
+    "play",
+    "true_needs",
+]

@@ -1,0 +1,26 @@
+"""Foretelling how many batches a thread still needs."""
+
+from auctune.timeshare.estimators.estimator import (
+    Estimator,
+    EstimatorBank,
+    LossEstimator,
+    Needs,
+)
+from auctune.timeshare.estimators.m4 import M4
+from auctune.timeshare.estimators.mixture import Mixture
+from auctune.timeshare.estimators.need import Need
+from auctune.timeshare.estimators.object_bank import ObjectBank
+from auctune.timeshare.estimators.wls import Ls, Wls
+
+__all__ = [
+    "M4",
+    "Estimator",
+    "EstimatorBank",
+    "LossEstimator",
+    "Ls",
+    "Mixture",
+    "Need",
+    "Needs",
+    "ObjectBank",
+    "Wls",
+]

@@ -1,0 +1,249 @@
+"""Weighted least squares with forgetting: the paper's estimator; LARA, section 3.1.
+
+Loss model l(s) = a s^-b, on logarithms ln l = [ln s, 1] theta theta = [-b, ln a]. After n units
+
+    theta_n = argmin  sum_i gamma^(n - i) ([ln s_i, 1] theta - ln l_i)^2
+                      + gamma^n lambda |theta - theta_0|^2,
+
+which is what the recursion (3.5) computes from V_0 = lambda I and theta_0, in O(1) a step. Need
+(3.6): S = ceil(exp((ln a - ln eps) / b) - s_n).
+
+The recursion is kept in centred moments. (3.5) itself forms the inverse of V, whose condition is
+that of (ln s)^2 over the variance of ln s in a window of some ten units: 1e8 and more late in
+training, where it loses all digits. With W the sum of weights, means x, y and centred sums
+Sxx, Sxy, and e = gamma^n lambda, Cramer's rule gives without any cancellation
+
+    det = (Sxx + e) (W + e) + e W x^2
+    theta = [ (W + e) Sxy + e W x y,  (Sxx + e) W y - W x Sxy ] / det        (theta_0 = 0;
+    for others, ln l and theta are counted from the line of theta_0).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.domain.checks import check_finite, check_positive
+from auctune.numerics.jit import kernel
+from auctune.timeshare.arrays import Bools, Floats
+from auctune.timeshare.estimators.estimator import Needs
+from auctune.timeshare.estimators.line import batches_until
+from auctune.timeshare.estimators.need import SPREAD, Need
+
+# Columns of a thread's state.
+SAMPLES, LOSS, WEIGHT, WEIGHT_SQUARES, MEAN_X, MEAN_Y, SXX, SXY, SYY, START = range(10)
+WIDTH = 10
+
+
+@kernel
+def observe(state: Floats, gamma: float, line: Floats, samples: float, loss: float) -> None:
+    """One unit of time of one thread.
+
+    Args:
+        state: [10] of the thread; written.
+        gamma: what is left of a weight after another unit.
+        line: [2] theta_0.
+        samples, loss: batches at the unit's end, and mean loss over it.
+    """
+    state[SAMPLES], state[LOSS] = samples, loss
+    if not (loss > 0.0 and loss < np.inf):
+        return
+    x = math.log(samples)
+    y = math.log(loss) - (line[0] * x + line[1])
+    old = gamma * state[WEIGHT]
+    weight = old + 1.0
+    dx, dy, kept = x - state[MEAN_X], y - state[MEAN_Y], old / weight
+    state[MEAN_X] += dx / weight
+    state[MEAN_Y] += dy / weight
+    state[SXX] = gamma * state[SXX] + kept * dx * dx
+    state[SXY] = gamma * state[SXY] + kept * dx * dy
+    state[SYY] = gamma * state[SYY] + kept * dy * dy
+    state[WEIGHT] = weight
+    state[WEIGHT_SQUARES] = gamma * gamma * state[WEIGHT_SQUARES] + 1.0
+    state[START] *= gamma
+
+
+@kernel
+def solve(state: Floats, line: Floats) -> tuple[float, float]:
+    """theta: slope and intercept of ln l over ln s."""
+    weight, x, y, e = state[WEIGHT], state[MEAN_X], state[MEAN_Y], state[START]
+    det = (state[SXX] + e) * (weight + e) + e * weight * x * x
+    if det <= 0.0:
+        return line[0], line[1]
+    slope = ((weight + e) * state[SXY] + e * weight * x * y) / det
+    intercept = ((state[SXX] + e) * weight * y - weight * x * state[SXY]) / det
+    return line[0] + slope, line[1] + intercept
+
+
+@kernel
+def foretell(state: Floats, line: Floats, threshold: float) -> tuple[float, float, float]:
+    """The need of one thread with its quantiles."""
+    loss, samples, weight = state[LOSS], state[SAMPLES], state[WEIGHT]
+    if samples == 0.0:
+        return np.inf, 1.0, np.inf
+    if not abs(loss) < np.inf:
+        return np.inf, np.inf, np.inf
+    if loss <= threshold:
+        return 0.0, 0.0, 0.0
+    slope, intercept = solve(state, line)
+    level = math.log(threshold)
+    need = np.inf
+    if slope < 0.0:
+        need = batches_until((level - intercept) / slope, samples)
+    own = slope - line[0]
+    spread = max(0.0, state[SYY] - 2.0 * own * state[SXY] + own * own * state[SXX])
+    # As many observations as have the same variance of their mean, two of them used up.
+    effective = weight * weight / state[WEIGHT_SQUARES]
+    variance = spread / weight * effective / max(effective - 2.0, 0.5)
+    of_mean = SPREAD * math.sqrt(variance / effective)
+    of_slope = np.inf
+    if state[SXX] > 0.0:
+        of_slope = SPREAD * math.sqrt(variance * weight / effective / state[SXX])
+    drop = slope * state[MEAN_X] + intercept - level
+    low, high = np.inf, np.inf
+    if of_slope - slope > 0.0:
+        ahead = max(0.0, drop - of_mean) / (of_slope - slope)
+        low = batches_until(state[MEAN_X] + ahead, samples)
+    if -slope - of_slope > 0.0:
+        high = batches_until(state[MEAN_X] + (drop + of_mean) / (-slope - of_slope), samples)
+    return need, min(low, need), max(high, need)
+
+
+@kernel
+def observe_all(
+    states: Floats, gamma: float, line: Floats, samples: Floats, loss: Floats, fresh: Bools
+) -> None:
+    """One unit of time of all threads: [k, 10], then [k] each."""
+    for k in range(len(states)):
+        if fresh[k]:
+            observe(states[k], gamma, line, samples[k], loss[k])
+
+
+@kernel
+def foretell_all(
+    states: Floats, line: Floats, thresholds: Floats, need: Floats, low: Floats, high: Floats
+) -> None:
+    """Needs of all threads; the last three written."""
+    for k in range(len(states)):
+        need[k], low[k], high[k] = foretell(states[k], line, thresholds[k])
+
+
+@dataclass(frozen=True, slots=True)
+class Wls:
+    """The paper's estimator.
+
+    Attributes:
+        gamma: weight of a unit of time beside the next one's, in (0, 1].
+        regularization: lambda > 0, of V_0 = lambda I.
+        exponent, log_scale: theta_0 = [-exponent, log_scale].
+    """
+
+    gamma: float = 0.9
+    regularization: float = 1e-3
+    exponent: float = 0.0
+    log_scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gamma <= 1:
+            raise InputError("gamma", f"{self.gamma!r}", "a number > 0 and <= 1")
+        check_positive(self.regularization, "regularization", "a number > 0")
+        check_finite(self.exponent, "exponent", "a number >= 0")
+        if not math.isfinite(self.log_scale):
+            raise InputError("log_scale", f"{self.log_scale!r}", "a finite number")
+
+    @property
+    def name(self) -> str:
+        """The paper's."""
+        return "wls"
+
+    @property
+    def line(self) -> Floats:
+        """theta_0."""
+        return np.array([-self.exponent, self.log_scale])
+
+    def start(self) -> "WlsRun":
+        """For one thread."""
+        return WlsRun(self)
+
+    def start_bank(self, num_threads: int) -> "WlsBank":
+        """For many."""
+        return WlsBank(self, num_threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Ls:
+    """Least squares without forgetting: `Wls` with gamma = 1.
+
+    Attributes:
+        regularization: lambda > 0.
+    """
+
+    regularization: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_positive(self.regularization, "regularization", "a number > 0")
+
+    @property
+    def name(self) -> str:
+        """Least squares."""
+        return "ls"
+
+    def start(self) -> "WlsRun":
+        """For one thread."""
+        return WlsRun(Wls(1.0, self.regularization))
+
+    def start_bank(self, num_threads: int) -> "WlsBank":
+        """For many."""
+        return WlsBank(Wls(1.0, self.regularization), num_threads)
+
+
+class WlsRun:
+    """Least squares at work on one thread."""
+
+    def __init__(self, params: Wls) -> None:
+        self._gamma, self._line = params.gamma, params.line
+        self._state = _fresh_states(params, 1)[0]
+
+    def observe(self, samples: float, loss: float) -> None:
+        """Learn from a unit of time."""
+        observe(self._state, self._gamma, self._line, samples, loss)
+
+    @property
+    def theta(self) -> tuple[float, float]:
+        """[-b, ln a] of now."""
+        return solve(self._state, self._line)
+
+    def need(self, threshold: float) -> Need:
+        """Batches until the loss is at or under a threshold."""
+        return Need(*foretell(self._state, self._line, threshold))
+
+    def copy(self) -> "WlsRun":
+        """Another one that has seen the same."""
+        twin = object.__new__(WlsRun)
+        twin._gamma, twin._line, twin._state = self._gamma, self._line, self._state.copy()
+        return twin
+
+
+class WlsBank:
+    """Least squares at work on all threads of a bundle."""
+
+    def __init__(self, params: Wls, num_threads: int) -> None:
+        self._gamma, self._line = params.gamma, params.line
+        self._states = _fresh_states(params, num_threads)
+        self._needs = Needs(*(np.empty(num_threads) for _ in range(3)))
+
+    def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
+        """Learn from a unit of time."""
+        observe_all(self._states, self._gamma, self._line, samples, loss, fresh)
+
+    def needs(self, thresholds: Floats) -> Needs:
+        """Needs of all threads."""
+        foretell_all(self._states, self._line, thresholds, *self._needs)
+        return self._needs
+
+
+def _fresh_states(params: Wls, num_threads: int) -> Floats:
+    states = np.zeros((num_threads, WIDTH))
+    states[:, START] = params.regularization
+    return states
