@@ -12,7 +12,7 @@ def law(s: float, ends: tuple[float, float], alpha: float, beta: float, c: float
     """The loss at which (l - l_inf) / (l_0 - l)^alpha = beta s^-c."""
     low, high = ends
     if alpha == 0.0:
-        return low + beta * s**-c
+        return float(low + beta * s**-c)
     return float(
         brentq(lambda y: (y - low) - beta * s**-c * (high - y) ** alpha, low, high, xtol=1e-14)
     )
