@@ -10,7 +10,8 @@
 Installed packages may offer more of them, by entry points of the group `auctune.mechanisms`.
 
 Of renting by deadline the mechanisms are policies, each a dataclass of its own settings: `ahap`,
-`ahanp`, `od-only`, `msu`, `up` and `robust`.
+`ahanp`, `od-only`, `msu`, `up` and `robust`. Of time sharing they are allocators, as
+`auctune.timeshare.named` has them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,8 @@ from auctune.spot.policies import (
 )
 from auctune.spot.policy import Policy
 from auctune.third_party import check_mechanism, find_entry, third_party_names
+from auctune.timeshare.allocator import Allocator
+from auctune.timeshare.named import NAMED
 
 __all__ = [
     "KnownBids",
@@ -45,6 +48,8 @@ __all__ = [
     "setting_names",
     "spot_policy",
     "spot_policy_names",
+    "timeshare_allocator",
+    "timeshare_allocator_names",
 ]
 
 # A scale has a default, so that only the text shows whether it was asked for.
@@ -156,6 +161,27 @@ def spot_policy(name: str, settings: Mapping[str, str]) -> Policy:
 def spot_policy_names() -> tuple[str, ...]:
     """All policies that `spot_policy` knows."""
     return tuple(_SPOT_POLICIES)
+
+
+def timeshare_allocator(name: str, settings: Mapping[str, str]) -> Allocator:
+    """An allocator of time sharing.
+
+    Args:
+        name: one of `timeshare_allocator_names()`.
+        settings: values of its settings, as text.
+
+    Raises:
+        InputError: for an unknown name or setting, or a value that is not one.
+    """
+    if name not in NAMED:
+        offered = ", ".join(timeshare_allocator_names())
+        raise InputError("allocator", f"{name!r} is not offered", f"one of {offered}")
+    return parse_params(NAMED[name], settings).allocator()
+
+
+def timeshare_allocator_names() -> tuple[str, ...]:
+    """All allocators that `timeshare_allocator` knows."""
+    return tuple(NAMED)
 
 
 def clairvoyant_params(params: PdftspParams, tasks: Sequence[Task]) -> PdftspParams:

@@ -32,6 +32,7 @@ from auctune.cli.serve import serve
 from auctune.cli.simulate import simulate
 from auctune.cli.spot import spot
 from auctune.cli.submit import submit
+from auctune.cli.timeshare import timeshare
 from auctune.cli.try_adapter import try_adapter
 from auctune.cli.watch import watch
 from auctune.cli.webhooks import webhooks
@@ -68,6 +69,7 @@ GROUPS: Mapping[str, typer.Typer] = {
     "keys": keys,
     "db": db,
     "spot": spot,
+    "timeshare": timeshare,
 }
 
 app = typer.Typer(

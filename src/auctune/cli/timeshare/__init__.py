@@ -1,0 +1,12 @@
+"""`auctune timeshare`: training to a loss, by threads that share a pool."""
+
+import typer
+
+from auctune.cli.timeshare.compare import compare
+from auctune.cli.timeshare.simulate import simulate
+
+timeshare = typer.Typer(
+    help="Train to a loss by a deadline: simulate, compare.", rich_markup_mode=None
+)
+for _command in (simulate, compare):
+    timeshare.command(_command.__name__)(_command)

@@ -1,0 +1,1 @@
+"""Time sharing over recorded curves: files, bundles and comparisons."""

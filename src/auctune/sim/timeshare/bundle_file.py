@@ -1,0 +1,115 @@
+"""BUNDLE.toml: a bundle of threads and the pool they share; docs/reference/timeshare-files.md.
+
+Kinds of values are checked here; what settings a kind of thread has, where it is made.
+"""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from auctune.domain import InputError
+from auctune.schema import STRICT, check_schema
+from auctune.sim.spot.toml_file import read_toml
+from auctune.timeshare import Allocator, LearningThread
+from auctune.timeshare.named import NAMED, EstimatorName
+
+_EXPECTED = "a bundle file in TOML"
+_MOST = 10**9
+
+Positive = Annotated[float, Field(gt=0, le=_MOST)]
+Whole = Annotated[int, Field(ge=0, le=_MOST)]
+Count = Annotated[int, Field(ge=1, le=_MOST)]
+
+
+class PoolEntry(BaseModel):
+    """[pool]."""
+
+    model_config = STRICT
+
+    device: str = "cpu"
+    unit_seconds: Positive | None = None
+    memory_gb: Positive | None = None
+    cpu_threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    allocator: Literal["lara", "headway", "lrf", "etf", "ucb", "thompson", "uniform", "stf"] = (
+        "lara"
+    )
+
+
+class LaraEntry(BaseModel):
+    """[lara]: settings of the allocator, as far as it has them; none: its own."""
+
+    model_config = STRICT
+
+    gamma: Annotated[float, Field(gt=0, le=1)] = 0.9
+    exploration: Annotated[float, Field(ge=0, le=_MOST)] | None = None
+    estimator: EstimatorName | None = None
+
+
+class ThreadEntry(BaseModel):
+    """[[thread]]."""
+
+    model_config = STRICT
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    start: Whole = 0
+    deadline: Count
+    threshold: Positive
+    kind: str
+    seed: Whole = 0
+    batches_per_unit: Positive | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_a_thread(self) -> "ThreadEntry":
+        self.learning()
+        return self
+
+    def learning(self) -> LearningThread:
+        """As allocators see it."""
+        return LearningThread(self.name, self.start, self.deadline, self.threshold)
+
+
+class BundleFile(BaseModel):
+    """The whole file."""
+
+    model_config = STRICT
+
+    pool: PoolEntry = PoolEntry()
+    lara: LaraEntry = LaraEntry()
+    thread: Annotated[list[ThreadEntry], Field(min_length=1, max_length=1000)]
+
+    @model_validator(mode="after")
+    def _rates_are_known(self) -> "BundleFile":
+        names: set[str] = set()
+        for index, entry in enumerate(self.thread):
+            if entry.name in names:
+                found = f"{entry.name!r} is there twice"
+                raise InputError(f"thread[{index}].name", found, "another name")
+            names.add(entry.name)
+            if self.pool.unit_seconds is None and entry.batches_per_unit is None:
+                expected = "a number, or unit_seconds in [pool]"
+                raise InputError(f"thread[{index}].batches_per_unit", "is missing", expected)
+        return self
+
+    def allocator(self) -> Allocator:
+        """How threads share."""
+        kind = NAMED[self.pool.allocator]
+        given = {
+            "gamma": self.lara.gamma,
+            "batches": self.lara.exploration,
+            "estimator": self.lara.estimator,
+        }
+        known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+        said = {key: value for key, value in given.items() if key in known and value is not None}
+        return kind(**said).allocator()
+
+
+def read_bundle_file(path: Path) -> BundleFile:
+    """The bundle in a file.
+
+    Raises:
+        InputError: `FILE: thread[1].deadline: found; expected ...`, for the first thing wrong.
+    """
+    return check_schema(BundleFile, read_toml(path, _EXPECTED), str(path))
