@@ -108,7 +108,7 @@ def _fitted(
     first = last = good.index(True)
     while last + 1 < len(good) and good[last + 1]:
         last += 1
-    return with_unit(float(np.sqrt(_UNITS[first] * _UNITS[last])))
+    return with_unit(float(_UNITS[(first + last) // 2]))
 
 
 def _bundle(
