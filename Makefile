@@ -16,8 +16,9 @@ help:
 	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make thorough  all tests, with all combinations and more drawn cases"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
+	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
 	@echo "make soak    kills a service under load 50 times and looks for what was lost: 10 minutes"
-	@echo "make experiments  the figures of docs/explanation/experiments-pdftsp.md: an hour or so"
+	@echo "make experiments  the figures of docs/explanation/experiments-*.md: an hour or so"
 	@echo "make setup   only the virtual environment in .venv"
 	@echo "make clean   remove what the other targets made"
 
@@ -55,6 +56,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/auction.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/spot.py
+	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_ahap.py $(SPOT_DATA))
+	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_advice.py $(SPOT_DATA) 100)
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_restart.py
 
@@ -63,6 +67,7 @@ soak: $(READY)
 
 experiments: $(READY)
 	$(BIN)/python experiments/pdftsp/run_all.py
+	$(BIN)/python experiments/spot/run_all_spot.py
 
 clean:
 	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -156,7 +156,7 @@ def seconds_a_step() -> float:
 def repeat_steps(after: Floats, best: Floats, repeats: int) -> None:
     """Many steps without Python between them."""
     for _ in range(repeats):
-        take_better(after, 20, 0.1, 0, 800, best)
+        take_better(after, 20, 0.1, 0, 800, 800, best)
 
 
 def main() -> None:

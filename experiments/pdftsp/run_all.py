@@ -10,7 +10,6 @@ tables of docs/explanation/experiments-pdftsp.md are written anew from the data 
 import argparse
 from pathlib import Path
 
-import polars as pl
 from rich.console import Console
 
 import fig04_nodes
@@ -26,8 +25,9 @@ import fig13_time
 import sensitivity
 import untuned
 from auctune.domain import InputError
+from auctune.sim.figures import chosen, write_tables
 from harness.options import add_options, to_options
-from harness.output import Figure, exits
+from harness.output import exits
 
 FIGURES = {
     module.FIGURE.name: module.FIGURE
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", default="", metavar="NAME,...", help="these figures alone")
     parser.add_argument("--docs", action="store_true", help="write the page's tables, run nothing")
     parsed = parser.parse_args(arguments)
-    figures = _chosen(parsed.only)
+    figures = chosen(FIGURES, parsed.only)
     if parsed.docs:
         if parsed.quick:
             raise InputError("--docs", "is given with --quick", "data of whole runs")
@@ -67,37 +67,6 @@ def main(arguments: list[str] | None = None) -> None:
     options, console = to_options(parsed), Console()
     for figure in figures:
         figure.run(options, console)
-
-
-def write_tables(page: Path, out: Path, figures: list[Figure]) -> None:
-    """Fill the page's marked places with the tables of the data in a folder.
-
-    Raises:
-        InputError: if a figure has no data, or no place on the page.
-    """
-    text = page.read_text(encoding="utf-8")
-    for figure in figures:
-        data = out / f"{figure.name}.parquet"
-        if not data.is_file():
-            raise InputError(str(data), "is not there", f"a run of {figure.name} before")
-        table = figure.table(pl.read_parquet(data)).markdown()
-        start, end = f"<!-- {figure.name} -->\n", "<!-- end -->"
-        before, found, rest = text.partition(start)
-        _, ended, after = rest.partition(end)
-        if not (found and ended):
-            raise InputError(
-                str(page), f"has no place for {figure.name}", f"{start.strip()}, {end}"
-            )
-        text = f"{before}{start}{table}\n{end}{after}"
-    page.write_text(text, encoding="utf-8")
-
-
-def _chosen(names: str) -> list[Figure]:
-    wanted = [name for name in names.split(",") if name] or list(FIGURES)
-    for name in wanted:
-        if name not in FIGURES:
-            raise InputError("--only", f"{name!r} is no figure", f"some of {', '.join(FIGURES)}")
-    return [FIGURES[name] for name in wanted]
 
 
 if __name__ == "__main__":

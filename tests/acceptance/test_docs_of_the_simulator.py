@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "docs/explanation/auction.md",
     "docs/explanation/spot.md",
+    "docs/explanation/timeshare.md",
     "docs/how-to/lose-a-node.md",
     "docs/how-to/make-a-workload.md",
     "docs/how-to/rent-by-deadline.md",

@@ -112,7 +112,10 @@ def test_sessions_are_on_pages_that_are_run_as_doctests() -> None:
 
 
 # Pages of other files, read by tests of their own.
-OTHER_FILES = {Path("docs/reference/spot-files.md")}
+OTHER_FILES = {
+    Path("docs/reference/spot-files.md"),
+    Path("docs/reference/timeshare-files.md"),
+}
 WITH_TOML = [page for page in pages() if blocks(page, "toml") and page not in OTHER_FILES]
 
 

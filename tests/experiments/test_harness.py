@@ -10,6 +10,7 @@ from scipy import stats
 
 import run_all
 from auctune.domain import InputError
+from auctune.sim.figures import write_tables
 from harness.intervals import interval, t_quantile
 from harness.market import Trace, draw, setting
 from harness.options import parse
@@ -121,15 +122,15 @@ def test_tables_go_to_their_places_alone(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("a\n<!-- fig11_rationality -->\nold\n<!-- end -->\nb\n<!-- end -->\n")
     figure = run_all.FIGURES["fig11_rationality"]
-    run_all.write_tables(page, tmp_path, [figure])
+    write_tables(page, tmp_path, [figure])
     text = page.read_text()
     assert text.startswith("a\n<!-- fig11_rationality -->\n| winners |")
     assert text.endswith("| 1 | 0 | 50% | 50% to 50% |\n<!-- end -->\nb\n<!-- end -->\n")
     with pytest.raises(InputError, match=r"fig12_competitiveness.parquet: is not there"):
-        run_all.write_tables(page, tmp_path, [run_all.FIGURES["fig12_competitiveness"]])
+        write_tables(page, tmp_path, [run_all.FIGURES["fig12_competitiveness"]])
     page.write_text("nothing\n")
     with pytest.raises(InputError, match="has no place for fig11"):
-        run_all.write_tables(page, tmp_path, [figure])
+        write_tables(page, tmp_path, [figure])
 
 
 def test_the_page_has_a_place_for_every_figure() -> None:

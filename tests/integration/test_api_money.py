@@ -1,7 +1,7 @@
 """What is shown is what is charged; budgets count payments; nothing is charged twice."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -11,14 +11,15 @@ import openai
 import pytest
 
 from auctune.service.access.directory import Budget
+from auctune.service.settings.service_file import ServiceFile
 from support.serving import Served, make_file, make_zone, serving
+
+pytest_plugins = ["support.served_market"]
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    file = make_file([make_zone(), make_zone("second")])
-    with serving(tmp_path_factory.mktemp("market"), file) as opened:
-        yield opened
+def service_file() -> ServiceFile:
+    return make_file([make_zone(), make_zone("second")])
 
 
 def quote(served: Served, user: str, file: str, **terms: Any) -> Any:

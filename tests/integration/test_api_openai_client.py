@@ -1,19 +1,14 @@
 """The official client, strict and not, does with the service what it does with OpenAI's."""
 
-from collections.abc import Iterator
 from decimal import Decimal
 
 import openai
 import pytest
 
 from auctune.domain.money import STEP
-from support.serving import ROWS, Served, serving
+from support.serving import ROWS, Served
 
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("market")) as opened:
-        yield opened
+pytest_plugins = ["support.served_market"]
 
 
 @pytest.fixture(params=[True, False], ids=["strict", "lenient"])

@@ -1,6 +1,5 @@
 """A line of a quote is to be had as long as its plan is, and by its number alone."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -8,14 +7,15 @@ import httpx2
 import openai
 import pytest
 
-from support.serving import Served, make_file, make_zone, serving
+from auctune.service.settings.service_file import ServiceFile
+from support.serving import Served, make_file, make_zone
+
+pytest_plugins = ["support.served_market"]
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    file = make_file([make_zone(), make_zone("second")])
-    with serving(tmp_path_factory.mktemp("market"), file) as opened:
-        yield opened
+def service_file() -> ServiceFile:
+    return make_file([make_zone(), make_zone("second")])
 
 
 class Buyer:

@@ -11,8 +11,8 @@ from auctune.domain import InputError
 from auctune.domain.dataset import RowKind, read_dataset
 from auctune.run.data import DataClient
 from auctune.run.vendors import RepairParams
-from auctune.train.base import load_tokenizer
 from auctune.train.rows import tokenize
+from auctune.train.tokenizer import load_tokenizer
 
 pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow

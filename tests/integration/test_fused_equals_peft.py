@@ -25,6 +25,7 @@ from support.peft_alone import (
     plain_peft,
     train_alone,
     trained_parameters,
+    weights_of,
 )
 from support.small_bases import FAMILIES, build_base, write_rows
 
@@ -94,10 +95,6 @@ def oracle(bases: dict[str, Base], folder: Path) -> Oracle:
         return train_alone(base, job, weights_of(trainer, job))
 
     return train
-
-
-def weights_of(trainer: NodeTrainer, job: LoraJob) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in trainer.weights(job.id).items()}
 
 
 def load(trainer: NodeTrainer, job: LoraJob, folder: Path) -> None:

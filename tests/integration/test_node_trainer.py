@@ -16,7 +16,7 @@ from auctune.train.multilora.step import Step
 from auctune.train.node import NodeTrainer, Progress
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.rows import TokenizedRow, tokenize
-from support.peft_alone import assert_close
+from support.peft_alone import assert_close, weights_of
 from support.small_bases import build_base, write_rows
 
 
@@ -51,10 +51,6 @@ def train(base: Base, jobs: list[LoraJob], folder: Path, **options: object) -> N
         trainer.load(job, folder / job.id)
     trainer.train({job.id: 10**6 for job in jobs}, ignore)
     return trainer
-
-
-def weights_of(trainer: NodeTrainer, job: LoraJob) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in trainer.weights(job.id).items()}
 
 
 def test_a_job_comes_out_the_same_whoever_shares_its_node(base: Base, tmp_path: Path) -> None:

@@ -3,36 +3,23 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from auctune.service.access.key import Role
-from support.command_line import run_auctune
 from support.serving import ROWS, Served, serving
+from support.typing_as import Run, typing_as
 
-Run = Callable[..., tuple[int, str, list[str]]]
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("market")) as opened:
-        yield opened
+pytest_plugins = ["support.served_market"]
 
 
 @pytest.fixture
 def auctune(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
-    monkeypatch.setenv("AUCTUNE_URL", served.url)
-    monkeypatch.setenv("AUCTUNE_API_KEY", served.operator)
-
-    def run(*arguments: str | Path) -> tuple[int, str, list[str]]:
-        return run_auctune(list(arguments), monkeypatch, capsys)
-
-    return run
+    return typing_as(served.operator, served, monkeypatch, capsys)
 
 
 def test_a_paused_zone_takes_no_bids_until_it_is_resumed(served: Served, auctune: Run) -> None:

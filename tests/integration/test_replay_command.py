@@ -1,6 +1,5 @@
 """`auctune replay` over the log of a service, which goes on meanwhile."""
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -70,7 +69,7 @@ def keep_snapshot(served: Served) -> None:
     async def write() -> None:
         with reading(served.folder) as reader:
             unit = Snapshots(reader).unit("default", seq, served.clock.time, body)
-            await asyncio.wrap_future(durable(served.market.committer, unit))
+            await durable(served.market.committer, unit)
 
     served.run(write)
 

@@ -8,16 +8,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from auctune.service.api.request_head import HEAD_BYTES
-from support.serving import Served, serving
+from support.serving import Served
+
+pytest_plugins = ["support.served_market"]
 
 MUCH = 16 * 1024 * 1024
 PIECE = b"a" * 4096
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("market")) as opened:
-        yield opened
 
 
 def send(served: Served, pieces: Iterable[bytes]) -> tuple[int, bytes]:

@@ -21,6 +21,7 @@ from support.market_runs import (
     with_change,
     write_market,
 )
+from support.processes import kill
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
 pytestmark = pytest.mark.slow
@@ -76,7 +77,7 @@ def test_a_node_that_dies_again_and_again_ends_the_run_in_one_line_and_resumably
     killed: set[int] = set()
     while poll(lambda: bool(set(child.nodes()) - killed), child):
         for pid in set(child.nodes()) - killed:
-            child.kill_one(pid)
+            kill(pid)
             killed.add(pid)
 
     assert child.wait() == 1
@@ -108,10 +109,10 @@ def _trained(out: Path) -> int:
 def _kill(child: Child, victim: str, draw: random.Random) -> None:
     nodes = child.nodes()
     if victim == "node":
-        child.kill_one(draw.choice(nodes))
+        kill(draw.choice(nodes))
         return
     if victim == "market":
-        child.kill_one(child.pid)
+        kill(child.pid)
     else:
         child.kill_group(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL

@@ -73,7 +73,7 @@ def call(commands: Commands, home: Path, *arguments: str) -> tuple[int, str]:
 
 def submit(commands: Commands, home: Path, *more: str) -> dict[str, object]:
     """A job that takes some slots; what the service answered."""
-    terms = ("--bid", "50", "--deadline", "+4m", "--set", "epochs=4", "--set", "share=0.5")
+    terms = ("--bid", "50", "--deadline", "+8m", "--set", "epochs=4", "--set", "share=0.5")
     code, text = call(commands, home, "submit", "weather.jsonl", *terms, "--json", *more)
     assert code == 0, text
     found: dict[str, object] = json.loads(text)

@@ -11,7 +11,8 @@ from sqlalchemy import create_engine, select
 
 from auctune.service.store.tables import entries, events, jobs
 from auctune.train.base import Base
-from support.service_process import Answer, ServiceProcess, kill, rows_of, running, write_service
+from support.processes import kill
+from support.service_process import Answer, ServiceProcess, rows_of, running, write_service
 
 pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow

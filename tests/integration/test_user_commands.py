@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,10 +13,8 @@ from rich.console import Console
 from auctune.cli import wide
 from auctune.domain.money import STEP
 from auctune.service.settings.vendor_entries import HouseEntry
-from support.command_line import run_auctune
 from support.serving import ROWS, Served, make_file, make_zone, serving
-
-Run = Callable[..., tuple[int, str, list[str]]]
+from support.typing_as import Run, typing_as
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +28,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def auctune(
     served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
-    monkeypatch.setenv("AUCTUNE_URL", served.url)
-    monkeypatch.setenv("AUCTUNE_API_KEY", served.users["ada"])
-
-    def run(*arguments: str | Path) -> tuple[int, str, list[str]]:
-        return run_auctune(list(arguments), monkeypatch, capsys)
-
-    return run
+    return typing_as(served.users["ada"], served, monkeypatch, capsys)
 
 
 def amounts(text: str) -> dict[str, Decimal]:

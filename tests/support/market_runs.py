@@ -144,11 +144,6 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 
-    def kill_one(self, pid: int) -> None:
-        """Send SIGKILL to the market alone, or to a node of it."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
     def nodes(self) -> list[int]:
         """Ids of its node processes."""
         return [pid for pid, parent in _parents().items() if parent == self.pid]

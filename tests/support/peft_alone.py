@@ -19,6 +19,7 @@ from auctune.train.multilora.dropout import (
     num_dropped_levels,
     row_key,
 )
+from auctune.train.node import NodeTrainer
 from auctune.train.rows import TokenizedRow, tokenize
 
 # What weights may differ by after a few steps of AdamW in float32.
@@ -39,6 +40,11 @@ class KeyedDropout(nn.Module):
         dropped = torch.full_like(self.row_keys, levels)
         mask = keep_mask(self.row_keys, self.key, dropped, x.shape[1], x.shape[2])
         return x * mask * keep_scale(self.probability)
+
+
+def weights_of(trainer: NodeTrainer, job: LoraJob) -> dict[str, Tensor]:
+    """Copies of the weights of a job's adapter as they are now."""
+    return {name: tensor.clone() for name, tensor in trainer.weights(job.id).items()}
 
 
 def assert_close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +20,6 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from auctune.device_profile import Origin, Profile
 from auctune.run.base_facts import BaseFacts
 from auctune.run.data.client import DataClient
 from auctune.service.access.key import Role
@@ -34,6 +33,7 @@ from auctune.service.store import open_store
 from auctune.service.zone.event import Kind
 from auctune.service.zone.zone import Zone
 from auctune.service.zone_opening import Place
+from support.zones import made_up_profile
 
 T = TypeVar("T")
 
@@ -62,26 +62,17 @@ class Clock:
 
 def made_up_facts(name: str = "tiny", speed: float = 1.0) -> BaseFacts:
     """A base on a device that trains `speed` * 1000 tokens a second, more or less."""
-    origin = Origin("2027-01-01T00:00:00Z", "cpu", "made up", 1, name, "0" * 64, "float32", "", {})
-    profile = Profile(
-        origin=origin,
-        memory_gb=1.0,
-        base_weights_gb=0.1,
-        activations_gb=0.1,
+    made_up = made_up_profile()
+    profile = replace(
+        made_up,
+        origin=replace(made_up.origin, base_name=name, base_digest="0" * 64),
         features={"layers.*.q_proj": 256, "layers.*.v_proj": 256},
         default_modules=("layers.*.q_proj", "layers.*.v_proj"),
         bytes_per_parameter=16.0,
-        step_seconds=0.01,
         token_seconds=0.001 / speed,
         micro_batch_tokens=512,
         largest_micro_batch_tokens=1024,
-        bounded_by="cap",
-        base_load_seconds=1.0,
-        task_load_seconds=0.1,
         checkpoint_seconds=0.05,
-        suspend_seconds=0.1,
-        tasks_per_slot=4,
-        margin=0.1,
         sweep=(),
         mixes=(),
     )
@@ -235,9 +226,12 @@ def serving(
     thread = threading.Thread(
         target=lambda: asyncio.run(_serve(folder, file or make_file(), clock or Clock(), ready)),
         name="serving",
+        # A market that does not open shall fail its test, and not hold up all that follow.
+        daemon=True,
     )
     thread.start()
-    served = ready.result(60)
+    # On a machine that has not compiled the kernels yet, opening does, and others may be at work.
+    served = ready.result(300)
     try:
         yield served
     finally:

@@ -116,6 +116,7 @@ policies: st.SearchStrategy[Policy] = st.one_of(
         Robust,
         st.sampled_from([0.01, 0.2, 1.0]),
         st.sampled_from([None, 0.5, 3.0, 20.0]),
+        st.sampled_from([0.0, 0.5, 0.9]),
     ),
 )
 

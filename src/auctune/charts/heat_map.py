@@ -35,6 +35,7 @@ class HeatGrid:
         quantity: what the values are, with their unit: the legend's title.
         largest: value of the ramp's end; none: the next round one above all values.
         decimals: of the numbers shown.
+        column: what a column is.
     """
 
     values: FloatArray
@@ -42,6 +43,7 @@ class HeatGrid:
     quantity: str
     largest: float | None = None
     decimals: int = 1
+    column: str = "slot"
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.shape[1] != len(self.nodes):
@@ -100,7 +102,7 @@ class _Frame:
         return len(self.grid.values)
 
     def x(self, field: str) -> alt.X:
-        return slot_axis(field, self.slots, self.plot_width)
+        return slot_axis(field, self.slots, self.plot_width, title=self.grid.column)
 
     def y(self) -> alt.Y:
         nodes = list(self.grid.nodes)
@@ -186,7 +188,8 @@ def _cells(grid: HeatGrid) -> list[dict[str, Any]]:
             "node": node,
             "value": value,
             "label": f"{value:,.{grid.decimals}f}",
-            "description": f"{node}, slot {slot}: {value:,.{grid.decimals}f} ({grid.quantity})",
+            "description": f"{node}, {grid.column} {slot}: "
+            f"{value:,.{grid.decimals}f} ({grid.quantity})",
         }
         for slot, row in enumerate(grid.values.tolist())
         for node, value in zip(grid.nodes, row, strict=True)

@@ -180,8 +180,8 @@ def solve(
 def _run(solver: highspy.Highs) -> None:
     """Run in a thread of its own, so that Ctrl-C ends it soon and not when it is done."""
     solver.HandleUserInterrupt = True
-    solver.startSolve()
     try:
+        solver.startSolve()
         _wait(solver)
     except KeyboardInterrupt:
         solver.cancelSolve()  # type: ignore[no-untyped-call]  # one more without types

@@ -20,7 +20,13 @@ import numba
 P = ParamSpec("P")
 R = TypeVar("R")
 
-COMPILING = "compiling the auction's kernels: once on this machine, half a minute or so"
+
+def compiling(whose: str) -> str:
+    """What users are told while kernels are compiled."""
+    return f"compiling {whose} kernels: once on this machine, half a minute or so"
+
+
+COMPILING = compiling("the auction's")
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KEPT_CACHES = 8
@@ -32,13 +38,16 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], compiled)
 
 
-def kernels_are_compiled() -> bool:
+def kernels_are_compiled(name: str = "*") -> bool:
     """Whether a process on this machine has compiled kernels of these sources before.
 
     If not, the first decision waits for the compiler, which users should be told.
+
+    Args:
+        name: of a kernel that calls the others; none: any will do.
     """
     folder = _cache_root() / _source_digest()
-    return any(folder.rglob("*.nbi"))
+    return any(folder.rglob(f"*.{name}-*.nbi"))
 
 
 def _cache_root() -> Path:

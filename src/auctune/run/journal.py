@@ -49,6 +49,15 @@ class Journal:
         self._file.close()
 
 
+def read_events(path: Path) -> list[JournalEvent]:
+    """The events of a journal that somebody else may be writing; none if there is no file.
+
+    Raises:
+        InputError: if a line other than the last is damaged.
+    """
+    return _read(path)[0]
+
+
 def _read(path: Path) -> tuple[list[JournalEvent], int]:
     """The whole events of a file, and how many bytes they take."""
     if not path.exists():

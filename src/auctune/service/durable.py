@@ -1,13 +1,19 @@
 """Waiting until something is on disk."""
 
+import asyncio
 from concurrent.futures import Future
 
 from auctune.service.store.committer import Committer
 from auctune.service.store.unit import Unit
 
 
-def durable(committer: Committer, unit: Unit) -> "Future[None]":
-    """Submit a unit; done when it is on disk, or with what went wrong."""
+async def durable(committer: Committer, unit: Unit) -> None:
+    """Submit a unit, and wait until it is on disk.
+
+    Raises:
+        UnitError: if this unit could not be written, and nothing of it was.
+        StoreError: if the database failed.
+    """
     future: Future[None] = Future()
     # Who no longer waits cannot take it back: it is told to nobody, and others are told theirs.
     future.set_running_or_notify_cancel()
@@ -20,4 +26,4 @@ def durable(committer: Committer, unit: Unit) -> "Future[None]":
 
     unit.done = done
     committer.submit(unit)
-    return future
+    await asyncio.wrap_future(future)

@@ -66,7 +66,7 @@ async def _erase_jobs(market: Market, user: str) -> int:
             return count
         rows = [_without_words(row) for row in page.items]
         unit = Unit().upsert(tables.jobs, *rows)
-        await asyncio.wrap_future(durable(market.committer, unit))
+        await durable(market.committer, unit)
         for row in page.items:
             folder = market.work / row.zone / row.id
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -24,12 +24,6 @@ BIDS, LESSONS = "bids", "lessons"
 _log = structlog.get_logger(__name__)
 
 
-def mechanism_of(entry: ZoneEntry) -> tuple[str, dict[str, str]]:
-    """The name of a zone's mechanism, and its settings."""
-    name = str(entry.auction.get("mechanism", "pdftsp"))
-    return name, {k: str(v) for k, v in entry.auction.items() if k != "mechanism"}
-
-
 class Kernels:
     """What zones decide with, being compiled: a context, which ends the children.
 
@@ -43,7 +37,7 @@ class Kernels:
             return
         kinds: dict[tuple[Any, ...], dict[str, Any]] = {}
         for entry in zones:
-            name, settings = mechanism_of(entry)
+            name, settings = entry.mechanism
             key = (name, *sorted(settings.items()), len(entry.node_types))
             kinds[key] = {"mechanism": name, "settings": settings, "types": len(entry.node_types)}
         for kind in kinds.values():

@@ -1,7 +1,5 @@
 """Zones that take no bids for now; what was admitted goes on."""
 
-import asyncio
-
 from sqlalchemy import Engine, select
 
 from auctune.service.durable import durable
@@ -32,12 +30,10 @@ class Pauses:
     async def pause(self, zone: str) -> None:
         """Take no more bids."""
         self.paused.add(zone)
-        await self._write(Unit().upsert(tables.meta, {"name": _NAMED + zone, "value": "yes"}))
+        row = {"name": _NAMED + zone, "value": "yes"}
+        await durable(self._committer, Unit().upsert(tables.meta, row))
 
     async def resume(self, zone: str) -> None:
         """Take bids again."""
-        await self._write(Unit().remove(tables.meta, {"name": _NAMED + zone}))
+        await durable(self._committer, Unit().remove(tables.meta, {"name": _NAMED + zone}))
         self.paused.discard(zone)
-
-    async def _write(self, unit: Unit) -> None:
-        await asyncio.wrap_future(durable(self._committer, unit))

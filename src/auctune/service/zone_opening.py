@@ -19,7 +19,6 @@ from auctune.run.executor import NodeSettings
 from auctune.service.data_desk import DataDesk
 from auctune.service.files.library import Library
 from auctune.service.jobs.asked import Defaults
-from auctune.service.kernels import mechanism_of
 from auctune.service.open_zone import OpenZone
 from auctune.service.repair.door import VendorDoor
 from auctune.service.repair.house import house_vendor
@@ -134,7 +133,7 @@ class ZoneOpening:
 
 def opening_record(entry: ZoneEntry, facts: Mapping[str, BaseFacts], now: float) -> dict[str, Any]:
     """The body of the event with which a zone opens: all that its decisions follow from."""
-    mechanism, settings = mechanism_of(entry)
+    mechanism, settings = entry.mechanism
     epoch = now // entry.slot_seconds * entry.slot_seconds
     cluster = _cluster(entry, facts, zone_energy(entry, epoch))
     return {

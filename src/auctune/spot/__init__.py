@@ -12,7 +12,7 @@ from auctune.spot.observation import SpotObservation
 from auctune.spot.offline import OfflineOptimum, offline_bound, offline_optimum
 from auctune.spot.outcome import SpotOutcome
 from auctune.spot.overhead import Overhead
-from auctune.spot.play import play, settle
+from auctune.spot.play import PastSlot, play, settle
 from auctune.spot.policies import (
     Ahanp,
     Ahap,
@@ -36,6 +36,7 @@ __all__ = [
     "OfflineOptimum",
     "OnDemandOnly",
     "Overhead",
+    "PastSlot",
     "Policy",
     "PolicyRun",
     "Robust",

@@ -5,6 +5,7 @@ The policy is asked before each slot of 0..d-1 until the work is done; its answe
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from auctune.spot.allocation import IDLE, SpotAllocation, check
 from auctune.spot.forecasts.table import ForecastTable
@@ -17,8 +18,29 @@ from auctune.spot.terms import UNCHANGED, Terms, change, make_terms, rest_of
 from auctune.spot.value import ending_cost, ending_slots, value_at
 
 
+@dataclass(frozen=True, slots=True)
+class PastSlot:
+    """A slot that is over, as it was and not as a simulation would have it.
+
+    Attributes:
+        observation: what the policy saw when it began.
+        allocation: what was held.
+        progress: work done by its end, in all.
+        paid: for it.
+    """
+
+    observation: SpotObservation
+    allocation: SpotAllocation
+    progress: float
+    paid: float
+
+
 def play(
-    policy: Policy, job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None = None
+    policy: Policy,
+    job: SpotJob,
+    market: SpotMarket,
+    forecasts: ForecastTable | None = None,
+    past: Sequence[PastSlot] = (),
 ) -> SpotOutcome:
     """Run a job by a policy.
 
@@ -27,6 +49,7 @@ def play(
         job: what to run.
         market: slot 0 is the job's first; at least `job.deadline` slots.
         forecasts: made before each of the job's slots; none for policies without.
+        past: the first slots, if they are over: the policy sees them again, whatever it answers.
 
     Raises:
         InputError: if the market is too short or the policy needs other forecasts.
@@ -35,7 +58,10 @@ def play(
     market = market.between(0, job.deadline)
     account = _Account(make_terms(job, market.on_demand_price))
     run = policy.start(job)
-    for slot in range(job.deadline):
+    for over in past:
+        run.allocate(over.observation)
+        account.take_over(over)
+    for slot in range(len(past), job.deadline):
         if account.done:
             break
         available = int(market.available[slot])
@@ -102,6 +128,16 @@ class _Account:
         self.last = allocation
         self._allocations.append(allocation)
         self._by_slot.append(self.progress)
+
+    def take_over(self, past: PastSlot) -> None:
+        self.progress = past.progress
+        self.cost += past.paid
+        self.last = past.allocation
+        self._allocations.append(past.allocation)
+        self._by_slot.append(self.progress)
+        if rest_of(self._terms, self.progress) == 0.0:
+            self.done = True
+            self._finish = float(len(self._allocations))
 
     def close(self) -> SpotOutcome:
         terms = self._terms

@@ -9,14 +9,11 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -28,13 +25,10 @@ from transformers import (
 )
 
 from auctune.domain.errors import InputError
-from auctune.train.quiet import quiet_transformers
-from auctune.train.tiny import tiny_folder
+from auctune.train.base_source import EXPECTED, check_config, context_of, find_source, loading
+from auctune.train.tokenizer import give_padding
 
-EXPECTED = 'the name "tiny", a folder that transformers can load, or the name of a model on the hub'
-HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-QUANTIZED_NAMES = re.compile(r"(?i)gptq|awq|gguf|bnb|[-_.](4|8)bit|int[48]\b|fp8|nf4")
 # Of the run and not of the model: they differ between machines, folders and releases.
 PASSING_FIELDS = {"transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache"}
 
@@ -108,16 +102,16 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
     """
     place = f"base {name!r}"
     target, number_type = check_device(device, dtype)
-    source, local = _find_source(name, cache)
+    source, local = find_source(name, cache)
     started = time.perf_counter()
-    with _loading(place):
+    with loading(place):
         config = AutoConfig.from_pretrained(source, local_files_only=local)
-        _check_config(name, config)
+        check_config(name, config)
         _switch_off_dropouts(config)
         model = _load_model(place, source, config, dtype=number_type, local_files_only=local)
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
     _freeze(model)
-    _give_padding(tokenizer, place)
+    give_padding(tokenizer, place)
     digest = compute_digest(model)
     model.to(target)  # type: ignore[arg-type]  # its wrapper loses the signature
     return Base(
@@ -131,30 +125,6 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         load_seconds=time.perf_counter() - started,
         _untouched=_share_weights(model),
     )
-
-
-def load_tokenizer(name: str, *, cache: Path) -> tuple[PreTrainedTokenizerBase, int | None]:
-    """A base's tokenizer, as `load_base` gives it, and its `context_tokens`; no weights are read.
-
-    Raises:
-        InputError: as `load_base`, as far as it can be known without weights.
-    """
-    place = f"base {name!r}"
-    source, local = _find_source(name, cache)
-    with _loading(place):
-        config = AutoConfig.from_pretrained(source, local_files_only=local)
-        _check_config(name, config)
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            source, local_files_only=local
-        )
-    _give_padding(tokenizer, place)
-    return tokenizer, context_of(config)
-
-
-def context_of(config: PretrainedConfig) -> int | None:
-    """The longest row, in tokens, that a model has positions for; none if it has no limit."""
-    limit = getattr(config, "max_position_embeddings", None)
-    return None if limit is None else int(limit)
 
 
 def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
@@ -185,19 +155,6 @@ def num_weight_bytes(model: nn.Module) -> int:
     return sum(storages.values())
 
 
-@contextmanager
-def _loading(place: str) -> Iterator[None]:
-    """Says of whatever goes wrong in the block that the base cannot be loaded."""
-    try:
-        with quiet_transformers():
-            yield
-    except InputError:
-        raise
-    except (OSError, ValueError, ImportError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(place, f"cannot be loaded ({reason})", EXPECTED) from None
-
-
 def _load_model(
     place: str, source: str, config: PretrainedConfig, **options: Any
 ) -> PreTrainedModel:
@@ -211,43 +168,6 @@ def _load_model(
         names = ", ".join(missing[:3])
         raise InputError(place, f"lacks weights of its architecture: {names}", EXPECTED)
     return model
-
-
-def _find_source(name: str, cache: Path) -> tuple[str, bool]:
-    """The folder or hub name behind a base's name, and whether it is a folder."""
-    place = f"base {name!r}"
-    if name == "tiny":
-        return str(tiny_folder(cache).resolve()), True
-    folder = _as_folder(name)
-    if name and folder is not None:
-        if not (folder / "config.json").is_file():
-            raise InputError(place, "is a folder without a config.json", EXPECTED)
-        return str(folder.resolve()), True
-    if QUANTIZED_NAMES.search(name):
-        raise _refused(name, "is quantized, which is not supported")
-    if not HUB_NAME.fullmatch(name):
-        raise InputError(place, "is unknown: there is no such folder", EXPECTED)
-    return name, False
-
-
-def _as_folder(name: str) -> Path | None:
-    try:
-        folder = Path(name).expanduser()
-        return folder if folder.is_dir() else None
-    except (OSError, RuntimeError):
-        # A name that is too long, or begins with a "~user" that there is not.
-        return None
-
-
-def _check_config(name: str, config: PretrainedConfig) -> None:
-    if getattr(config, "quantization_config", None) is not None:
-        raise _refused(name, "is quantized, which is not supported")
-    if config.is_encoder_decoder:
-        raise _refused(name, "has an encoder, which is not supported")
-
-
-def _refused(name: str, found: str) -> InputError:
-    return InputError(f"base {name!r}", found, "a decoder in float32 or bfloat16 weights")
 
 
 def _find_device(device: str) -> torch.device:
@@ -287,13 +207,6 @@ def _freeze(model: PreTrainedModel) -> None:
         # Some architectures fix a probability in code instead of the configuration.
         if isinstance(module, nn.modules.dropout._DropoutNd):
             module.p = 0.0
-
-
-def _give_padding(tokenizer: PreTrainedTokenizerBase, place: str) -> None:
-    if tokenizer.pad_token_id is None:
-        if tokenizer.eos_token is None:
-            raise InputError(place, "has no token for padding, nor for the end of text", EXPECTED)
-        tokenizer.pad_token = tokenizer.eos_token
 
 
 def _share_weights(model: PreTrainedModel) -> PreTrainedModel:

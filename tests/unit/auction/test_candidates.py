@@ -8,11 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from auctune.auction.candidates import book_cells, list_candidates, list_open
-
-
-def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    function: Callable[..., Any] = compiled.py_func  # type: ignore[attr-defined]
-    return function
+from support.kernels import plain
 
 
 def points(

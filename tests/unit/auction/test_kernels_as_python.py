@@ -1,8 +1,5 @@
 """Kernels as plain Python: the same answers, so that nothing hangs on how numba compiles them."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -15,12 +12,8 @@ from auctune.auction.search.gather import _insert, could_ever_run, fits
 from auctune.auction.search.levels import only_type, sort_phis
 from auctune.auction.search.one_type import _sift_down, _sift_up
 from auctune.auction.search.schedule_search import ScheduleSearch
+from support.kernels import plain
 from support.random_states import random_state
-
-
-def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    function: Callable[..., Any] = compiled.py_func  # type: ignore[attr-defined]
-    return function
 
 
 @pytest.fixture

@@ -26,6 +26,14 @@ def test_every_cell_has_its_colour_its_number_and_its_words() -> None:
     assert svg.count('fill="#000002"') == 2 + 1
 
 
+def test_columns_are_called_what_they_are() -> None:
+    grid = HeatGrid(VALUES, NODES, "% of weight", decimals=0, column="job")
+    svg = to_svg(heat_map(grid, ("#000001", "#000002"), LIGHT, width=400))
+    assert "right, job 1: 50 (% of weight)" in svg
+    assert ">job</text>" in svg
+    assert "slot" not in svg
+
+
 def test_numbers_give_way_where_cells_are_narrow() -> None:
     values = np.full((48, 2), 7.0)
     svg = to_svg(utilization_map(values / 100, NODES, "memory", LIGHT, 340))

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,28 @@ def test_compare_shows_every_policy_beside_the_optimum(ask: Ask, tmp_path: Path)
     mean = frame.filter(pl.col("policy") == "od-only")["utility"].to_numpy().mean()
     assert re.search(rf"od-only +{mean:.2f} ± ", shown)
     assert {path.name for path in charts.iterdir()} == {"spot-policies.svg", "spot-policies.png"}
+
+
+def test_compare_varies_jobs_by_seed(ask: Ask, tmp_path: Path) -> None:
+    out = tmp_path / "trials.parquet"
+    varied = ("--vary", "workload=8-14", "--vary", "n_min=1,2", "--vary", "n_max=5,6")
+    code, shown, _ = ask(
+        "compare", "--policy", "od-only", "--jobs", "30", "--past", "0", *varied, "--out", out
+    )
+    assert code == 0
+    frame = pl.read_parquet(out)
+    assert frame["workload"].n_unique() > 10
+    assert set(frame["n_min"]) == {1, 2}
+    assert set(frame["n_max"]) == {5, 6}
+    job = read_job_file(tmp_path / "job.toml").spot_job()
+    for row in frame.head(3).iter_rows(named=True):
+        alone = replace(
+            job, workload=row["workload"], n_min=row["n_min"], n_max=row["n_max"],
+            value=1.5 * row["workload"],
+        )  # fmt: skip
+        market = MARKET.between(row["start"], row["start"] + 4)
+        assert row["utility"] == pytest.approx(play(OnDemandOnly(), alone, market).utility)
+    assert "30 jobs" in shown
 
 
 def test_compare_shows_best_middle_and_worst_of_a_pool(ask: Ask, tmp_path: Path) -> None:
@@ -153,6 +176,8 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
         ("select", ("--learner", "wise"), "--learner: 'wise'; expected one of adaptive, known"),
         ("select", ("--choice", "first"), "--choice: 'first'; expected one of draw, heaviest"),
         ("select", ("--jobs", "5", "--changes", "5"), "--changes: 5; expected fewer than the 5"),
+        ("compare", ("--vary", "n_max=2-3"), "--vary: 'n_max=2-3'; expected workload=LOW-HIGH"),
+        ("compare", ("--vary", "n_min=9"), "--vary: n_max: 6; expected"),
         ("advise", ("--now", "60"), "--now: 60; expected a slot of the market, 0 to 59"),
         ("advise", ("--start", "30"), "--start: 30, 29 slots before the present one; expected"),
         ("advise", ("--now", "5"), "--market: 6 slots up to the present one; expected 11 at least"),

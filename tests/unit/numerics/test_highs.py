@@ -1,7 +1,8 @@
 """The wrapper of HiGHS against scipy, and by certificates: duals, bounds, limits."""
 
-import _thread
 import math
+import os
+import signal
 import threading
 import time
 
@@ -129,7 +130,7 @@ def test_a_limit_on_time_ends_a_search() -> None:
 
 def test_a_search_ends_soon_after_ctrl_c() -> None:
     start = time.perf_counter()
-    threading.Timer(0.3, _thread.interrupt_main).start()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         hard_knapsack(SolveOptions(time_limit=60.0))
     assert time.perf_counter() - start < 30

@@ -63,11 +63,14 @@ def test_it_goes_on_when_a_server_sets_logging_up_in_its_own_way(tmp_path: Path)
     assert [line["event"] for line in lines(tmp_path)] == ["before", "after"]
 
 
-def test_a_line_that_has_no_room_is_lost_and_nobody_fails_for_it(tmp_path: Path) -> None:
+def test_a_line_that_has_no_room_is_lost_and_nobody_fails_for_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / NAME).symlink_to("/dev/full")
     with logs_in(tmp_path):
         for _ in range(3):
             structlog.get_logger().error("the database failed")
+    assert capfd.readouterr() == ("", "error: the database failed\n" * 3)
 
 
 def test_a_file_that_could_not_be_turned_over_is_taken_up_again(tmp_path: Path) -> None:

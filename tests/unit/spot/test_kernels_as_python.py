@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auctune.spot import Ahap, SpotJob, default_pool, offline_optimum, play, play_batch
+from auctune.spot import Ahap, Policy, SpotJob, default_pool, offline_optimum, play_batch
 from auctune.spot.batch import kernel as batch_kernel
 from auctune.spot.batch import play as batch_play
 from auctune.spot.policies import (
@@ -19,18 +19,13 @@ from auctune.spot.policies import (
     spot_first,
     uniform_progress,
 )
-from auctune.spot.policies import robust as robust_module
 from auctune.spot.terms import make_terms
-from auctune.spot.window import choice, expectation, program, table
+from auctune.spot.window import choice, expectation, limits, program, table
+from support.kernels import plain
 from support.spot_cases import perfect
 from support.spot_markets import random_market
 
 JOB = SpotJob(workload=30, deadline=6, n_min=2, n_max=8, value=40)
-
-
-def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    function: Callable[..., Any] = compiled.py_func  # type: ignore[attr-defined]
-    return function
 
 
 @pytest.fixture
@@ -68,7 +63,7 @@ def test_one_slot_of_a_table_and_its_best_count(rng: np.random.Generator) -> Non
     filled = []
     for function in (table.fill_slot, plain(table.fill_slot)):
         out, best = np.zeros_like(after), np.empty(high + 1)
-        function(terms, costs, after, 1, 17, high, best, out)
+        function(terms, costs, after, 1, 17, high, high, best, out)
         filled.append(out)
     assert np.array_equal(filled[0], filled[1])
     for k in (17, high - 5, high):
@@ -104,19 +99,22 @@ def test_decisions_of_policies(rng: np.random.Generator) -> None:
 
 
 def test_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = [*default_pool()[::9], Ahap(6, 2, 0.5, plan_always=True), SpotFirst(), UniformProgress()]
+    careful = Robust(risk=0.3, cost_cap=20.0)
+    pool: list[Policy] = [*default_pool()[::9], Ahap(6, 2, 0.5, plan_always=True), SpotFirst()]
+    pool += [UniformProgress(), careful]
     market = random_market(6, 1)
     forecasts = perfect(market)
     compiled = play_batch(pool, [JOB], [market], [forecasts])
-    robust = play(Robust(risk=0.3, cost_cap=20.0), JOB, market, forecasts)
     for name in ("plan_windows", "decide", "run_slot"):
         monkeypatch.setattr(batch_kernel, name, plain(getattr(batch_kernel, name)))
     monkeypatch.setattr(batch_play, "play_pool", plain(batch_kernel.play_pool))
     monkeypatch.setattr(expectation, "mix", plain(expectation.mix))
-    for name in ("fill_expected", "choose_now"):
-        monkeypatch.setattr(robust_module, name, plain(getattr(expectation, name)))
+    monkeypatch.setattr(limits, "fill_expected", plain(expectation.fill_expected))
+    for name in ("best_beside", "least_late", "least_dear", "multipliers_for"):
+        monkeypatch.setattr(limits, name, plain(getattr(limits, name)))
+    monkeypatch.setattr(batch_kernel, "choose_within", plain(limits.choose_within))
+    monkeypatch.setattr(batch_kernel, "decide_robust", plain(batch_kernel.decide_robust))
     slow = play_batch(pool, [JOB], [market], [forecasts])
     assert np.array_equal(compiled.utility, slow.utility)
     assert np.array_equal(compiled.held[0], slow.held[0])
-    assert play(Robust(risk=0.3, cost_cap=20.0), JOB, market, forecasts) == robust
     assert slow.utility.max() <= offline_optimum(JOB, market).utility + 1e-9

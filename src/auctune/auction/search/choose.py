@@ -14,7 +14,6 @@ import numpy as np
 from auctune.auction.book import Ints
 from auctune.auction.search.gather import counted, fits
 from auctune.auction.search.problem import (
-    MAX,
     Best,
     Cells,
     Request,
@@ -36,7 +35,6 @@ def lowest_node(
     """
     capacity, usage = cells.capacity, cells.usage
     samples, memory_gb = request.throughput[k], request.memory_gb
-    additive = rule.aggregate != MAX
     least, which = np.inf, -1
     for i in range(capacity.first_of[k], capacity.first_of[k + 1]):
         n = capacity.nodes_of[i]
@@ -53,7 +51,7 @@ def lowest_node(
             used_memory, memory_gb, capacity.memory[k]
         ):
             least, which = price, n
-            if not additive:
+            if rule.by_max:
                 break
     return int(which)
 
@@ -95,7 +93,7 @@ def schedule_cost(search: Search, num_cells: int, quote: int) -> tuple[float, fl
         phi_hat = max(phi_hat, phi)
         compute_price += lam * request.throughput[k]
         memory_price += phi * request.memory_gb
-    if search.rule.aggregate == MAX:
+    if search.rule.by_max:
         compute_price = lam_hat * samples
         memory_price = phi_hat * memory
     return request.quote_price[quote] + operating + compute_price + memory_price, operating

@@ -18,7 +18,6 @@ WORK_UNITS = 1 << 48
 # Units that finish the work, the slack of feasibility taken off.
 UNITS_NEEDED = int(WORK_UNITS * (1 - FIT))
 
-SUM, MAX = 0, 1
 # Bounds cut with more slack than ties have, so that no tie is cut.
 SLACK = 1e-10
 FOUND, NOT_FOUND, NEED_MORE_LABELS = 0, 1, 2
@@ -36,7 +35,7 @@ class Cells(NamedTuple):
 class Rule(NamedTuple):
     """How schedules are priced and which cells count."""
 
-    aggregate: int  # SUM or MAX
+    by_max: bool  # a schedule is priced at its dearest cell; else summed by cell
     masked: bool  # only cells with room; else all that could hold the task if empty
 
 

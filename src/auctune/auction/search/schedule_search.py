@@ -8,11 +8,8 @@ from auctune.auction.book import Book, Floats, Ints
 from auctune.auction.search.gather import could_ever_run
 from auctune.auction.search.problem import (
     FOUND,
-    MAX,
     NEED_MORE_LABELS,
-    SUM,
     Request,
-    Rule,
     make_memory,
 )
 from auctune.auction.search.vendors import find_best
@@ -53,8 +50,8 @@ class ScheduleSearch:
     ) -> None:
         self._book = book
         self._cells = (*book.capacity, *book.usage, lam, phi)
-        self._rule = Rule(MAX if aggregate == "max" else SUM, masked)
         self._by_max = True if aggregate == "max" else None
+        self._masked = masked
         num_slots, num_nodes, num_types = *lam.shape, len(book.type_names)
         self._shape = (num_slots, num_nodes, num_types)
         self._num_labels = _FIRST_LABELS
@@ -91,9 +88,9 @@ class ScheduleSearch:
             task: the task, for its quotes.
             masked: look only at cells with room, whatever the rule is.
         """
-        rule = self._rule._replace(masked=True) if masked else self._rule
+        is_masked = masked or self._masked
         while True:
-            arguments: tuple[Any, ...] = (*self._cells, *rule, *request, *self._memory)
+            arguments: tuple[Any, ...] = (*self._cells, is_masked, *request, *self._memory)
             status, cost, operating, num_cells, quote = find_best(self._by_max, *arguments)
             if status != NEED_MORE_LABELS:
                 break

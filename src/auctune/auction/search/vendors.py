@@ -44,7 +44,6 @@ def find_best(
     num_candidates: Ints,
     lam: Floats,
     phi: Floats,
-    aggregate: int,
     masked: bool,
     first: int,
     last: int,
@@ -63,10 +62,10 @@ def find_best(
 ) -> tuple[int, float, float, int, int]:
     """Leave the best schedule over all vendors in `best_cells`.
 
-    Where `by_max` is None, schedules are priced by sums, else by maxima, as the rule says too: the
-    compiler leaves out what belongs to the other one, which halves its time. The other
-    arguments are the fields of Capacity, Usage, lam and phi, Rule, Request and Memory, in
-    their order: from Python, plain arrays are passed to a kernel far quicker than tuples of them.
+    Where `by_max` is None, schedules are priced by sums, else by maxima: the compiler leaves out
+    what belongs to the other one, which halves its time. The other arguments are the fields of
+    Capacity, Usage, lam and phi, `masked` of Rule, Request and Memory, in their order: from
+    Python, plain arrays are passed to a kernel far quicker than tuples of them.
 
     Returns:
         FOUND, NOT_FOUND, or NEED_MORE_LABELS: then nothing was decided, try with a larger pool;
@@ -87,7 +86,7 @@ def find_best(
     )
     search = lay_out(
         Cells(capacity, usage, lam, phi),
-        Rule(aggregate, masked),
+        Rule(by_max is not None, masked),
         request,
         Memory(floats, ints, label_cost, label_ints, best_cells),
         lam.shape[0],

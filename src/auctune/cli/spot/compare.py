@@ -1,16 +1,23 @@
 """`auctune spot compare`: many policies on one job, begun at many moments."""
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
+    cache_folder,
+    random_jobs,
     random_starts,
     read_foretelling,
     read_given,
     read_policies,
     read_pool,
+    tell_compiling,
 )
 from auctune.cli.spot.options import (
+    Cache,
     Charts,
     FixedPrice,
     Forecast,
@@ -39,10 +46,18 @@ def compare(
     pool: Pool = None,
     forecast: Forecast = "seasonal",
     jobs: Jobs = 200,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUES",
+            help="Jobs of random size: workload=60-100, n_min=1,2,4, n_max=8,12,16; repeatable.",
+        ),
+    ] = None,
     past: Past = 96,
     seed: Seed = 0,
     prices: Prices = None,
     fixed_price: FixedPrice = None,
+    cache: Cache = None,
     out: Out = None,
     charts: Charts = None,
 ) -> None:
@@ -61,13 +76,23 @@ def compare(
     from auctune.sim.spot.trials import make_trials
 
     given = read_given(job, market, prices or (), fixed_price)
+    varied = random_jobs(given.job, vary, jobs, seed)
     starts = random_starts(given, jobs, past, seed)
     policies = [*named, *(one for one in pooled if one not in named)]
+    tell_compiling("play_pool")
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(
-            given.job, given.markets, starts, foretelling, policies, seed=seed, advance=advance
+            given.job,
+            given.markets,
+            starts,
+            foretelling,
+            policies,
+            seed=seed,
+            cache=cache_folder(cache),
+            advance=advance,
         )
+        trials = replace(trials, varied=varied)
         bars.stage("policies")
         rivalry = play_all(trials, policies)
     shown = [(one.name, index) for index, one in enumerate(named)]

@@ -1,5 +1,6 @@
 """From options of `auctune spot` to jobs, markets, policies and forecasters."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,6 +145,49 @@ def random_starts(given: Given, num_jobs: int, past: int, seed: int) -> "tuple[S
     except InputError as error:
         expected = f"{error.expected}: --past and the job's deadline"
         raise InputError("--market", error.found, expected) from None
+
+
+def random_jobs(
+    job: "SpotJob", texts: Sequence[str] | None, num_jobs: int, seed: int
+) -> "tuple[SpotJob, ...]":
+    """Jobs of random size; none where nothing is to vary.
+
+    Raises:
+        InputError: naming `--vary`.
+    """
+    from auctune.sim.spot.variation import parse_variation
+
+    if not texts:
+        return ()
+    variation = parse_variation(texts, "--vary")
+    try:
+        return variation.draw(job, num_jobs, seed)
+    except InputError as error:
+        raise InputError(f"--vary: {error.place}", error.found, error.expected) from None
+
+
+def cache_folder(given: Path | None) -> Path | None:
+    """Where forecasts are kept; none where the user's cache cannot be written."""
+    from auctune.sim.spot.forecast_cache import user_cache
+
+    if given is not None:
+        return given
+    folder = user_cache()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+def tell_compiling(kernel: str) -> None:
+    """Say so if a command must wait for the compiler, named by a kernel that calls the others."""
+    import typer
+
+    from auctune.numerics.jit import compiling, kernels_are_compiled
+
+    if not kernels_are_compiled(kernel):
+        typer.echo(compiling("the spot market's"), err=True)
 
 
 def check_count(option: str, value: int, least: int = 1) -> None:

@@ -47,3 +47,7 @@ Charts = Annotated[
     Path | None, typer.Option(help="A folder for charts (SVG and PNG); none: no charts.")
 ]
 Out = Annotated[Path | None, typer.Option(help="Where all that was played goes (parquet).")]
+Cache = Annotated[
+    Path | None,
+    typer.Option(help="Where forecasts by arima are kept; none: in the user's cache."),
+]

@@ -7,13 +7,16 @@ import typer
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
     DEFAULT_POOL,
+    cache_folder,
     check_count,
     random_starts,
     read_foretelling,
     read_given,
     read_pool,
+    tell_compiling,
 )
 from auctune.cli.spot.options import (
+    Cache,
     Charts,
     FixedPrice,
     Forecast,
@@ -67,6 +70,7 @@ def select(
     seed: Seed = 0,
     prices: Prices = None,
     fixed_price: FixedPrice = None,
+    cache: Cache = None,
     out: Out = None,
     charts: Charts = None,
 ) -> None:
@@ -92,10 +96,18 @@ def select(
     starts = random_starts(given, jobs, past, seed)
     if in_order:
         starts = tuple(sorted(starts, key=lambda start: (start.slot, start.market)))
+    tell_compiling("play_pool")
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(
-            given.job, given.markets, starts, foretelling, policies, seed=seed, advance=advance
+            given.job,
+            given.markets,
+            starts,
+            foretelling,
+            policies,
+            seed=seed,
+            cache=cache_folder(cache),
+            advance=advance,
         )
         bars.stage("policies")
         utility = play_batch(policies, trials.jobs, trials.markets, trials.forecasts).utility

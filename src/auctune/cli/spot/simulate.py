@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.spot.inputs import random_starts, read_foretelling, read_given, read_policy
+from auctune.cli.spot.inputs import (
+    cache_folder,
+    random_starts,
+    read_foretelling,
+    read_given,
+    read_policy,
+    tell_compiling,
+)
 from auctune.cli.spot.options import (
+    Cache,
     Charts,
     FixedPrice,
     Forecast,
@@ -45,6 +53,7 @@ def simulate(
     seed: Seed = 0,
     prices: OnePrice = None,
     fixed_price: FixedPrice = None,
+    cache: Cache = None,
     out: Out = None,
     charts: Charts = None,
 ) -> None:
@@ -66,7 +75,11 @@ def simulate(
     starts: tuple[Start, ...] = (Start(0, start or 0),)
     if jobs is not None:
         starts = random_starts(given, jobs, past, seed)
-    trials = make_trials(given.job, given.markets, starts, foretelling, [rented], seed=seed)
+    tell_compiling("fill_window")
+    trials = make_trials(
+        given.job, given.markets, starts, foretelling, [rented], seed=seed,
+        cache=cache_folder(cache),
+    )  # fmt: skip
     outcomes, diaries, optima = _play(rented, trials)
     places = [(one.market, one.slot) for one in starts]
     write_outputs(

@@ -169,7 +169,7 @@ def show_advice(
     )
     typer.echo(f"finish p50 {advice.finish_p50:.2f}, p90 {advice.finish_p90:.2f} slots")
     typer.echo(f"risk of being late {advice.risk:.1%}; expected utility {advice.utility:.3f}")
-    typer.echo(f"read off {advice.num_futures} futures like what the market has seen")
+    typer.echo(f"read off {advice.num_futures} futures: what came after moments like this one")
 
 
 def in_money(cost: float, money: "MarketEntry") -> str:

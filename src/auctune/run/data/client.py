@@ -5,13 +5,11 @@ more, with a new process, and then failed; no other is touched. A request that t
 failed, and its process killed.
 """
 
-import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -19,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.child import ChildProcess, Message
+from auctune.run.child import Calls, ChildProcess, Message
 from auctune.run.child.messages import read_error
 from auctune.run.data.archive import Archived
 from auctune.run.data.facts import Appraisal, DataFacts, DataSize
@@ -81,12 +79,11 @@ class DataClient:
         self._log = log
         self._program = program
         self._ids = count(1)
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._calls = Calls()
         self._waiting: deque[_Request] = deque()
         self._current: _Request | None = None
         self._process: ChildProcess | None = None
         self._number = 0
-        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="data process", daemon=True)
         self._thread.start()
 
@@ -167,8 +164,7 @@ class DataClient:
 
     def close(self) -> None:
         """End the process; requests that are not done fail."""
-        self._closing.set()
-        self._inbox.put(lambda: None)
+        self._calls.close()
         self._thread.join()
 
     def _ask(
@@ -177,24 +173,20 @@ class DataClient:
         future: Future[T] = Future()
         limit = self._seconds if seconds is None else seconds
         request = _Request(message | {"id": next(self._ids)}, read, future, limit)
-        self._inbox.put(partial(self._waiting.append, request))
+        self._calls.put(partial(self._waiting.append, request))
         return future
 
     def _run(self) -> None:
         self._start()
-        while not self._closing.is_set():
+        while not self._calls.is_closed:
             self._look()
-            with suppress(queue.Empty):
-                self._inbox.get(timeout=_LOOK_SECONDS)()
-                # An answer that has come is not late.
-                while True:
-                    self._inbox.get_nowait()()
+            # An answer that has come is not late.
+            self._calls.make(_LOOK_SECONDS)
         if self._process is not None:
             self._process.stop(0.0 if self._current is not None else _STOP_SECONDS)
             self._process = None
         # Those that were asked for last.
-        while not self._inbox.empty():
-            self._inbox.get()()
+        self._calls.make()
         closed = DataError("the data process was closed")
         for request in (*filter(None, [self._current]), *self._waiting):
             if request is self._current or request.future.set_running_or_notify_cancel():
@@ -215,7 +207,7 @@ class DataClient:
             self._end(f"cannot be started ({error.strerror})")
 
     def _hear(self, number: int, message: Message | None) -> None:
-        self._inbox.put(partial(self._heard, number, message))
+        self._calls.put(partial(self._heard, number, message))
 
     def _look(self) -> None:
         """Begin what waits, or end what takes too long."""

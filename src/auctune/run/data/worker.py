@@ -38,7 +38,7 @@ class Desk:
         }
 
     def _examiner(self, base: str) -> Examiner:
-        from auctune.train.base import load_tokenizer
+        from auctune.train.tokenizer import load_tokenizer
 
         if base not in self._examiners:
             self._examiners[base] = Examiner(*load_tokenizer(base, cache=self._cache))

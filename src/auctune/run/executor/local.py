@@ -1,14 +1,12 @@
 """Nodes as child processes of this machine, one each."""
 
-import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from auctune.run.child import Message
+from auctune.run.child import Calls, Message
 from auctune.run.executor.executor import HearNode
 from auctune.run.executor.messages import NodeSettings, TaskOrder
 from auctune.run.executor.node_keeper import KeeperParams, NodeKeeper, Order
@@ -47,8 +45,7 @@ class LocalExecutor:
         self._program = program
         if logs is not None:
             logs.mkdir(parents=True, exist_ok=True)
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._closing = threading.Event()
+        self._calls = Calls()
         self._keepers = {
             node: NodeKeeper(
                 node,
@@ -73,17 +70,16 @@ class LocalExecutor:
     ) -> None:
         """Have a node train a slot; see `Executor`."""
         order = Order(slot, tuple(orders), until)
-        self._inbox.put(partial(self._keepers[node].give, order))
+        self._calls.put(partial(self._keepers[node].give, order))
 
     def close(self) -> None:
         """End all nodes' processes, those that do not end by themselves by force."""
-        self._closing.set()
-        self._inbox.put(lambda: None)
+        self._calls.close()
         self._thread.join()
 
     def _launch(self, node: str, number: int) -> NodeProcess:
         def hear(message: Message | None) -> None:
-            self._inbox.put(partial(self._keepers[node].heard, number, message))
+            self._calls.put(partial(self._keepers[node].heard, number, message))
 
         return NodeProcess(
             self._settings[node],
@@ -94,15 +90,12 @@ class LocalExecutor:
         )
 
     def _run(self) -> None:
-        while not self._closing.is_set():
+        while not self._calls.is_closed:
             for keeper in self._keepers.values():
                 keeper.look()
                 self._send(keeper)
-            with suppress(queue.Empty):
-                self._inbox.get(timeout=_LOOK_SECONDS)()
-                # What has been said must be heard before anyone is taken to be silent.
-                while True:
-                    self._inbox.get_nowait()()
+            # What has been said must be heard before anyone is taken to be silent.
+            self._calls.make(_LOOK_SECONDS)
         for keeper in self._keepers.values():
             keeper.ask_to_stop()
         deadline = time.monotonic() + self._params.stop_seconds

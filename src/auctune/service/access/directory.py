@@ -3,7 +3,6 @@
 One process owns the database, so that what is in memory is what is there.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -143,7 +142,7 @@ class Directory:
         at = self._now() if known is None else known.created_at
         team = Account(name, "team", at, None, budget)
         row = {"id": name, "created_at": at, "body": _body(budget)}
-        await self._write(Unit().upsert(tables.teams, row))
+        await durable(self._committer, Unit().upsert(tables.teams, row))
         self._held.teams[name] = team
         return team
 
@@ -159,7 +158,7 @@ class Directory:
         at = self._now() if known is None else known.created_at
         user = Account(name, "user", at, team, budget)
         row = {"id": name, "team": team, "created_at": at, "body": _body(budget)}
-        await self._write(Unit().upsert(tables.users, row))
+        await durable(self._committer, Unit().upsert(tables.users, row))
         self._held.users[name] = user
         return user
 
@@ -173,7 +172,7 @@ class Directory:
             raise InputError("user", f"{user!r} is unknown", "a user that was added before")
         made = make_key()
         record = KeyRecord(new_id("key"), made.prefix, user, role, name, self._now(), None)
-        await self._write(Unit().insert(tables.keys, _key_row(record, made.hash)))
+        await durable(self._committer, Unit().insert(tables.keys, _key_row(record, made.hash)))
         self._held.by_hash[made.hash] = record
         return record, made
 
@@ -181,7 +180,7 @@ class Directory:
         """Add a key that was made elsewhere, unless it was added before; then nothing changes."""
         if key.hash not in self._held.by_hash:
             record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None)
-            await self._write(Unit().insert(tables.keys, _key_row(record, key.hash)))
+            await durable(self._committer, Unit().insert(tables.keys, _key_row(record, key.hash)))
             self._held.by_hash[key.hash] = record
 
     async def revoke_key(self, key: str) -> KeyRecord | None:
@@ -192,12 +191,10 @@ class Directory:
                     record = replace(record, revoked_at=self._now())
                     # It ends before the disk knows, and not after.
                     self._held.by_hash[hash_] = record
-                    await self._write(Unit().upsert(tables.keys, _key_row(record, hash_)))
+                    unit = Unit().upsert(tables.keys, _key_row(record, hash_))
+                    await durable(self._committer, unit)
                 return record
         return None
-
-    async def _write(self, unit: Unit) -> None:
-        await asyncio.wrap_future(durable(self._committer, unit))
 
 
 def _read(reader: Engine) -> _Held:

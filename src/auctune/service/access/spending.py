@@ -115,7 +115,7 @@ class Spending:
                 return
             # What is paid from now on is kept; what was paid before is on disk after this.
             self._spans.setdefault(account.key, _Span())
-        await asyncio.wrap_future(durable(committer, Unit()))
+        await durable(committer, Unit())
         await asyncio.to_thread(self._read, account)
 
     def _add(self, paid: Paid) -> None:

@@ -141,12 +141,9 @@ def handle_errors(app: FastAPI) -> None:
         return answer_error(error.status_code, str(error.detail), None, None, error.headers)
 
     @app.exception_handler(DataError)
-    async def _data(_: Request, error: DataError) -> Response:
-        return answer_error(503, str(error), "unavailable", None, {"Retry-After": "1"})
-
     @app.exception_handler(DeskClosedError)
     @app.exception_handler(StoreError)
-    async def _store(_: Request, error: Exception) -> Response:
+    async def _unavailable(_: Request, error: Exception) -> Response:
         return answer_error(503, str(error), "unavailable", None, {"Retry-After": "1"})
 
     @app.exception_handler(ClientDisconnect)

@@ -166,7 +166,7 @@ class Library:
     async def delete(self, record: FileRecord) -> None:
         """Remove a file: its row is marked and its name forgotten first, then its content goes."""
         row = {**record.to_row(), "filename": "", "detail": None, "deleted_at": self._now()}
-        await self._write(Unit().upsert(tables.files, row))
+        await durable(self._committer, Unit().upsert(tables.files, row))
         self._known.pop(record.id, None)
         self.blobs.drop(record.id)
 
@@ -198,22 +198,19 @@ class Library:
         )
 
     async def _insert(self, record: FileRecord) -> None:
-        await self._write(Unit().insert(tables.files, record.to_row()))
+        await durable(self._committer, Unit().insert(tables.files, record.to_row()))
         self._keep(record)
 
     async def _update(self, record: FileRecord) -> None:
         # First in memory: what else is found out meanwhile is added to this.
         self._keep(record)
-        await self._write(Unit().upsert(tables.files, record.to_row()))
+        await durable(self._committer, Unit().upsert(tables.files, record.to_row()))
 
     def _keep(self, record: FileRecord) -> None:
         self._known[record.id] = record
         self._known.move_to_end(record.id)
         while len(self._known) > _KEPT:
             self._known.popitem(last=False)
-
-    async def _write(self, unit: Unit) -> None:
-        await asyncio.wrap_future(durable(self._committer, unit))
 
 
 def owned(record: FileRecord | None, owner: str, file: str, place: str) -> FileRecord:

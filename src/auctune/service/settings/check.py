@@ -10,7 +10,6 @@ from pathlib import Path
 from auctune.device_profile import read_profile
 from auctune.domain import InputError
 from auctune.registry import check_settings
-from auctune.service.kernels import mechanism_of
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.zone.energy import zone_energy
@@ -30,7 +29,7 @@ def check_service(file: ServiceFile) -> None:
 
 def _check_zone(entry: ZoneEntry, place: str) -> None:
     try:
-        check_settings(*mechanism_of(entry))
+        check_settings(*entry.mechanism)
     except InputError as error:
         path = f"{place}.auction.{error.place}"
         raise InputError(path, error.found, error.expected) from None

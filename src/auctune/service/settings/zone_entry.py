@@ -72,6 +72,12 @@ class ZoneEntry(BaseModel):
         """Of the window: a day, but not more slots than suit a search."""
         return self.slots or max(2, min(1440, round(_DAY_SECONDS / self.slot_seconds)))
 
+    @property
+    def mechanism(self) -> tuple[str, dict[str, str]]:
+        """Its name, and its settings as words."""
+        name = str(self.auction.get("mechanism", "pdftsp"))
+        return name, {k: str(v) for k, v in self.auction.items() if k != "mechanism"}
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         self._check_nodes()

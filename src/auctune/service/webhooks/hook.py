@@ -1,6 +1,5 @@
 """Hooks that users registered; in memory, and in the database."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
@@ -87,14 +86,14 @@ class Hooks:
         hook = Hook(new_id("hook"), user, url, self._now(), self._committer.next_seq())
         self._held[hook.id] = hook
         row = {"name": _NAMED + hook.id, "value": orjson.dumps(asdict(hook)).decode()}
-        await asyncio.wrap_future(durable(self._committer, Unit().upsert(tables.meta, row)))
+        await durable(self._committer, Unit().upsert(tables.meta, row))
         return hook
 
     async def remove(self, hook: Hook) -> None:
         """Tell it nothing any more."""
         self._held.pop(hook.id, None)
         unit = Unit().remove(tables.meta, {"name": _NAMED + hook.id})
-        await asyncio.wrap_future(durable(self._committer, unit))
+        await durable(self._committer, unit)
 
 
 def _check_url(url: str) -> None:

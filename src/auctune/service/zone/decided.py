@@ -9,13 +9,16 @@ from auctune.service.zone.bid import Bid, Reply
 from auctune.service.zone.records import task_record
 
 
-def decided_body(bid: Bid, task: Task, decision: Decision, left: Money | None) -> dict[str, Any]:
-    """The body of a decision's event, but for what was too late and which line was taken.
+def decided_body(
+    bid: Bid, task: Task, decision: Decision, left: Money | None, earliest: int | None
+) -> dict[str, Any]:
+    """The body of a decision's event, but for the line of a menu that was taken.
 
     Args:
         bid, task: what was offered.
         decision: on it.
         left: of its owner's budget, just before; none: any amount.
+        earliest: slot, see `earliest_slot`.
     """
     is_over = decision.reason is Reason.OVER_BUDGET
     return {
@@ -28,6 +31,7 @@ def decided_body(bid: Bid, task: Task, decision: Decision, left: Money | None) -
         "decision": decision_record(decision),
         "reply": reply_record(bid.reply),
         "budget_left": str(left) if is_over else None,
+        "earliest": earliest,
     }
 
 

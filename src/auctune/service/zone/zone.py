@@ -130,10 +130,7 @@ class Zone:
         left = bid.left()
         if left is not None and decision.payment > left:
             decision = _over_budget(task, decision.payment)
-        body = {
-            **decided_body(bid, task, decision, left),
-            "earliest": self._earliest(task, decision),
-        }
+        body = self._body(bid, task, decision, left)
         return previewed_row(self.name, self.clock.now(), body)
 
     def quote(self, bid: Bid) -> PriceMenu:
@@ -269,15 +266,14 @@ class Zone:
         left: Money | None,
         line: MenuLine | None = None,
     ) -> JobRow:
-        body = decided_body(bid, task, decision, left)
-        body["earliest"] = self._earliest(task, decision)
-        body["line"] = line_record(line)
+        body = self._body(bid, task, decision, left) | {"line": line_record(line)}
         self.happen(Kind.DECIDED, bid.job, body)
         return self._last_row()
 
-    def _earliest(self, task: Task, decision: Decision) -> int | None:
-        slot = self.state.slot
-        return earliest_slot(self.mechanism, task, decision, slot, self._last_slot())
+    def _body(self, bid: Bid, task: Task, decision: Decision, left: Money | None) -> dict[str, Any]:
+        slot, last = self.state.slot, self._last_slot()
+        earliest = earliest_slot(self.mechanism, task, decision, slot, last)
+        return decided_body(bid, task, decision, left, earliest)
 
     def _within_budget(self, task: Task, left: Money | None) -> Decision | None:
         """The rejection of a bid whose price is over its owner's budget; none: it is not."""

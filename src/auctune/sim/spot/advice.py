@@ -1,8 +1,8 @@
 """For one job that runs or is about to: what to hold now, and what is likely to come of it.
 
-The job is played from its first slot up to the present as the market was, then on through many
-possible futures (auctune.sim.spot.futures), with the policy asked and forecasts made anew in every
-slot of each. Cost, finish and lateness are those of the futures.
+The job is played from its first slot up to the present as the market was, or taken as a real run
+left it, then on through the possible futures (auctune.sim.spot.futures), with the policy asked and
+forecasts made anew in every slot of each. Cost, finish and lateness are those of the futures.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +12,20 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.sim.spot.foretelling import Foretelling
-from auctune.sim.spot.futures import draw_futures
+from auctune.sim.spot.futures import likely_futures
 from auctune.sim.spot.trials import widest_horizon
-from auctune.spot import IDLE, Policy, SpotAllocation, SpotJob, SpotMarket, SpotOutcome, play
+from auctune.spot import (
+    IDLE,
+    PastSlot,
+    Policy,
+    SpotAllocation,
+    SpotJob,
+    SpotMarket,
+    SpotOutcome,
+    play,
+)
 from auctune.spot.arrays import Floats
-from auctune.spot.forecasts import make_forecasts
+from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_forecasts
 
 _SLACK = 1e-9
 
@@ -60,8 +69,8 @@ def advise(
     seen: SpotMarket,
     start: int,
     *,
-    num_futures: int = 200,
-    seed: int = 0,
+    past: Sequence[PastSlot] = (),
+    most_futures: int | None = None,
     advance: Callable[[], None] | None = None,
 ) -> Advice:
     """Advise a job.
@@ -72,8 +81,8 @@ def advise(
         foretelling: how to forecast; not one that knows the future.
         seen: the market, its last slot the present one.
         start: slot of it in which the job began.
-        num_futures: how many to look at.
-        seed: of the draws.
+        past: the job's slots before the present one, if it runs; none: they are played.
+        most_futures: to look at; none: all that there are.
         advance: told after each future.
 
     Raises:
@@ -84,19 +93,40 @@ def advise(
     _check(job, foretelling, seen, start, slot)
     # A deadline that is near leaves slots beyond it out.
     num_ahead = job.deadline - 1 - slot
-    futures = draw_futures(seen, num_ahead, num_futures, seed=seed) if num_ahead else [seen]
-    horizon = widest_horizon([policy], job)
-    # Made once: what is fitted to the past serves all futures.
-    forecaster = foretelling.forecaster(seen, seed)
+    futures = likely_futures(seen, num_ahead, most_futures) if num_ahead else [seen]
+    table = _Forecasts(foretelling, seen, start, widest_horizon([policy], job), job.deadline)
     outcomes = []
     for market in futures:
-        forecasts = None
-        if horizon:
-            forecasts = make_forecasts(forecaster, market, start, job.deadline, horizon)
-        outcomes.append(play(policy, job, market.between(start, start + job.deadline), forecasts))
+        mine = market.between(start, start + job.deadline)
+        outcomes.append(play(policy, job, mine, table.of(market), past))
         if advance is not None:
             advance()
     return _summary(job, seen, start, outcomes)
+
+
+class _Forecasts:
+    """Forecasts in all slots of the job; what is fitted to the past serves all futures."""
+
+    def __init__(
+        self, foretelling: Foretelling, seen: SpotMarket, start: int, horizon: int, deadline: int
+    ) -> None:
+        self._horizon = horizon
+        self._ahead = range(seen.num_slots, start + deadline)
+        self._forecaster: Forecaster | None = None
+        self._made: list[Forecast] = []
+        if horizon:
+            self._forecaster = foretelling.forecaster(seen, seed=0)
+            self._made = [self._at(seen, slot) for slot in range(start, seen.num_slots)]
+
+    def of(self, market: SpotMarket) -> ForecastTable | None:
+        """Those of one future; none where nobody looks."""
+        if self._forecaster is None:
+            return None
+        return stack_forecasts(self._made + [self._at(market, slot) for slot in self._ahead])
+
+    def _at(self, market: SpotMarket, slot: int) -> Forecast:
+        assert self._forecaster is not None
+        return self._forecaster.forecast(market.until(slot), self._horizon)
 
 
 def _summary(job: SpotJob, seen: SpotMarket, start: int, outcomes: Sequence[SpotOutcome]) -> Advice:

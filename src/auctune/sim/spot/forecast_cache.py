@@ -1,23 +1,25 @@
-"""Forecasts of a whole market, made once and kept as parquet under a name of their content.
+"""Forecasts of a market, made once and kept as parquet under a name of their content.
 
-A file is named by a digest of the market's bytes, of all that the forecaster depends on, and of
-how far it looked; so it never goes stale, and may be deleted at any time. One row is one slot
-looked at from one slot: `slot`, `ahead` (1 is the next slot), `price`, `available`, and for each
-level q the quantiles `price_q` and `available_q`.
+A file has the forecasts of as many slots as were asked for so far. It is named by a digest of the
+market's bytes, of all that the forecaster depends on, and of how far it looked; so it never goes
+stale, and may be deleted at any time. One row is one slot looked at from one slot: `slot`, `ahead`
+(1 is the next slot), `price`, `available`, and for each level q the quantiles `price_q` and
+`available_q`.
 """
 
 import hashlib
+import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
 
 from auctune.domain import InputError
 from auctune.spot.arrays import Floats
-from auctune.spot.forecasts import Forecaster, ForecastTable, stack_forecasts
+from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_forecasts
 from auctune.spot.market import SpotMarket
 
 Progress = Callable[[int, int], None]
@@ -27,6 +29,7 @@ Progress = Callable[[int, int], None]
 _FORMAT = "1"
 
 
+@runtime_checkable
 class DescribedForecaster(Forecaster, Protocol):
     """A forecaster that says what it depends on."""
 
@@ -55,19 +58,63 @@ def market_forecasts(
     Raises:
         InputError: if the folder cannot be written, or a file of it is damaged.
     """
-    path = folder / f"{forecast_digest(forecaster, market, horizon)}.parquet"
-    if path.is_file():
-        return _read(path, market.num_slots, horizon)
-    # Before the minutes that forecasts may take.
-    _make_folder(folder)
+    kept = KeptForecasts(forecaster, market, horizon, folder)
     made = []
     for slot in range(market.num_slots):
-        made.append(forecaster.forecast(market.until(slot), horizon))
+        made.append(kept.at(slot))
         if progress is not None:
             progress(slot + 1, market.num_slots)
-    table = stack_forecasts(made)
-    _write(table, path)
-    return table
+    kept.keep()
+    return stack_forecasts(made)
+
+
+class KeptForecasts:
+    """The forecasts of one market, from a file as far as they are there.
+
+    Args:
+        forecaster: sees, for each slot, the market up to and with it, and nothing after.
+        market: the whole series.
+        horizon: slots ahead.
+        folder: of the cache; made if need be.
+
+    Raises:
+        InputError: if the folder cannot be written, or a file of it is damaged.
+    """
+
+    def __init__(
+        self, forecaster: DescribedForecaster, market: SpotMarket, horizon: int, folder: Path
+    ) -> None:
+        self._forecaster, self._market, self._horizon = forecaster, market, horizon
+        self._path = folder / f"{forecast_digest(forecaster, market, horizon)}.parquet"
+        self._made: dict[int, Forecast] = {}
+        if self._path.is_file():
+            self._made = _read(self._path, horizon)
+        self._found = len(self._made)
+        # Before the minutes that forecasts may take.
+        _make_folder(folder)
+
+    def at(self, slot: int) -> Forecast:
+        """The forecast made in a slot."""
+        if slot not in self._made:
+            past = self._market.until(slot)
+            self._made[slot] = self._forecaster.forecast(past, self._horizon)
+        return self._made[slot]
+
+    def keep(self) -> None:
+        """Write the file anew, if anything was made.
+
+        Raises:
+            InputError: if it cannot be written.
+        """
+        if len(self._made) > self._found:
+            _write(self._made, self._path)
+            self._found = len(self._made)
+
+
+def user_cache() -> Path:
+    """The folder of forecasts in the user's cache; it need not be there yet."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "auctune" / "forecasts"
 
 
 def forecasts_of_job(table: ForecastTable, start: int, num_slots: int) -> ForecastTable:
@@ -99,10 +146,12 @@ def forecast_digest(forecaster: DescribedForecaster, market: SpotMarket, horizon
     return digest.hexdigest()
 
 
-def _write(table: ForecastTable, path: Path) -> None:
+def _write(made: Mapping[int, Forecast], path: Path) -> None:
+    slots = sorted(made)
+    table = stack_forecasts([made[slot] for slot in slots])
     num_slots, horizon = table.price.shape
     columns = {
-        "slot": np.repeat(np.arange(num_slots, dtype=np.int32), horizon),
+        "slot": np.repeat(np.array(slots, dtype=np.int32), horizon),
         "ahead": np.tile(np.arange(1, horizon + 1, dtype=np.int32), num_slots),
         "price": table.price.ravel(),
         "available": table.available.ravel(),
@@ -133,21 +182,23 @@ def _unwritable(folder: Path, error: OSError) -> InputError:
     )
 
 
-def _read(path: Path, num_slots: int, horizon: int) -> ForecastTable:
+def _read(path: Path, horizon: int) -> dict[int, Forecast]:
     try:
         frame = pl.read_parquet(path)
     except pl.exceptions.PolarsError:
         raise InputError(str(path), "is damaged", "forecasts; delete it") from None
-    shape = (num_slots, horizon)
+    slots = frame["slot"].to_numpy().reshape(-1, horizon)[:, 0].tolist()
+    shape = (len(slots), horizon)
     levels = [name.removeprefix("price_") for name in frame.columns if name.startswith("price_")]
 
     def quantiles(series: str) -> list[Floats]:
         return [frame[f"{series}_{level}"].to_numpy().reshape(shape) for level in levels]
 
-    return ForecastTable(
+    table = ForecastTable(
         price=frame["price"].to_numpy().reshape(shape),
         available=frame["available"].to_numpy().reshape(shape),
         levels=np.array([float(level) for level in levels]),
         price_quantiles=np.stack(quantiles("price"), axis=2),
         available_quantiles=np.stack(quantiles("available"), axis=2),
     )
+    return {slot: table.at(row) for row, slot in enumerate(slots)}

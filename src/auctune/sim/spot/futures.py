@@ -1,39 +1,40 @@
 """What may come after a past: stretches of that past which began as the present stands.
 
-Of all moments s in the past with as many slots after them as are asked for, a third is kept: those
-whose count A_s is nearest to the present one, of equals those nearest in price, then the latest.
-One is drawn, and what followed it follows now: counts as they were, prices by their changes,
+Of the n moments s in the past with as many slots after them as are asked for, the k = sqrt(n)
+likest are taken: those whose count A_s is nearest to the present one, of equals the nearest in
+price, then the latest. What followed each may follow now, counts as they were, prices by their
+changes,
 
     A_{t+h} = A_{s+h},    p_{t+h} = max(0, p_t + p_{s+h} - p_s)
 
-(resampling of analogues; Lall and Sharma, "A nearest neighbor bootstrap for resampling hydrologic
-time series", Water Resources Research 32(3), 1996). How price and count move together, and how long
-either stays, is thereby as it was. A market that has become better or worse than it mostly was is
-seen too dark or too bright until its past has more of it.
+(resampling of analogues; k as in Lall and Sharma, "A nearest neighbor bootstrap for resampling
+hydrologic time series", Water Resources Research 32(3), 1996, who weigh the j-th by 1/j where here
+all are as likely: k stretches are few, and so the tails are wider). How price and count move
+together, and how long either stays, is thereby as it was. Few moments matter: where the present is
+rare, the next ones are unlike it, and where it is frequent, the latest tell how things are lately.
 """
+
+import math
 
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.numerics.rng import stream
 from auctune.spot.arrays import Ints
 from auctune.spot.market import SpotMarket
 
-# Of the moments that there are: few enough to be like the present, enough to differ.
-_KEPT = 1 / 3
+# Under which a quantile of what came says nothing.
 _LEAST = 8
 
 
-def draw_futures(
-    past: SpotMarket, num_slots: int, num_futures: int, *, seed: int = 0
+def likely_futures(
+    past: SpotMarket, num_slots: int, most_futures: int | None = None
 ) -> list[SpotMarket]:
-    """Markets that begin as `past` and go on in ways that it has seen.
+    """Markets that begin as `past` and go on in ways that it has seen, each as likely.
 
     Args:
         past: its last slot is the present one.
         num_slots: slots to come.
-        num_futures: how many; fewer are the first of more.
-        seed: of the draws.
+        most_futures: no more than so many, those of the likest moments; none: all.
 
     Returns:
         Markets of as many slots as the past and those to come.
@@ -41,9 +42,8 @@ def draw_futures(
     Raises:
         InputError: if the past is too short.
     """
-    moments = _analogues(past, num_slots)
-    drawn = stream(seed, "futures").choice(moments, size=num_futures)
-    return [_continued(past, int(moment), num_slots) for moment in drawn]
+    moments = _analogues(past, num_slots)[:most_futures]
+    return [_continued(past, int(moment), num_slots) for moment in moments]
 
 
 def _analogues(past: SpotMarket, num_slots: int) -> Ints:
@@ -58,7 +58,7 @@ def _analogues(past: SpotMarket, num_slots: int) -> Ints:
     # Of moments that are all alike the latest: markets change.
     age = -np.arange(num_moments)
     order = np.lexsort((age, dear, far))
-    return order[: max(_LEAST, int(np.ceil(_KEPT * num_moments)))]
+    return order[: max(_LEAST, math.isqrt(num_moments - 1) + 1)]
 
 
 def _continued(past: SpotMarket, moment: int, num_slots: int) -> SpotMarket:

@@ -80,7 +80,7 @@ def play_all(trials: Trials, policies: Sequence[Policy]) -> Rivalry:
 def optimum_of(trials: Trials) -> Floats:
     """[j] the most utility that there is to have."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        found = threads.map(lambda market: offline_optimum(trials.job, market), trials.markets)
+        found = threads.map(offline_optimum, trials.jobs, trials.markets)
         return np.array([optimum.utility for optimum in found])
 
 
@@ -94,6 +94,9 @@ def write_rivalry(rivalry: Rivalry, file: BinaryIO) -> None:
             "trial": np.repeat(np.arange(num, dtype=np.int32), width),
             "market": np.repeat(np.array([s.market for s in starts], dtype=np.int32), width),
             "start": np.repeat(np.array([s.slot for s in starts], dtype=np.int32), width),
+            "workload": np.repeat([job.workload for job in trials.jobs], width),
+            "n_min": np.repeat(np.array([j.n_min for j in trials.jobs], dtype=np.int32), width),
+            "n_max": np.repeat(np.array([j.n_max for j in trials.jobs], dtype=np.int32), width),
             "policy": list(rivalry.names) * num,
             "value": outcome.value.ravel(),
             "cost": outcome.cost.ravel(),

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from auctune.sim.spot.benchmark import Start
+from auctune.sim.spot.forecast_cache import DescribedForecaster, KeptForecasts
 from auctune.sim.spot.foretelling import Foretelling
 from auctune.spot import Policy, SpotJob, SpotMarket
 from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_forecasts
@@ -17,16 +19,18 @@ class Trials:
     """What policies are tried on; j trials.
 
     Attributes:
-        job: the same in all.
+        job: the same in all, or what they vary.
         starts: [j] where each begins.
         markets: [j] the slots of each, its first one 0.
         forecasts: [j] made in those slots, from all that was before; none where nobody looks.
+        varied: [j] jobs with the same deadline; none: the job itself.
     """
 
     job: SpotJob
     starts: tuple[Start, ...]
     markets: tuple[SpotMarket, ...]
     forecasts: tuple[ForecastTable | None, ...]
+    varied: tuple[SpotJob, ...] = ()
 
     @property
     def num_trials(self) -> int:
@@ -35,8 +39,8 @@ class Trials:
 
     @property
     def jobs(self) -> list[SpotJob]:
-        """[j] the job, as often as it is tried."""
-        return [self.job] * self.num_trials
+        """[j] the job of each."""
+        return list(self.varied) or [self.job] * self.num_trials
 
     @property
     def highest_price(self) -> float:
@@ -52,6 +56,7 @@ def make_trials(
     policies: Sequence[Policy],
     *,
     seed: int = 0,
+    cache: Path | None = None,
     advance: Advance | None = None,
 ) -> Trials:
     """Cut the markets, and have forecasts made as far as the policies look.
@@ -63,42 +68,56 @@ def make_trials(
         foretelling: how to forecast.
         policies: that will be tried.
         seed: of noise.
+        cache: folder for the forecasts of those that are slow; none: they are not kept.
         advance: told after each trial's forecasts.
 
     Raises:
-        InputError: if a market does not reach as far as the job, or a forecaster is not there.
+        InputError: if a market does not reach as far as the job, a forecaster is not there, or
+            the cache cannot be written.
     """
     cut = [markets[start.market].between(start.slot, start.slot + job.deadline) for start in starts]
     horizon = widest_horizon(policies, job)
     forecasts: list[ForecastTable | None] = [None] * len(starts)
     if horizon:
-        forecasters = [foretelling.forecaster(market, seed) for market in markets]
-        share = _SharedForecasts(markets, forecasters, horizon)
+        made = {
+            number: _forecasts_of(foretelling, markets[number], seed, horizon, cache)
+            for number in sorted({start.market for start in starts})
+        }
         for index, start in enumerate(starts):
-            forecasts[index] = share.of_job(start, job.deadline)
+            slots = range(start.slot, start.slot + job.deadline)
+            forecasts[index] = stack_forecasts([made[start.market].at(slot) for slot in slots])
             if advance is not None:
                 advance()
+        for one in made.values():
+            one.keep()
     return Trials(job, tuple(starts), tuple(cut), tuple(forecasts))
 
 
 class _SharedForecasts:
-    """Forecasts made once a slot, however many trials go through it."""
+    """Forecasts of one market made once a slot, however many trials go through it."""
 
-    def __init__(
-        self, markets: Sequence[SpotMarket], forecasters: Sequence[Forecaster], horizon: int
-    ) -> None:
-        self._markets, self._forecasters, self._horizon = markets, forecasters, horizon
-        self._made: dict[Start, Forecast] = {}
+    def __init__(self, market: SpotMarket, forecaster: Forecaster, horizon: int) -> None:
+        self._market, self._forecaster, self._horizon = market, forecaster, horizon
+        self._made: dict[int, Forecast] = {}
 
-    def of_job(self, start: Start, num_slots: int) -> ForecastTable:
-        slots = range(start.slot, start.slot + num_slots)
-        return stack_forecasts([self._of_slot(Start(start.market, slot)) for slot in slots])
+    def at(self, slot: int) -> Forecast:
+        if slot not in self._made:
+            past = self._market.until(slot)
+            self._made[slot] = self._forecaster.forecast(past, self._horizon)
+        return self._made[slot]
 
-    def _of_slot(self, at: Start) -> Forecast:
-        if at not in self._made:
-            past = self._markets[at.market].until(at.slot)
-            self._made[at] = self._forecasters[at.market].forecast(past, self._horizon)
-        return self._made[at]
+    def keep(self) -> None:
+        """They are quicker made than read."""
+
+
+def _forecasts_of(
+    foretelling: Foretelling, market: SpotMarket, seed: int, horizon: int, cache: Path | None
+) -> KeptForecasts | _SharedForecasts:
+    forecaster = foretelling.forecaster(market, seed)
+    # Who says what its forecasts depend on is slow.
+    if cache is not None and isinstance(forecaster, DescribedForecaster):
+        return KeptForecasts(forecaster, market, horizon, cache)
+    return _SharedForecasts(market, forecaster, horizon)
 
 
 def widest_horizon(policies: Sequence[Policy], job: SpotJob) -> int:

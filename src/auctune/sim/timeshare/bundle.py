@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auctune.domain import InputError
 from auctune.timeshare import (
     Allocator,
     BundleOutcome,
@@ -14,6 +15,7 @@ from auctune.timeshare import (
     play,
     true_needs,
 )
+from auctune.timeshare.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,22 +60,36 @@ def units_alone(curve: LossCurve, rate: float, threshold: float) -> float:
 
     Looked for as far as the curve was recorded; infinite if it is not reached.
     """
-    units = np.arange(0.0, max(1, int(curve.num_batches / rate)) + 1.0)
-    # Whole batches, as `play` learns them.
-    ends = np.floor(units * rate + 1e-9)
-    sums = np.interp(ends, np.concatenate([[0.0], curve.batches]), curve.total)
-    batches = np.diff(ends)
-    under = (batches > 0) & (np.diff(sums) <= threshold * batches)
-    return float(units[1:][under][0]) if under.any() else float("inf")
+    means = _units(curve, rate)
+    under = np.flatnonzero(means <= threshold)
+    return float(under[0]) + 1.0 if len(under) else float("inf")
 
 
 def level_at(curve: LossCurve, rate: float, depth: float) -> float:
-    """The mean loss of the unit of time, with the whole pool, that ends at a share of a curve.
+    """The mean loss of the unit of time, with the whole pool, at a share of a curve.
 
     Args:
         curve: the curve.
         rate: N, batches in a unit.
         depth: the share, in (0, 1].
+
+    Raises:
+        InputError: if a unit is less than a batch.
     """
-    end = max(1.0, depth * curve.num_batches)
-    return curve.mean(max(0.0, end - rate), end)
+    if rate < 1.0:
+        raise InputError("rate", f"{rate:g} batches in a unit of time", "one at least")
+    means = _units(curve, rate)
+    # A hair above, so that the order of sums does not decide whether it is reached.
+    return float(means[max(0, int(depth * len(means)) - 1)]) * (1.0 + 1e-9)
+
+
+def _units(curve: LossCurve, rate: float) -> Floats:
+    """[t] mean losses of the units of time of a thread alone; NaN without a batch."""
+    # Whole batches, as `play` learns them.
+    ends = np.floor(np.arange(max(1, int(curve.num_batches / rate)) + 1) * rate + 1e-9)
+    sums = np.interp(ends, np.concatenate([[0.0], curve.batches]), curve.total)
+    sums += np.maximum(0.0, ends - curve.num_batches) * curve.loss[-1]
+    batches = np.diff(ends)
+    means = np.full(len(batches), np.nan)
+    np.divide(np.diff(sums), batches, out=means, where=batches > 0)
+    return means

@@ -26,7 +26,7 @@ from auctune.timeshare import LearningThread
 
 USUAL, DEEP, DEEPER, SHALLOW = 0.5, 0.9, 0.75, 0.25
 
-_UNITS = np.geomspace(1e-2, 2.0, 161)
+_UNITS = np.geomspace(0.02, 2.0, 161)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _fitted(
     first = last = good.index(True)
     while last + 1 < len(good) and good[last + 1]:
         last += 1
-    return with_unit(float(np.sqrt(_UNITS[first] * _UNITS[last])))
+    return with_unit(float(_UNITS[(first + last) // 2]))
 
 
 def _bundle(

@@ -6,10 +6,17 @@ from typing import NamedTuple
 import numpy as np
 
 from auctune.spot.arrays import Floats, Ints
-from auctune.spot.policies import Ahanp, Ahap, OnDemandOnly, SpotFirst, UniformProgress
+from auctune.spot.policies import (
+    Ahanp,
+    Ahap,
+    OnDemandOnly,
+    Robust,
+    SpotFirst,
+    UniformProgress,
+)
 from auctune.spot.policy import Policy
 
-AHAP, AHANP, ON_DEMAND_ONLY, SPOT_FIRST, UNIFORM_PROGRESS = 0, 1, 2, 3, 4
+AHAP, AHANP, ON_DEMAND_ONLY, SPOT_FIRST, UNIFORM_PROGRESS, ROBUST = range(6)
 
 
 class Codes(NamedTuple):
@@ -18,7 +25,8 @@ class Codes(NamedTuple):
     Attributes:
         kind: [m].
         window, commitment, plan_always: [m] of AHAP; 0 for others.
-        numbers: [m, 4] AHAP: sigma; AHANP: sigma, drop, shrink, growth; UP: hysteresis.
+        numbers: [m, 4] AHAP: sigma; AHANP: sigma, drop, shrink, growth; UP: hysteresis;
+            robust: risk, cap on cost (infinite: none), persistence.
     """
 
     kind: Ints
@@ -30,7 +38,7 @@ class Codes(NamedTuple):
 
 def is_coded(policy: Policy) -> bool:
     """Whether a kernel plays this policy."""
-    return isinstance(policy, Ahap | Ahanp | OnDemandOnly | SpotFirst | UniformProgress)
+    return isinstance(policy, Ahap | Ahanp | OnDemandOnly | SpotFirst | UniformProgress | Robust)
 
 
 def encode(policies: Sequence[Policy]) -> Codes:
@@ -55,4 +63,7 @@ def _row(policy: Policy) -> tuple[tuple[int, ...], tuple[float, ...]]:
             return (SPOT_FIRST, 0, 0, 0), none
         case UniformProgress(hysteresis):
             return (UNIFORM_PROGRESS, 0, 0, 0), (hysteresis, 0.0, 0.0, 0.0)
+        case Robust(risk, cost_cap, persistence):
+            cap = np.inf if cost_cap is None else cost_cap
+            return (ROBUST, 0, 0, 0), (risk, cap, persistence, 0.0)
     raise AssertionError(policy)

@@ -15,6 +15,7 @@ from auctune.spot.batch.codes import (
     AHANP,
     AHAP,
     ON_DEMAND_ONLY,
+    ROBUST,
     SPOT_FIRST,
     Codes,
 )
@@ -25,8 +26,10 @@ from auctune.spot.policies.spot_first import all_spot
 from auctune.spot.policies.uniform_progress import uniform
 from auctune.spot.terms import UNCHANGED, Terms, change, is_ahead, rest_of
 from auctune.spot.value import ending_cost, ending_slots, value_at
+from auctune.spot.window.expectation import Scenarios
+from auctune.spot.window.limits import Limits, LimitsScratch, choose_within
 from auctune.spot.window.program import WindowScratch, fill_window, follow, window_end
-from auctune.spot.window.table import units_done
+from auctune.spot.window.table import cheapest_spot, units_done
 
 
 class Seen(NamedTuple):
@@ -36,12 +39,29 @@ class Seen(NamedTuple):
         price, available: [t].
         price_ahead, available_ahead: [t, h] column 0 is slot t itself, as it is seen; column h is
             what slot t + h was thought to be in slot t.
+        scenario_price, scenario_available: [t, h, i] the same in scenario i, row h = 0 as seen.
+        scenario_weight: [i] their probabilities.
     """
 
     price: Floats
     available: Ints
     price_ahead: Floats
     available_ahead: Ints
+    scenario_price: Floats
+    scenario_available: Ints
+    scenario_weight: Floats
+
+
+class Scratch(NamedTuple):
+    """Work buffers.
+
+    Attributes:
+        window: for the widest window of AHAP.
+        limits: for robust policies.
+    """
+
+    window: WindowScratch
+    limits: LimitsScratch
 
 
 class Pool(NamedTuple):
@@ -104,8 +124,28 @@ def plan_windows(
 
 
 @kernel
+def decide_robust(
+    terms: Terms, seen: Seen, codes: Codes, pool: Pool, scratch: LimitsScratch, m: int, slot: int
+) -> tuple[int, int]:
+    """The (on-demand, spot) GPUs of a robust policy in a slot."""
+    numbers, num_slots = codes.numbers[m], terms.num_slots - slot
+    scenarios = Scenarios(
+        seen.scenario_price[slot, :num_slots],
+        seen.scenario_available[slot, :num_slots],
+        seen.scenario_weight,
+        numbers[2],
+    )
+    limits = Limits(numbers[0], numbers[1] - pool.slot_cost[m])
+    done, last = units_done(terms, pool.progress[m]), total_before(pool, m, slot)
+    count = choose_within(terms, scratch, scenarios, limits, done, last)
+    price, available = seen.price[slot], seen.available[slot]
+    spot = cheapest_spot(count, price, available, terms.on_demand_price)
+    return count - spot, spot
+
+
+@kernel
 def decide(
-    terms: Terms, seen: Seen, codes: Codes, pool: Pool, m: int, slot: int
+    terms: Terms, seen: Seen, codes: Codes, pool: Pool, scratch: LimitsScratch, m: int, slot: int
 ) -> tuple[int, int]:
     """The (on-demand, spot) GPUs of policy m in a slot; AHAP's window plans are made before."""
     progress, numbers, kind = pool.progress[m], codes.numbers[m], codes.kind[m]
@@ -143,6 +183,8 @@ def decide(
         return least_steady_count(terms, slot, progress, last), 0
     if kind == SPOT_FIRST:
         return all_spot(terms, slot, progress, last, available)
+    if kind == ROBUST:
+        return decide_robust(terms, seen, codes, pool, scratch, m, slot)
     last_on_demand = pool.held[m, slot - 1, 0] if slot > 0 else 0
     return uniform(terms, numbers[0], slot, progress, last, last_on_demand, available)
 
@@ -169,7 +211,7 @@ def play_pool(
     terms: Terms,
     seen: Seen,
     codes: Codes,
-    scratch: WindowScratch,
+    scratch: Scratch,
     pool: Pool,
     value: Floats,
     cost: Floats,
@@ -178,15 +220,15 @@ def play_pool(
 
     Args:
         terms, seen, codes: the job, its market, the policies.
-        scratch: for the widest window.
+        scratch: its buffers.
         pool: progress, cost and held GPUs 0, finish below 0; written.
         value, cost: [m] V(T) and all that was paid; written.
     """
     for slot in range(terms.num_slots):
-        plan_windows(terms, seen, codes, pool, scratch, slot)
+        plan_windows(terms, seen, codes, pool, scratch.window, slot)
         for m in range(len(codes.kind)):
             if pool.finish[m] < 0:
-                on_demand, spot = decide(terms, seen, codes, pool, m, slot)
+                on_demand, spot = decide(terms, seen, codes, pool, scratch.limits, m, slot)
                 run_slot(terms, pool, m, slot, seen.price[slot], on_demand, spot)
     for m in range(len(codes.kind)):
         rest = rest_of(terms, pool.progress[m])

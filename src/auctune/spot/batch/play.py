@@ -9,14 +9,17 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.spot.arrays import Floats, Ints
-from auctune.spot.batch.codes import Codes, encode, is_coded
-from auctune.spot.batch.kernel import Pool, Seen, play_pool
+from auctune.spot.batch.codes import ROBUST, Codes, encode, is_coded
+from auctune.spot.batch.kernel import Pool, Scratch, Seen, play_pool
+from auctune.spot.forecasts.forecast import check_forecast
 from auctune.spot.forecasts.table import ForecastTable
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import play
 from auctune.spot.policy import Policy
-from auctune.spot.terms import make_terms
+from auctune.spot.terms import Terms, make_terms
+from auctune.spot.window.limits import make_limits_scratch
+from auctune.spot.window.outlook import Outlook, make_outlook
 from auctune.spot.window.program import make_scratch
 
 
@@ -73,11 +76,17 @@ def play_batch(
         )
     coded = [m for m, policy in enumerate(policies) if is_coded(policy)]
     codes = encode([policies[m] for m in coded])
+    # A job that is played again and again is turned into arrays once.
+    known = {
+        (id(job), market.on_demand_price): job for job, market in zip(jobs, markets, strict=True)
+    }
+    terms = {key: make_terms(job, key[1]) for key, job in known.items()}
 
     def one(j: int) -> _JobOutcome:
         outcome = _empty(len(policies), jobs[j].deadline)
         if coded:
-            _play_coded(codes, coded, jobs[j], markets[j], forecasts[j], outcome)
+            mine = terms[id(jobs[j]), markets[j].on_demand_price]
+            _play_coded(codes, coded, mine, jobs[j], markets[j], forecasts[j], outcome)
         for m, policy in enumerate(policies):
             if not is_coded(policy):
                 _play_single(m, policy, jobs[j], markets[j], forecasts[j], outcome)
@@ -114,31 +123,52 @@ def _empty(num_policies: int, num_slots: int) -> _JobOutcome:
 def _play_coded(
     codes: Codes,
     places: Sequence[int],
+    terms: Terms,
     job: SpotJob,
     market: SpotMarket,
     forecasts: ForecastTable | None,
     outcome: _JobOutcome,
 ) -> None:
-    widest = max(int(codes.window.max()), 1)
-    most_plans = max(int(codes.commitment.max()), 1)
-    terms = make_terms(job, market.on_demand_price)
-    num = len(places)
+    widest = min(max(int(codes.window.max()), 1), job.deadline)
+    num, most_plans = len(places), max(int(codes.commitment.max()), 1)
     pool = Pool(
         progress=np.zeros(num),
         slot_cost=np.zeros(num),
         finish=np.full(num, -1.0),
         held=np.zeros((num, job.deadline, 2), dtype=np.int64),
-        plans=np.zeros((num, most_plans, widest, 2), dtype=np.int64),
+        plans=np.zeros((num, most_plans, max(int(codes.window.max()), 1), 2), dtype=np.int64),
     )
-    seen = _seen(job, market, forecasts, min(widest, job.deadline))
-    scratch = make_scratch(terms, min(widest, job.deadline))
+    outlook = _outlook(codes, job, forecasts)
+    seen = _seen(job, market, forecasts, widest, outlook)
+    limits = make_limits_scratch(terms, outlook.price.shape[2])
+    scratch = Scratch(make_scratch(terms, widest), limits)
     value, cost = np.zeros(num), np.zeros(num)
     play_pool(terms, seen, codes, scratch, pool, value, cost)
     outcome.value[places], outcome.cost[places] = value, cost
     outcome.finish[places], outcome.held[places] = pool.finish, pool.held
 
 
-def _seen(job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None, window: int) -> Seen:
+def _outlook(codes: Codes, job: SpotJob, forecasts: ForecastTable | None) -> Outlook:
+    """[t, h, i] scenarios up to the deadline; none where no policy looks at them."""
+    num_ahead = job.deadline - 1
+    if not np.any(codes.kind == ROBUST):
+        return Outlook(np.empty((0, 0, 0)), np.empty((0, 0, 0), dtype=np.int64))
+    if num_ahead == 0:
+        return Outlook(np.empty((1, 0, 1)), np.empty((1, 0, 1), dtype=np.int64))
+    check_forecast(None if forecasts is None else forecasts.at(0), num_ahead)
+    assert forecasts is not None
+    outlook = make_outlook(forecasts)
+    rows = slice(0, job.deadline)
+    return Outlook(outlook.price[rows, :num_ahead], outlook.available[rows, :num_ahead])
+
+
+def _seen(
+    job: SpotJob,
+    market: SpotMarket,
+    forecasts: ForecastTable | None,
+    window: int,
+    outlook: Outlook,
+) -> Seen:
     market = market.between(0, job.deadline)
     price_ahead = np.zeros((job.deadline, window))
     available_ahead = np.zeros((job.deadline, window), dtype=np.int64)
@@ -150,7 +180,21 @@ def _seen(job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None, win
             raise InputError("forecast", found, f"one of {window - 1} slots in each slot")
         price_ahead[:, 1:] = forecasts.price[: job.deadline, : window - 1]
         available_ahead[:, 1:] = forecasts.available[: job.deadline, : window - 1]
-    return Seen(market.price, market.available, price_ahead, available_ahead)
+    # Of no scenario nothing is read.
+    num = outlook.price.shape[2]
+    now = (len(outlook.price), 1, num)
+    present = slice(0, now[0])
+    price = np.broadcast_to(market.price[present, None, None], now)
+    available = np.broadcast_to(market.available[present, None, None], now)
+    return Seen(
+        market.price,
+        market.available,
+        price_ahead,
+        available_ahead,
+        np.concatenate((price, outlook.price), axis=1),
+        np.concatenate((available, outlook.available), axis=1),
+        np.full(num, 1.0 / max(num, 1)),
+    )
 
 
 def _play_single(

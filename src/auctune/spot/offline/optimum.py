@@ -49,7 +49,7 @@ def offline_optimum(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
         market: slot 0 is the job's first; at least `job.deadline` slots.
 
     Raises:
-        InputError: if the market is too short.
+        InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
     grid = exact_grid(job)
@@ -62,7 +62,7 @@ def best_by_labels(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
     """The optimum by Pareto labels, whether there is a grid or not.
 
     Raises:
-        InputError: if the market is too short.
+        InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
     floor = Program(job, market, rounded_grid(job, "down", BOUND_STEPS)).plan()
@@ -77,7 +77,7 @@ def offline_bound(job: SpotJob, market: SpotMarket) -> float:
     """An upper bound on the utility of any policy, on a grid that rounds work up.
 
     Raises:
-        InputError: if the market is too short.
+        InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
     grid = exact_grid(job) or rounded_grid(job, "up", BOUND_STEPS)

@@ -9,41 +9,26 @@ The best plan maximizes the expected utility subject to
 
     P(work is left at d) <= risk,    E[cost, ending included] <= cost_cap - spent.
 
-Both become prices, lambda for being late and nu on cost, by Lagrangian duality. The expected value
-J falls convexly in each, and the slope from one multiplier x to the next y bounds the constraint's
-left side from above: P(late at y) <= (J(x) - J(y)) / (y - x), and so for the cost. The first y of
-a ladder whose bound is within the limit is taken, or the last: nu with lambda = 0, then lambda,
-then nu again. Where no nu keeps the cap beside that lambda, lambda is 0: the cap comes first.
+Both become prices in that program (`auctune.spot.window.limits`).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.spot.allocation import SpotAllocation
-from auctune.spot.arrays import Floats, Ints
-from auctune.spot.forecasts.forecast import Forecast, check_forecast
+from auctune.spot.forecasts.forecast import Forecast, check_forecast, point_forecast
 from auctune.spot.job import SpotJob
 from auctune.spot.observation import SpotObservation
 from auctune.spot.terms import Terms, make_terms
-from auctune.spot.value import ending_cost
-from auctune.spot.window.expectation import (
-    ExpectationScratch,
-    Multipliers,
-    Scenarios,
-    choose_now,
-    fill_expected,
-    make_expectation_scratch,
-)
+from auctune.spot.window.expectation import Scenarios
+from auctune.spot.window.limits import Limits, LimitsScratch, choose_within, make_limits_scratch
+from auctune.spot.window.outlook import SCENARIO_LEVELS, make_outlook
 from auctune.spot.window.table import cheapest_spot, units_done
 
-# Shares of what is at stake: the job's value and the cost of running it all after the deadline.
-LATE_LADDER = (0.0, 0.001, 0.1, 0.5, 2.0, 10.0)
-DEAR_LADDER = (0.0, 0.001, 0.25, 1.0, 4.0, 20.0)
+_PERSISTENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +45,7 @@ class Robust:
 
     risk: float = 1.0
     cost_cap: float | None = None
-    persistence: float = 0.5
+    persistence: float = _PERSISTENCE
 
     def __post_init__(self) -> None:
         if not 0 < self.risk <= 1:
@@ -72,9 +57,11 @@ class Robust:
 
     @property
     def name(self) -> str:
-        """With its parameters."""
+        """With its parameters; a persistence or cap that is not said is the default."""
         cap = "" if self.cost_cap is None else f",cost_cap={self.cost_cap:g}"
-        return f"robust(risk={self.risk:g}{cap})"
+        kept = self.persistence
+        held = "" if kept == _PERSISTENCE else f",persistence={kept:g}"
+        return f"robust(risk={self.risk:g}{cap}{held})"
 
     @property
     def horizon(self) -> None:
@@ -93,96 +80,28 @@ class RobustRun:
         self._params = params
         self._job = job
         self._terms: Terms | None = None
-        self._scratch: ExpectationScratch | None = None
+        self._scratch: LimitsScratch | None = None
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
         """What the best plan within the limits holds now."""
         terms, scratch = self._prepared(observation.on_demand_price)
-        num_ahead = terms.num_slots - observation.slot - 1
+        params, num_ahead = self._params, terms.num_slots - observation.slot - 1
         forecast = check_forecast(observation.forecast, num_ahead) if num_ahead else None
-        scenarios = make_scenarios(observation, forecast, num_ahead, self._params.persistence)
-        state = _State(terms, scratch, scenarios, observation)
-        count = state.best(self._multipliers(state, observation.cost))[0]
+        scenarios = make_scenarios(observation, forecast, num_ahead, params.persistence)
+        cap = np.inf if params.cost_cap is None else params.cost_cap
+        limits = Limits(float(params.risk), float(cap - observation.cost))
+        done = int(units_done(terms, observation.progress))
+        last = observation.last.total
+        count = int(choose_within(terms, scratch, scenarios, limits, done, last))
         price, available = observation.price, observation.available
         spot = int(cheapest_spot(count, price, available, terms.on_demand_price))
         return SpotAllocation(count - spot, spot)
 
-    def _multipliers(self, state: "_State", spent: float) -> Multipliers:
-        params = self._params
-        left = None if params.cost_cap is None else params.cost_cap - spent
-        alone = self._dear(state, 0.0, left)
-        if alone is None:
-            return Multipliers(0.0, DEAR_LADDER[-1])
-        if params.risk == 1:
-            return Multipliers(0.0, alone)
-        stake = state.terms.value + ending_cost(state.terms, state.terms.workload)
-        ladder = tuple(share * stake for share in LATE_LADDER)
-        late = least_multiplier(lambda x: state.best(Multipliers(x, alone))[1], ladder, params.risk)
-        late = ladder[-1] if late is None else late
-        both = self._dear(state, late, left)
-        return Multipliers(0.0, alone) if both is None else Multipliers(late, both)
-
-    def _dear(self, state: "_State", late: float, left: float | None) -> float | None:
-        """nu, given lambda; none where no step of the ladder is known to keep the cap."""
-        if left is None:
-            return 0.0
-        return least_multiplier(lambda x: state.best(Multipliers(late, x))[1], DEAR_LADDER, left)
-
-    def _prepared(self, on_demand_price: float) -> tuple[Terms, ExpectationScratch]:
+    def _prepared(self, on_demand_price: float) -> tuple[Terms, LimitsScratch]:
         if self._terms is None or self._scratch is None:
             self._terms = make_terms(self._job, on_demand_price)
-            self._scratch = make_expectation_scratch(self._terms, len(PAIRED))
+            self._scratch = make_limits_scratch(self._terms, len(SCENARIO_LEVELS))
         return self._terms, self._scratch
-
-
-class _State:
-    """The program from one slot on; answers for any multipliers."""
-
-    def __init__(
-        self,
-        terms: Terms,
-        scratch: ExpectationScratch,
-        scenarios: Scenarios,
-        observation: SpotObservation,
-    ) -> None:
-        self.terms = terms
-        self._scratch = scratch
-        self._scenarios = scenarios
-        self._done = int(units_done(terms, observation.progress))
-        self._last = observation.last.total
-        self._known: dict[Multipliers, tuple[int, float]] = {}
-
-    def best(self, prices: Multipliers) -> tuple[int, float]:
-        """The best count now, and the expected value J."""
-        if prices not in self._known:
-            high = fill_expected(self.terms, self._scratch, self._scenarios, prices, self._done)
-            count, value = choose_now(
-                self.terms, self._scratch, self._scenarios, prices, self._done, high, self._last
-            )
-            self._known[prices] = int(count), float(value)
-        return self._known[prices]
-
-
-def least_multiplier(
-    expected: Callable[[float], float], ladder: tuple[float, ...], limit: float
-) -> float | None:
-    """The first step of a ladder at which the constraint is known to hold, if there is one.
-
-    Args:
-        expected: J, convex and falling in the multiplier.
-        ladder: rising from 0.
-        limit: of the constraint's left side.
-    """
-    for lower, upper in pairwise(ladder):
-        if (expected(lower) - expected(upper)) / (upper - lower) <= limit:
-            return upper
-    return None
-
-
-# Quantiles that scenarios are made of, each as likely, and the price's one that goes with each
-# of the count's: an order without correlation.
-SCENARIO_LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
-PAIRED = np.array([1, 4, 2, 0, 3])
 
 
 def make_scenarios(
@@ -191,27 +110,11 @@ def make_scenarios(
     num_ahead: int,
     persistence: float,
 ) -> Scenarios:
-    """The slot that is seen, and scenarios of those after it.
-
-    A forecast without quantiles is one scenario.
-    """
-    if forecast is None or len(forecast.levels) == 0:
-        price = np.empty((1 + num_ahead, 1))
-        available = np.empty((1 + num_ahead, 1), dtype=np.int64)
-        if forecast is not None:
-            price[1:, 0] = forecast.price[:num_ahead]
-            available[1:, 0] = forecast.available[:num_ahead]
-    else:
-        price = np.empty((1 + num_ahead, len(PAIRED)))
-        available = np.empty((1 + num_ahead, len(PAIRED)), dtype=np.int64)
-        for h in range(num_ahead):
-            price[1 + h] = _at_levels(forecast.levels, forecast.price_quantiles[h])[PAIRED]
-            counts = _at_levels(forecast.levels, forecast.available_quantiles[h])
-            available[1 + h] = np.floor(counts + 0.5)
+    """The slot that is seen, and scenarios of those after it."""
+    outlook = make_outlook(forecast or point_forecast(np.empty(0), np.empty(0, dtype=np.int64)))
+    num = outlook.price.shape[1]
+    price = np.empty((1 + num_ahead, num))
+    available = np.empty((1 + num_ahead, num), dtype=np.int64)
     price[0], available[0] = observation.price, observation.available
-    weight = np.full(price.shape[1], 1.0 / price.shape[1])
-    return Scenarios(price, available, weight, float(persistence))
-
-
-def _at_levels(levels: Floats, quantiles: Floats | Ints) -> Floats:
-    return np.asarray(np.interp(SCENARIO_LEVELS, levels, quantiles))
+    price[1:], available[1:] = outlook.price[:num_ahead], outlook.available[:num_ahead]
+    return Scenarios(price, available, np.full(num, 1.0 / num), float(persistence))

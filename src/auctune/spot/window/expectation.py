@@ -19,9 +19,10 @@ import numpy as np
 
 from auctune.numerics.jit import kernel
 from auctune.spot.arrays import Floats, Ints
-from auctune.spot.terms import Terms
+from auctune.spot.terms import UNCHANGED, Terms
 from auctune.spot.value import ending_cost, ending_slots, value_at
 from auctune.spot.window.choice import best_count
+from auctune.spot.window.room import check_room
 from auctune.spot.window.table import fill_costs, fill_slot, target_units
 
 
@@ -72,8 +73,13 @@ class ExpectationScratch(NamedTuple):
 
 
 def make_expectation_scratch(terms: Terms, num_scenarios: int) -> ExpectationScratch:
-    """Buffers for one job."""
-    units = target_units(terms, terms.workload) + 1
+    """Buffers for one job.
+
+    Raises:
+        InputError: if they would take too much memory.
+    """
+    units = int(target_units(terms, terms.workload)) + 1
+    check_room(2 * num_scenarios + 1, terms.n_max, units)
     shape = (num_scenarios, terms.n_max + 1, units)
     # Rows of counts under N_min are never read, but they are mixed.
     return ExpectationScratch(
@@ -106,19 +112,21 @@ def fill_priced_costs(
 
 
 @kernel
-def mix(scratch: ExpectationScratch, scenarios: Scenarios, low: int, high: int) -> None:
+def mix(scratch: ExpectationScratch, scenarios: Scenarios, low: int, top: int) -> None:
     """Look at a slot's values from the slot before: `ahead` from `value`."""
     value, ahead, rho = scratch.value, scratch.ahead, scenarios.persistence
     for n in range(value.shape[1]):
-        mean = scratch.best
-        mean[low : high + 1] = 0.0
+        mean = scratch.mean[n, low : top + 1]
+        mean[:] = 0.0
         for i in range(len(scenarios.weight)):
-            mean[low : high + 1] += scenarios.weight[i] * value[i, n, low : high + 1]
-        scratch.mean[n, low : high + 1] = mean[low : high + 1]
+            weight, row = scenarios.weight[i], value[i, n, low : top + 1]
+            # Element by element: expressions of whole slices would allocate.
+            for k in range(len(mean)):
+                mean[k] += weight * row[k]
         for i in range(len(scenarios.weight)):
-            ahead[i, n, low : high + 1] = (
-                rho * value[i, n, low : high + 1] + (1.0 - rho) * mean[low : high + 1]
-            )
+            row, seen = value[i, n, low : top + 1], ahead[i, n, low : top + 1]
+            for k in range(len(mean)):
+                seen[k] = rho * row[k] + (1.0 - rho) * mean[k]
 
 
 @kernel
@@ -136,7 +144,7 @@ def fill_expected(
         scratch: its buffers.
         scenarios: of the slots t..d-1.
         prices: of the constraints.
-        low: the least k asked for.
+        low: the work done, k; only what can be reached from it is filled.
 
     Returns:
         The target, in steps of the grid.
@@ -147,8 +155,10 @@ def fill_expected(
     fill_late_end(terms, prices, low, high, scratch.mean[0])
     for i in range(num_scenarios):
         scratch.ahead[i, 0, low : high + 1] = scratch.mean[0, low : high + 1]
+    fastest = terms.units[UNCHANGED, terms.n_max]
     stride = 0
     for h in range(len(scenarios.price) - 1, 0, -1):
+        top = min(low + h * fastest, high)
         for i in range(num_scenarios):
             fill_priced_costs(
                 terms, prices, scenarios.price[h, i], scenarios.available[h, i], scratch.costs
@@ -159,11 +169,12 @@ def fill_expected(
                 scratch.ahead[i],
                 stride,
                 low,
+                top,
                 high,
                 scratch.best,
                 scratch.value[i],
             )
-        mix(scratch, scenarios, low, high)
+        mix(scratch, scenarios, low, top)
         stride = 1
     return high
 

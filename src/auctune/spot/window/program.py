@@ -13,6 +13,7 @@ from auctune.numerics.jit import kernel
 from auctune.spot.arrays import Floats, Ints
 from auctune.spot.terms import Terms, expected_progress
 from auctune.spot.window.choice import best_count
+from auctune.spot.window.room import check_room
 from auctune.spot.window.table import (
     cheapest_spot,
     fill_costs,
@@ -38,8 +39,13 @@ class WindowScratch(NamedTuple):
 
 
 def make_scratch(terms: Terms, window: int) -> WindowScratch:
-    """Buffers for windows up to `window` slots of one job."""
-    units = target_units(terms, terms.workload) + 1
+    """Buffers for windows up to `window` slots of one job.
+
+    Raises:
+        InputError: if they would take too much memory.
+    """
+    units = int(target_units(terms, terms.workload)) + 1
+    check_room(max(window, 1), terms.n_max, units)
     return WindowScratch(
         values=np.empty((max(window, 1), terms.n_max + 1, units)),
         costs=np.empty(terms.n_max + 1),
@@ -89,6 +95,7 @@ def fill_window(
             scratch.values[h + 1],
             stride,
             low,
+            high,
             high,
             scratch.best,
             scratch.values[h],

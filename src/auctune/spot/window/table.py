@@ -62,15 +62,17 @@ def fill_end(terms: Terms, target: float, low: int, high: int, out: Floats) -> N
 
 
 @kernel
-def take_better(after: Floats, units: int, cost: float, low: int, high: int, best: Floats) -> None:
-    """best[k] = max(best[k], after[min(k + units, high)] - cost), for k in low..high."""
-    split = max(low, high - units)
+def take_better(
+    after: Floats, units: int, cost: float, low: int, top: int, high: int, best: Floats
+) -> None:
+    """best[k] = max(best[k], after[min(k + units, high)] - cost), for k in low..top."""
+    split = min(max(low, high - units), top + 1)
     # Slices indexed from 0: the compiler then knows that no index is below 0, and vectorizes.
     shifted, within = after[low + units : split + units], best[low:split]
     for i in range(len(within)):
         worth = shifted[i] - cost
         within[i] = worth if worth > within[i] else within[i]
-    full, beyond = after[high] - cost, best[split : high + 1]
+    full, beyond = after[high] - cost, best[split : top + 1]
     for i in range(len(beyond)):
         beyond[i] = full if full > beyond[i] else beyond[i]
 
@@ -82,33 +84,34 @@ def fill_slot(
     after: Floats,
     stride: int,
     low: int,
+    top: int,
     high: int,
     best: Floats,
     out: Floats,
 ) -> None:
-    """[n][k] the value of beginning a slot with k done after holding n, for k in low..high.
+    """[n][k] the value of beginning a slot with k done after holding n, for k in low..top.
 
     Args:
         terms: the job.
         costs: [n] of this slot.
         after: [n][k] values of the next slot.
         stride: 1; or 0 where `after` has one row for all n, at the window's end.
-        low, high: the least k asked for, and the target.
+        low, top, high: the least and the highest k asked for, and the target.
         best: [k] scratch.
         out: [n][k] rows 0 and N_min..N_max are filled.
     """
     units = terms.units
-    best[low : high + 1] = after[0, low : high + 1]
+    best[low : top + 1] = after[0, low : top + 1]
     for n in range(terms.n_max, terms.n_min - 1, -1):
-        out[n, low : high + 1] = best[low : high + 1]
+        out[n, low : top + 1] = best[low : top + 1]
         then = after[n * stride]
-        take_better(then, units[UNCHANGED, n], costs[n], low, high, out[n])
-        take_better(then, units[GROWN, n], costs[n], low, high, best)
-    out[0, low : high + 1] = best[low : high + 1]
-    best[low : high + 1] = -np.inf
+        take_better(then, units[UNCHANGED, n], costs[n], low, top, high, out[n])
+        take_better(then, units[GROWN, n], costs[n], low, top, high, best)
+    out[0, low : top + 1] = best[low : top + 1]
+    best[low : top + 1] = -np.inf
     for n in range(terms.n_min, terms.n_max + 1):
         if n > terms.n_min:
-            row, shrunk = out[n, low : high + 1], best[low : high + 1]
+            row, shrunk = out[n, low : top + 1], best[low : top + 1]
             for i in range(len(row)):
                 row[i] = shrunk[i] if shrunk[i] > row[i] else row[i]
-        take_better(after[n * stride], units[SHRUNK, n], costs[n], low, high, best)
+        take_better(after[n * stride], units[SHRUNK, n], costs[n], low, top, high, best)

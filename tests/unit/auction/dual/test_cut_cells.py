@@ -1,8 +1,5 @@
 """Answers with cells cut at will, against the linear program that they solve."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,10 +10,9 @@ from auctune.auction.book import Floats
 from auctune.auction.dual.cut_cells import answer_with_cut_cells
 from auctune.auction.dual.problem import Taken, Window
 from auctune.auction.tolerance import FIT
-from support.dual_questions import MEMORY_GB, TIMES, Question, both_ways, questions
+from support.dual_questions import MEMORY_GB, TIMES, Question, ask, both_ways, questions
+from support.kernels import Kernel
 from support.thorough import drawn
-
-Kernel = Callable[..., Any]
 
 any_able = st.one_of(
     questions(num_able=3, num_types=3, max_slots=5),
@@ -24,13 +20,6 @@ any_able = st.one_of(
     questions(num_able=2, num_types=2, max_slots=9),
     questions(num_able=4, num_types=4, max_slots=4),
 )
-
-
-def ask(kernel: Kernel, question: Question) -> tuple[float, Taken]:
-    taken = question.nothing_taken()
-    needed = question.work * (1 - FIT)
-    asked = question.window, question.speed, needed, question.bid, question.buffers(), taken
-    return question.bid - kernel(*asked), taken
 
 
 def cut_cells_cost(weight: Floats, speed: Floats, work: float) -> float:

@@ -1,20 +1,15 @@
 """Answers of tasks that several node types run: the program over counts of cells."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.auction.dual.many_types import TOO_MANY, answer_of_many_types
-from auctune.auction.dual.problem import Taken, Window
-from auctune.auction.tolerance import FIT
-from support.dual_questions import Question, both_ways, check_cells, questions
+from auctune.auction.dual.problem import Window
+from support.dual_questions import Question, ask, both_ways, check_cells, questions
+from support.kernels import Kernel
 from support.thorough import drawn
-
-Kernel = Callable[..., Any]
 
 three_able = questions(num_able=3, num_types=3, max_slots=5)
 any_able = st.one_of(
@@ -23,13 +18,6 @@ any_able = st.one_of(
     questions(num_able=1, num_types=2, max_slots=5),
     questions(num_able=4, num_types=4, max_slots=4),
 )
-
-
-def ask(kernel: Kernel, question: Question) -> tuple[float, Taken]:
-    taken = question.nothing_taken()
-    needed = question.work * (1 - FIT)
-    asked = question.window, question.speed, needed, question.bid, question.buffers(), taken
-    return question.bid - kernel(*asked), taken
 
 
 @pytest.mark.parametrize("kernel", both_ways(answer_of_many_types))

@@ -32,8 +32,12 @@ def test_what_a_file_names_is_looked_up(tmp_path: Path, text: str, place: str) -
     assert place in caught.value.place
 
 
-def test_a_file_without_a_fault_passes(tmp_path: Path) -> None:
-    path = tmp_path / "auctune.toml"
-    (tmp_path / "secret").write_text("a-secret-of-more-than-thirty-two-characters\n")
+def test_a_file_passes_while_all_that_it_names_is_there(tmp_path: Path) -> None:
+    path, secret = tmp_path / "auctune.toml", tmp_path / "secret"
+    secret.write_text("a-secret-of-more-than-thirty-two-characters\n")
     path.write_text(f'[[zones]]\n{VENDOR}secret_file = "secret"\n')
-    check_service(read_service_file(path))
+    file = read_service_file(path)
+    check_service(file)
+    secret.unlink()
+    with pytest.raises(InputError, match="secret"):
+        check_service(file)

@@ -108,7 +108,10 @@ def test_all_settings_together_are_taken(tmp_path: Path) -> None:
         # Of two examples of one setting, and of two ways to say a cost, one.
         named.setdefault("cost" if "energy_cost" in LINES[index] else name_of(index), index)
     del named["cost"]
-    read(with_settings(*named.values(), *least_tables()), tmp_path)
+    found = read(with_settings(*named.values(), *least_tables()), tmp_path)
+    (zone,) = found.zones
+    assert found.model_fields_set == set(ServiceFile.model_fields)
+    assert zone.model_fields_set == set(ZoneEntry.model_fields)
 
 
 def test_a_line_that_is_no_setting_explains() -> None:

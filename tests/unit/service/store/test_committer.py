@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
+from structlog.testing import capture_logs
 
 from auctune.service.durable import durable
 from auctune.service.store import (
@@ -223,20 +224,22 @@ def test_one_that_cannot_be_told_keeps_nothing_from_the_others(store: Store) -> 
 
 
 def test_who_no_longer_waits_keeps_nothing_from_those_who_do(store: Store) -> None:
-    is_left, is_told = threading.Event(), threading.Event()
-
-    def deliver(outcomes: Sequence[Outcome]) -> None:
-        assert is_left.wait(60)
-        tell_all(outcomes)
-
-    with Committer(store, deliver) as committer:
-        waiting = durable(committer, meta_unit("first"))
-        other = meta_unit("second")
-        other.done = partial(_set, is_told)
-        committer.submit(other)
+    async def leave(committer: Committer) -> None:
+        waiting = asyncio.create_task(durable(committer, meta_unit("first")))
+        # It has submitted its unit after this, and waits.
+        await asyncio.sleep(0)
         waiting.cancel()
-        is_left.set()
-        assert is_told.wait(60)
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    told: list[int] = []
+    with capture_logs() as logs, Committer(store) as committer:
+        with held(committer):
+            asyncio.run(leave(committer))
+        other = meta_unit("second")
+        other.done = partial(note, told, 1)
+        committer.submit(other)
+    assert (told, logs) == ([1], [])
     assert num_rows(store, [meta]) == [2]
 
 

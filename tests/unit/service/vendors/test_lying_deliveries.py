@@ -1,7 +1,6 @@
 """Vendors that lie, stall or talk nonsense, over real sockets: nothing of it becomes a data set."""
 
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
@@ -15,14 +14,7 @@ from auctune.service.vendors import (
     VendorError,
 )
 from support.lying_vendor import Asked, Lie, Write, answer, lying_vendor, signed_head
-from support.vendor_market import SECRET, VendorMarket, vendor_market
-
-
-@pytest.fixture(scope="module")
-def market() -> Iterator[VendorMarket]:
-    with vendor_market({}) as market:
-        yield market
-
+from support.vendor_market import SECRET, VendorMarket
 
 CLEAN = b'{"text": "a row"}\n'
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
@@ -20,13 +19,7 @@ from auctune.service.vendors import (
 )
 from auctune.service.vendors.signature import SIGNATURE, sign_answer
 from support.lying_vendor import Asked, Lie, Write, answer, lying_vendor, offer, signed_head
-from support.vendor_market import SECRET, VendorMarket, vendor_market
-
-
-@pytest.fixture(scope="module")
-def market() -> Iterator[VendorMarket]:
-    with vendor_market({}) as market:
-        yield market
+from support.vendor_market import SECRET, VendorMarket
 
 
 def fault_of(market: VendorMarket, vendor: HttpVendor, seconds: float = 5.0) -> Fault:

@@ -40,7 +40,10 @@ def test_an_address_that_will_not_do_is_refused(url: str) -> None:
 
 
 def test_whoever_asks_for_it_may_send_data_in_the_clear() -> None:
-    HttpVendorParams("v", "http://vendor:8900", SECRET, allow_plaintext=True)
+    url = "http://vendor:8900"
+    assert HttpVendorParams("v", url, SECRET, allow_plaintext=True).url == url
+    with pytest.raises(InputError, match="url"):
+        HttpVendorParams("v", url, SECRET)
 
 
 @pytest.mark.parametrize(

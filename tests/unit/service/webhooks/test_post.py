@@ -8,11 +8,12 @@ import pytest
 from auctune.service.webhooks.post import PostError, _is_public, post
 
 
-async def told(answer: bytes) -> None:
-    """Post to somebody who answers so, and then hangs up."""
+async def told(answer: bytes) -> bytes:
+    """Post to somebody who answers so, and then hangs up; the head of what was posted."""
+    heads: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(answer)
         writer.close()
 
@@ -21,10 +22,13 @@ async def told(answer: bytes) -> None:
         port = server.sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}/hook"
         await post(url, {}, b"", seconds=30, private_addresses=True)
+    (head,) = heads
+    return head
 
 
-def test_a_good_answer_is_heard() -> None:
-    asyncio.run(told(b"HTTP/1.1 204 No Content\r\n\r\n"))
+def test_a_good_answer_to_one_request_is_heard() -> None:
+    head = asyncio.run(told(b"HTTP/1.1 204 No Content\r\n\r\n"))
+    assert head.startswith(b"POST /hook HTTP/1.1\r\n")
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ import pytest
 from auctune.domain import InputError
 from auctune.sim.spot.advice import advise
 from auctune.sim.spot.foretelling import Seasonal, parse_foretelling
-from auctune.sim.spot.futures import draw_futures
+from auctune.sim.spot.futures import likely_futures
 from auctune.spot import (
+    IDLE,
     Ahap,
     OnDemandOnly,
+    PastSlot,
     SpotAllocation,
     SpotFirst,
     SpotJob,
@@ -25,7 +27,9 @@ JOB = SpotJob(workload=12, deadline=4, n_max=6)
 def test_a_future_begins_as_the_past_and_goes_on_as_it_did_somewhere() -> None:
     past = daily_market(80)
     stretches = {tuple(past.available[s + 1 : s + 6]) for s in range(75) if past.available[s] == 0}
-    for future in draw_futures(past, 5, 40, seed=1):
+    futures = likely_futures(past, 5)
+    assert len(futures) == 9
+    for future in futures:
         assert np.array_equal(future.price[:80], past.price)
         assert np.array_equal(future.available[:80], past.available)
         # Slot 79 has none, and so has a half of all: each future is one that followed none.
@@ -33,14 +37,12 @@ def test_a_future_begins_as_the_past_and_goes_on_as_it_did_somewhere() -> None:
         assert np.all(future.price >= 0)
 
 
-def test_fewer_futures_are_the_first_of_more_and_differ_by_seed() -> None:
+def test_fewer_futures_are_those_of_the_likest_moments() -> None:
     past = daily_market(80)
-    few, many = draw_futures(past, 5, 5), draw_futures(past, 5, 40)
-    assert all(np.array_equal(a.available, b.available) for a, b in zip(few, many[:5], strict=True))
-    other = draw_futures(past, 5, 40, seed=2)
-    assert any(
-        not np.array_equal(a.available, b.available) for a, b in zip(many, other, strict=True)
-    )
+    few, all_of_them = likely_futures(past, 5, 3), likely_futures(past, 5)
+    assert len(few) == 3
+    for one, other in zip(few, all_of_them, strict=False):
+        assert np.array_equal(one.available, other.available)
 
 
 def test_of_moments_that_are_alike_the_latest_count() -> None:
@@ -48,23 +50,31 @@ def test_of_moments_that_are_alike_the_latest_count() -> None:
     slots = np.arange(301)
     between = np.where(slots < 200, 1, 5)
     past = SpotMarket(np.full(301, 0.4), np.where(slots % 2 == 0, 0, between))
-    futures = draw_futures(past, 1, 400)
-    share = np.mean([future.available[301] == 5 for future in futures])
-    # A third of all moments is two thirds of those with none: half of them are of the last third.
-    assert 0.42 < share < 0.58
+    assert [future.available[301] for future in likely_futures(past, 1)] == [5] * 18
+
+
+def test_what_came_of_plenty_is_asked_of_plenty_however_rare_it_was() -> None:
+    # Five evenings of plenty in a desert; it has just begun again.
+    count = np.zeros(400, dtype=np.int64)
+    for begin in (50, 120, 190, 260, 330, 396):
+        count[begin : begin + 4] = 16
+    futures = likely_futures(SpotMarket(np.full(398, 0.3), count[:398]), 1)
+    # The latest 20 of the 21 moments of plenty; each evening but this one lost it once.
+    assert len(futures) == 20
+    assert np.mean([future.available[398] == 16 for future in futures]) == 15 / 20
 
 
 def test_a_past_too_short_to_tell_is_refused() -> None:
-    assert draw_futures(daily_market(13), 5, 1)
+    assert likely_futures(daily_market(13), 5)
     with pytest.raises(InputError, match="12 slots up to the present one"):
-        draw_futures(daily_market(12), 5, 1)
+        likely_futures(daily_market(12), 5)
 
 
 def test_in_a_market_that_never_changes_nothing_is_uncertain() -> None:
     market = SpotMarket(np.full(40, 0.4), np.full(40, 4))
     for policy in (SpotFirst(), OnDemandOnly(), Ahap(window=3)):
         whole = SpotMarket(np.full(44, 0.4), np.full(44, 4))
-        said = advise(JOB, policy, Seasonal(), market, 38, num_futures=20)
+        said = advise(JOB, policy, Seasonal(), market, 38)
         forecasts = None
         if policy.horizon:
             from auctune.spot.forecasts import PerfectForecaster, make_forecasts
@@ -83,8 +93,8 @@ def test_in_a_market_that_never_changes_nothing_is_uncertain() -> None:
 def test_what_a_future_holds_does_not_change_what_is_held_now() -> None:
     market = daily_market(60)
     said = {
-        advise(JOB, Ahap(window=3), Seasonal(), market, 58, num_futures=n, seed=n).now
-        for n in (1, 7, 30)
+        advise(JOB, Ahap(window=3), Seasonal(), market, 58, most_futures=n).now
+        for n in (1, 7, None)
     }
     assert len(said) == 1
 
@@ -108,8 +118,8 @@ def test_the_risk_is_the_share_of_futures_that_are_late() -> None:
     slots = np.arange(396)
     market = SpotMarket(np.full(396, 0.3), np.where(slots % 8 < 4, 6, 0))
     job = replace(JOB, workload=10.0, deadline=2)
-    said = advise(job, SpotAlone(), Seasonal(), market, 395, num_futures=400, seed=3)
-    futures = draw_futures(market, 1, 400, seed=3)
+    said = advise(job, SpotAlone(), Seasonal(), market, 395)
+    futures = likely_futures(market, 1)
     assert said.risk == np.mean([future.available[396] == 0 for future in futures])
     # A slot with spot is the last of its four in one case of four.
     assert 0.15 < said.risk < 0.35
@@ -132,3 +142,16 @@ def test_a_job_that_is_done_holds_nothing() -> None:
     said = advise(replace(JOB, workload=4.0), SpotFirst(), Seasonal(), market, 37)
     assert said.is_done
     assert said.now.total == 0
+
+
+def test_advice_on_a_run_goes_on_from_what_it_did_and_paid() -> None:
+    market = SpotMarket(np.full(40, 0.4), np.full(40, 4))
+    seen = SpotObservation(0, 0.4, 4, 4, 1.0, 0.0, 0.0, IDLE, None)
+    # The model would have had 3.6 done; the run lost most of it, and paid 2.5.
+    past = (PastSlot(seen, SpotAllocation(0, 4), 1.0, 2.5),)
+    said = advise(JOB, OnDemandOnly(), Seasonal(), market, 38, past=past)
+    assert (said.slot, said.progress) == (1, 1.0)
+    # 11 are left for three slots: 4 GPUs, and no change.
+    assert said.now == SpotAllocation(4, 0)
+    assert said.cost == 2.5 + 3 * 4
+    assert said.finish_p50 == pytest.approx(1 + 11 / 4)

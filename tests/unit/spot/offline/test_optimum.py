@@ -1,5 +1,7 @@
 """The two ways to the offline optimum, and what bounds it."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,14 @@ from auctune.domain import InputError
 from auctune.spot import (
     LinearScaling,
     SpotJob,
+    SpotMarket,
     TableScaling,
     offline_bound,
     offline_optimum,
 )
 from auctune.spot.grid import exact_grid, rounded_grid
 from auctune.spot.offline.optimum import Program, best_by_labels
+from auctune.spot.window.room import check_room
 from support.spot_markets import random_market
 
 
@@ -55,3 +59,21 @@ def test_a_market_without_spot_is_served_on_demand() -> None:
 def test_a_market_that_ends_before_the_deadline_is_refused() -> None:
     with pytest.raises(InputError, match=r"^market"):
         offline_optimum(SpotJob(workload=9, deadline=3), random_market(2, 0))
+
+
+def test_tables_that_do_not_fit_are_refused_before_they_are_made() -> None:
+    market = SpotMarket(np.full(3000, 0.4), np.full(3000, 4))
+    # 3,000 slots of 65 counts and 20,000 steps of work: 29 GiB.
+    job = SpotJob(workload=1000.0, deadline=3000, n_max=64)
+    with pytest.raises(
+        InputError, match=r"^job: takes 3000 tables of 65 counts x 20001 steps"
+    ) as it:
+        offline_optimum(job, market)
+    fits = re.search(r"n_max <= (\d+) or (\d+) tables", str(it.value))
+    assert fits is not None
+    most_gpus, most_slots = int(fits[1]), int(fits[2])
+    check_room(3000, most_gpus, 20001)
+    check_room(most_slots, 64, 20001)
+    for slots, counts in ((3000, most_gpus + 1), (most_slots + 1, 64)):
+        with pytest.raises(InputError):
+            check_room(slots, counts, 20001)

@@ -1,5 +1,8 @@
 """Planning on quantiles: what it is worth, and what its two limits do."""
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +11,17 @@ from hypothesis import strategies as st
 from auctune.domain import InputError
 from auctune.spot import Robust, SpotJob, SpotMarket, offline_optimum, play
 from auctune.spot.forecasts import ForecastTable
-from auctune.spot.policies.robust import least_multiplier, make_scenarios
+from auctune.spot.policies.robust import make_scenarios
+from auctune.spot.terms import make_terms
+from auctune.spot.value import ending_cost
+from auctune.spot.window.limits import (
+    DEAR_LADDER,
+    LATE_LADDER,
+    Limits,
+    best_beside,
+    make_limits_scratch,
+    multipliers_for,
+)
 from support.spot_cases import even_jobs, forecast_of, markets, perfect
 from support.spot_seen import seen
 
@@ -76,15 +89,58 @@ def test_a_cap_on_cost_makes_it_late_rather_than_dear() -> None:
     assert both.cost == capped.cost
 
 
-def test_the_first_multiplier_whose_slope_keeps_the_limit_is_taken() -> None:
-    # J falls by 1 a unit up to 2, then by 0.1.
-    def expected(x: float) -> float:
-        return -min(x, 2.0) - 0.1 * max(x - 2.0, 0.0)
+@pytest.mark.parametrize(("risk", "left"), [(0.05, np.inf), (0.3, 2.0), (1.0, 1.2), (0.01, 1.0)])
+def test_the_first_multiplier_whose_slope_keeps_the_limit_is_taken(
+    risk: float, left: float
+) -> None:
+    terms = make_terms(SpotJob(workload=4.0, deadline=2, n_max=4, value=6.0), 1.0)
+    observation = seen(0, price=0.9, available=4)
+    scenarios = make_scenarios(observation, gamble(0.5).at(0), 1, 0.5)
 
-    ladder = (0.0, 1.0, 2.0, 4.0, 8.0)
-    assert least_multiplier(expected, ladder, 1.0) == 1.0
-    assert least_multiplier(expected, ladder, 0.2) == 4.0
-    assert least_multiplier(expected, ladder, 0.01) is None
+    def expected(late: float, dear: float) -> float:
+        scratch = make_limits_scratch(terms, len(scenarios.weight))
+        return float(scratch.value[best_beside(terms, scratch, scenarios, 0, 0, late, dear)])
+
+    def first(ladder: list[float], limit: float, worth: Callable[[float], float]) -> float | None:
+        if limit == np.inf:
+            return 0.0
+        slopes = ((worth(x) - worth(y)) / (y - x) for x, y in pairwise(ladder))
+        kept = [slope <= limit for slope in slopes]
+        return ladder[1 + kept.index(True)] if any(kept) else None
+
+    stake = terms.value + ending_cost(terms, terms.workload)
+    steps = [share * stake for share in LATE_LADDER.tolist()]
+    dear = first(DEAR_LADDER.tolist(), left, lambda y: expected(0.0, y))
+    late: float | None = 0.0
+    if dear is None:
+        dear = 20.0
+    elif risk < 1:
+        alone = dear
+        late = first(steps, risk, lambda y: expected(y, alone))
+        late = steps[-1] if late is None else late
+        kept = late
+        both = first(DEAR_LADDER.tolist(), left, lambda y: expected(kept, y))
+        late, dear = (0.0, alone) if both is None else (kept, both)
+    scratch = make_limits_scratch(terms, len(scenarios.weight))
+    found = multipliers_for(terms, scratch, scenarios, Limits(risk, left), 0, 0)
+    assert found == (late, dear)
+
+
+def test_the_name_tells_policies_apart() -> None:
+    kinds = [
+        Robust(),
+        Robust(0.05),
+        Robust(0.05, 9.0),
+        Robust(0.05, 9.0, 0.8),
+        Robust(0.05, None, 0),
+    ]
+    assert [one.name for one in kinds] == [
+        "robust(risk=1)",
+        "robust(risk=0.05)",
+        "robust(risk=0.05,cost_cap=9)",
+        "robust(risk=0.05,cost_cap=9,persistence=0.8)",
+        "robust(risk=0.05,persistence=0)",
+    ]
 
 
 def test_scenarios_are_quantiles_each_as_likely_and_price_goes_its_own_way() -> None:

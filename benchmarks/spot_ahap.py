@@ -1,0 +1,111 @@
+"""Where AHAP loses to the offline optimum on the benchmark market, by default with all foreseen.
+
+    python benchmarks/spot_ahap.py FOLDER_OF_MARKET_FILES [--jobs N] [--forecast F]
+
+Jobs are those of Zheng et al., Fig. 9 (d = 10, L uniform in [60, 100], N_min in {1, 2, 4}, N_max in
+{8, 12, 16}), begun N times (1,000) at random moments. Rows are pools that differ from the published
+one in one thing, each with its best policy by mean utility; columns say how often that was late,
+and its utility over the optimum's, of all jobs and by N_max.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from auctune.sim.spot.benchmark import benchmark_markets, draw_starts
+from auctune.sim.spot.foretelling import parse_foretelling
+from auctune.sim.spot.rivalry import Rivalry, play_all
+from auctune.sim.spot.trials import make_trials
+from auctune.sim.spot.variation import parse_variation
+from auctune.spot import (
+    Ahanp,
+    Ahap,
+    OnDemandOnly,
+    Policy,
+    Robust,
+    SpotFirst,
+    SpotJob,
+    UniformProgress,
+)
+
+JOB = SpotJob(workload=80.0, deadline=10)
+FIG_9 = ("workload=60-100", "n_min=1,2,4", "n_max=8,12,16")
+SIGMAS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+def grid(
+    windows: range,
+    *,
+    sigmas: tuple[float, ...] = SIGMAS,
+    averaged: bool = True,
+    plan_always: bool = False,
+) -> list[Policy]:
+    """AHAP with each window, commitment and threshold."""
+    return [
+        Ahap(window, commitment, sigma, plan_always)
+        for window in windows
+        for commitment in (range(1, window + 1) if averaged else [1])
+        for sigma in sigmas
+    ]
+
+
+POOLS: dict[str, list[Policy]] = {
+    "published: w to 5, c to w, sigma 0.3 to 0.9": grid(range(1, 6)),
+    "no averaging: c = 1": grid(range(1, 6), averaged=False),
+    "wider thresholds: sigma 0.1 to 1.5": grid(
+        range(1, 6), sigmas=(0.1, 0.2, *SIGMAS, 1.0, 1.2, 1.5)
+    ),
+    "longer windows: w to 10": grid(range(1, 11)),
+    "no threshold branch": grid(range(1, 6), sigmas=(0.5,), plan_always=True),
+    "no threshold branch, w to 10": grid(range(1, 11), sigmas=(0.5,), plan_always=True),
+    "up": [UniformProgress()],
+    "msu": [SpotFirst()],
+    "ahanp, 7 thresholds": [Ahanp(sigma) for sigma in SIGMAS],
+    "od-only": [OnDemandOnly()],
+    "robust": [Robust()],
+}
+
+
+def line(name: str, pool: list[Policy], all_of_them: list[Policy], rivalry: Rivalry) -> str:
+    """The best of a pool."""
+    indices = [all_of_them.index(policy) for policy in pool]
+    best = max(indices, key=lambda index: float(rivalry.outcome.utility[:, index].mean()))
+    standing = rivalry.standing(best)
+    shares = " | ".join(share_of(rivalry, best, n_max) for n_max in (None, 8, 12, 16))
+    late = 1 - standing.on_time.value
+    return f"| {name} | {len(pool)} | {standing.name} | {late:.2f} | {shares} |"
+
+
+def share_of(rivalry: Rivalry, policy: int, n_max: int | None) -> str:
+    """Mean utility over the optimum's, of jobs with so many GPUs."""
+    of = np.array([n_max is None or job.n_max == n_max for job in rivalry.trials.jobs])
+    return f"{rivalry.outcome.utility[of, policy].mean() / rivalry.optimum[of].mean():.3f}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--forecast", default="perfect")
+    given = parser.parse_args()
+    markets = [named.market for named in benchmark_markets(given.folder)]
+    starts = draw_starts(markets, given.jobs, JOB.deadline)
+    policies: list[Policy] = []
+    for pool in POOLS.values():
+        policies += [policy for policy in pool if policy not in policies]
+    trials = make_trials(
+        JOB, markets, starts, parse_foretelling(given.forecast, "--forecast"), policies
+    )
+    varied = parse_variation(FIG_9, "jobs").draw(JOB, given.jobs, seed=0)
+    rivalry = play_all(replace(trials, varied=varied), policies)
+    print("| pool | policies | its best | late | all | N_max = 8 | 12 | 16 |")
+    print("| --- | --: | --- | --: | --: | --: | --: | --: |")
+    for name, pool in POOLS.items():
+        print(line(name, pool, policies, rivalry))
+
+
+if __name__ == "__main__":
+    main()

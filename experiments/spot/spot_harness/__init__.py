@@ -1,0 +1,1 @@
+"""What the figures share: markets, jobs, what policies make of them, options, tables and charts."""

@@ -1,0 +1,137 @@
+"""Figures of a paper made again: data as parquet, charts as SVG and PNG, tables on terminals and
+pages.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import polars as pl
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from auctune.charts import LIGHT, to_png, to_svg
+from auctune.charts.theme import AnyChart
+from auctune.domain import InputError
+
+O_contra = TypeVar("O_contra", contravariant=True)
+AnyFigure = TypeVar("AnyFigure", bound="Figure[Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A table: heads of its columns, and its rows, all texts."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def turned(self) -> "Rows":
+        """Rows as columns."""
+        first, *rest = zip(self.heads, *self.rows, strict=True)
+        return Rows(first, tuple(rest))
+
+    def markdown(self) -> str:
+        """As a page shows it."""
+        rule = ("---",) * len(self.heads)
+        lines = (self.heads, rule, *self.rows)
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# Without slots: those of a generic type cannot note which type it was made for.
+@dataclass(frozen=True)
+class Figure(Generic[O_contra]):
+    """A figure to be run, with options of its paper.
+
+    Attributes:
+        name: of its files.
+        run: computes, writes and shows it; returns its data.
+        table: of its data.
+    """
+
+    name: str
+    run: Callable[[O_contra, Console], pl.DataFrame]
+    table: Callable[[pl.DataFrame], Rows]
+
+
+def write_data(frame: pl.DataFrame, out: Path, name: str) -> pl.DataFrame:
+    """The data as `NAME.parquet`, read again: what a chart shows is what lies there."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{name}.parquet"
+    part = out / f"{name}.parquet.part"
+    frame.write_parquet(part)
+    part.replace(path)
+    return pl.read_parquet(path)
+
+
+def write_chart(chart: AnyChart, out: Path, name: str) -> None:
+    """The chart as `NAME.svg` and `NAME.png`."""
+    on_ground = chart.properties(background=LIGHT.surface)
+    (out / f"{name}.svg").write_text(to_svg(on_ground), encoding="utf-8")
+    (out / f"{name}.png").write_bytes(to_png(on_ground))
+
+
+def show(console: Console, title: str, table: Rows, notes: Sequence[str] = ()) -> None:
+    """A table, and what must be said of it."""
+    shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for index, head in enumerate(table.heads):
+        shown.add_column(head, justify="right" if index else "left")
+    for row in table.rows:
+        shown.add_row(*row)
+    console.print(shown)
+    for note in notes:
+        console.print(note)
+
+
+def chosen(figures: Mapping[str, AnyFigure], names: str) -> list[AnyFigure]:
+    """The figures of a list such as `fig04_nodes,fig13_time`; all, if it is empty.
+
+    Raises:
+        InputError: naming `--only`.
+    """
+    wanted = [name for name in names.split(",") if name] or list(figures)
+    for name in wanted:
+        if name not in figures:
+            raise InputError("--only", f"{name!r} is no figure", f"some of {', '.join(figures)}")
+    return [figures[name] for name in wanted]
+
+
+def write_tables(page: Path, out: Path, figures: Sequence[Figure[Any]]) -> None:
+    """Fill a page's marked places with the tables of the data in a folder.
+
+    A place begins with the line `<!-- NAME -->` and ends before `<!-- end -->`.
+
+    Raises:
+        InputError: if a figure has no data, or no place on the page.
+    """
+    text = page.read_text(encoding="utf-8")
+    for figure in figures:
+        data = out / f"{figure.name}.parquet"
+        if not data.is_file():
+            raise InputError(str(data), "is not there", f"a run of {figure.name} before")
+        table = figure.table(pl.read_parquet(data)).markdown()
+        start, end = f"<!-- {figure.name} -->\n", "<!-- end -->"
+        before, found, rest = text.partition(start)
+        _, ended, after = rest.partition(end)
+        if not (found and ended):
+            raise InputError(
+                str(page), f"has no place for {figure.name}", f"{start.strip()}, {end}"
+            )
+        text = f"{before}{start}{table}\n{end}{after}"
+    page.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def exits() -> Iterator[None]:
+    """Errors of a command as a line on stderr and an exit code: 2 for bad input, 130 for Ctrl-C."""
+    try:
+        yield
+    except InputError as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,81 @@
+"""Where a base model is: behind its name, and whether it can be trained on at all.
+
+Nothing here needs a model's code, so that a process that only reads texts starts without it.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+from transformers import PretrainedConfig
+
+from auctune.domain.errors import InputError
+from auctune.train.quiet import quiet_transformers
+from auctune.train.tiny import tiny_folder
+
+EXPECTED = 'the name "tiny", a folder that transformers can load, or the name of a model on the hub'
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+QUANTIZED_NAMES = re.compile(r"(?i)gptq|awq|gguf|bnb|[-_.](4|8)bit|int[48]\b|fp8|nf4")
+
+
+def find_source(name: str, cache: Path) -> tuple[str, bool]:
+    """The folder or hub name behind a base's name, and whether it is a folder."""
+    place = f"base {name!r}"
+    if name == "tiny":
+        return str(tiny_folder(cache).resolve()), True
+    folder = _as_folder(name)
+    if name and folder is not None:
+        if not (folder / "config.json").is_file():
+            raise InputError(place, "is a folder without a config.json", EXPECTED)
+        return str(folder.resolve()), True
+    if QUANTIZED_NAMES.search(name):
+        raise _refused(name, "is quantized, which is not supported")
+    if not HUB_NAME.fullmatch(name):
+        raise InputError(place, "is unknown: there is no such folder", EXPECTED)
+    return name, False
+
+
+def _as_folder(name: str) -> Path | None:
+    try:
+        folder = Path(name).expanduser()
+        return folder if folder.is_dir() else None
+    except (OSError, RuntimeError):
+        # A name that is too long, or begins with a "~user" that there is not.
+        return None
+
+
+def check_config(name: str, config: PretrainedConfig) -> None:
+    """Refuse what is no plain decoder.
+
+    Raises:
+        InputError: of a quantized model or one with an encoder.
+    """
+    if getattr(config, "quantization_config", None) is not None:
+        raise _refused(name, "is quantized, which is not supported")
+    if config.is_encoder_decoder:
+        raise _refused(name, "has an encoder, which is not supported")
+
+
+def _refused(name: str, found: str) -> InputError:
+    return InputError(f"base {name!r}", found, "a decoder in float32 or bfloat16 weights")
+
+
+@contextmanager
+def loading(place: str) -> Iterator[None]:
+    """Says of whatever goes wrong in the block that the base cannot be loaded."""
+    try:
+        with quiet_transformers():
+            yield
+    except InputError:
+        raise
+    except (OSError, ValueError, ImportError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(place, f"cannot be loaded ({reason})", EXPECTED) from None
+
+
+def context_of(config: PretrainedConfig) -> int | None:
+    """The longest row, in tokens, that a model has positions for; none if it has no limit."""
+    limit = getattr(config, "max_position_embeddings", None)
+    return None if limit is None else int(limit)

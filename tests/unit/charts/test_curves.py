@@ -1,0 +1,39 @@
+"""Lines in panels: all is drawn that was given, in one scale and with one legend."""
+
+import pytest
+
+from auctune.charts import LIGHT, to_svg
+from auctune.charts.curves import MAX_POINTS, Curve, CurvePanel, curves_chart
+
+
+def test_a_curve_has_its_colour_in_all_panels() -> None:
+    panels = [
+        CurvePanel(
+            "counts", "GPUs", [Curve("came", [0, 1], [3, 4]), Curve("said", [0, 1], [3, 3])]
+        ),
+        CurvePanel("prices", "money", [Curve("said", [0, 2], [1, 2])]),
+    ]
+    svg = to_svg(curves_chart(panels, x_title="days"))
+    # Two lines and a symbol of the legend; one line and a symbol.
+    assert svg.count(f'stroke="{LIGHT.nodes[1]}"') == 3
+    assert svg.count(f'stroke="{LIGHT.nodes[0]}"') == 2
+    assert svg.index(">counts<") < svg.index(">prices<")
+    assert svg.count(">days<") == 1
+
+
+@pytest.mark.parametrize("count", [1, MAX_POINTS, MAX_POINTS + 1, 10 * MAX_POINTS + 7])
+def test_long_curves_keep_their_ends(count: int) -> None:
+    curve = Curve("one", range(count), [x / 2 for x in range(count)])
+    datasets = curves_chart([CurvePanel("", "y", [curve])], x_title="x").to_dict()["datasets"]
+    (points,) = datasets.values()
+    assert len(points) <= MAX_POINTS + 1
+    assert (points[0]["x"], points[-1]["x"]) == (0, count - 1)
+    assert all(point["y"] == point["x"] / 2 for point in points)
+
+
+def test_more_names_than_colours_are_refused() -> None:
+    many = [Curve(str(index), [0, 1], [0, 1]) for index in range(9)]
+    with pytest.raises(ValueError, match="9 names of curves; expected 1 to 8"):
+        curves_chart([CurvePanel("", "y", many)], x_title="x")
+    with pytest.raises(ValueError, match="0 names"):
+        curves_chart([], x_title="x")

@@ -1,0 +1,39 @@
+"""Calls that one thread makes for others: in order, each once, and none waits for a later one."""
+
+import threading
+from functools import partial
+
+from auctune.run.child import Calls
+
+LONG = 60.0
+
+
+def test_calls_are_made_in_order_once_with_those_they_lead_to() -> None:
+    calls, made = Calls(), list[str]()
+    calls.put(lambda: calls.put(partial(made.append, "led to")))
+    for name in ("first", "second"):
+        calls.put(partial(made.append, name))
+    calls.make()
+    calls.make()
+    assert made == ["first", "second", "led to"]
+
+
+def test_what_waits_is_woken_by_a_call_and_by_the_end() -> None:
+    calls, made = Calls(), list[bool]()
+
+    def work() -> None:
+        while not calls.is_closed:
+            calls.make(LONG)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    has_come = threading.Event()
+    calls.put(has_come.set)
+    assert has_come.wait(LONG / 2)
+    calls.close()
+    thread.join(LONG / 2)
+    assert not thread.is_alive()
+    # What came too late for the thread's last look is still there for whoever clears up.
+    calls.put(partial(made.append, True))
+    calls.make()
+    assert made == [True]

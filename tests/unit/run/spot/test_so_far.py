@@ -1,0 +1,107 @@
+"""How far a run has come, read from its folder."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.run.journal import Journal
+from auctune.run.spot.folder import SpotFolder
+from auctune.run.spot.inputs import RunSettings, given_inputs, keep_inputs
+from auctune.run.spot.records import allocation_record, observation_record
+from auctune.run.spot.so_far import read_so_far
+from auctune.spot import IDLE, SpotAllocation, SpotObservation
+from support.command_line import run_auctune
+from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
+
+MARKET = daily_market(40)
+SETTINGS = RunSettings(
+    policy="msu",
+    forecast="seasonal",
+    start=24,
+    slot_seconds=None,
+    warm=True,
+    device="cpu",
+    dtype="float32",
+    threads=1,
+    seed=0,
+    base="",
+    fixed_price=None,
+)
+# Held five, of which a part was lost: 3 of 12 are done, and the market offers four now.
+FIRST = SpotObservation(0, 0.25, 5, 5, 1.0, 0.0, 0.0, IDLE, None)
+SECOND = SpotObservation(1, 0.35, 4, 5, 1.0, 3.0, 1.25, SpotAllocation(0, 5), None)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> SpotFolder:
+    """A run in its second slot."""
+    job = write_job(tmp_path / "job.toml", JOB + TRAINING)
+    write_rows(tmp_path / "rows.jsonl", 8)
+    market = write_market(tmp_path / "market.csv", MARKET)
+    place = SpotFolder(tmp_path / "run")
+    keep_inputs(given_inputs(job, market, None, SETTINGS), place)
+    note(place, {"type": "begun", "time": 0.0})
+    note(place, slot_event(FIRST, SpotAllocation(0, 5), 1.25))
+    note(place, {"type": "taken_back", "time": 0.5, "count": 2})
+    note(place, {"type": "slot_done", "time": 1.0, "rows": 2, "lost": None})
+    note(place, slot_event(SECOND, SpotAllocation(0, 4), 1.4))
+    return place
+
+
+def slot_event(seen: SpotObservation, held: SpotAllocation, paid: float) -> dict[str, object]:
+    return {
+        "type": "slot",
+        "time": float(seen.slot),
+        "observation": observation_record(seen),
+        "allocation": allocation_record(held),
+        "paid": paid,
+    }
+
+
+def note(place: SpotFolder, event: dict[str, object]) -> None:
+    with closing(Journal(place.journal)) as journal:
+        journal.append(event)
+
+
+def test_what_was_done_paid_and_seen_is_that_of_the_run(place: SpotFolder) -> None:
+    before = place.journal.read_bytes()
+    so_far = read_so_far(place.root)
+    assert place.journal.read_bytes() == before
+    assert (so_far.policy, so_far.start) == ("msu", 24)
+    (first,) = so_far.past
+    assert (first.allocation, first.progress, first.paid) == (SpotAllocation(0, 5), 3.0, 1.25)
+    assert so_far.seen.num_slots == 26
+    assert so_far.seen.available.tolist() == [*MARKET.available[:24].tolist(), 5, 4]
+    assert so_far.seen.price[24:].tolist() == [0.25, 0.35]
+
+
+def test_advice_on_a_run_begins_where_it_is(
+    place: SpotFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown, _ = run_auctune(
+        ["spot", "advise", "--run", place.root, "--json"], monkeypatch, capsys
+    )
+    advice = json.loads(shown)
+    assert code == 0
+    assert (advice["slot"], advice["progress"], advice["spent"]) == (1, 3.0, 1.25)
+    assert advice["now"] == {"on_demand": 0, "spot": 4}
+    assert advice["cost_p50"] >= 1.25 + 4 * 0.35
+    code, _, errors = run_auctune(
+        ["spot", "advise", "--run", place.root, "--policy", "up"], monkeypatch, capsys
+    )
+    assert code == 2
+    assert "--policy: is given with --run; expected one of the two" in errors[0]
+
+
+def test_a_run_that_is_over_or_not_begun_is_not_advised(place: SpotFolder, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no run"):
+        read_so_far(tmp_path / "nowhere")
+    note(place, {"type": "ending", "time": 4.0})
+    with pytest.raises(InputError, match="holds a run that is over"):
+        read_so_far(place.root)
+    place.journal.unlink()
+    with pytest.raises(InputError, match="holds a run without a slot"):
+        read_so_far(place.root)

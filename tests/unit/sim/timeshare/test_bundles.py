@@ -1,0 +1,142 @@
+"""Bundles from files, from the tables' rule, and drawn by seed."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.sim.timeshare.bundle import level_at, units_alone
+from auctune.sim.timeshare.bundle_file import read_bundle_file
+from auctune.sim.timeshare.drawn import draw_bundle
+from auctune.sim.timeshare.from_file import bundle_of_file
+from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
+from auctune.sim.timeshare.table_bundles import table_bundles
+from auctune.timeshare import (
+    Exploration,
+    LearningThread,
+    Mixture,
+    Planner,
+    ShortestFirst,
+    Uniform,
+    Wls,
+    play,
+)
+from support.loss_curves import made_up_curve
+from support.timeshare_files import BUNDLE, write_bundle, write_curves
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordedCurve, ...]:
+    return read_curves(write_curves(tmp_path_factory.mktemp("recorded")))
+
+
+def test_a_thread_follows_the_curve_of_its_kind_and_seed(
+    tmp_path: Path, curves: tuple[RecordedCurve, ...]
+) -> None:
+    path = write_bundle(tmp_path / "bundle.toml")
+    bundle = bundle_of_file(read_bundle_file(path), curves, path)
+    by_name = {curve.name: curve for curve in curves}
+    followed = [by_name[name].curve for name in ("pure-1", "mixed-7", "pure-3")]
+    assert list(bundle.curves) == followed
+    assert bundle.rates == (81.0 * 0.5, 92.0 * 0.5, 20.0)
+    assert bundle.threads[1] == LearningThread("late", 5, 40, 0.25)
+
+
+def test_the_file_names_its_allocator(tmp_path: Path) -> None:
+    path = write_bundle(tmp_path / "bundle.toml")
+    assert read_bundle_file(path).allocator() == Planner(Wls(), Exploration(batches=30.0))
+    text = BUNDLE.replace("[pool]", '[pool]\nallocator = "stf"')
+    assert read_bundle_file(write_bundle(path, text)).allocator() == ShortestFirst()
+    text = BUNDLE.replace("exploration = 30", 'estimator = "mixture"')
+    assert read_bundle_file(write_bundle(path, text)).allocator() == Planner(Mixture())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("deadline = 30", "deadline = 0", "thread[0].deadline"),
+        ("start = 5", "start = 50", "thread[1].deadline"),
+        ('name = "late"', 'name = "easy"', "thread[1].name"),
+        ("unit_seconds = 0.5", "", "thread[0].batches_per_unit"),
+        ("unit_seconds = 0.5", 'unit_seconds = 1.0\nallocator = "best"', "pool.allocator"),
+        ("exploration = 30", "explore = 30", "lara.explore"),
+    ],
+)
+def test_a_wrong_key_is_named(tmp_path: Path, old: str, new: str, place: str) -> None:
+    path = write_bundle(tmp_path / "bundle.toml", BUNDLE.replace(old, new, 1))
+    with pytest.raises(InputError) as raised:
+        read_bundle_file(path)
+    assert raised.value.place == f"{path}: {place}"
+
+
+def test_a_kind_that_was_not_recorded_is_named(
+    tmp_path: Path, curves: tuple[RecordedCurve, ...]
+) -> None:
+    path = write_bundle(tmp_path / "bundle.toml", BUNDLE.replace('"k1"', '"vit"'))
+    with pytest.raises(InputError, match=r"thread\[0\]\.kind: 'vit' was not recorded"):
+        bundle_of_file(read_bundle_file(path), curves, path)
+
+
+def test_a_thread_alone_takes_as_long_as_when_it_is_played() -> None:
+    for seed in range(12):
+        curve = made_up_curve(seed, num_batches=1500)
+        rate, threshold = 13.7 + seed, float(curve.loss[20 * seed + 10])
+        thread = LearningThread("alone", 0, max(1, int(1500 / rate)), threshold)
+        played = play(Uniform(), [thread], [curve], [rate]).finish[0]
+        assert units_alone(curve, rate, threshold) == played
+    assert units_alone(made_up_curve(0), 10.0, 1e-9) == math.inf
+
+
+def test_the_tables_bundles_let_a_clairvoyant_do_what_the_rule_says(
+    curves: tuple[RecordedCurve, ...],
+) -> None:
+    bundles = {bundle.name: bundle for bundle in table_bundles(curves)}
+    wanted = {"pure": 4, "mixed-1": 8, "mixed-2": 6}
+    assert {name: bundle.attainable().num_done for name, bundle in bundles.items()} == wanted
+    for name, bundle in bundles.items():
+        assert bundle.optimum().num_done >= wanted[name]
+    assert [thread.deadline for thread in bundles["pure"].threads] == [500, 570, 590, 610, 630]
+    easy, hard = bundles["mixed-2"].threads[3], bundles["mixed-1"].threads[3]
+    assert easy.threshold > hard.threshold
+
+
+def test_a_table_without_its_curves_is_refused(tmp_path: Path) -> None:
+    few = read_curves(write_curves(tmp_path / "few", num_pure=4, num_mixed=0))
+    with pytest.raises(InputError, match="has 4 curves of bundle pure; expected 5"):
+        table_bundles(few)
+
+
+def test_drawn_bundles_are_the_same_for_a_seed_and_others_for_others(
+    curves: tuple[RecordedCurve, ...],
+) -> None:
+    one, same = draw_bundle(curves, 12, 5), draw_bundle(curves, 12, 5)
+    assert one.threads == same.threads
+    assert one.threads != draw_bundle(curves, 12, 6).threads
+    assert one.threads != draw_bundle(curves, 12, 5, index=1).threads
+
+
+def test_a_drawn_bundle_without_other_runs_can_be_done_but_for_what_was_made_harder(
+    curves: tuple[RecordedCurve, ...],
+) -> None:
+    """One after another by deadline: the two thirds that were left as they were."""
+    single = curves[:5]
+    for seed in range(5):
+        bundle = draw_bundle(single, 9, seed)
+        hard = sum(
+            thread.threshold < 0.2 * level_at(curve, rate, 1.0)
+            for thread, curve, rate in zip(bundle.threads, bundle.curves, bundle.rates, strict=True)
+        )
+        assert hard <= 3
+        assert bundle.play(ShortestFirst()).num_done >= 6
+        deadlines = [thread.deadline for thread in bundle.threads]
+        assert deadlines == sorted(deadlines)
+
+
+@pytest.mark.parametrize(("num", "place"), [(0, "num_threads"), (3, "curves")])
+def test_nothing_to_draw_from_is_named(
+    curves: tuple[RecordedCurve, ...], num: int, place: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        draw_bundle(curves if num == 0 else (), num, 0)
+    assert raised.value.place == place
