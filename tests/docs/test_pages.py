@@ -14,6 +14,7 @@ from auctune.run.main_job import run_market
 from auctune.run.market.market_file import BidEntry, MarketFile, NodeTypeEntry
 from auctune.run.prepared import prepare
 from auctune.service.settings.service_file import ServiceFile
+from auctune.sim.timeshare.bundle_file import BundleFile
 from support.command_line import all_commands
 from support.pages import ROOT, Block, anchors, blocks, commands, links, pages
 
@@ -120,11 +121,14 @@ WITH_TOML = [page for page in pages() if blocks(page, "toml") and page not in OT
 
 
 @pytest.mark.parametrize("page", WITH_TOML, ids=str)
-def test_toml_blocks_have_keys_of_a_market_file_or_a_services_only(page: Path) -> None:
+def test_toml_blocks_have_keys_of_a_market_a_bundle_or_a_services_file_only(page: Path) -> None:
     for block in blocks(page, "toml"):
         table = tomllib.loads(block.text)
         if table.keys() & {"zones", "limits"}:
             ServiceFile.model_validate(table)
+            continue
+        if "thread" in table:
+            BundleFile.model_validate({"pool": {"unit_seconds": 1.0}, **table})
             continue
         assert table.keys() <= MarketFile.model_fields.keys()
         for entry in table.get("node_types", {}).values():
