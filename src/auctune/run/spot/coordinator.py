@@ -85,7 +85,8 @@ class Coordinator:
         self._policy = parts.policy.start(parts.job)
         self._ask_again()
         self._deaths: dict[str, int] = {}
-        self._finish: float | None = None
+        self._begin_at = self.state.time_at(self._trainer.rows)
+        self._finish = self._finish_on_record() if self._trainer.is_done else None
         self._ready = ReadyTimes(0.0, ())
         self._saved_rows = self._trainer.rows
         self._saved_at = time.monotonic()
@@ -98,7 +99,9 @@ class Coordinator:
             SpotRunError: if a worker dies again and again.
             InputError: if workers cannot use the job.
         """
-        self._clock.start(self.state.time)
+        self._clock.start(self._begin_at)
+        if self.state.slots:
+            self._tell_resumed()
         while not self._trainer.is_done and self._slot < self._job.deadline:
             self._run_slot()
         if self.state.current is not None:
@@ -108,10 +111,16 @@ class Coordinator:
 
     def end(self) -> None:
         """Put on record that all is done, the adapter handed out."""
+        assert self._finish is not None
         progress = self._trainer.progress()
-        # A run that was killed between its last row and here took no time since.
-        finish = self.state.time if self._finish is None else self._finish
-        self._note("ended", finish=finish, state=progress.state, note=progress.note)
+        self._note("ended", finish=self._finish, state=progress.state, note=progress.note)
+
+    def _finish_on_record(self) -> float:
+        """When the last row was trained; a run that was killed since took no time since."""
+        if self.state.ending is not None:
+            return self._begin_at
+        # A slot's end is on record once its checkpoint is written, a little after the end.
+        return min(self._begin_at, float(len(self.state.slots)))
 
     @property
     def _slot(self) -> int:
@@ -137,6 +146,8 @@ class Coordinator:
             self._take_back()
             self._decide(slot)
         record = self.state.slots[-1]
+        if resumed:
+            self._parts.listener.slot_begun(record)
         self._hold(record.left)
         # A slot's overhead is known only if it was seen from its beginning.
         self._ready = ReadyTimes(float(slot), [] if resumed else self._held)
@@ -242,6 +253,15 @@ class Coordinator:
         now, num_ready = self._clock.now(), len(self._crew.ready)
         self._parts.listener.trained(now, num_ready, self._trainer.progress())
 
+    def _tell_resumed(self) -> None:
+        """Say where a run that was begun goes on."""
+        self._tell()
+        if self._trainer.rows < self.state.rows:
+            self._parts.listener.noted(
+                f"goes on from row {self._trainer.rows}: there is no whole checkpoint of the "
+                f"{self.state.rows} rows on record"
+            )
+
     def _take_back(self) -> None:
         """Learn what the provider has taken away."""
         now = self._clock.now()
@@ -272,9 +292,10 @@ class Coordinator:
 
     def _save(self) -> None:
         if self._trainer.rows != self._saved_rows:
+            # On record first: rows that a checkpoint brings back took the time that is on record.
+            self._note("saved", rows=self._trainer.rows)
             self._trainer.save()
             self._saved_rows = self._trainer.rows
-            self._note("saved", rows=self._trainer.rows)
         self._saved_at = time.monotonic()
 
     def _note(self, kind: str, **values: object) -> None:

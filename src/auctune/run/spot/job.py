@@ -62,12 +62,14 @@ def run_spot_job(
         InfeasibleAllocationError: if the policy wants what may not be held.
         SpotRunError: if workers die again and again.
     """
-    place = SpotFolder(folder)
+    place, listener = SpotFolder(folder), listener or SilentListener()
     supply.check(order.job)
     check_folder(place, resume=resume)
     place.work.mkdir(parents=True, exist_ok=True)
     with hold(place.lock, str(folder)), closing(Journal(place.journal)) as journal:
         trainer, base_digest = _begin(journal, place, order, policy, supply, cache)
+        for warning in trainer.loaded.warnings:
+            listener.noted(warning)
         if SpotRunState.fold(journal.events).ended is None:
             with closing(supply.open(_worker_settings(order, cache), place.log)) as provider:
                 parts = Parts(
@@ -79,7 +81,7 @@ def run_spot_job(
                     provider=provider,
                     clock=make_clock(trainer.total_rows),
                     journal=journal,
-                    listener=listener or SilentListener(),
+                    listener=listener,
                     saved_every=saved_every,
                 )
                 _finish(Coordinator(parts), trainer, place)
@@ -115,6 +117,7 @@ def _begin(
     digests = {"base_digest": base.digest, "data_digest": trainer.data_digest}
     _check_same(journal, digests)
     if not journal.events:
+        _check_untrained(trainer, place)
         journal.append({"type": "begun", "time": 0.0, **lasting, **digests})
     return trainer, base.digest
 
@@ -163,6 +166,17 @@ def _check_same(journal: Journal, lasting: Mapping[str, object]) -> None:
             if begun.get(name) != value:
                 expected = f"{begun.get(name)!r}, with which the run began"
                 raise InputError(name, f"{value!r}", expected)
+
+
+def _check_untrained(trainer: ElasticTrainer, place: SpotFolder) -> None:
+    """Make sure that nothing was trained of which nobody knows what was paid for it.
+
+    Raises:
+        InputError: if there are checkpoints.
+    """
+    if trainer.rows:
+        found = f"has no whole event beside checkpoints of {trainer.rows} rows"
+        raise InputError(str(place.journal), found, "the journal of the run, or a new folder")
 
 
 def _worker_settings(order: SpotOrder, cache: Path) -> WorkerSettings:
