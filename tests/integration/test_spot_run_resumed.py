@@ -1,4 +1,4 @@
-"""A job on instances that come and go is killed around a checkpoint, or finds its folder damaged."""
+"""A job on rented instances is killed around a checkpoint, or finds its folder damaged."""
 
 from collections.abc import Iterator
 from pathlib import Path

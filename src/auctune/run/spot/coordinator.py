@@ -193,7 +193,9 @@ class Coordinator:
         self._save()
         lost = None
         if self._clock.is_real:
-            lost = self._ready.lost(min(self._clock.now(), self._slot + 1.0))
+            end = self._slot + 1.0
+            seen = min(self._clock.now(), end) if self._trainer.is_done else end
+            lost = self._ready.lost(end, seen)
         self._note("slot_done", rows=self._trainer.rows, lost=lost)
         self._parts.listener.slot_done(self.state.slots[-1])
 

@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -41,7 +42,11 @@ class Launcher(Protocol):
     """Starts workers of one job."""
 
     def launch(self) -> WorkerProcess:
-        """Start one; does not wait until it is ready."""
+        """Start one; does not wait until it is ready.
+
+        Raises:
+            SpotRunError: if this machine has no room for another process.
+        """
         ...
 
     def close(self) -> None:
@@ -63,10 +68,11 @@ class FreshLauncher:
 
     def launch(self) -> WorkerProcess:
         """See `Launcher`."""
-        link, theirs = make_pair(PATIENCE_SECONDS)
-        with theirs, self._log.open("ab") as log:
-            arguments = (str(theirs.fileno()), self._settings.to_json())
-            return _FreshWorker(link, _start("auctune.run.spot.worker", arguments, theirs, log))
+        with _starting():
+            link, theirs = make_pair(PATIENCE_SECONDS)
+            with theirs, self._log.open("ab") as log:
+                arguments = (str(theirs.fileno()), self._settings.to_json())
+                return _FreshWorker(link, _start("auctune.run.spot.worker", arguments, theirs, log))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -83,10 +89,11 @@ class WarmLauncher:
     """
 
     def __init__(self, settings: WorkerSettings, log: Path) -> None:
-        self._stream, theirs = socket.socketpair()
-        with theirs, log.open("ab") as file:
-            arguments = (str(theirs.fileno()), settings.to_json())
-            self._nursery = _start("auctune.run.spot.nursery", arguments, theirs, file)
+        with _starting():
+            self._stream, theirs = socket.socketpair()
+            with theirs, log.open("ab") as file:
+                arguments = (str(theirs.fileno()), settings.to_json())
+                self._nursery = _start("auctune.run.spot.nursery", arguments, theirs, file)
         try:
             self._read_pid()
         except BaseException:
@@ -99,7 +106,8 @@ class WarmLauncher:
         Raises:
             SpotRunError: if the nursery is gone.
         """
-        link, theirs = make_pair(PATIENCE_SECONDS)
+        with _starting():
+            link, theirs = make_pair(PATIENCE_SECONDS)
         with theirs, suppress(OSError):
             socket.send_fds(self._stream, [b"+"], [theirs.fileno()])
         try:
@@ -159,12 +167,22 @@ class _ForkedWorker:
         self.link.close()
 
 
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Says of what the system refuses that no worker can be started."""
+    try:
+        yield
+    except OSError as error:
+        raise SpotRunError(f"no process of a worker can be started: {error.strerror}") from None
+
+
 def _start(
     module: str, arguments: tuple[str, ...], stream: socket.socket, log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         # -P: a file of the user's in the current folder is no module of ours.
-        [sys.executable, "-P", "-m", module, *arguments],
+        # Not -m, which would load the module a second time, beside its package's.
+        [sys.executable, "-P", "-c", f"from {module} import main; main()", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

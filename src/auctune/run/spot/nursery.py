@@ -48,7 +48,3 @@ def _make_workers(stream: socket.socket, settings: WorkerSettings, bench: Bench 
             os._exit(run(SocketLink(socket.socket(fileno=descriptors[0])), settings, bench))
         os.close(descriptors[0])
         stream.sendall(PID.pack(pid))
-
-
-if __name__ == "__main__":
-    main()

@@ -132,7 +132,3 @@ def main() -> None:
     code = run(link, WorkerSettings.from_json(sys.argv[2]))
     sys.stderr.flush()
     os._exit(code)
-
-
-if __name__ == "__main__":
-    main()
