@@ -6,26 +6,18 @@ with the instances that were left of it; training goes on from the newest checkp
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from auctune.domain import InputError
-from auctune.run.journal import Journal
-from auctune.run.spot.clock import SlotClock
-from auctune.run.spot.crew import Crew
 from auctune.run.spot.errors import SpotRunError
-from auctune.run.spot.listener import SpotListener
 from auctune.run.spot.measured import ReadyTimes
-from auctune.run.spot.provider import Instance, Kind, Provider
+from auctune.run.spot.parts import Parts
+from auctune.run.spot.provider import Instance, Kind
 from auctune.run.spot.records import allocation_record, observation_record
 from auctune.run.spot.state import SpotRunState
 from auctune.spot.allocation import SpotAllocation, check
-from auctune.spot.forecasts.forecast import Forecast
-from auctune.spot.job import SpotJob
 from auctune.spot.observation import SpotObservation
-from auctune.spot.policy import Policy
-from auctune.train.elastic import ElasticTrainer
 
 # The provider is asked so often at least whether it has taken anything away.
 _LOOK_SECONDS = 0.1
@@ -33,38 +25,6 @@ _LOOK_SECONDS = 0.1
 _SLACK = 1e-9
 # A worker that dies so many times without bringing anything in will not do better.
 _DEATHS = 3
-
-Foresee = Callable[[list[SpotObservation], SpotObservation], Forecast | None]
-"""Observations of the slots before, and of the present one without a forecast -> its forecast."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a coordinator works with.
-
-    Attributes:
-        job: bounds, deadline, workload.
-        policy: what to hold.
-        foresee: makes the policy's forecasts.
-        trainer: state of the training.
-        crew: the workers.
-        provider: of instances.
-        clock: of the run.
-        journal: open and begun.
-        listener: told of everything.
-        saved_every: seconds between checkpoints within a slot.
-    """
-
-    job: SpotJob
-    policy: Policy
-    foresee: Foresee
-    trainer: ElasticTrainer
-    crew: Crew
-    provider: Provider
-    clock: SlotClock
-    journal: Journal
-    listener: SpotListener
-    saved_every: float
 
 
 class Coordinator:
