@@ -19,6 +19,18 @@ from auctune.run.spot.worker import WorkerSettings
 # A worker that waits for its next part takes a message at once; this is for a busy machine.
 PATIENCE_SECONDS = 60.0
 
+# Tethered before it loads anything: that takes seconds, and minutes with many at once. Not by -m,
+# which would load the module a second time, beside its package's.
+_WORKER = """
+import sys
+from auctune.run.tether import tether
+tether(int(sys.argv[1]))
+from auctune.run.spot.worker import main
+main()
+"""
+# A process that forks has one thread.
+_NURSERY = "from auctune.run.spot.nursery import main; main()"
+
 
 class WorkerProcess(Protocol):
     """A worker's process, as whoever launched it holds it."""
@@ -72,7 +84,7 @@ class FreshLauncher:
             link, theirs = make_pair(PATIENCE_SECONDS)
             with theirs, self._log.open("ab") as log:
                 arguments = (str(theirs.fileno()), self._settings.to_json())
-                return _FreshWorker(link, _start("auctune.run.spot.worker", arguments, theirs, log))
+                return _FreshWorker(link, _start(_WORKER, arguments, theirs, log))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -93,7 +105,7 @@ class WarmLauncher:
             self._stream, theirs = socket.socketpair()
             with theirs, log.open("ab") as file:
                 arguments = (str(theirs.fileno()), settings.to_json())
-                self._nursery = _start("auctune.run.spot.nursery", arguments, theirs, file)
+                self._nursery = _start(_NURSERY, arguments, theirs, file)
         try:
             self._read_pid()
         except BaseException:
@@ -177,12 +189,11 @@ def _starting() -> Iterator[None]:
 
 
 def _start(
-    module: str, arguments: tuple[str, ...], stream: socket.socket, log: IO[bytes]
+    program: str, arguments: tuple[str, ...], stream: socket.socket, log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         # -P: a file of the user's in the current folder is no module of ours.
-        # Not -m, which would load the module a second time, beside its package's.
-        [sys.executable, "-P", "-c", f"from {module} import main; main()", *arguments],
+        [sys.executable, "-P", "-c", program, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

@@ -18,6 +18,7 @@ import threading
 
 from auctune.run.spot.link import SocketLink
 from auctune.run.spot.worker import Bench, WorkerSettings, run, set_up
+from auctune.run.tether import tether
 
 PID = struct.Struct("!q")
 
@@ -45,6 +46,7 @@ def _make_workers(stream: socket.socket, settings: WorkerSettings, bench: Bench 
         if pid == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             stream.close()
+            tether(descriptors[0])
             os._exit(run(SocketLink(socket.socket(fileno=descriptors[0])), settings, bench))
         os.close(descriptors[0])
         stream.sendall(PID.pack(pid))

@@ -6,7 +6,8 @@
 | part {first, stop} | gradient {loss} + values |
 | | failed {place, found, expected} |
 
-It writes nothing to disk. When the coordinator's end closes, whoever closed it, the process ends.
+It writes nothing to disk. When the coordinator's end closes, whoever closed it, the process ends at
+once, whatever it is at (auctune.run.tether).
 """
 
 import json
