@@ -19,17 +19,24 @@ from auctune.run.spot.worker import WorkerSettings
 # A worker that waits for its next part takes a message at once; this is for a busy machine.
 PATIENCE_SECONDS = 60.0
 
-# Tethered before it loads anything: that takes seconds, and minutes with many at once. Not by -m,
+# Before anything is loaded, which takes seconds, and minutes with many at once: Ctrl-C reaches all
+# processes of a terminal, but the coordinator ends its workers itself, or by its end. Not by -m,
 # which would load the module a second time, beside its package's.
 _WORKER = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 from auctune.run.tether import tether
 tether(int(sys.argv[1]))
 from auctune.run.spot.worker import main
 main()
 """
 # A process that forks has one thread.
-_NURSERY = "from auctune.run.spot.nursery import main; main()"
+_NURSERY = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from auctune.run.spot.nursery import main
+main()
+"""
 
 
 class WorkerProcess(Protocol):

@@ -27,7 +27,6 @@ def main() -> None:
     """Arguments are the number of the inherited stream, and the workers' settings."""
     stream = socket.socket(fileno=int(sys.argv[1]))
     settings = WorkerSettings.from_json(sys.argv[2])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Nobody waits for workers here: the kernel buries them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # A device's state does not survive a fork; there each worker loads for itself.
