@@ -61,6 +61,7 @@ def begin_files(
         cache=cache,
         listener=listener,
         prepare=lambda: keep_inputs(given, place),
+        resume=False,
     )
 
 
@@ -80,7 +81,15 @@ def resume_files(folder: Path, *, cache: Path, listener: SpotListener) -> SpotRu
     place = SpotFolder(folder)
     kept = kept_inputs(place)
     order = make_order(kept.read_job(), kept)
-    return _run(kept, order, place, cache=cache, listener=listener, prepare=nothing)
+    return _run(
+        kept,
+        order,
+        place,
+        cache=cache,
+        listener=listener,
+        prepare=nothing,
+        resume=place.is_begun,
+    )
 
 
 def _run(
@@ -91,6 +100,7 @@ def _run(
     cache: Path,
     listener: SpotListener,
     prepare: Callable[[], object],
+    resume: bool,
 ) -> SpotRunReport:
     settings = inputs.settings
     recipe = inputs.recipe(inputs.read_job())
@@ -111,7 +121,7 @@ def _run(
         make_clock=make_clock,
         foresee=make_foresight(policy, order.job, market, settings),
         listener=listener,
-        resume=place.is_begun,
+        resume=resume,
         prepare=prepare,
     )
 
