@@ -251,6 +251,7 @@ def test_what_cannot_be_trained_leaves_the_folder_free(site: Site, tmp_path: Pat
     order = replace(site.order, training=nowhere)
     with pytest.raises(InputError, match="target_modules"):
         site.run(tmp_path / "run", SpotFirst(), site.supply(MARKET), order=order)
+    assert not (tmp_path / "run").exists()
     assert site.run(tmp_path / "run", SpotFirst(), site.supply(MARKET)).adapter is not None
 
 

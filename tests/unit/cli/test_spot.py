@@ -13,7 +13,7 @@ import pytest
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import OnDemandOnly, SpotFirst, default_pool, offline_optimum, play
 from support.command_line import run_auctune
-from support.spot_files import JOB, daily_market, write_job, write_market
+from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market
 
 MARKET = daily_market(60)
 
@@ -209,6 +209,8 @@ def test_no_output_is_written_over_an_input(ask: Ask, tmp_path: Path) -> None:
         (JOB + '[training]\nbase = "tiny"\ndata = "x"\n', (), "training.data: 'x' is no file"),
         (JOB, ("--slot-seconds", "1", "--model-time"), "--model-time: is given with"),
         (JOB, ("--slot-seconds", "0"), "--slot-seconds: 0; expected a number > 0"),
+        (JOB, ("--slot-seconds", "inf"), "--slot-seconds: inf; expected a number > 0"),
+        (JOB + TRAINING, (), "rows.jsonl: line 1: "),
     ],
 )
 def test_a_run_that_cannot_be_leaves_nothing(
@@ -220,6 +222,7 @@ def test_a_run_that_cannot_be_leaves_nothing(
     says: str,
 ) -> None:
     file = write_job(tmp_path / "job.toml", job)
+    (tmp_path / "rows.jsonl").write_text('{"nothing": "to learn"}\n')
     market = write_market(tmp_path / "market.csv", MARKET)
     out = tmp_path / "out"
     given: list[str | Path] = ["spot", "run", file, "--market", market, "--out", out, *more]
@@ -236,4 +239,8 @@ def test_a_folder_without_a_run_is_not_resumed(
     code, _, errors = run_auctune(given, monkeypatch, capsys)
     assert code == 2
     assert "holds no run" in errors[0]
+    # Even where it says what would be so anyway: nothing that is given is passed over.
+    code, _, errors = run_auctune([*given, "--threads", "1"], monkeypatch, capsys)
+    assert code == 2
+    assert "--resume DIR alone" in errors[0]
     assert not list(tmp_path.iterdir())

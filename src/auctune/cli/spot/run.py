@@ -1,6 +1,9 @@
 """`auctune spot run`: a job trained on instances that come and go, to its adapter and its bill."""
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from auctune.run.spot.folder import SpotFolder
     from auctune.run.spot.inputs import RunInputs
     from auctune.run.spot.report import SpotRunReport
+    from auctune.sim.spot.job_file import JobFile
 
 # A finish so little after the deadline is rounding.
 _SLACK = 1e-9
@@ -26,6 +30,7 @@ _OPTIONS = ("policy", "forecast", "start", "threads", "device", "dtype")
 
 
 def run(
+    context: typer.Context,
     job: Annotated[
         Path | None, typer.Argument(help="The job: JOB.toml.", show_default=False)
     ] = None,
@@ -63,7 +68,10 @@ def run(
     the bill. Stopped at any moment, it goes on with --resume, of which the folder holds all it
     needs.
     """
-    _check(job, market, out, resume)
+    if resume is None:
+        _check_given(job, market, out)
+    else:
+        _check_alone(context)
     _check_time(slot_seconds, model_time=model_time)
     if prices is not None and fixed_price is not None:
         raise InputError("--fixed-price", "is given with --prices", "one of the two")
@@ -75,32 +83,20 @@ def run(
     console = Console(highlight=False)
     # torch takes seconds to import.
     with console.status("starting"):
-        from auctune.run.spot.errors import SpotRunError
-        from auctune.run.spot.folder import SpotFolder
-        from auctune.run.spot.inputs import RunSettings, given_inputs, kept_inputs
+        from auctune.run.spot.inputs import RunSettings, given_inputs
 
     if resume is not None:
-        place = SpotFolder(resume)
-        inputs = kept_inputs(place)
-    else:
-        assert job is not None
-        assert market is not None
-        assert out is not None
-        place = SpotFolder(out)
-        settings = RunSettings(
-            policy=policy, forecast=forecast, start=start, warm=warm, seed=seed,
-            slot_seconds=None if model_time else (slot_seconds or _slot_seconds(job)),
-            device=device, dtype=dtype, threads=threads, base="", fixed_price=fixed_price,
-        )  # fmt: skip
-        inputs = _begin(given_inputs(job, market, prices, settings), place)
-    try:
-        report = _run(inputs, place, console)
-    except SpotRunError as error:
-        raise SpotRunError(f"{error}; {_how_to_resume(place.root)}") from None
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; {_how_to_resume(place.root)}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
-    _show(report, inputs, place)
+        _go_on(resume, console)
+        return
+    assert job is not None
+    assert market is not None
+    assert out is not None
+    settings = RunSettings(
+        policy=policy, forecast=forecast, start=start, warm=warm, seed=seed,
+        slot_seconds=None if model_time else (slot_seconds or _slot_seconds(job)),
+        device=device, dtype=dtype, threads=threads, base="", fixed_price=fixed_price,
+    )  # fmt: skip
+    _begin(given_inputs(job, market, prices, settings), out, console)
 
 
 def _slot_seconds(job: Path) -> float:
@@ -109,37 +105,62 @@ def _slot_seconds(job: Path) -> float:
     return read_job_file(job).market.slot_seconds
 
 
-def _begin(given: "RunInputs", place: "SpotFolder") -> "RunInputs":
-    """Copy the inputs, once they are known to be right and the folder to be free."""
-    from auctune.run.spot.from_files import check_files
-    from auctune.run.spot.inputs import keep_inputs
-    from auctune.run.spot.job import check_folder
+def _begin(given: "RunInputs", out: Path, console: "Console") -> None:
+    from auctune.cli.spot.watching import Watching
+    from auctune.run.base_cache import base_cache
+    from auctune.run.spot.folder import SpotFolder
+    from auctune.run.spot.from_files import begin_files
 
+    place, job = SpotFolder(out), given.read_job()
     try:
-        check_files(given)
+        with _resumable(place), Watching(job.spot_job(), console) as watching:
+            report = begin_files(given, out, cache=base_cache(), listener=watching)
     except InputError as error:
         if error.place in _OPTIONS:
             raise InputError(f"--{error.place}", error.found, error.expected) from None
         raise
-    check_folder(place, resume=False)
-    return keep_inputs(given, place)
+    _show(report, job, place)
 
 
-def _run(inputs: "RunInputs", place: "SpotFolder", console: "Console") -> "SpotRunReport":
+def _go_on(folder: Path, console: "Console") -> None:
     from auctune.cli.spot.watching import Watching
     from auctune.run.base_cache import base_cache
-    from auctune.run.spot.from_files import run_files
+    from auctune.run.spot.folder import SpotFolder
+    from auctune.run.spot.from_files import resume_files
+    from auctune.run.spot.inputs import kept_inputs
 
-    # What was stopped before it began begins now.
-    begun = place.journal.exists() and place.journal.stat().st_size > 0
-    with Watching(inputs.read_job().spot_job(), console) as watching:
-        return run_files(inputs, place.root, cache=base_cache(), listener=watching, resume=begun)
+    place = SpotFolder(folder)
+    job = kept_inputs(place).read_job()
+    with _resumable(place), Watching(job.spot_job(), console) as watching:
+        report = resume_files(folder, cache=base_cache(), listener=watching)
+    _show(report, job, place)
 
 
-def _show(report: "SpotRunReport", inputs: "RunInputs", place: "SpotFolder") -> None:
+@contextmanager
+def _resumable(place: "SpotFolder") -> Iterator[None]:
+    """Says how to go on, of what stops a run that can."""
+    from auctune.run.spot.errors import SpotRunError
+    from auctune.run.spot.inputs import has_inputs
+
+    try:
+        yield
+    except BrokenPipeError:
+        # Whoever read has seen enough.
+        raise
+    except (SpotRunError, OSError) as error:
+        if not has_inputs(place):
+            raise
+        what = error.strerror if isinstance(error, OSError) else None
+        raise SpotRunError(f"{what or error}; {_how_to_resume(place.root)}") from None
+    except KeyboardInterrupt:
+        how = f"; {_how_to_resume(place.root)}" if has_inputs(place) else ""
+        typer.echo(f"stopped{how}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _show(report: "SpotRunReport", file: "JobFile", place: "SpotFolder") -> None:
     from auctune.cli.spot.tables import in_money
 
-    file = inputs.read_job()
     job, money, outcome = file.spot_job(), file.market, report.outcome
     when = "on time" if outcome.finish <= job.deadline + _SLACK else "late"
     typer.echo(f"done after {outcome.finish:.2f} of {job.deadline} slots, {when}")
@@ -172,15 +193,19 @@ def _how_to_resume(folder: Path) -> str:
 def _check_time(slot_seconds: float | None, *, model_time: bool) -> None:
     if slot_seconds is not None and model_time:
         raise InputError("--model-time", "is given with --slot-seconds", "one of the two")
-    if slot_seconds is not None and not slot_seconds > 0:
+    if slot_seconds is not None and not 0 < slot_seconds < inf:
         raise InputError("--slot-seconds", f"{slot_seconds:g}", "a number > 0")
 
 
-def _check(job: Path | None, market: Path | None, out: Path | None, resume: Path | None) -> None:
-    if resume is not None:
-        if job is not None or market is not None or out is not None:
+def _check_alone(context: typer.Context) -> None:
+    """All else that a run goes on with is in its folder."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name != "resume" and source is not None and source.name == "COMMANDLINE":
             raise InputError("--resume", "stands with other arguments", "--resume DIR alone")
-        return
+
+
+def _check_given(job: Path | None, market: Path | None, out: Path | None) -> None:
     for place, given, expected in (
         ("JOB.toml", job, "a job file, or --resume DIR"),
         ("--market", market, "a market file"),

@@ -6,26 +6,18 @@ with the instances that were left of it; training goes on from the newest checkp
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from auctune.domain import InputError
-from auctune.run.journal import Journal
-from auctune.run.spot.clock import SlotClock
-from auctune.run.spot.crew import Crew
 from auctune.run.spot.errors import SpotRunError
-from auctune.run.spot.listener import SpotListener
 from auctune.run.spot.measured import ReadyTimes
-from auctune.run.spot.provider import Instance, Kind, Provider
+from auctune.run.spot.parts import Parts
+from auctune.run.spot.provider import Instance, Kind
 from auctune.run.spot.records import allocation_record, observation_record
 from auctune.run.spot.state import SpotRunState
 from auctune.spot.allocation import SpotAllocation, check
-from auctune.spot.forecasts.forecast import Forecast
-from auctune.spot.job import SpotJob
 from auctune.spot.observation import SpotObservation
-from auctune.spot.policy import Policy
-from auctune.train.elastic import ElasticTrainer
 
 # The provider is asked so often at least whether it has taken anything away.
 _LOOK_SECONDS = 0.1
@@ -33,38 +25,6 @@ _LOOK_SECONDS = 0.1
 _SLACK = 1e-9
 # A worker that dies so many times without bringing anything in will not do better.
 _DEATHS = 3
-
-Foresee = Callable[[list[SpotObservation], SpotObservation], Forecast | None]
-"""Observations of the slots before, and of the present one without a forecast -> its forecast."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a coordinator works with.
-
-    Attributes:
-        job: bounds, deadline, workload.
-        policy: what to hold.
-        foresee: makes the policy's forecasts.
-        trainer: state of the training.
-        crew: the workers.
-        provider: of instances.
-        clock: of the run.
-        journal: open and begun.
-        listener: told of everything.
-        saved_every: seconds between checkpoints within a slot.
-    """
-
-    job: SpotJob
-    policy: Policy
-    foresee: Foresee
-    trainer: ElasticTrainer
-    crew: Crew
-    provider: Provider
-    clock: SlotClock
-    journal: Journal
-    listener: SpotListener
-    saved_every: float
 
 
 class Coordinator:
@@ -85,7 +45,8 @@ class Coordinator:
         self._policy = parts.policy.start(parts.job)
         self._ask_again()
         self._deaths: dict[str, int] = {}
-        self._finish: float | None = None
+        self._begin_at = self.state.time_at(self._trainer.rows)
+        self._finish = self._finish_on_record() if self._trainer.is_done else None
         self._ready = ReadyTimes(0.0, ())
         self._saved_rows = self._trainer.rows
         self._saved_at = time.monotonic()
@@ -98,7 +59,9 @@ class Coordinator:
             SpotRunError: if a worker dies again and again.
             InputError: if workers cannot use the job.
         """
-        self._clock.start(self.state.time)
+        self._clock.start(self._begin_at)
+        if self.state.slots:
+            self._tell_resumed()
         while not self._trainer.is_done and self._slot < self._job.deadline:
             self._run_slot()
         if self.state.current is not None:
@@ -108,10 +71,16 @@ class Coordinator:
 
     def end(self) -> None:
         """Put on record that all is done, the adapter handed out."""
+        assert self._finish is not None
         progress = self._trainer.progress()
-        # A run that was killed between its last row and here took no time since.
-        finish = self.state.time if self._finish is None else self._finish
-        self._note("ended", finish=finish, state=progress.state, note=progress.note)
+        self._note("ended", finish=self._finish, state=progress.state, note=progress.note)
+
+    def _finish_on_record(self) -> float:
+        """When the last row was trained; a run that was killed since took no time since."""
+        if self.state.ending is not None:
+            return self._begin_at
+        # A slot's end is on record once its checkpoint is written, a little after the end.
+        return min(self._begin_at, float(len(self.state.slots)))
 
     @property
     def _slot(self) -> int:
@@ -137,6 +106,8 @@ class Coordinator:
             self._take_back()
             self._decide(slot)
         record = self.state.slots[-1]
+        if resumed:
+            self._parts.listener.slot_begun(record)
         self._hold(record.left)
         # A slot's overhead is known only if it was seen from its beginning.
         self._ready = ReadyTimes(float(slot), [] if resumed else self._held)
@@ -182,7 +153,9 @@ class Coordinator:
         self._save()
         lost = None
         if self._clock.is_real:
-            lost = self._ready.lost(min(self._clock.now(), self._slot + 1.0))
+            end = self._slot + 1.0
+            seen = min(self._clock.now(), end) if self._trainer.is_done else end
+            lost = self._ready.lost(end, seen)
         self._note("slot_done", rows=self._trainer.rows, lost=lost)
         self._parts.listener.slot_done(self.state.slots[-1])
 
@@ -242,6 +215,15 @@ class Coordinator:
         now, num_ready = self._clock.now(), len(self._crew.ready)
         self._parts.listener.trained(now, num_ready, self._trainer.progress())
 
+    def _tell_resumed(self) -> None:
+        """Say where a run that was begun goes on."""
+        self._tell()
+        if self._trainer.rows < self.state.rows:
+            self._parts.listener.noted(
+                f"goes on from row {self._trainer.rows}: there is no whole checkpoint of the "
+                f"{self.state.rows} rows on record"
+            )
+
     def _take_back(self) -> None:
         """Learn what the provider has taken away."""
         now = self._clock.now()
@@ -272,9 +254,10 @@ class Coordinator:
 
     def _save(self) -> None:
         if self._trainer.rows != self._saved_rows:
+            # On record first: rows that a checkpoint brings back took the time that is on record.
+            self._note("saved", rows=self._trainer.rows)
             self._trainer.save()
             self._saved_rows = self._trainer.rows
-            self._note("saved", rows=self._trainer.rows)
         self._saved_at = time.monotonic()
 
     def _note(self, kind: str, **values: object) -> None:

@@ -16,7 +16,7 @@ from auctune.run.spot.link import LinkClosedError, Parcel
 from auctune.run.spot.provider import Instance
 from auctune.train.elastic import Contribution, ElasticTrainer, Part
 
-# A worker that is at one micro-batch for longer is stuck, and killed.
+# A worker that takes longer to get ready, or for one micro-batch, is stuck, and killed.
 STUCK_SECONDS = 600.0
 
 
@@ -27,7 +27,12 @@ class _Member:
     # Of the weights that it has.
     step: int = -1
     part: Part | None = None
-    since: float = 0.0
+    # Its process was started, or it was given its part.
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_awaited(self) -> bool:
+        return self.part is not None or not self.ready
 
 
 @dataclass
@@ -51,7 +56,7 @@ class Crew:
     Args:
         trainer: whose micro-batches they compute.
         base_digest: of its base, which theirs must have too.
-        stuck_seconds: that a worker may be at one micro-batch.
+        stuck_seconds: that a worker may take to get ready, and for one micro-batch.
     """
 
     def __init__(
@@ -161,8 +166,8 @@ class Crew:
         turn.lost.append(member.instance)
 
     def _end_stuck(self) -> None:
-        """Kill workers that are at one part for too long; that they died is heard as ever."""
+        """Kill workers that are silent for too long; that they died is heard as ever."""
         now = time.monotonic()
         for member in self._members.values():
-            if member.part is not None and now - member.since > self._stuck_seconds:
+            if member.is_awaited and now - member.since > self._stuck_seconds:
                 member.instance.process.kill()

@@ -1,12 +1,15 @@
 """Forecasts for a run: made in each slot from what was seen until then, history included."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.market import SpotMarket
 from auctune.spot.observation import SpotObservation
+
+Foresee = Callable[[list[SpotObservation], SpotObservation], Forecast | None]
+"""Observations of the slots before, and of the present one without a forecast -> its forecast."""
 
 
 class Foresight:

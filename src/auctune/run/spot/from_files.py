@@ -1,17 +1,25 @@
 """A real run from files: what `run_spot_job` needs, made of what a person wrote."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.domain.dataset import read_dataset
 from auctune.parameter_text import parse_label
 from auctune.registry import spot_policy
 from auctune.run.spot.clock import ModelClock, SlotClock, WallClock
-from auctune.run.spot.coordinator import Foresee
-from auctune.run.spot.foresight import Foresight, NoForesight
-from auctune.run.spot.inputs import RunInputs, RunSettings
-from auctune.run.spot.job import run_spot_job
+from auctune.run.spot.folder import SpotFolder
+from auctune.run.spot.foresight import Foresee, Foresight, NoForesight
+from auctune.run.spot.inputs import (
+    RunInputs,
+    RunSettings,
+    inputs_in,
+    keep_inputs,
+    kept_inputs,
+)
+from auctune.run.spot.job import nothing, run_spot_job
 from auctune.run.spot.listener import SpotListener
 from auctune.run.spot.market_provider import ReplayedMarket
 from auctune.run.spot.order import SpotOrder
@@ -27,27 +35,76 @@ from auctune.spot.policy import Policy
 from auctune.train.job import LoraJob
 
 
-def run_files(
-    inputs: RunInputs, folder: Path, *, cache: Path, listener: SpotListener, resume: bool
+def begin_files(
+    given: RunInputs, folder: Path, *, cache: Path, listener: SpotListener
 ) -> SpotRunReport:
-    """Run the job of some files, or go on with it.
+    """Run the job of some files, of which the folder gets copies.
 
     Args:
-        inputs: the files.
-        folder: of the run.
+        given: the files.
+        folder: of the run; new or empty.
         cache: folder of bases that are built here.
         listener: told of everything.
-        resume: go on with the run in `folder`.
 
     Raises:
-        InputError: if a file is wrong, or as of `run_spot_job`.
+        InputError: if a file is wrong, or as of `run_spot_job`; the folder is then as it was.
         InfeasibleAllocationError: as of `run_spot_job`.
         SpotRunError: as of `run_spot_job`.
     """
-    file, settings = inputs.read_job(), inputs.settings
-    recipe = inputs.recipe(file)
+    check_files(given)
+    place = SpotFolder(folder)
+    kept = inputs_in(place, given.settings, has_prices=given.prices is not None)
+    return _run(
+        given,
+        make_order(given.read_job(), kept),
+        place,
+        cache=cache,
+        listener=listener,
+        prepare=lambda: keep_inputs(given, place),
+        resume=False,
+    )
+
+
+def resume_files(folder: Path, *, cache: Path, listener: SpotListener) -> SpotRunReport:
+    """Go on with the run in a folder; one that was stopped before it began begins now.
+
+    Args:
+        folder: of the run.
+        cache: folder of bases that are built here.
+        listener: told of everything.
+
+    Raises:
+        InputError: if there is no run, or a copy is wrong, or as of `run_spot_job`.
+        InfeasibleAllocationError: as of `run_spot_job`.
+        SpotRunError: as of `run_spot_job`.
+    """
+    place = SpotFolder(folder)
+    kept = kept_inputs(place)
+    order = make_order(kept.read_job(), kept)
+    return _run(
+        kept,
+        order,
+        place,
+        cache=cache,
+        listener=listener,
+        prepare=nothing,
+        resume=place.is_begun,
+    )
+
+
+def _run(
+    inputs: RunInputs,
+    order: SpotOrder,
+    place: SpotFolder,
+    *,
+    cache: Path,
+    listener: SpotListener,
+    prepare: Callable[[], object],
+    resume: bool,
+) -> SpotRunReport:
+    settings = inputs.settings
+    recipe = inputs.recipe(inputs.read_job())
     market = read_market(recipe)
-    order = make_order(file, inputs)
     policy = read_policy(settings.policy)
 
     def make_clock(rows: int) -> SlotClock:
@@ -59,12 +116,13 @@ def run_files(
         order,
         policy,
         ReplayedMarket(make_trace(recipe, market, order.job, settings.start), settings.warm),
-        folder,
+        place.root,
         cache=cache,
         make_clock=make_clock,
         foresee=make_foresight(policy, order.job, market, settings),
         listener=listener,
         resume=resume,
+        prepare=prepare,
     )
 
 
@@ -82,6 +140,8 @@ def check_files(inputs: RunInputs) -> None:
     supply = ReplayedMarket(make_trace(recipe, market, order.job, settings.start))
     supply.check(order.job)
     make_foresight(policy, order.job, market, settings)
+    # By the name that the user gave it, not by that of its copy.
+    read_dataset(inputs.data)
 
 
 def make_order(file: JobFile, inputs: RunInputs) -> SpotOrder:

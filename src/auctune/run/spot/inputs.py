@@ -114,7 +114,7 @@ def keep_inputs(given: RunInputs, place: SpotFolder) -> RunInputs:
     Raises:
         InputError: if a file cannot be read or the folder not be written.
     """
-    kept = _kept(place, given.settings, has_prices=given.prices is not None)
+    kept = inputs_in(place, given.settings, has_prices=given.prices is not None)
     try:
         place.inputs.mkdir(parents=True, exist_ok=True)
         for name in ("job", "market", "prices", "data"):
@@ -146,10 +146,16 @@ def kept_inputs(place: SpotFolder) -> RunInputs:
         raise InputError(str(place.root), found, "the folder of a run that was begun") from None
     except (ValueError, KeyError, AttributeError, TypeError):
         raise InputError(str(path), "is damaged", "the settings of a run") from None
-    return _kept(place, settings, has_prices=has_prices)
+    return inputs_in(place, settings, has_prices=has_prices)
 
 
-def _kept(place: SpotFolder, settings: RunSettings, *, has_prices: bool) -> RunInputs:
+def has_inputs(place: SpotFolder) -> bool:
+    """Whether there is a run to go on with, or to begin."""
+    return _settings_file(place).exists()
+
+
+def inputs_in(place: SpotFolder, settings: RunSettings, *, has_prices: bool) -> RunInputs:
+    """Where the files of a run lie in its folder."""
     folder = place.inputs
     prices = folder / "prices" if has_prices else None
     return RunInputs(folder / "job.toml", folder / "market", prices, folder / "data", settings)

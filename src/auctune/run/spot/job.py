@@ -7,14 +7,15 @@ from pathlib import Path
 from auctune.domain import InputError
 from auctune.run.atomic_file import drop_drafts
 from auctune.run.journal import Journal
-from auctune.run.lock import hold
+from auctune.run.spot.claim import claim
 from auctune.run.spot.clock import SlotClock
-from auctune.run.spot.coordinator import Coordinator, Foresee, Parts
+from auctune.run.spot.coordinator import Coordinator
 from auctune.run.spot.crew import Crew
 from auctune.run.spot.folder import SpotFolder
-from auctune.run.spot.foresight import NoForesight
+from auctune.run.spot.foresight import Foresee, NoForesight
 from auctune.run.spot.listener import SilentListener, SpotListener
 from auctune.run.spot.order import SpotOrder
+from auctune.run.spot.parts import Parts
 from auctune.run.spot.provider import Supply
 from auctune.run.spot.report import SpotRunReport, make_report, write_bill
 from auctune.run.spot.state import VERSION, SpotRunState
@@ -29,6 +30,10 @@ MakeClock = Callable[[int], SlotClock]
 """Rows of the whole workload -> the clock of the run."""
 
 
+def nothing() -> None:
+    """There is nothing to prepare."""
+
+
 def run_spot_job(
     order: SpotOrder,
     policy: Policy,
@@ -41,6 +46,7 @@ def run_spot_job(
     listener: SpotListener | None = None,
     resume: bool = False,
     saved_every: float = 30.0,
+    prepare: Callable[[], object] = nothing,
 ) -> SpotRunReport:
     """Run a job on instances that come and go.
 
@@ -55,6 +61,7 @@ def run_spot_job(
         listener: told of everything.
         resume: go on with the run in `folder`.
         saved_every: seconds between checkpoints within a slot; there is one at each slot's end.
+        prepare: called when the folder is this run's, before the order's data are read.
 
     Raises:
         InputError: if the folder holds a run already, or none to go on with, or another one; if
@@ -62,28 +69,30 @@ def run_spot_job(
         InfeasibleAllocationError: if the policy wants what may not be held.
         SpotRunError: if workers die again and again.
     """
-    place = SpotFolder(folder)
+    place, listener = SpotFolder(folder), listener or SilentListener()
     supply.check(order.job)
-    check_folder(place, resume=resume)
-    place.work.mkdir(parents=True, exist_ok=True)
-    with hold(place.lock, str(folder)), closing(Journal(place.journal)) as journal:
-        trainer, base_digest = _begin(journal, place, order, policy, supply, cache)
-        if SpotRunState.fold(journal.events).ended is None:
-            with closing(supply.open(_worker_settings(order, cache), place.log)) as provider:
-                parts = Parts(
-                    job=order.job,
-                    policy=policy,
-                    foresee=foresee,
-                    trainer=trainer,
-                    crew=Crew(trainer, base_digest),
-                    provider=provider,
-                    clock=make_clock(trainer.total_rows),
-                    journal=journal,
-                    listener=listener or SilentListener(),
-                    saved_every=saved_every,
-                )
-                _finish(Coordinator(parts), trainer, place)
-        return _report(journal, order, trainer, place)
+    with claim(place, resume=resume):
+        prepare()
+        with closing(Journal(place.journal)) as journal:
+            trainer, base_digest = _begin(journal, place, order, policy, supply, cache)
+            for warning in trainer.loaded.warnings:
+                listener.noted(warning)
+            if SpotRunState.fold(journal.events).ended is None:
+                with closing(supply.open(_worker_settings(order, cache), place.log)) as provider:
+                    parts = Parts(
+                        job=order.job,
+                        policy=policy,
+                        foresee=foresee,
+                        trainer=trainer,
+                        crew=Crew(trainer, base_digest),
+                        provider=provider,
+                        clock=make_clock(trainer.total_rows),
+                        journal=journal,
+                        listener=listener,
+                        saved_every=saved_every,
+                    )
+                    _finish(Coordinator(parts), trainer, place)
+            return _report(journal, order, trainer, place)
 
 
 def _begin(
@@ -115,6 +124,7 @@ def _begin(
     digests = {"base_digest": base.digest, "data_digest": trainer.data_digest}
     _check_same(journal, digests)
     if not journal.events:
+        _check_untrained(trainer, place)
         journal.append({"type": "begun", "time": 0.0, **lasting, **digests})
     return trainer, base.digest
 
@@ -137,21 +147,6 @@ def _report(
     return report
 
 
-def check_folder(place: SpotFolder, *, resume: bool) -> None:
-    """Refuse a folder that a run cannot begin in, or go on in.
-
-    Raises:
-        InputError: naming the folder.
-    """
-    begun = place.journal.exists() and place.journal.stat().st_size > 0
-    if resume and not begun:
-        raise InputError(str(place.root), "holds no run", "the folder of a run that was begun")
-    # A run that did not get as far as its first event has left no more than these.
-    left = {place.work, place.lock, place.inputs}
-    if not resume and (begun or (place.root.exists() and {*place.root.iterdir()} - left)):
-        raise InputError(str(place.root), "is not empty", "a new folder, or to resume its run")
-
-
 def _check_same(journal: Journal, lasting: Mapping[str, object]) -> None:
     """Make sure that a run goes on with what it was begun with.
 
@@ -163,6 +158,17 @@ def _check_same(journal: Journal, lasting: Mapping[str, object]) -> None:
             if begun.get(name) != value:
                 expected = f"{begun.get(name)!r}, with which the run began"
                 raise InputError(name, f"{value!r}", expected)
+
+
+def _check_untrained(trainer: ElasticTrainer, place: SpotFolder) -> None:
+    """Make sure that nothing was trained of which nobody knows what was paid for it.
+
+    Raises:
+        InputError: if there are checkpoints.
+    """
+    if trainer.rows:
+        found = f"has no whole event beside checkpoints of {trainer.rows} rows"
+        raise InputError(str(place.journal), found, "the journal of the run, or a new folder")
 
 
 def _worker_settings(order: SpotOrder, cache: Path) -> WorkerSettings:

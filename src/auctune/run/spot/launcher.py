@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -17,6 +18,25 @@ from auctune.run.spot.worker import WorkerSettings
 
 # A worker that waits for its next part takes a message at once; this is for a busy machine.
 PATIENCE_SECONDS = 60.0
+
+# Before anything is loaded, which takes seconds, and minutes with many at once: Ctrl-C reaches all
+# processes of a terminal, but the coordinator ends its workers itself, or by its end. Not by -m,
+# which would load the module a second time, beside its package's.
+_WORKER = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from auctune.run.tether import tether
+tether(int(sys.argv[1]))
+from auctune.run.spot.worker import main
+main()
+"""
+# A process that forks has one thread.
+_NURSERY = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from auctune.run.spot.nursery import main
+main()
+"""
 
 
 class WorkerProcess(Protocol):
@@ -41,7 +61,11 @@ class Launcher(Protocol):
     """Starts workers of one job."""
 
     def launch(self) -> WorkerProcess:
-        """Start one; does not wait until it is ready."""
+        """Start one; does not wait until it is ready.
+
+        Raises:
+            SpotRunError: if this machine has no room for another process.
+        """
         ...
 
     def close(self) -> None:
@@ -63,10 +87,11 @@ class FreshLauncher:
 
     def launch(self) -> WorkerProcess:
         """See `Launcher`."""
-        link, theirs = make_pair(PATIENCE_SECONDS)
-        with theirs, self._log.open("ab") as log:
-            arguments = (str(theirs.fileno()), self._settings.to_json())
-            return _FreshWorker(link, _start("auctune.run.spot.worker", arguments, theirs, log))
+        with _starting():
+            link, theirs = make_pair(PATIENCE_SECONDS)
+            with theirs, self._log.open("ab") as log:
+                arguments = (str(theirs.fileno()), self._settings.to_json())
+                return _FreshWorker(link, _start(_WORKER, arguments, theirs, log))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -83,10 +108,11 @@ class WarmLauncher:
     """
 
     def __init__(self, settings: WorkerSettings, log: Path) -> None:
-        self._stream, theirs = socket.socketpair()
-        with theirs, log.open("ab") as file:
-            arguments = (str(theirs.fileno()), settings.to_json())
-            self._nursery = _start("auctune.run.spot.nursery", arguments, theirs, file)
+        with _starting():
+            self._stream, theirs = socket.socketpair()
+            with theirs, log.open("ab") as file:
+                arguments = (str(theirs.fileno()), settings.to_json())
+                self._nursery = _start(_NURSERY, arguments, theirs, file)
         try:
             self._read_pid()
         except BaseException:
@@ -99,7 +125,8 @@ class WarmLauncher:
         Raises:
             SpotRunError: if the nursery is gone.
         """
-        link, theirs = make_pair(PATIENCE_SECONDS)
+        with _starting():
+            link, theirs = make_pair(PATIENCE_SECONDS)
         with theirs, suppress(OSError):
             socket.send_fds(self._stream, [b"+"], [theirs.fileno()])
         try:
@@ -159,12 +186,21 @@ class _ForkedWorker:
         self.link.close()
 
 
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Says of what the system refuses that no worker can be started."""
+    try:
+        yield
+    except OSError as error:
+        raise SpotRunError(f"no process of a worker can be started: {error.strerror}") from None
+
+
 def _start(
-    module: str, arguments: tuple[str, ...], stream: socket.socket, log: IO[bytes]
+    program: str, arguments: tuple[str, ...], stream: socket.socket, log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         # -P: a file of the user's in the current folder is no module of ours.
-        [sys.executable, "-P", "-m", module, *arguments],
+        [sys.executable, "-P", "-c", program, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

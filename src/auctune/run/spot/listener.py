@@ -10,11 +10,11 @@ class SpotListener(Protocol):
     """Who is told of a run; times are slots since the job began."""
 
     def slot_begun(self, record: SlotRecord) -> None:
-        """The policy has answered, and the slot is paid."""
+        """A slot that is paid begins, or is taken up again by a run that goes on."""
         ...
 
     def trained(self, now: float, num_workers: int, progress: Progress) -> None:
-        """Rows more have been trained."""
+        """Rows more have been trained, or a run goes on from where it was."""
         ...
 
     def taken_back(self, now: float, count: int) -> None:

@@ -8,7 +8,8 @@ left for work is
 
 with h_i the whole slot, but for an instance that was taken away. mu_1 is the mean of mu_t over
 slots with more instances than the slot before, mu_2 over slots with fewer (Zheng et al., arXiv
-2512.20967, eq. 2). Instances that stay train on while new ones start, so l_i is small for them.
+2512.20967, eq. 2). A slot in which the job was done before all were ready says nothing of what
+getting ready takes. Instances that stay train on while new ones start, so l_i is small for them.
 """
 
 from collections.abc import Sequence
@@ -72,13 +73,20 @@ class ReadyTimes:
         """An instance is there no more."""
         self._until[instance] = now
 
-    def lost(self, end: float) -> float | None:
-        """The share lost of a slot that ends now; none if nothing was held."""
+    def lost(self, end: float, seen: float) -> float | None:
+        """The share lost of a slot; none if nothing was held, or nobody knows.
+
+        Args:
+            end: of the slot.
+            seen: when the job was done, or `end`.
+        """
         lost = held = 0.0
         for name, ready in self._ready.items():
             until = self._until.get(name, end)
+            if ready is None and until > seen:
+                return None
             held += until - self._start
-            lost += (until if ready is None else ready) - self._start
+            lost += (until if ready is None else min(ready, until)) - self._start
         return lost / held if held > 0 else None
 
 

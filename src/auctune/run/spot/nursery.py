@@ -18,6 +18,7 @@ import threading
 
 from auctune.run.spot.link import SocketLink
 from auctune.run.spot.worker import Bench, WorkerSettings, run, set_up
+from auctune.run.tether import tether
 
 PID = struct.Struct("!q")
 
@@ -26,7 +27,6 @@ def main() -> None:
     """Arguments are the number of the inherited stream, and the workers' settings."""
     stream = socket.socket(fileno=int(sys.argv[1]))
     settings = WorkerSettings.from_json(sys.argv[2])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Nobody waits for workers here: the kernel buries them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     # A device's state does not survive a fork; there each worker loads for itself.
@@ -45,10 +45,7 @@ def _make_workers(stream: socket.socket, settings: WorkerSettings, bench: Bench 
         if pid == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             stream.close()
+            tether(descriptors[0])
             os._exit(run(SocketLink(socket.socket(fileno=descriptors[0])), settings, bench))
         os.close(descriptors[0])
         stream.sendall(PID.pack(pid))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,7 @@
 | slot {time, observation, allocation, paid} | what is held in a slot that begins, and its price |
 | taken_back {time, count} | that spot instances were taken away within the slot |
 | died {time, instance} | that a worker died of something else |
-| saved {time, rows} | a checkpoint |
+| saved {time, rows} | that a checkpoint is written next |
 | slot_done {time, rows, lost} | the end of a slot: rows trained in all, share of it that was lost |
 | ending {time} | that the deadline has come, and what is left runs on demand |
 | ended {time, finish, state, note} | that all is done, and when the last row was trained |
@@ -61,6 +61,9 @@ class SpotRunState:
         begun: the first event.
         slots: those that were begun.
         time: of the last event.
+        rows: trained in all, by what is on record.
+        saving: rows of the checkpoint that the last event announces, and the time before that
+            event; none: it announces none.
         ending: when the ending began; none: it has not.
         num_died: workers that died of something else than the market.
         ended: the last event, once all is done.
@@ -69,6 +72,8 @@ class SpotRunState:
     begun: dict[str, Any] = field(default_factory=dict)
     slots: list[SlotRecord] = field(default_factory=list)
     time: float = 0.0
+    rows: int = 0
+    saving: tuple[int, float] | None = None
     ending: float | None = None
     num_died: int = 0
     ended: dict[str, Any] | None = None
@@ -100,9 +105,20 @@ class SpotRunState:
         """What was held in the slot before one."""
         return self.slots[slot - 1].allocation if slot else IDLE
 
+    def time_at(self, rows: int) -> float:
+        """The last moment on record, for a run whose newest checkpoint has so many rows.
+
+        The time in which a checkpoint's rows were trained counts if it is there, and only then.
+        """
+        if self.saving is not None and self.saving[0] > rows:
+            return self.saving[1]
+        return self.time
+
     def apply(self, event: JournalEvent) -> None:
         """Take over one event."""
         kind = event["type"]
+        self.saving = (event["rows"], self.time) if kind == "saved" else None
+        self.rows = event.get("rows", self.rows)
         self.time = event.get("time", self.time)
         if kind == "begun":
             self.begun = event
@@ -121,5 +137,4 @@ class SpotRunState:
         elif kind == "ended":
             self.ended = event
         else:
-            # A checkpoint is there or not, whatever is on record; its time counts.
             assert kind == "saved", kind

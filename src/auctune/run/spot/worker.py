@@ -6,12 +6,12 @@
 | part {first, stop} | gradient {loss} + values |
 | | failed {place, found, expected} |
 
-It writes nothing to disk. When the coordinator's end closes, whoever closed it, the process ends.
+It writes nothing to disk. When the coordinator's end closes, whoever closed it, the process ends at
+once, whatever it is at (auctune.run.tether).
 """
 
 import json
 import os
-import signal
 import socket
 import sys
 from dataclasses import asdict, dataclass
@@ -126,13 +126,7 @@ def run(link: Link, settings: WorkerSettings, bench: Bench | None = None) -> int
 
 def main() -> None:
     """Begin on the socket that was inherited: arguments are its number and the settings."""
-    # Ctrl-C reaches all processes of a terminal; the coordinator ends its workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     link = SocketLink(socket.socket(fileno=int(sys.argv[1])))
     code = run(link, WorkerSettings.from_json(sys.argv[2]))
     sys.stderr.flush()
     os._exit(code)
-
-
-if __name__ == "__main__":
-    main()

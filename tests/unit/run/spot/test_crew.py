@@ -40,6 +40,10 @@ class Yard:
         """One that gets ready, takes its part, and never answers."""
         return self._hold(ThreadWorker(self._freeze))
 
+    def silent(self) -> Instance:
+        """One that hangs while it loads."""
+        return self._hold(ThreadWorker(_never_answer))
+
     def honest(self) -> Instance:
         make = honest(self._site.base)
         return self._hold(ThreadWorker(make(self._site.settings)))
@@ -54,9 +58,13 @@ class Yard:
 
     def _freeze(self, link: Link) -> None:
         link.send(self._ready)
-        with suppress(LinkClosedError):
-            while True:
-                link.receive()
+        _never_answer(link)
+
+
+def _never_answer(link: Link) -> None:
+    with suppress(LinkClosedError):
+        while True:
+            link.receive()
 
 
 @pytest.fixture
@@ -87,6 +95,15 @@ def test_a_worker_that_is_stuck_is_killed_and_its_part_goes_to_another(
     while trainer.rows < 2:
         patient.turn(0.05)
         trainer.advance()
+
+
+def test_a_worker_that_never_gets_ready_is_killed(
+    site: Site, trainer: ElasticTrainer, yard: Yard
+) -> None:
+    crew = Crew(trainer, site.base.digest, stuck_seconds=0.0)
+    silent = yard.silent()
+    crew.join(silent)
+    assert until(crew, "lost").lost == [silent]
 
 
 def test_what_a_worker_says_after_it_has_left_is_not_heard(

@@ -1,6 +1,7 @@
 """Workers as processes: there, at work, and gone by SIGKILL."""
 
 import os
+import resource
 import signal
 import threading
 from collections.abc import Callable
@@ -68,6 +69,24 @@ def _listen(receive: Callable[[], object], heard: threading.Event) -> None:
     with pytest.raises(LinkClosedError):
         receive()
     heard.set()
+
+
+def test_a_machine_without_room_for_a_worker_is_said_to_be(
+    settings: WorkerSettings, tmp_path: Path
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first_free = os.open(os.devnull, os.O_RDONLY)
+    os.close(first_free)
+    for launch in (
+        FreshLauncher(settings, tmp_path / "log").launch,
+        lambda: WarmLauncher(settings, tmp_path / "log"),
+    ):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, hard))
+        try:
+            with pytest.raises(SpotRunError, match="can be started: Too many open files"):
+                launch()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_what_a_warm_launcher_cannot_load_is_said_at_once(

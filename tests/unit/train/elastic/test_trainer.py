@@ -85,6 +85,22 @@ def test_weights_are_the_same_bits_when_workers_die(
     assert is_same(weights_of(trainer), alone)
 
 
+@pytest.mark.parametrize(("num_rows", "micro_batch"), [(1, 8), (5, 2)])
+def test_data_smaller_than_a_batch_and_workers_without_any_give_the_same_bits(
+    base: Base, job: LoraJob, tmp_path: Path, num_rows: int, micro_batch: int
+) -> None:
+    data = write_rows(tmp_path / "data.jsonl", num_rows, seed=2)
+    few = replace(job, data=data, epochs=3)
+    workers = [GradientMaker(base, few) for _ in range(4)]
+    found = []
+    for count in (1, 4):
+        trainer = new_trainer(base, few, tmp_path / f"{count}", micro_batch)
+        train_with(trainer, workers[:count], stream(count))
+        assert (trainer.rows, trainer.step) == (3 * num_rows, 3)
+        found.append(weights_of(trainer))
+    assert is_same(*found)
+
+
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 def test_weights_are_those_of_peft_alone_with_the_whole_batch_at_once(
     base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path

@@ -1,0 +1,42 @@
+"""What a coordinator works with."""
+
+from dataclasses import dataclass
+
+from auctune.run.journal import Journal
+from auctune.run.spot.clock import SlotClock
+from auctune.run.spot.crew import Crew
+from auctune.run.spot.foresight import Foresee
+from auctune.run.spot.listener import SpotListener
+from auctune.run.spot.provider import Provider
+from auctune.spot.job import SpotJob
+from auctune.spot.policy import Policy
+from auctune.train.elastic import ElasticTrainer
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """All of it.
+
+    Attributes:
+        job: bounds, deadline, workload.
+        policy: what to hold.
+        foresee: makes the policy's forecasts.
+        trainer: state of the training.
+        crew: the workers.
+        provider: of instances.
+        clock: of the run.
+        journal: open and begun.
+        listener: told of everything.
+        saved_every: seconds between checkpoints within a slot.
+    """
+
+    job: SpotJob
+    policy: Policy
+    foresee: Foresee
+    trainer: ElasticTrainer
+    crew: Crew
+    provider: Provider
+    clock: SlotClock
+    journal: Journal
+    listener: SpotListener
+    saved_every: float

@@ -1,0 +1,127 @@
+"""A job on rented instances is killed around a checkpoint, or finds its folder damaged."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auctune.domain import InputError
+from auctune.run.spot import SilentListener, SpotRunReport, job
+from auctune.run.spot.state import SlotRecord
+from auctune.spot import SpotFirst, SpotMarket
+from auctune.train.elastic import ElasticTrainer
+from auctune.train.progress import Progress
+from support.spot_runs import Site, adapter_of, is_same, make_site, read_events
+
+SCARCE = SpotMarket(
+    np.array([0.3, 0.4, 0.5, 0.3, 0.25, 0.3]),
+    np.array([2, 0, 1, 0, 2, 0]),
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return make_site(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def whole(site: Site, tmp_path_factory: pytest.TempPathFactory) -> SpotRunReport:
+    """The run that nothing happens to."""
+    return site.run(tmp_path_factory.mktemp("whole") / "run", SpotFirst(), site.supply(SCARCE))
+
+
+class CoordinatorKilledError(BaseException):
+    """In place of a signal."""
+
+
+class Mortal(ElasticTrainer):
+    """A trainer whose process is killed at a checkpoint, before or after it is written."""
+
+    saves_left: int
+    writes: bool
+
+    def save(self) -> Path:
+        Mortal.saves_left -= 1
+        if Mortal.saves_left < 0:
+            if self.writes:
+                super().save()
+            raise CoordinatorKilledError
+        return super().save()
+
+
+@pytest.fixture
+def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Mortal]]:
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "ElasticTrainer", Mortal)
+        yield Mortal
+
+
+class Hearing(SilentListener):
+    """Keeps what is said of a run that goes on."""
+
+    def __init__(self) -> None:
+        self.slots: list[int] = []
+        self.rows: list[int] = []
+        self.notes: list[str] = []
+
+    def slot_begun(self, record: SlotRecord) -> None:
+        self.slots.append(record.observation.slot)
+
+    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
+        self.rows.append(progress.rows)
+
+    def noted(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["before", "after"])
+def test_a_kill_around_a_checkpoint_costs_neither_time_nor_rows(
+    site: Site, whole: SpotRunReport, tmp_path: Path, mortal: type[Mortal], writes: bool
+) -> None:
+    policy, supply, folder = SpotFirst(), site.supply(SCARCE), tmp_path / "run"
+    mortal.writes = writes
+    for deaths, saves in enumerate((0, 14, 3)):
+        mortal.saves_left = saves
+        with pytest.raises(CoordinatorKilledError):
+            site.run(folder, policy, supply, resume=deaths > 0, saved_every=0.0)
+    mortal.saves_left = 10**9
+    report = site.run(folder, policy, supply, resume=True)
+    assert report.outcome.allocations == whole.outcome.allocations
+    assert report.outcome.slot_cost == whole.outcome.slot_cost
+    assert report.outcome.finish == pytest.approx(whole.outcome.finish, abs=1e-9)
+    assert is_same(adapter_of(report), adapter_of(whole))
+
+
+def test_a_run_that_goes_on_says_where_it_is_and_what_was_lost(
+    site: Site, tmp_path: Path, mortal: type[Mortal]
+) -> None:
+    folder, supply = tmp_path / "run", site.supply(SCARCE)
+    mortal.writes, mortal.saves_left = True, 6
+    with pytest.raises(CoordinatorKilledError):
+        site.run(folder, SpotFirst(), supply, saved_every=0.0)
+    slots = [event["observation"]["slot"] for event in read_events(folder) if "paid" in event]
+    newest = max((folder / "state/checkpoints").iterdir())
+    (newest / "state.json").write_text("{}")
+    mortal.saves_left = 10**9
+    heard = Hearing()
+    site.run(folder, SpotFirst(), supply, resume=True, listener=heard)
+    assert heard.slots[0] == slots[-1]
+    assert heard.rows[0] == 12
+    damaged, lost = heard.notes
+    assert newest.name in damaged
+    assert "goes on from row 12" in lost
+    assert "14 rows on record" in lost
+
+
+def test_checkpoints_without_a_journal_are_no_beginning(
+    site: Site, tmp_path: Path, mortal: type[Mortal]
+) -> None:
+    folder, supply = tmp_path / "run", site.supply(SCARCE)
+    mortal.writes, mortal.saves_left = True, 0
+    with pytest.raises(CoordinatorKilledError):
+        site.run(folder, SpotFirst(), supply)
+    (folder / "state/journal.jsonl").write_bytes(b"")
+    with pytest.raises(InputError, match=r"journal\.jsonl: has no whole event beside checkpoints"):
+        site.run(folder, SpotFirst(), supply)
+    assert (folder / "state/checkpoints").is_dir()
