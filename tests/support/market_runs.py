@@ -23,7 +23,7 @@ from auctune.run.journal import Journal
 from auctune.run.report_data import MarketReport
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-market"
-WAIT_SECONDS = 240.0
+WAIT_SECONDS = 600
 
 Table = dict[str, Any]
 

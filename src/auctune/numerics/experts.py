@@ -15,7 +15,6 @@ Where the best candidate changes, `FixedShare` gives a share of all weight back 
 each round (Herbster and Warmuth, 1998): against any sequence of candidates with S changes it falls
 behind by at most ((S + 1) ln M + S ln(1 / share) + (K - 1 - S) ln(1 / (1 - share))) / eta
 + eta K / 8. `SlidingWindow` forgets what is older than its length; no bound is stated for it.
-
 Nothing here knows what the candidates are.
 """
 

@@ -125,6 +125,8 @@ class Solved:
 
 
 _LOOK_UP_SECONDS = 0.1
+# A bound that is passed by so much is wrong, and not rounded.
+_DOUBT = 1e-6
 
 _STATUS = {
     highspy.HighsModelStatus.kOptimal: Status.OPTIMAL,
@@ -151,8 +153,21 @@ def solve(
         RuntimeError: if HiGHS gives up, for numerical trouble, or cannot tell whether a program
             with whole columns is infeasible or unbounded.
     """
+    options = options or SolveOptions()
+    solved = _search(program, options, start)
+    if start is not None and _is_refuted(program, options, solved, start):
+        # HiGHS 1.15's presolve can lose the best solution where tolerances are small. Seldom, and
+        # only a known solution shows it.
+        solved = _search(program, options, start, presolve="off")
+    return solved
+
+
+def _search(
+    program: Program, options: SolveOptions, start: Floats | None, presolve: str = "choose"
+) -> Solved:
     whole = program.whole is not None and bool(program.whole.any())
-    solver = _solver(options or SolveOptions())
+    solver = _solver(options)
+    solver.setOptionValue("presolve", presolve)
     solver.passModel(_model(program))
     if start is not None:
         known = highspy.HighsSolution()
@@ -175,6 +190,18 @@ def solve(
         _bound(program, status, objective, float(info.mip_dual_bound) if whole else None),
         max(0, int(info.mip_node_count)) if whole else 0,
     )
+
+
+def _is_refuted(program: Program, options: SolveOptions, solved: Solved, known: Floats) -> bool:
+    """Whether a known solution is better than what is said to be the bound."""
+    filled = np.repeat(known, np.diff(program.starts)) * program.values
+    rows = np.bincount(program.rows, filled, minlength=len(program.row_lower))
+    slack = options.tolerance * (1 + np.abs(rows))
+    if (rows < program.row_lower - slack).any() or (rows > program.row_upper + slack).any():
+        return False
+    worth = float(program.cost @ known)
+    ahead = worth - solved.bound if program.maximize else solved.bound - worth
+    return ahead > _DOUBT * max(1.0, abs(worth))
 
 
 def _run(solver: highspy.Highs) -> None:

@@ -169,6 +169,7 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
         ("simulate", ("--start", "58"), "market: 60 slots; expected slots 58 to 61"),
         ("simulate", ("--start", "1", "--jobs", "2"), "--start: is given with --jobs"),
         ("simulate", ("--jobs", "0"), "--jobs: 0; expected a whole number >= 1"),
+        ("compare", ("--jobs", "1000000000000"), "--jobs: 1000000000000; expected at most 100000"),
         ("simulate", ("--fixed-price", "-1"), "--fixed-price: "),
         ("compare", ("--policy", "up", "--policy", "up"), "--policy: up is there twice"),
         ("compare", ("--past", "58"), "--market: 60 slots; expected 58 + 4 at least: --past"),

@@ -83,7 +83,7 @@ def test_a_profile_predicts_passes_of_the_sweep(
     for point in profile.sweep:
         predicted = profile.step_seconds + profile.token_seconds * point.tokens
         # Wide, as others may be at work on the machine that runs the tests.
-        assert point.seconds / 4 < predicted < point.seconds * 4
+        assert point.seconds / 10 < predicted < point.seconds * 10
     assert profile.compute(60, 50) > profile.throughput(60, 50, 32) > 0
 
 

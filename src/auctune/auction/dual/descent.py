@@ -82,7 +82,7 @@ def descend(dual: Dual, start: DualPrices, params: DescentParams) -> DualPrices:
     """Prices near the minimum of a dual."""
     fall = _Fall(dual, start)
     with one_thread():
-        found = minimize(
+        minimize(
             fall.value_and_slope,
             fall.start,
             jac=True,
@@ -96,7 +96,8 @@ def descend(dual: Dual, start: DualPrices, params: DescentParams) -> DualPrices:
                 "gtol": _LEAST_SLOPE,
             },
         )
-    return DualPrices(fall.value(float(found.fun)), *fall.prices(found.x))
+    # Not what it returns: where a line search fails, its value is not that of its point.
+    return DualPrices(fall.value(fall.least), *fall.prices(fall.lowest))
 
 
 # Of prices in usual units, where the objective is about 1: no slope but rounding is as small.
@@ -111,6 +112,7 @@ class _Fall:
         self._first = dual.respond(start.lam, start.phi)
         lam, phi = start.lam / dual.units.per_sample, start.phi / dual.units.per_gb
         self.start: Floats = np.concatenate((lam.ravel(), phi.ravel()))
+        self.lowest, self.least = self.start, 0.0
 
     def value_and_slope(self, x: Floats) -> tuple[float, Floats]:
         dual, units, first = self._dual, self._units, self._first
@@ -119,7 +121,10 @@ class _Fall:
         fall = float(dual.weights @ (first.spent - here.spent)) + here.sold - first.sold
         slope_lam = (dual.supply.compute - here.samples) * (units.per_sample / units.all_bids)
         slope_phi = (dual.supply.memory - here.gigabytes) * (units.per_gb / units.all_bids)
-        return fall / units.all_bids, np.concatenate((slope_lam.ravel(), slope_phi.ravel()))
+        value = fall / units.all_bids
+        if value < self.least:
+            self.lowest, self.least = x.copy(), value
+        return value, np.concatenate((slope_lam.ravel(), slope_phi.ravel()))
 
     def value(self, fall: float) -> float:
         """D, money."""

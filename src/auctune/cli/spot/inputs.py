@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 DEFAULT_POOL = "default"
 
+# What every policy did in every slot of each is held in memory.
+MOST_JOBS = 100_000
+
 
 def read_policy(label: str) -> "Policy":
     """The policy of a text such as `ahap:window=5`.
@@ -138,7 +141,7 @@ def random_starts(given: Given, num_jobs: int, past: int, seed: int) -> "tuple[S
     """
     from auctune.sim.spot.benchmark import draw_starts
 
-    check_count("--jobs", num_jobs)
+    check_count("--jobs", num_jobs, most=MOST_JOBS)
     check_count("--past", past, 0)
     try:
         return draw_starts(given.markets, num_jobs, given.job.deadline, past=past, seed=seed)
@@ -190,11 +193,13 @@ def tell_compiling(kernel: str) -> None:
         typer.echo(compiling("the spot market's"), err=True)
 
 
-def check_count(option: str, value: int, least: int = 1) -> None:
-    """Refuse a count that is too low.
+def check_count(option: str, value: int, least: int = 1, *, most: int | None = None) -> None:
+    """Refuse a count that is too low, or above `most`.
 
     Raises:
         InputError: naming the option.
     """
     if value < least:
         raise InputError(option, f"{value}", f"a whole number >= {least}")
+    if most is not None and value > most:
+        raise InputError(option, f"{value}", f"at most {most}")

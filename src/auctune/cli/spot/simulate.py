@@ -102,13 +102,15 @@ def _play(
     from auctune.sim.spot.rivalry import optimum_of
     from auctune.spot import play
 
+    # Before what may take long: it is the larger program, and refused where it has no room.
+    optima = optimum_of(trials).tolist()
     pairs = zip(trials.markets, trials.forecasts, strict=True)
     outcomes = [play(policy, trials.job, market, forecasts) for market, forecasts in pairs]
     diaries = [
         diary(trials.job, market, outcome)
         for market, outcome in zip(trials.markets, outcomes, strict=True)
     ]
-    return outcomes, diaries, optimum_of(trials).tolist()
+    return outcomes, diaries, optima
 
 
 def _draw(lines: "list[DiaryLine]", job: "SpotJob") -> "AnyChart":

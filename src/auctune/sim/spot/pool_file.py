@@ -19,6 +19,9 @@ from auctune.spot import Ahanp, Ahap, OnDemandOnly, Policy, Robust, SpotFirst, U
 _EXPECTED = "a pool of policies in TOML"
 _MOST = 10_000
 
+# In a pool: each of them is played on each job.
+_MOST_POLICIES = 10_000
+
 
 def _several(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
@@ -26,7 +29,8 @@ def _several(value: Any) -> Any:
 
 def _within(place: str, policies: Iterator[Policy]) -> list[Policy]:
     try:
-        return list(policies)
+        # One more than is allowed is enough to refuse them.
+        return list(itertools.islice(policies, _MOST_POLICIES + 1))
     except InputError as error:
         raise InputError(f"{place}.{error.place}", error.found, error.expected) from None
 
@@ -143,8 +147,11 @@ def read_pool(path: Path) -> tuple[Policy, ...]:
 def _check_different(policies: list[Policy]) -> None:
     if not policies:
         raise InputError("the pool", "is empty", "one policy at least")
-    seen: set[Policy] = set()
-    for policy in policies:
-        if policy in seen:
-            raise InputError("the pool", f"has {policy.name} twice", "each policy once")
-        seen.add(policy)
+    if len(policies) > _MOST_POLICIES:
+        raise InputError("the pool", f"has more than {_MOST_POLICIES} policies", "fewer")
+    # By name, which is what tables and charts tell them apart by.
+    seen: set[str] = set()
+    for name in (policy.name for policy in policies):
+        if name in seen:
+            raise InputError("the pool", f"has {name} twice", "each policy once")
+        seen.add(name)

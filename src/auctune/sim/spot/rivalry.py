@@ -72,9 +72,10 @@ class Rivalry:
 
 def play_all(trials: Trials, policies: Sequence[Policy]) -> Rivalry:
     """Play all policies, and find the optimum of each trial."""
+    # Before what may take long: it is the larger program, and refused where it has no room.
+    optimum = optimum_of(trials)
     outcome = play_batch(policies, trials.jobs, trials.markets, trials.forecasts)
-    names = tuple(policy.name for policy in policies)
-    return Rivalry(trials, names, outcome, optimum_of(trials))
+    return Rivalry(trials, tuple(policy.name for policy in policies), outcome, optimum)
 
 
 def optimum_of(trials: Trials) -> Floats:

@@ -15,6 +15,9 @@ from auctune.spot.arrays import Floats, Ints
 # Edges of slots and of lines that differ by less than this share of a line are one.
 _SAME = 1e-6
 
+# Of a market: half a minute each for ten years, and no more than memory has room for.
+_MOST_SLOTS = 10**7
+
 
 def slot_prices(trace: SpotTrace, start_s: float, slot_seconds: float, num_slots: int) -> Floats:
     """[t] the time mean of the price in each slot, in the file's money.
@@ -52,18 +55,18 @@ def whole_slots(trace: SpotTrace, start_s: float, slot_seconds: float) -> int:
     """Slots from `start_s` on that the trace covers; a part of one at its end is left out.
 
     Raises:
-        InputError: if there is none, or the start lies before the trace.
+        InputError: if there is none or more than 10^7, or the start lies before the trace.
     """
     check_positive(slot_seconds, "slot_seconds", "a number > 0")
     lines = (trace.end_s - start_s) / trace.step_seconds
-    num_slots = math.floor(lines * trace.step_seconds / slot_seconds + _SAME)
-    if start_s < trace.t_s[0] or num_slots < 1:
-        raise InputError(
-            trace.place,
-            f"covers {trace.t_s[0]:g} to {trace.end_s:g} s",
-            f"slots of {slot_seconds:g} s from {start_s:g} s on",
-        )
-    return num_slots
+    slots = lines * trace.step_seconds / slot_seconds + _SAME
+    covered = f"covers {trace.t_s[0]:g} to {trace.end_s:g} s"
+    wanted = f"slots of {slot_seconds:g} s from {start_s:g} s on"
+    if start_s < trace.t_s[0] or slots < 1:
+        raise InputError(trace.place, covered, wanted)
+    if slots > _MOST_SLOTS:
+        raise InputError(trace.place, covered, f"{wanted}, at most {_MOST_SLOTS} of them")
+    return math.floor(slots)
 
 
 def _edges(

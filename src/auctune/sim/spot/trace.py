@@ -15,6 +15,9 @@ from auctune.spot.arrays import Floats, Ints
 
 COLUMNS = ("t_s", "available", "price")
 
+# Of counts and prices: far above any market, and small enough that sums of products stay numbers.
+_MOST = 10**9
+
 # A step that differs from the others by less than this share of them is even.
 _UNEVEN = 1e-6
 
@@ -76,7 +79,7 @@ def read_trace(path: Path) -> SpotTrace:
 
     Raises:
         InputError: naming the file and the line: for a hole, an irregular or falling time, a
-            negative or broken number, a column that is empty in part.
+            number that is negative, broken or above 10^9, a column that is empty in part.
     """
     table = read_table(path, COLUMNS)
     times = table.number("t_s", "seconds >= 0", 0).to_numpy()
@@ -98,7 +101,11 @@ def read_trace(path: Path) -> SpotTrace:
 def _series(table: Table, column: str, expected: str) -> Floats | None:
     if table.frame[column].is_null().all():
         return None
-    return table.number(column, expected, 0).to_numpy()
+    values = table.number(column, expected, 0).to_numpy()
+    high = np.flatnonzero(values > _MOST)
+    if len(high):
+        raise _refusal(table, int(high[0]), column, f"at most {_MOST}")
+    return values
 
 
 def _check_even(table: Table, times: Floats) -> None:

@@ -13,6 +13,9 @@ from auctune.domain.checks import check_positive
 from auctune.numerics.rng import stream
 from auctune.spot.job import SpotJob
 
+# Sums of products of it stay numbers.
+_MOST_WORK = 1e9
+
 _FORMS = "workload=LOW-HIGH, n_min=A,B,... or n_max=A,B,..."
 
 
@@ -35,6 +38,8 @@ class Variation:
             if not self.workload[0] <= self.workload[1]:
                 low, high = self.workload
                 raise InputError("workload", f"{low:g}-{high:g}", "the less before the more")
+            if self.workload[1] > _MOST_WORK:
+                raise InputError("workload", f"{self.workload[1]:g}", f"at most {_MOST_WORK:.0f}")
 
     def draw(self, job: SpotJob, num_jobs: int, seed: int) -> tuple[SpotJob, ...]:
         """Jobs like one, fewer being the first of more.

@@ -50,6 +50,14 @@ def encode(policies: Sequence[Policy]) -> Codes:
     return Codes(kind, window, commitment, plan_always, numbers)
 
 
+def within(codes: Codes, num_slots: int) -> Codes:
+    """The codes that do the same in a job of so many slots, with no wider windows than that."""
+    return codes._replace(
+        window=np.minimum(codes.window, num_slots),
+        commitment=np.minimum(codes.commitment, num_slots),
+    )
+
+
 def _row(policy: Policy) -> tuple[tuple[int, ...], tuple[float, ...]]:
     none = (0.0, 0.0, 0.0, 0.0)
     match policy:

@@ -9,7 +9,7 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.spot.arrays import Floats, Ints
-from auctune.spot.batch.codes import ROBUST, Codes, encode, is_coded
+from auctune.spot.batch.codes import ROBUST, Codes, encode, is_coded, within
 from auctune.spot.batch.kernel import Pool, Scratch, Seen, play_pool
 from auctune.spot.forecasts.forecast import check_forecast
 from auctune.spot.forecasts.table import ForecastTable
@@ -129,14 +129,15 @@ def _play_coded(
     forecasts: ForecastTable | None,
     outcome: _JobOutcome,
 ) -> None:
-    widest = min(max(int(codes.window.max()), 1), job.deadline)
-    num, most_plans = len(places), max(int(codes.commitment.max()), 1)
+    codes = within(codes, job.deadline)
+    widest, most_plans = max(int(codes.window.max()), 1), max(int(codes.commitment.max()), 1)
+    num = len(places)
     pool = Pool(
         progress=np.zeros(num),
         slot_cost=np.zeros(num),
         finish=np.full(num, -1.0),
         held=np.zeros((num, job.deadline, 2), dtype=np.int64),
-        plans=np.zeros((num, most_plans, max(int(codes.window.max()), 1), 2), dtype=np.int64),
+        plans=np.zeros((num, most_plans, widest, 2), dtype=np.int64),
     )
     outlook = _outlook(codes, job, forecasts)
     seen = _seen(job, market, forecasts, widest, outlook)

@@ -62,6 +62,9 @@ def react(
     return spot_first(count, available)
 
 
+_DEFAULTS = {"drop": 0.5, "shrink": 0.5, "growth": 2.0}
+
+
 @dataclass(frozen=True, slots=True)
 class Ahanp:
     """AHANP. It needs no forecast.
@@ -74,9 +77,9 @@ class Ahanp:
     """
 
     sigma: float = 0.6
-    drop: float = 0.5
-    shrink: float = 0.5
-    growth: float = 2.0
+    drop: float = _DEFAULTS["drop"]
+    shrink: float = _DEFAULTS["shrink"]
+    growth: float = _DEFAULTS["growth"]
 
     def __post_init__(self) -> None:
         check_positive(self.sigma, "sigma", "a number > 0")
@@ -88,8 +91,10 @@ class Ahanp:
 
     @property
     def name(self) -> str:
-        """With its threshold."""
-        return f"ahanp(sigma={self.sigma:g})"
+        """With its threshold, and what else is not the default."""
+        others = {"drop": self.drop, "shrink": self.shrink, "growth": self.growth}
+        told = [f",{key}={value:g}" for key, value in others.items() if value != _DEFAULTS[key]]
+        return f"ahanp(sigma={self.sigma:g}{''.join(told)})"
 
     @property
     def horizon(self) -> int:

@@ -133,17 +133,20 @@ class AhapRun:
         self._job = job
         self._terms: Terms | None = None
         self._scratch: WindowScratch | None = None
-        self._plans = np.zeros((params.commitment, params.window, 2), dtype=np.int64)
+        # A job has no more slots to plan for, and no more plans that have a say.
+        self._window = min(params.window, job.deadline)
+        self._commitment = min(params.commitment, job.deadline)
+        self._plans = np.zeros((self._commitment, self._window, 2), dtype=np.int64)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
         """Plan, and hold what the last plans say in the mean."""
         terms, scratch = self._prepared(observation.on_demand_price)
         params, slot = self._params, observation.slot
-        end = window_end(terms, slot, params.window)
+        end = window_end(terms, slot, self._window)
         forecast = check_forecast(observation.forecast, end - slot - 1) if end > slot + 1 else None
         prices, available = seen_and_forecast(observation, forecast)
         ahead = bool(is_ahead(terms, observation.progress, slot))
-        plan = self._plans[slot % params.commitment]
+        plan = self._plans[slot % self._commitment]
         if ahead and not params.plan_always:
             sigma = params.sigma * observation.on_demand_price
             plan_cheap_spot(terms, sigma, prices, available, end - slot, plan)
@@ -153,14 +156,14 @@ class AhapRun:
             last = observation.last.total
             follow(terms, scratch, prices, available, end - slot, done, high, last, plan)
         on_demand, spot = combine(
-            terms, self._plans, params.commitment, slot, ahead, observation.available
+            terms, self._plans, self._commitment, slot, ahead, observation.available
         )
         return SpotAllocation(on_demand, spot)
 
     def _prepared(self, on_demand_price: float) -> tuple[Terms, WindowScratch]:
         if self._terms is None or self._scratch is None:
             self._terms = make_terms(self._job, on_demand_price)
-            self._scratch = make_scratch(self._terms, min(self._params.window, self._job.deadline))
+            self._scratch = make_scratch(self._terms, self._window)
         return self._terms, self._scratch
 
 

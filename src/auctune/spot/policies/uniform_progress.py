@@ -79,6 +79,9 @@ def uniform(
     return spot_first(count, available)
 
 
+_HYSTERESIS = 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class UniformProgress:
     """UP. It needs no forecast.
@@ -87,15 +90,16 @@ class UniformProgress:
         hysteresis: h, restarts that the lead must pay for before on-demand GPUs are given up.
     """
 
-    hysteresis: float = 2.0
+    hysteresis: float = _HYSTERESIS
 
     def __post_init__(self) -> None:
         check_finite(self.hysteresis, "hysteresis", "a number >= 0")
 
     @property
     def name(self) -> str:
-        """The paper's."""
-        return "up"
+        """The paper's; with the hysteresis where it is not the default."""
+        told = self.hysteresis != _HYSTERESIS
+        return f"up(hysteresis={self.hysteresis:g})" if told else "up"
 
     @property
     def horizon(self) -> int:

@@ -86,6 +86,8 @@ def test_every_policy_can_be_in_a_pool(tmp_path: Path) -> None:
         ("msu = 1", r"msu: 1"),
         ("[[ahanp]]\nsigma = [0.5, 0.5]", r"the pool: has ahanp\(sigma=0\.5.*\) twice"),
         ("[[up]]\n[[up]]", r"the pool: has up.* twice"),
+        ("[[ahap]]\nwindow = [9998, 9999]", r"the pool: has more than 10000 policies; expected"),
+        ("[[up]]\nhysteresis = [0.3, 0.3000000001]", r"has up\(hysteresis=0\.3\) twice"),
     ],
 )
 def test_a_wrong_pool_is_refused_by_the_keys_path(tmp_path: Path, text: str, message: str) -> None:

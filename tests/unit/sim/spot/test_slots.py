@@ -75,3 +75,10 @@ def test_slots_agree_with_a_record_of_every_second(
     assert made.tolist() == by_slot.min(axis=1).tolist()
     means = prices[: num_slots * slot].reshape(num_slots, slot).mean(axis=1)
     assert slot_prices(trace, float(skipped), float(slot), num_slots) == pytest.approx(means)
+
+
+@pytest.mark.parametrize(("step", "seconds"), [(1e15, 1800.0), (600.0, 5e-324)])
+def test_more_slots_than_memory_has_room_for_are_refused(step: float, seconds: float) -> None:
+    trace = trace_of([3, 1], [0.1, 0.2], step)
+    with pytest.raises(InputError, match=r"m\.csv: covers .* at most 10000000 of them"):
+        whole_slots(trace, 0, seconds)

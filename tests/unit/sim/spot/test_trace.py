@@ -42,6 +42,8 @@ def test_a_column_that_is_empty_throughout_is_a_missing_series(tmp_path: Path) -
         (1, "600,1.5,0.75", r"line 3: available: '1\.5'; expected a whole number >= 0"),
         (3, "1800,1,-0.5", r"line 5: price: '-0\.5'"),
         (3, "1800,1,cheap", r"line 5: price: 'cheap'"),
+        (3, "1800,1,1e300", r"line 5: price: '1e300'; expected at most 1000000000"),
+        (1, "600,1e25,0.25", r"line 3: available: '1e25'; expected at most 1000000000"),
         (3, "1800,1,nan", r"line 5: price: 'nan'"),
         (3, "1800,1,", r"line 5: price: is missing"),
         (1, "600,,0.25", r"line 3: available: is missing"),

@@ -40,6 +40,7 @@ def test_what_is_not_said_is_the_jobs_own() -> None:
         ("workload=60", "workload=60"),
         ("workload=100-60", "100-60; expected the less before the more"),
         ("workload=0-60", "workload: 0"),
+        ("workload=1-1e300", "workload: 1e+300; expected at most 1000000000"),
         ("n_min=1,two", "n_min=1,two"),
     ],
 )

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.spot import Ahap, SpotAllocation, SpotJob
+from auctune.spot import Ahap, Policy, SpotAllocation, SpotJob, play, play_batch
 from auctune.spot.policies.ahap import combine
 from auctune.spot.terms import make_terms
-from support.spot_cases import forecast_of
+from support.spot_cases import forecast_of, perfect
+from support.spot_markets import random_market
 from support.spot_seen import seen
 
 JOB = SpotJob(workload=80, deadline=10, n_min=2, n_max=12)
@@ -98,3 +99,15 @@ def test_at_the_deadline_no_forecast_is_needed() -> None:
 def test_wrong_parameters_are_refused_by_name(place: str, values: tuple[int, int, float]) -> None:
     with pytest.raises(InputError, match=f"^{place}"):
         Ahap(*values)
+
+
+def test_a_window_beyond_the_deadline_is_one_up_to_it() -> None:
+    market = random_market(6, 4)
+    job = SpotJob(workload=30, deadline=6, n_max=8, value=40)
+    forecasts = perfect(market)
+    wide: list[Policy] = [Ahap(10**12, 10**12), Ahap(10**12, 1, 0.3, plan_always=True)]
+    narrow = [Ahap(6, 6), Ahap(6, 1, 0.3, plan_always=True)]
+    singly = [play(policy, job, market, forecasts) for policy in narrow]
+    assert [play(policy, job, market, forecasts) for policy in wide] == singly
+    batch = play_batch(wide, [job], [market], [forecasts])
+    assert batch.utility[0].tolist() == [outcome.utility for outcome in singly]
