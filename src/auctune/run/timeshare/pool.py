@@ -58,10 +58,7 @@ class Pool:
         memory_bytes: int | None,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        for name, size in zip(names, needs, strict=True):
-            if memory_bytes is not None and size > memory_bytes:
-                found = f"{memory_bytes} bytes, but {name!r} takes {size} while it trains"
-                raise InputError("memory", found, f"{size} bytes at least")
+        check_room(names, needs, memory_bytes)
         self._threads, self._needs, self._now = threads, needs, now
         self._limit = memory_bytes
         self._resident = [] if memory_bytes is not None else list(range(len(threads)))
@@ -125,6 +122,18 @@ class Pool:
     def _in_use(self, thread: int | None) -> int:
         rest = sum(self._threads[one].resting_bytes for one in self._resident if one != thread)
         return rest + (0 if thread is None else self._threads[thread].memory_bytes)
+
+
+def check_room(names: Sequence[str], needs: Sequence[int], memory_bytes: int | None) -> None:
+    """Refuse a limit under which a thread does not fit even alone.
+
+    Raises:
+        InputError: naming the first of them.
+    """
+    for name, size in zip(names, needs, strict=True):
+        if memory_bytes is not None and size > memory_bytes:
+            found = f"{memory_bytes} bytes, but {name!r} takes {size} while it trains"
+            raise InputError("memory", found, f"{size} bytes at least")
 
 
 def _nobody(thread: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.run.journal import Journal
+from auctune.run.timeshare.failures import named_failures
 from auctune.run.timeshare.foresight import Foresight
 from auctune.run.timeshare.keeping import Keeping
 from auctune.run.timeshare.listener import PoolListener
@@ -53,6 +54,7 @@ class Runner:
 
     def __init__(self, parts: Parts) -> None:
         self._parts, self._state = parts, parts.state
+        self._names = [thread.id for thread in parts.order.learning]
         self._allocator = parts.order.allocator.start(parts.order.learning)
         self._foresight = Foresight(parts.order.learning, parts.order.estimator)
         parts.pool.leaving = parts.keeping.save_if_due
@@ -123,7 +125,8 @@ class Runner:
             for count in _cut(int(wanted[thread])):
                 if batches.any() and parts.pace.is_over(unit):
                     break
-                sums[thread] += count * parts.threads[thread].step(count)
+                with named_failures(self._names[thread], f"in unit {unit.time}"):
+                    sums[thread] += count * parts.threads[thread].step(count)
                 batches[thread] += count
             seconds[thread] = parts.now() - begun
         losses = np.full(len(wanted), np.nan)
