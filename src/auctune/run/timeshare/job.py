@@ -175,13 +175,20 @@ def _make_threads(
                 if unit.batches[index] > 0
             ]
             if note := bring_back(thread, place.checkpoints(index), units):
-                listener.noted(f"{name}: {note}")
+                _note(f"{name}: {note}", journal, state, listener)
             if order.memory_bytes is not None:
                 thread.suspend()
         threads.append(thread)
     if not state.memory:
         _put_on_record(order, journal, state, measured)
     return threads
+
+
+def _note(text: str, journal: Journal, state: PoolState, listener: PoolListener) -> None:
+    event = {"type": "noted", "text": text}
+    journal.append(event)
+    state.apply(event)
+    listener.noted(text)
 
 
 def _put_on_record(

@@ -47,7 +47,6 @@ class Pool:
     Attributes:
         switching: what it has cost so far.
         most_bytes: that were ever in use, by the threads' own count.
-        leaving: told of a thread just before it is suspended.
     """
 
     def __init__(
@@ -64,7 +63,6 @@ class Pool:
         self._resident = [] if memory_bytes is not None else list(range(len(threads)))
         self.switching = Switching()
         self.most_bytes = 0
-        self.leaving: Callable[[int], None] = _nobody
 
     def is_there(self, thread: int) -> bool:
         """Whether a thread is on the device."""
@@ -94,7 +92,6 @@ class Pool:
 
     def suspend(self, thread: int) -> None:
         """Send a thread off the device."""
-        self.leaving(thread)
         self._threads[thread].suspend()
         self._resident.remove(thread)
         self.switching.suspended += 1
@@ -134,7 +131,3 @@ def check_room(names: Sequence[str], needs: Sequence[int], memory_bytes: int | N
         if memory_bytes is not None and size > memory_bytes:
             found = f"{memory_bytes} bytes, but {name!r} takes {size} while it trains"
             raise InputError("memory", found, f"{size} bytes at least")
-
-
-def _nobody(thread: int) -> None:
-    """Nobody minds who leaves."""

@@ -57,7 +57,6 @@ class Runner:
         self._names = [thread.id for thread in parts.order.learning]
         self._allocator = parts.order.allocator.start(parts.order.learning)
         self._foresight = Foresight(parts.order.learning, parts.order.estimator)
-        parts.pool.leaving = parts.keeping.save_if_due
 
     def run(self) -> None:
         """To the end: all threads are done or past their deadlines."""
@@ -121,6 +120,8 @@ class Runner:
         turns = parts.pool.order(turns)
         for place, thread in enumerate(turns):
             parts.pool.enter(thread, turns[place + 1 :])
+            # Now, and not when it leaves: no checkpoint may be ahead of the journal.
+            parts.keeping.save_if_due(thread)
             begun = parts.now()
             for count in _cut(int(wanted[thread])):
                 if batches.any() and parts.pace.is_over(unit):
