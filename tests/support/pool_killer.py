@@ -58,6 +58,8 @@ def killed_order(turns: int = UNHARMED) -> PoolOrder:
         ],
         allocator=Planner(balancing=Exploration(batches=8)),
         estimator=Wls(),
+        # Room for one at work and little beside it: threads leave within units.
+        memory_bytes=140,
     )
 
 

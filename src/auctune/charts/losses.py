@@ -19,11 +19,15 @@ PANEL_HEIGHT = 96
 
 @dataclass(frozen=True, slots=True)
 class LossCurve:
-    """One task's losses: (rows trained on, loss), by training and by validation."""
+    """One task's losses: (rows trained on, loss), by training and by validation.
+
+    Its threshold, if it has one, is the loss that it is to reach.
+    """
 
     task: str
     training: tuple[tuple[int, float], ...]
     validation: tuple[tuple[int, float], ...] = ()
+    threshold: float | None = None
 
     @property
     def is_drawable(self) -> bool:
@@ -36,7 +40,8 @@ def loss_chart(
 ) -> AnyChart:
     """Lines of training loss over rows, rings of validation loss, the last loss in figures.
 
-    Values that are not finite are left out. Above 24 curves one panel shows all, in thin lines.
+    A threshold is a dashed line across its panel. Values that are not finite are left out.
+    Above 24 curves one panel shows all, in thin lines and without thresholds.
 
     Args:
         curves: in the order of the panels; at least one of them with a finite value.
@@ -67,11 +72,15 @@ def loss_chart(
         strokeWidth=1.6,
         opacity=1,
     )
+    target = alt.Chart().mark_rule(color=palette.warning, strokeWidth=1.2, strokeDash=[4, 3])
     last = alt.Chart().mark_text(align="right", baseline="top", fontSize=11, color=palette.muted)
     panel = alt.layer(
         line.transform_filter("datum.kind == 'training'").encode(x=x, y=y),
         dots.transform_filter("datum.kind == 'validation'").encode(
             x=x, y=y, description="description:N"
+        ),
+        target.transform_filter("datum.kind == 'threshold'").encode(
+            y=y, description="description:N"
         ),
         last.transform_filter("datum.label != ''").encode(
             x=alt.value(panel_width), y=alt.value(3), text="label:N"
@@ -98,6 +107,10 @@ def _points(curve: LossCurve) -> list[dict[str, Any]]:
     points = [_point(curve.task, "training", *point) for point in thin_out(training, MAX_POINTS)]
     if points:
         points[-1]["label"] = f"last {training[-1][1]:.3g}"
+        if curve.threshold is not None:
+            target = _point(curve.task, "threshold", training[-1][0], curve.threshold)
+            target["description"] = f"{curve.task}: threshold {curve.threshold:.4g}"
+            points.append(target)
     return points + [_point(curve.task, "validation", *point) for point in validation]
 
 

@@ -11,6 +11,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Literal, Protocol
 
 from auctune.timeshare.allocation.rule import (
@@ -33,7 +34,7 @@ from auctune.timeshare.estimators.mixture import Mixture
 from auctune.timeshare.estimators.wls import Ls, Wls
 from auctune.timeshare.planner import Planner
 
-EstimatorName = Literal["wls", "ls", "m4", "mixture"]
+EstimatorName = Literal["wls", "ls", "m4", "mixture", "engression"]
 
 
 class Settings(Protocol):
@@ -49,11 +50,24 @@ class Settings(Protocol):
 
 
 def make_estimator(name: EstimatorName, gamma: float) -> Estimator:
-    """An estimator; gamma is read by `wls` alone."""
+    """An estimator; gamma is read by `wls` alone.
+
+    Raises:
+        InputError: if its package is not installed.
+    """
     if name == "wls":
         return Wls(gamma)
+    if name == "engression":
+        return _engression()
     made: Mapping[str, Estimator] = {"ls": Ls(), "m4": M4(), "mixture": Mixture()}
     return made[name]
+
+
+def _engression() -> Estimator:
+    # It needs torch, of which this package knows nothing: found by name, and only if asked for.
+    module = import_module("auctune.train.timeshare.engression")
+    made: Estimator = module.Engression()
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from rich.console import Console
 from auctune.cli.timeshare.watching import Watching
 from auctune.run.timeshare.foresight import ThreadView, Verdict
 from auctune.run.timeshare.state import UnitRecord, read_unit
+from auctune.train.timeshare.module_thread import ModuleThread
+from auctune.train.timeshare.stand_in import make_stand_in
 from support.command_line import run_auctune
 
 BUNDLE = """
@@ -28,6 +30,21 @@ threshold = 0.001
 kind = "cnn"
 batches_per_unit = 2
 """
+
+
+def make_tired(seed: int, device: str) -> ModuleThread:
+    """A thread of a user's own that fails after it was measured."""
+    thread = make_stand_in("cnn", seed, device)
+    step = thread.step
+
+    def tired(batches: int) -> float:
+        if batches == 1:
+            raise RuntimeError("tired")
+        return step(batches)
+
+    thread.step = tired  # type: ignore[method-assign]
+    return thread
+
 
 UNIT = read_unit(
     {
@@ -94,6 +111,26 @@ def test_a_folder_that_is_not_empty_is_left_as_it_is(ask: Ask, tmp_path: Path) -
     assert code == 2
     assert "is not empty" in errors[0]
     assert [one.name for one in tmp_path.iterdir()] == ["bundle.toml"]
+
+
+def test_a_bundle_whose_threads_cannot_be_made_leaves_nothing(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "bundle.toml"
+    settings = 'kind = "lora"\nsettings = { data = "none.jsonl" }\n'
+    path.write_text(BUNDLE.replace('kind = "cnn"\n', settings, 1))
+    code, _, (error,) = ask("run", path, "--out", tmp_path / "out")
+    assert code == 2
+    assert "quick: " in error
+    assert "none.jsonl: cannot be read" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_ends_with_a_threads_error_says_how_to_go_on(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "bundle.toml"
+    path.write_text(BUNDLE.replace('kind = "cnn"', f'kind = "{__name__}:make_tired"', 1))
+    code, _, errors = ask("run", path, "--out", tmp_path / "out")
+    assert code == 1
+    assert "quick failed in unit 0: RuntimeError: tired" in errors[-1]
+    assert f"go on with: auctune timeshare run --resume {tmp_path / 'out'}" in errors[-1]
 
 
 def test_curves_are_recorded_and_those_that_are_there_are_left(ask: Ask, tmp_path: Path) -> None:

@@ -1,17 +1,18 @@
 """`auctune timeshare run`: threads that share a device, until each has its loss or is too late."""
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from auctune.cli.errors import INTERRUPTED
-from auctune.domain.errors import InputError
+from auctune.domain.errors import AuctuneError, InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from auctune.run.timeshare.folder import PoolFolder
     from auctune.run.timeshare.order import PoolOrder
     from auctune.run.timeshare.report import PoolReport
@@ -36,30 +37,52 @@ def run(
     _check(bundle, out, resume)
     from rich.console import Console
 
+    from auctune.cli.timeshare.watching import Watching
+
     console = Console(highlight=False)
     # torch takes seconds to import.
     with console.status("starting"):
         from auctune.run.timeshare.folder import PoolFolder
         from auctune.run.timeshare.from_file import keep_bundle, kept_beside
-        from auctune.run.timeshare.job import check_folder
+        from auctune.run.timeshare.job import nothing, run_pool
 
-    if resume is not None:
-        place = PoolFolder(resume)
-        order = _order(place.bundle, kept_beside(place))
-    else:
-        assert bundle is not None
-        assert out is not None
-        place = PoolFolder(out)
-        order = _order(bundle, bundle.resolve().parent)
-        check_folder(place, resume=False)
-        keep_bundle(bundle, place)
-    try:
-        report = _run(order, place, console, saved_every)
-    except KeyboardInterrupt:
-        again = f"auctune timeshare run --resume {shlex.quote(str(place.root))}"
-        typer.echo(f"stopped; go on with: {again}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    place = PoolFolder(out or resume or Path())
+    with _resumable(place):
+        if bundle is None:
+            # What was stopped before it began begins now.
+            begun, prepare = place.is_begun, nothing
+            order = _order(place.bundle, kept_beside(place))
+        else:
+            begun, prepare = False, partial(keep_bundle, bundle, place)
+            order = _order(bundle, bundle.resolve().parent)
+        with Watching(console) as watching:
+            report = run_pool(
+                order,
+                place.root,
+                listener=watching,
+                resume=begun,
+                saved_every=saved_every,
+                prepare=prepare,
+            )
     _show(report, place)
+
+
+@contextmanager
+def _resumable(place: "PoolFolder") -> Iterator[None]:
+    """Says how to go on, of what stops a run that can."""
+    again = f"go on with: auctune timeshare run --resume {shlex.quote(str(place.root))}"
+    try:
+        yield
+    except (InputError, BrokenPipeError):
+        raise
+    except (AuctuneError, OSError) as error:
+        if not place.bundle.is_file():
+            raise
+        what = error.strerror if isinstance(error, OSError) else None
+        raise AuctuneError(f"{what or error}; {again}") from None
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; {again}" if place.bundle.is_file() else "stopped", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _order(bundle: Path, beside: Path) -> "PoolOrder":
@@ -68,18 +91,6 @@ def _order(bundle: Path, beside: Path) -> "PoolOrder":
     from auctune.sim.timeshare.bundle_file import read_bundle_file
 
     return make_order(read_bundle_file(bundle), bundle, beside, base_cache())
-
-
-def _run(
-    order: "PoolOrder", place: "PoolFolder", console: "Console", saved_every: float
-) -> "PoolReport":
-    from auctune.cli.timeshare.watching import Watching
-    from auctune.run.timeshare.job import run_pool
-
-    # What was stopped before it began begins now.
-    begun = place.journal.exists() and place.journal.stat().st_size > 0
-    with Watching(console) as watching:
-        return run_pool(order, place.root, listener=watching, resume=begun, saved_every=saved_every)
 
 
 def _show(report: "PoolReport", place: "PoolFolder") -> None:

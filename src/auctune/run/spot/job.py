@@ -6,8 +6,8 @@ from pathlib import Path
 
 from auctune.domain import InputError
 from auctune.run.atomic_file import drop_drafts
+from auctune.run.claim import claim
 from auctune.run.journal import Journal
-from auctune.run.spot.claim import claim
 from auctune.run.spot.clock import SlotClock
 from auctune.run.spot.coordinator import Coordinator
 from auctune.run.spot.crew import Crew

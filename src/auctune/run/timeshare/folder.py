@@ -21,6 +21,11 @@ class PoolFolder:
     root: Path
 
     @property
+    def is_begun(self) -> bool:
+        """Whether a run has got as far as its first event."""
+        return self.journal.exists() and self.journal.stat().st_size > 0
+
+    @property
     def inputs(self) -> Path:
         """Copies of what the run was started with."""
         return self.root / "inputs"

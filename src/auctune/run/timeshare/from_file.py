@@ -1,6 +1,9 @@
 """A real run from a file: what `run_pool` needs, made of what a person wrote."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from auctune.domain import InputError
 from auctune.run.atomic_file import write_atomically
@@ -31,6 +34,7 @@ def make_order(file: BundleFile, path: Path, beside: Path, cache: Path) -> PoolO
     for index, entry in enumerate(file.thread):
         try:
             make = catalogue.maker(entry.name, entry.kind, entry.seed, entry.settings)
+            _check_plain(entry.settings)
         except InputError as error:
             place = f"{path}: thread[{index}].{error.place}"
             raise InputError(place, error.found, error.expected) from None
@@ -44,6 +48,16 @@ def make_order(file: BundleFile, path: Path, beside: Path, cache: Path) -> PoolO
         memory_bytes=None if pool.memory_gb is None else int(pool.memory_gb * 1e9),
         cpu_threads=pool.cpu_threads,
     )
+
+
+def _check_plain(settings: Mapping[str, Any]) -> None:
+    """Settings are put on record as JSON, and compared when the run goes on."""
+    for key, value in settings.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            expected = "finite numbers, texts, and lists and tables of them"
+            raise InputError(f"settings.{key}", str(value), expected) from None
 
 
 def keep_bundle(path: Path, place: PoolFolder) -> None:

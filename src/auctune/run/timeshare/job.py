@@ -1,21 +1,22 @@
 """One bundle from its order to its report, new or resumed."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.run.journal import Journal
-from auctune.run.lock import hold
+from auctune.run.claim import claim
+from auctune.run.journal import Journal, JournalEvent
+from auctune.run.timeshare.failures import named_failures
 from auctune.run.timeshare.folder import PoolFolder
 from auctune.run.timeshare.keeping import Keeping, bring_back
 from auctune.run.timeshare.listener import PoolListener, SilentListener
 from auctune.run.timeshare.order import PoolOrder
 from auctune.run.timeshare.pace import CountedPace, Pace, WallPace
-from auctune.run.timeshare.pool import Pool
+from auctune.run.timeshare.pool import Pool, check_room
 from auctune.run.timeshare.report import PoolReport, make_report, write_report
 from auctune.run.timeshare.runner import Parts, Runner
 from auctune.run.timeshare.state import VERSION, PoolState
@@ -27,6 +28,10 @@ from auctune.train.timeshare.thread import TrainingThread
 WARM_UP, TIMED = 2, 5
 
 
+def nothing() -> None:
+    """There is nothing to prepare."""
+
+
 def run_pool(
     order: PoolOrder,
     folder: Path,
@@ -34,6 +39,7 @@ def run_pool(
     listener: PoolListener | None = None,
     resume: bool = False,
     saved_every: float = 30.0,
+    prepare: Callable[[], object] = nothing,
 ) -> PoolReport:
     """Run a bundle.
 
@@ -43,49 +49,44 @@ def run_pool(
         listener: told of everything.
         resume: go on with the run in `folder`.
         saved_every: seconds between checkpoints of a thread.
+        prepare: called when the folder is this run's, before the threads are made.
 
     Raises:
         InputError: if the folder holds a run already, or none to go on with, or another one; if
             a thread cannot be made, or is too large for the pool.
+        ThreadFailedError: if the code of a thread ends with an error of its own.
         InfeasibleSharesError: if the allocator gives away what there is not.
     """
     place = PoolFolder(folder)
-    check_folder(place, resume=resume)
-    place.work.mkdir(parents=True, exist_ok=True)
     prepare_deterministic()
-    with hold(place.lock, str(folder)), closing(Journal(place.journal)) as journal:
-        _begin(journal, order)
-        state = PoolState.fold(order.learning, journal.events)
-        if state.ended is None:
-            with deterministic(threads=order.cpu_threads):
-                _run(order, place, journal, state, listener or SilentListener(), saved_every)
-        report = make_report(state)
-        write_report(report, place)
-        return report
+    with claim(place, resume=resume):
+        prepare()
+        with closing(Journal(place.journal)) as journal:
+            _check_same(journal, order)
+            state = PoolState.fold(order.learning, journal.events)
+            if state.ended is None:
+                with deterministic(threads=order.cpu_threads):
+                    _run(order, place, journal, state, listener or SilentListener(), saved_every)
+            report = make_report(state)
+            write_report(report, place)
+            return report
 
 
-def check_folder(place: PoolFolder, *, resume: bool) -> None:
-    """Refuse a folder that a run cannot begin in, or go on in.
-
-    Raises:
-        InputError: naming the folder.
-    """
-    begun = place.journal.exists() and place.journal.stat().st_size > 0
-    if resume and not begun:
-        raise InputError(str(place.root), "holds no run", "the folder of a run that was begun")
-    # A run that did not get as far as its first event has left no more than these.
-    left = {place.work, place.lock, place.inputs}
-    if not resume and (begun or (place.root.exists() and {*place.root.iterdir()} - left)):
-        raise InputError(str(place.root), "is not empty", "a new folder, or to resume its run")
-
-
-def _begin(journal: Journal, order: PoolOrder) -> None:
-    """Put on record what is run, or make sure that it is what was begun.
+def _check_same(journal: Journal, order: PoolOrder) -> None:
+    """Make sure that what goes on is what was begun.
 
     Raises:
         InputError: naming what differs.
     """
-    lasting: Mapping[str, object] = {
+    for name, value in _lasting(order).items():
+        begun = journal.events[0].get(name) if journal.events else value
+        if begun != value:
+            raise InputError(name, f"{value!r}", f"{begun!r}, with which the run began")
+
+
+def _lasting(order: PoolOrder) -> Mapping[str, object]:
+    """What a run is known by."""
+    return {
         "version": VERSION,
         "allocator": order.allocator.name,
         "unit_seconds": order.unit_seconds,
@@ -100,12 +101,6 @@ def _begin(journal: Journal, order: PoolOrder) -> None:
             for thread in order.threads
         ],
     }
-    if not journal.events:
-        journal.append({"type": "begun", **lasting})
-    for name, value in lasting.items():
-        begun = journal.events[0].get(name)
-        if begun != value:
-            raise InputError(name, f"{value!r}", f"{begun!r}, with which the run began")
 
 
 def _run(
@@ -169,28 +164,46 @@ def _make_threads(
     threads: list[TrainingThread] = []
     measured: list[tuple[float, int]] = []
     for index, wanted in enumerate(order.threads):
-        thread = wanted.make()
-        if not state.memory:
-            measured.append(_measure(thread, order.unit_seconds, wanted.batches_per_unit))
-        units = [
-            (int(unit.batches[index]), float(unit.losses[index]))
-            for unit in state.units
-            if unit.batches[index] > 0
-        ]
-        if note := bring_back(thread, place.checkpoints(index), units):
-            listener.noted(f"{wanted.learning.id}: {note}")
-        if order.memory_bytes is not None:
-            thread.suspend()
+        name = wanted.learning.id
+        with named_failures(name, "while it was made"):
+            thread = wanted.make()
+            if not state.memory:
+                measured.append(_measure(thread, order.unit_seconds, wanted.batches_per_unit))
+            units = [
+                (int(unit.batches[index]), float(unit.losses[index]))
+                for unit in state.units
+                if unit.batches[index] > 0
+            ]
+            if note := bring_back(thread, place.checkpoints(index), units):
+                _note(f"{name}: {note}", journal, state, listener)
+            if order.memory_bytes is not None:
+                thread.suspend()
         threads.append(thread)
     if not state.memory:
-        event = {
-            "type": "measured",
-            "rates": [rate for rate, _ in measured],
-            "memory": [size for _, size in measured],
-        }
+        _put_on_record(order, journal, state, measured)
+    return threads
+
+
+def _note(text: str, journal: Journal, state: PoolState, listener: PoolListener) -> None:
+    event = {"type": "noted", "text": text}
+    journal.append(event)
+    state.apply(event)
+    listener.noted(text)
+
+
+def _put_on_record(
+    order: PoolOrder, journal: Journal, state: PoolState, measured: list[tuple[float, int]]
+) -> None:
+    """The first events: only now is it known that all threads can be made and fit."""
+    sizes = [size for _, size in measured]
+    check_room([thread.id for thread in order.learning], sizes, order.memory_bytes)
+    rates = [rate for rate, _ in measured]
+    events: list[JournalEvent] = [{"type": "measured", "rates": rates, "memory": sizes}]
+    if not journal.events:
+        events.insert(0, {"type": "begun", **_lasting(order)})
+    for event in events:
         journal.append(event)
         state.apply(event)
-    return threads
 
 
 def _measure(
@@ -214,5 +227,6 @@ def _hand_out(thread: TrainingThread, folder: Path) -> None:
     """Write what a thread has learned, whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with unfinished_folder(folder) as draft:
-        thread.save_result(draft)
+        with named_failures(folder.name, "while its result was written"):
+            thread.save_result(draft)
         put_in_place(draft, folder)

@@ -47,7 +47,6 @@ class Pool:
     Attributes:
         switching: what it has cost so far.
         most_bytes: that were ever in use, by the threads' own count.
-        leaving: told of a thread just before it is suspended.
     """
 
     def __init__(
@@ -58,16 +57,12 @@ class Pool:
         memory_bytes: int | None,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        for name, size in zip(names, needs, strict=True):
-            if memory_bytes is not None and size > memory_bytes:
-                found = f"{memory_bytes} bytes, but {name!r} takes {size} while it trains"
-                raise InputError("memory", found, f"{size} bytes at least")
+        check_room(names, needs, memory_bytes)
         self._threads, self._needs, self._now = threads, needs, now
         self._limit = memory_bytes
         self._resident = [] if memory_bytes is not None else list(range(len(threads)))
         self.switching = Switching()
         self.most_bytes = 0
-        self.leaving: Callable[[int], None] = _nobody
 
     def is_there(self, thread: int) -> bool:
         """Whether a thread is on the device."""
@@ -97,7 +92,6 @@ class Pool:
 
     def suspend(self, thread: int) -> None:
         """Send a thread off the device."""
-        self.leaving(thread)
         self._threads[thread].suspend()
         self._resident.remove(thread)
         self.switching.suspended += 1
@@ -127,5 +121,13 @@ class Pool:
         return rest + (0 if thread is None else self._threads[thread].memory_bytes)
 
 
-def _nobody(thread: int) -> None:
-    """Nobody minds who leaves."""
+def check_room(names: Sequence[str], needs: Sequence[int], memory_bytes: int | None) -> None:
+    """Refuse a limit under which a thread does not fit even alone.
+
+    Raises:
+        InputError: naming the first of them.
+    """
+    for name, size in zip(names, needs, strict=True):
+        if memory_bytes is not None and size > memory_bytes:
+            found = f"{memory_bytes} bytes, but {name!r} takes {size} while it trains"
+            raise InputError("memory", found, f"{size} bytes at least")

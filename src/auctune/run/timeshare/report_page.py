@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from auctune.charts import LossCurve, Palette, loss_chart, to_figure, utilization_map
+from auctune.charts.losses import MAX_PANELS
 from auctune.charts.render import dark_style
 from auctune.charts.theme import AnyChart
 from auctune.run.report_style import DARK_RULES, DARK_TOKENS, LIGHT_TOKENS, STYLE
@@ -79,7 +80,7 @@ def _sections(figures: dict[str, Any]) -> Iterator[str]:
     if figures["units"]:
         yield _card("Shares", "Of the pool, by unit of time.", _shares(figures))
     if losses := _losses(figures):
-        yield _card("Loss by batches trained", "Means over units of time.", losses)
+        yield _card("Loss by batches trained", _caption(figures), losses)
 
 
 def _card(title: str, caption: str, body: str) -> str:
@@ -128,6 +129,11 @@ def _shares(figures: dict[str, Any]) -> str:
     return to_figure(draw, "shares", wide=WIDE, narrow=NARROW, alt_text=text)
 
 
+def _caption(figures: dict[str, Any]) -> str:
+    dashed = len(figures["threads"]) <= MAX_PANELS
+    return "Means over units of time" + ("; dashed: the threshold." if dashed else ".")
+
+
 def _losses(figures: dict[str, Any]) -> str:
     curves = [_curve(thread) for thread in figures["threads"]]
     curves = [curve for curve in curves if curve.is_drawable]
@@ -147,4 +153,5 @@ def _curve(thread: dict[str, Any]) -> LossCurve:
     return LossCurve(
         task=thread["name"],
         training=tuple((at, unit["loss"]) for at, unit in points if unit["loss"] is not None),
+        threshold=thread["threshold"],
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.run.journal import Journal
+from auctune.run.timeshare.failures import named_failures
 from auctune.run.timeshare.foresight import Foresight
 from auctune.run.timeshare.keeping import Keeping
 from auctune.run.timeshare.listener import PoolListener
@@ -53,9 +54,9 @@ class Runner:
 
     def __init__(self, parts: Parts) -> None:
         self._parts, self._state = parts, parts.state
+        self._names = [thread.id for thread in parts.order.learning]
         self._allocator = parts.order.allocator.start(parts.order.learning)
         self._foresight = Foresight(parts.order.learning, parts.order.estimator)
-        parts.pool.leaving = parts.keeping.save_if_due
 
     def run(self) -> None:
         """To the end: all threads are done or past their deadlines."""
@@ -119,11 +120,14 @@ class Runner:
         turns = parts.pool.order(turns)
         for place, thread in enumerate(turns):
             parts.pool.enter(thread, turns[place + 1 :])
+            # Now, and not when it leaves: no checkpoint may be ahead of the journal.
+            parts.keeping.save_if_due(thread)
             begun = parts.now()
             for count in _cut(int(wanted[thread])):
                 if batches.any() and parts.pace.is_over(unit):
                     break
-                sums[thread] += count * parts.threads[thread].step(count)
+                with named_failures(self._names[thread], f"in unit {unit.time}"):
+                    sums[thread] += count * parts.threads[thread].step(count)
                 batches[thread] += count
             seconds[thread] = parts.now() - begun
         losses = np.full(len(wanted), np.nan)

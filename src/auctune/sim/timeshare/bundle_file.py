@@ -13,7 +13,7 @@ from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema
 from auctune.sim.spot.toml_file import read_toml
 from auctune.timeshare import Allocator, LearningThread
-from auctune.timeshare.named import NAMED, EstimatorName
+from auctune.timeshare.named import NAMED, EstimatorName, make_estimator
 
 _EXPECTED = "a bundle file in TOML"
 _MOST = 10**9
@@ -112,4 +112,11 @@ def read_bundle_file(path: Path) -> BundleFile:
     Raises:
         InputError: `FILE: thread[1].deadline: found; expected ...`, for the first thing wrong.
     """
-    return check_schema(BundleFile, read_toml(path, _EXPECTED), str(path))
+    file = check_schema(BundleFile, read_toml(path, _EXPECTED), str(path))
+    if file.lara.estimator is not None:
+        try:
+            make_estimator(file.lara.estimator, file.lara.gamma)
+        except InputError as error:
+            # It needs a package that is not installed.
+            raise InputError(f"{path}: lara.{error.place}", error.found, error.expected) from None
+    return file

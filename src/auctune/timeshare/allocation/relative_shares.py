@@ -33,8 +33,9 @@ def relative_shares(
     for k in order:
         if not kept[k]:
             continue
-        # Threads that just fit exceed 1 by rounding.
-        relative[k] = min(1.0, need[k] / (left[k] - before))
+        # Threads that just fit exceed 1 by rounding, and of tiny ones nothing may be left.
+        room = left[k] - before
+        relative[k] = need[k] / room if need[k] < room else 1.0
         eta[k] = relative[k] * rest
         rest *= 1.0 - relative[k]
         before += need[k]

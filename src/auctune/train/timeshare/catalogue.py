@@ -24,6 +24,8 @@ from auctune.train.timeshare.thread import TrainingThread
 
 MakeThread = Callable[[], TrainingThread]
 
+_METHODS = tuple(name for name in vars(TrainingThread) if not name.startswith("_"))
+
 
 class Catalogue:
     """Makes threads; those of one base share it.
@@ -51,18 +53,16 @@ class Catalogue:
             InputError: naming `kind` or the setting.
         """
         if kind == "lora":
-            return partial(
-                self._lora, self._job(name, seed, settings), settings.get("base", "tiny")
-            )
+            base = _text(settings, "base") if "base" in settings else "tiny"
+            return partial(self._lora, self._job(name, seed, settings), base)
         if ":" in kind:
             return partial(_call, import_function(kind), seed, self._device, dict(settings))
         if kind not in STAND_INS:
             expected = f"lora, MODULE:FUNCTION, or one of {', '.join(STAND_INS)}"
             raise InputError("kind", repr(kind), expected)
-        known = {"data"}
-        _refuse_others(settings, known)
+        _refuse_others(settings, {"data"})
         if "data" in settings:
-            return partial(make_real, kind, self._beside / settings["data"], seed, self._device)
+            return partial(make_real, kind, self._path(settings), seed, self._device)
         return partial(make_stand_in, kind, seed, self._device)
 
     def _job(self, name: str, seed: int, settings: Mapping[str, Any]) -> LoraJob:
@@ -71,15 +71,21 @@ class Catalogue:
         if "data" not in settings:
             raise InputError("settings.data", "is missing", "a file of training rows")
         values = {key: value for key, value in settings.items() if key != "base"}
-        values["data"] = self._beside / settings["data"]
+        values["data"] = self._path(settings)
+        modules = values.get("target_modules", [])
+        if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
+            raise InputError("settings.target_modules", repr(modules), "a list of names")
         if "target_modules" in values:
-            values["target_modules"] = tuple(values["target_modules"])
+            values["target_modules"] = tuple(modules)
         try:
             return LoraJob(id=name, seed=seed, schedule="constant", **values)
         except InputError as error:
             raise error.within("settings") from None
         except TypeError as error:
             raise InputError("settings", str(error), "settings of a job") from None
+
+    def _path(self, settings: Mapping[str, Any]) -> Path:
+        return self._beside / _text(settings, "data")
 
     def _lora(self, job: LoraJob, base: str) -> TrainingThread:
         if base not in self._pools:
@@ -101,6 +107,10 @@ def import_function(path: str) -> Callable[..., Any]:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InputError("kind", f"{path!r} ({error})", "MODULE:FUNCTION") from None
+    except Exception as error:
+        # A module is code: it may end with anything, or be no Python at all.
+        what = f"{path!r} cannot be imported ({type(error).__name__}: {error})"
+        raise InputError("kind", what, "MODULE:FUNCTION") from None
     if not callable(found):
         raise InputError("kind", f"{path!r} is no function", "MODULE:FUNCTION")
     function: Callable[..., Any] = found
@@ -111,7 +121,18 @@ def _call(
     function: Callable[..., Any], seed: int, device: str, settings: dict[str, Any]
 ) -> TrainingThread:
     thread: TrainingThread = function(seed, device, **settings)
+    missing = [name for name in _METHODS if not hasattr(thread, name)]
+    if missing:
+        found = f"{function.__name__} returned {type(thread).__name__} without {missing[0]!r}"
+        raise InputError("kind", found, "a function that returns a TrainingThread")
     return thread
+
+
+def _text(settings: Mapping[str, Any], key: str) -> str:
+    value = settings[key]
+    if not isinstance(value, str):
+        raise InputError(f"settings.{key}", repr(value), "a text")
+    return value
 
 
 def _refuse_others(settings: Mapping[str, Any], known: set[str]) -> None:

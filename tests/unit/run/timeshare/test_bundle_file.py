@@ -1,5 +1,6 @@
 """Bundles from files: what is right becomes a run, what is wrong one line."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ batches_per_unit = 3.0
 def slope_line(seed: int, device: str, slope: float) -> TrainingThread:
     """A thread of a user's own."""
     return make_line(seed, slope)
+
+
+def no_thread(seed: int, device: str) -> object:
+    """What a user may take for a thread."""
+    return "a thread"
 
 
 def write(folder: Path, text: str) -> Path:
@@ -65,6 +71,24 @@ def test_a_thread_of_ones_own_is_a_function_that_can_be_imported(tmp_path: Path)
     assert order.threads[0].make().step(3) == make_line(0, 2.0).step(3)
 
 
+def test_a_function_that_returns_no_thread_is_named_when_it_is_called(tmp_path: Path) -> None:
+    path = write(tmp_path, THREAD.replace('"cnn"', f'"{__name__}:no_thread"'))
+    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+    with pytest.raises(InputError, match="kind: no_thread returned str without 'batches'"):
+        order.threads[0].make()
+
+
+def test_a_package_that_is_missing_is_named_with_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, '[lara]\nestimator = "engression"\n' + THREAD)
+    read_bundle_file(path)
+    # This is how Python notes that there is no such module.
+    monkeypatch.setitem(sys.modules, "engression", None)
+    with pytest.raises(InputError, match=r"bundle\.toml: lara\.estimator: 'engression' needs"):
+        read_bundle_file(path)
+
+
 def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> None:
     settings = 'settings = { data = "rows.jsonl", rank = 4, target_modules = ["c_attn"] }\n'
     path = write(tmp_path, THREAD.replace('"cnn"', '"lora"') + settings)
@@ -97,6 +121,24 @@ def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> No
             r"thread\[0\]\.settings: rank: 0",
         ),
         ('[pool]\ndevice = "abacus"\n' + THREAD, "abacus"),
+        (THREAD + "settings = { data = 5 }\n", r"thread\[0\]\.settings\.data: 5; expected a text"),
+        (
+            THREAD.replace("cnn", "lora") + 'settings = { data = "a", base = 5 }\n',
+            r"settings\.base: 5; expected a text",
+        ),
+        (
+            THREAD.replace("cnn", "lora") + 'settings = { data = "a", target_modules = "q" }\n',
+            r"settings\.target_modules: 'q'; expected a list",
+        ),
+        (THREAD.replace("cnn", ":thing"), r"kind: ':thing' cannot be imported \(ValueError"),
+        (
+            THREAD.replace("cnn", f"{__name__}:slope_line") + "settings = { slope = 2020-01-01 }\n",
+            r"settings\.slope: 2020-01-01; expected finite numbers",
+        ),
+        (
+            THREAD.replace("cnn", f"{__name__}:slope_line") + "settings = { slope = nan }\n",
+            r"settings\.slope: nan; expected finite numbers",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:

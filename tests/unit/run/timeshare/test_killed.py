@@ -1,4 +1,7 @@
-"""A run that is killed by SIGKILL at any batch, again and again, comes to the same end."""
+"""A run that is killed by SIGKILL at any batch, again and again, comes to the same end.
+
+`test_run_pool` stops runs within units in one process; here the process goes, and memory is short.
+"""
 
 import os
 import subprocess
@@ -6,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from auctune.run.journal import Journal
@@ -15,6 +19,7 @@ from support.pool_killer import killed_order
 TESTS = Path(__file__).parents[3]
 
 
+@pytest.mark.thorough
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     whole = run_pool(killed_order(), tmp_path / "whole")

@@ -14,6 +14,7 @@ from auctune.timeshare import (
     moore_hodgson,
 )
 from auctune.timeshare.allocation import Demand, Rule
+from auctune.timeshare.allocation.relative_shares import relative_shares
 
 INF = math.inf
 RULES = [MooreHodgson(), EarliestFirst(), LeastResourcesFirst(), EasiestFirst()]
@@ -98,3 +99,15 @@ def test_needs_that_are_none_are_named(need: list[float], left: list[float], pla
     with pytest.raises(InputError) as raised:
         moore_hodgson(np.array(need), np.array(left))
     assert raised.value.place == place
+
+
+def test_threads_that_fill_the_time_to_the_last_digit_get_no_share_under_nothing() -> None:
+    # Beside a long one: what rounding lets pass as fitting leaves the last one less than nothing.
+    need = np.array([1000.0, 4e-7, 4e-7])
+    left = np.full(3, 1000.0)
+    order, kept = np.arange(3), moore_hodgson(need, left)
+    assert kept.all()
+    relative, eta = np.empty(3), np.empty(3)
+    relative_shares(order, kept, need, left, relative, eta)
+    assert ((relative >= 0) & (relative <= 1)).all()
+    assert eta.tolist() == [1.0, 0.0, 0.0]

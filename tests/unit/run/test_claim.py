@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.spot.claim import claim
+from auctune.run.claim import claim
 from auctune.run.spot.folder import SpotFolder
 
 OTHER = InputError("base", "is unknown", "a base")
