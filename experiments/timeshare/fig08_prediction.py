@@ -92,7 +92,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
         Curve(row["estimator"], row["way"], row["errors"]) for row in own.iter_rows(named=True)
     ]
     title = f"{frame['curve'][0]}, error of the need"
-    panel = CurvePanel(title, "error / whole need", curves)
+    panel = CurvePanel(title, "error / whole need", curves, "d")
     return curves_chart([panel], x_title="share of the way", height=200)
 
 

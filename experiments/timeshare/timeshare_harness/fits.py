@@ -50,17 +50,17 @@ def root_mean_square(values: Floats) -> float:
 
 
 def fit_panels(frame: pl.DataFrame) -> list[CurvePanel]:
-    """A panel a curve: what was recorded, and the laws."""
+    """A panel a curve: logarithms of what was recorded, and of the laws."""
     panels = []
     for name in frame["curve"].unique(maintain_order=True):
         own = frame.filter(pl.col("curve") == name)
         samples, loss = own["samples"][0].to_list(), own["loss"][0].to_list()
-        curves = [Curve("recorded", _shares(samples), loss)]
+        curves = [Curve("recorded", _shares(samples), np.log(loss).tolist())]
         curves += [
-            Curve(row["estimator"], _shares(row["samples"]), row["law"])
+            Curve(row["estimator"], _shares(row["samples"]), np.log(row["law"]).tolist())
             for row in own.iter_rows(named=True)
         ]
-        panels.append(CurvePanel(f"{name}", "loss", curves))
+        panels.append(CurvePanel(name, "ln loss", curves))
     return panels
 
 
