@@ -17,7 +17,7 @@ from timeshare_harness.fits import SEEN, fit_rows
 from timeshare_harness.options import parse
 from timeshare_harness.timing import Timed
 
-QUICK = ("table01_pure", "fig09_allocation", "fig10_fits")
+QUICK = ("fig09_allocation",)
 FIGURES = tuple(run_all_timeshare.FIGURES) if THOROUGH else QUICK
 
 
