@@ -53,7 +53,7 @@ def _measured(size: int, bundles: Sequence[RecordedBundle]) -> list[Mapping[str,
     explored = {BEST: best if done[best].mean() > done["LARA"].mean() else USUAL_SHARE}
     done[BEST] = done[best] if explored[BEST] == best else done["LARA"]
     attainable = float(np.mean([bundle.attainable().num_done for bundle in bundles]))
-    rows = []
+    rows: list[Mapping[str, object]] = []
     for name in (*RIVALS, BEST):
         mean, ratio = mean_of(done[name]), ratio_of(done[name], contest.optimum)
         assert ratio is not None

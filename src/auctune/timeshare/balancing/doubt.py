@@ -96,4 +96,5 @@ class DoubtRun:
             return np.ones(len(left))
         even = left[possible].max() / np.count_nonzero(possible)
         rate = observation.batches_per_unit
-        return np.minimum(PART * even * rate - observation.samples, left * rate)
+        needs: Floats = np.minimum(PART * even * rate - observation.samples, left * rate)
+        return needs
