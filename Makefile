@@ -59,6 +59,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/spot.py
 	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_ahap.py $(SPOT_DATA))
 	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_advice.py $(SPOT_DATA) 100)
+	$(BIN)/python benchmarks/timeshare.py
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_restart.py
 
@@ -68,6 +69,7 @@ soak: $(READY)
 experiments: $(READY)
 	$(BIN)/python experiments/pdftsp/run_all.py
 	$(BIN)/python experiments/spot/run_all_spot.py
+	$(BIN)/python experiments/timeshare/run_all_timeshare.py
 
 clean:
 	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

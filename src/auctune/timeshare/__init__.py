@@ -8,6 +8,7 @@ from auctune.timeshare.allocation import (
     EasiestFirst,
     LeastResourcesFirst,
     MooreHodgson,
+    Paced,
     moore_hodgson,
 )
 from auctune.timeshare.allocator import Allocator, AllocatorRun
@@ -47,6 +48,7 @@ __all__ = [
     "MooreHodgson",
     "Need",
     "Observation",
+    "Paced",
     "Planner",
     "Shares",
     "ShortestFirst",

@@ -15,10 +15,10 @@ from importlib import import_module
 from typing import Literal, Protocol
 
 from auctune.timeshare.allocation.rule import (
-    EarliestFirst,
     EasiestFirst,
     LeastResourcesFirst,
     MooreHodgson,
+    Paced,
     Rule,
 )
 from auctune.timeshare.allocator import Allocator
@@ -128,17 +128,20 @@ class HeadwaySettings:
         gamma: of `wls`.
         units: of time that a thread learned in before its need is believed.
         doubt: by how much, divided by those units, a low decile may exceed the time left.
+        near: least time left over the greatest from which on all threads share; above 1: never.
     """
 
     estimator: EstimatorName = "mixture"
     gamma: float = 0.9
     units: int = 8
     doubt: float = 8.0
+    near: float = 0.5
 
     def allocator(self) -> Allocator:
-        """The benefit of the doubt, the earliest first."""
+        """The benefit of the doubt, the earliest first or all at once."""
         estimator = make_estimator(self.estimator, self.gamma)
-        return Planner(estimator, Doubt(self.units, self.doubt), EarliestFirst())
+        doubt = Doubt(self.units, self.doubt, self.near)
+        return Planner(estimator, doubt, Paced(self.near))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from auctune.timeshare.allocation.rule import Demand, EarliestFirst, MooreHodgson, Rule
+from auctune.timeshare.allocation.rule import Demand, MooreHodgson, Paced, Rule
 from auctune.timeshare.arrays import Bools, Floats
 from auctune.timeshare.balancing.balancing import Balancing
 from auctune.timeshare.balancing.doubt import Doubt
@@ -52,8 +52,8 @@ def lara(exploration: Exploration | None = None, gamma: float = 0.9) -> Planner:
 
 
 def headway() -> Planner:
-    """auctune's own: the mixture, the benefit of the doubt, the earliest of C first."""
-    return Planner(Mixture(), Doubt(), EarliestFirst())
+    """auctune's own: the mixture, the benefit of the doubt, one of C after another or all."""
+    return Planner(Mixture(), Doubt(), Paced())
 
 
 class PlannerRun:

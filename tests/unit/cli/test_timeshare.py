@@ -11,7 +11,7 @@ from auctune.sim.timeshare.bundle_file import read_bundle_file
 from auctune.sim.timeshare.drawn import draw_bundle
 from auctune.sim.timeshare.from_file import bundle_of_file
 from auctune.sim.timeshare.recorded import read_curves
-from auctune.timeshare import Doubt, EarliestFirst, Exploration, Ls, Planner, Wls, headway, lara
+from auctune.timeshare import Doubt, Exploration, Ls, Paced, Planner, Wls, headway, lara
 from support.command_line import run_auctune
 from support.timeshare_files import write_bundle, write_curves
 
@@ -102,7 +102,7 @@ def test_names_stand_for_allocators_with_their_settings() -> None:
     assert timeshare_allocator("headway", {}) == headway()
     settings = {"estimator": "ls", "exploration": "0.2"}
     assert timeshare_allocator("lara", settings) == Planner(Ls(), Exploration(share=0.2))
-    settings = {"estimator": "wls", "gamma": "0.8", "units": "4", "doubt": "2"}
-    expected = Planner(Wls(0.8), Doubt(4, 2.0), EarliestFirst())
+    settings = {"estimator": "wls", "gamma": "0.8", "units": "4", "doubt": "2", "near": "0.7"}
+    expected = Planner(Wls(0.8), Doubt(4, 2.0, 0.7), Paced(0.7))
     assert timeshare_allocator("headway", settings) == expected
     assert len({timeshare_allocator(name, {}) for name in timeshare_allocator_names()}) == 8

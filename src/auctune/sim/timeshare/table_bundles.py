@@ -16,6 +16,7 @@ The tables' thresholds do not fit other models. In their place, before any alloc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 
 import numpy as np
 
@@ -72,7 +73,36 @@ def table_bundles(curves: Sequence[RecordedCurve]) -> tuple[RecordedBundle, ...]
 
 
 def make_bundles(table: BundleTable, curves: Sequence[RecordedCurve]) -> list[RecordedBundle]:
-    """The bundles of a table, one for each set of thresholds."""
+    """The bundles of a table, one for each set of thresholds.
+
+    Raises:
+        InputError: if there are not as many curves as threads, or no length of a unit fits.
+    """
+    made = []
+    for tried in _tried(table, curves):
+        after = dropwhile(lambda bundle: bundle is None, tried)
+        run = [bundle for bundle in takewhile(lambda one: one is not None, after) if bundle]
+        made.append(run[(len(run) - 1) // 2])
+    return made
+
+
+def make_families(
+    table: BundleTable, curves: Sequence[RecordedCurve]
+) -> list[list[RecordedBundle]]:
+    """For each set of thresholds the bundles of all lengths of a unit that fit, short ones first.
+
+    Of one bundle a little luck decides; of what an allocator does on average over these, less.
+
+    Raises:
+        InputError: as of `make_bundles`.
+    """
+    return [[bundle for bundle in tried if bundle] for tried in _tried(table, curves)]
+
+
+def _tried(
+    table: BundleTable, curves: Sequence[RecordedCurve]
+) -> list[list[RecordedBundle | None]]:
+    """For each set of thresholds and each length of a unit a bundle; none where it does not fit."""
     num = len(table.deadlines)
     if len(curves) != num:
         found = f"has {len(curves)} curves of bundle {table.name}"
@@ -80,35 +110,29 @@ def make_bundles(table: BundleTable, curves: Sequence[RecordedCurve]) -> list[Re
     first = [DEEP if k in table.hard else USUAL for k in range(num)]
     second = [SHALLOW if k in table.easy else DEEPER for k in range(num)]
     if len(table.optima) == 1:
-        return [_fitted(table, table.name, curves, first, table.optima[0])]
+        return [_fitting(table, table.name, curves, first, table.optima[0])]
     return [
-        _fitted(table, f"{table.name}-{number}", curves, depths, wanted)
+        _fitting(table, f"{table.name}-{number}", curves, depths, wanted)
         for number, (depths, wanted) in enumerate(
             zip((first, second), table.optima, strict=True), start=1
         )
     ]
 
 
-def _fitted(
+def _fitting(
     table: BundleTable,
     name: str,
     curves: Sequence[RecordedCurve],
     depths: Sequence[float],
     wanted: int,
-) -> RecordedBundle:
-    """With the unit of time that makes the optimum do as many threads as wanted."""
-
-    def with_unit(unit: float) -> RecordedBundle:
-        return _bundle(table, name, curves, depths, unit)
-
-    good = [with_unit(float(unit)).attainable().num_done == wanted for unit in _UNITS]
-    if not any(good):
+) -> list[RecordedBundle | None]:
+    """With the units of time that make the optimum do as many threads as wanted."""
+    made = [_bundle(table, name, curves, depths, float(unit)) for unit in _UNITS]
+    fits = [bundle if bundle.attainable().num_done == wanted else None for bundle in made]
+    if not any(fits):
         found = f"no length of a unit lets the clairvoyant optimum do {wanted}"
         raise InputError("curves", found, "longer curves, or others")
-    first = last = good.index(True)
-    while last + 1 < len(good) and good[last + 1]:
-        last += 1
-    return with_unit(float(_UNITS[(first + last) // 2]))
+    return fits
 
 
 def _bundle(

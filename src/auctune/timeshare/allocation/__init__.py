@@ -7,6 +7,7 @@ from auctune.timeshare.allocation.rule import (
     EasiestFirst,
     LeastResourcesFirst,
     MooreHodgson,
+    Paced,
     Rule,
 )
 
@@ -16,6 +17,7 @@ __all__ = [
     "EasiestFirst",
     "LeastResourcesFirst",
     "MooreHodgson",
+    "Paced",
     "Rule",
     "moore_hodgson",
 ]

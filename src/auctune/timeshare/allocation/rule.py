@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from auctune.numerics.jit import kernel
+from auctune.timeshare.allocation.closeness import apart, check_near
 from auctune.timeshare.allocation.moore_hodgson import choose
 from auctune.timeshare.allocation.relative_shares import (
     give_all,
@@ -83,6 +84,16 @@ def share_by_due(demand: Demand, eta: Floats) -> None:
 
 
 @kernel
+def share_by_closeness(demand: Demand, near: float, eta: Floats) -> None:
+    """One after another, or the paper's shares while deadlines are close together."""
+    possible = demand.active & (demand.need < np.inf)
+    if apart(demand.left, possible, near):
+        share_by_due(demand, eta)
+    else:
+        share_by_lara(demand, eta)
+
+
+@kernel
 def share_by_need(demand: Demand, eta: Floats) -> None:
     """All for the least S_k; evenly if none is finite."""
     give_all(demand.need, demand.active, eta)
@@ -124,6 +135,30 @@ class EarliestFirst:
     def share(self, demand: Demand, eta: Floats) -> None:
         """All for one."""
         share_by_due(demand, eta)
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """The earliest first while deadlines are apart; the paper's shares while they are close.
+
+    Attributes:
+        near: least time left of all threads, over the greatest, at which deadlines are close;
+            above 1 they never are.
+    """
+
+    near: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_near(self.near)
+
+    @property
+    def name(self) -> str:
+        """Ours."""
+        return "paced"
+
+    def share(self, demand: Demand, eta: Floats) -> None:
+        """All for one, or some for all of C."""
+        share_by_closeness(demand, self.near, eta)
 
 
 @dataclass(frozen=True, slots=True)

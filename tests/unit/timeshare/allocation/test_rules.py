@@ -11,13 +11,14 @@ from auctune.timeshare import (
     EasiestFirst,
     LeastResourcesFirst,
     MooreHodgson,
+    Paced,
     moore_hodgson,
 )
 from auctune.timeshare.allocation import Demand, Rule
 from auctune.timeshare.allocation.relative_shares import relative_shares
 
 INF = math.inf
-RULES = [MooreHodgson(), EarliestFirst(), LeastResourcesFirst(), EasiestFirst()]
+RULES = [MooreHodgson(), EarliestFirst(), Paced(), LeastResourcesFirst(), EasiestFirst()]
 
 
 def demand(
@@ -61,6 +62,17 @@ def test_the_longest_is_dropped_where_not_all_fit() -> None:
 def test_one_at_a_time_the_earliest_of_the_choice_is_first() -> None:
     asked = demand([9.0, 3.0, 4.0], [8.0, 10.0, 9.0])
     assert shares(EarliestFirst(), asked) == [0.0, 0.0, 1.0]
+
+
+def test_threads_share_only_while_deadlines_are_close() -> None:
+    close, apart = demand([3.0, 3.0], [10.0, 20.0]), demand([3.0, 3.0], [9.0, 20.0])
+    assert shares(Paced(), close) == shares(MooreHodgson(), close)
+    assert min(shares(Paced(), close)) > 0
+    assert shares(Paced(), apart) == [1.0, 0.0]
+    assert shares(Paced(near=2.0), close) == [1.0, 0.0]
+    # Neither who is not active nor who is out of reach makes deadlines far apart.
+    beside = demand([3.0, 3.0, 9.0, INF], [10.0, 20.0, 99.0, 1.0], [True, True, False, True])
+    assert shares(Paced(), beside)[:2] == shares(MooreHodgson(), close)
 
 
 def test_the_least_need_and_the_easiest_thread_get_all() -> None:

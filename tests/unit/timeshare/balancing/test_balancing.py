@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.timeshare import Doubt, Exploration, LearningThread, Observation, Thompson, Ucb
+from auctune.timeshare import Doubt, Exploration, LearningThread, Observation, Paced, Thompson, Ucb
 from auctune.timeshare.estimators import Needs
 
 THREADS = [LearningThread(name, 0, 100, 0.1) for name in "abcd"]
@@ -105,7 +105,7 @@ def test_infinite_deciles_are_drawn_without_overflow() -> None:
 
 
 def test_doubt_is_read_in_favour_of_the_thread() -> None:
-    run = Doubt(units=2, doubt=4.0).start(THREADS)
+    run = Doubt(units=2, doubt=4.0, near=2.0).start(THREADS)
     # 90 units of 10 batches are left.
     said = Needs(
         np.array([800.0, 2000.0, 9000.0, math.inf]),
@@ -122,6 +122,37 @@ def test_doubt_is_read_in_favour_of_the_thread() -> None:
     assert run.corrected(seen(), said).tolist() == [800.0, math.inf, math.inf, math.inf]
 
 
+def test_unknown_threads_need_half_an_even_part_while_deadlines_are_close() -> None:
+    close = [
+        LearningThread(name, 0, due, 0.1)
+        for name, due in zip("abcd", (60, 60, 100, 110), strict=True)
+    ]
+    said = Needs(np.full(4, 7.0), np.full(4, 1.0), np.full(4, 9.0))
+    run = Doubt(units=2).start(close)
+    # At time 10, 50 to 100 units are left: 25 of 10 batches for each, half of it less those had.
+    assert run.corrected(seen(), said).tolist() == [125.0, 75.0, 25.0, 1.0]
+    # Who is done takes no part.
+    one_done = seen(done=np.array([False, False, False, True]))
+    assert run.corrected(one_done, said).tolist() == [150.0, 100.0, 50.0, 1.0]
+    # At 11 the nearest has less than half of the farthest's time.
+    assert run.corrected(seen(time=11), said).tolist() == [1.0] * 4
+
+
+def test_an_unknown_thread_needs_no_more_than_its_time() -> None:
+    two = [LearningThread("a", 0, 20, 0.1), LearningThread("b", 0, 40, 0.1)]
+    said = Needs(np.full(2, 7.0), np.full(2, 1.0), np.full(2, 9.0))
+    asked = Observation(
+        time=18,
+        samples=np.zeros(2),
+        batches_per_unit=np.full(2, 10.0),
+        loss=np.full(2, 0.5),
+        fresh=np.zeros(2, dtype=np.bool_),
+        done=np.zeros(2, dtype=np.bool_),
+        received=np.zeros(2),
+    )
+    assert Doubt(near=0.0).start(two).corrected(asked, said).tolist() == [20.0, 55.0]
+
+
 @pytest.mark.parametrize(
     ("make", "place"),
     [
@@ -131,6 +162,8 @@ def test_doubt_is_read_in_favour_of_the_thread() -> None:
         (lambda: Thompson(-1), "seed"),
         (lambda: Doubt(units=0), "units"),
         (lambda: Doubt(doubt=-1.0), "doubt"),
+        (lambda: Doubt(near=-1.0), "near"),
+        (lambda: Paced(near=math.nan), "near"),
     ],
 )
 def test_wrong_parameters_are_named(make: Any, place: str) -> None:

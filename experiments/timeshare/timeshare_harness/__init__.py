@@ -1,0 +1,1 @@
+"""What the figures share: options, bundles, allocators, fits of curves, tables and charts."""
