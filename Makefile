@@ -41,8 +41,9 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# A file's tests stay together: what they share is made once.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
+# A file's tests stay together: what they share is made once. One process more than most machines'
+# two cores, as many tests wait for slots to end.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile
 test: lint
 	$(PYTEST)
 
