@@ -25,7 +25,7 @@ def record(
         int | None, typer.Option(min=1, help="Batches of each; none: about a minute's.")
     ] = None,
 ) -> None:
-    """Train stand-ins, each alone on one core, and write down their loss curves.
+    """Train stand-ins, each alone, and record their loss curves.
 
     Fifteen of them: Tables 1 and 2 of Wang et al. (ICML 2024), thread by thread. What is stopped
     goes on with the next curve when the command is given again.

@@ -30,7 +30,7 @@ def run(
         float, typer.Option(min=0, help="Seconds between checkpoints of a thread.")
     ] = 30.0,
 ) -> None:
-    """Train threads to their losses, each by its deadline, on one device that they share.
+    """Train threads to their losses by their deadlines, on one device.
 
     Leaves what each has learned, and a report. Stopped at any moment, it goes on with --resume.
     """
