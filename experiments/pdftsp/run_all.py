@@ -7,10 +7,7 @@ Results are kept, so a run that was stopped goes on where it was. With --docs no
 tables of docs/explanation/experiments-pdftsp.md are written anew from the data in --out.
 """
 
-import argparse
 from pathlib import Path
-
-from rich.console import Console
 
 import fig04_nodes
 import fig05_vendors
@@ -24,10 +21,8 @@ import fig12_competitiveness
 import fig13_time
 import sensitivity
 import untuned
-from auctune.domain import InputError
-from auctune.sim.figures import chosen, write_tables
-from harness.options import add_options, to_options
-from harness.output import exits
+from auctune.sim.figures import exits
+from harness.options import COMMANDS
 
 FIGURES = {
     module.FIGURE.name: module.FIGURE
@@ -51,22 +46,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-pdftsp.
 
 def main(arguments: list[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    parser.add_argument("--only", default="", metavar="NAME,...", help="these figures alone")
-    parser.add_argument("--docs", action="store_true", help="write the page's tables, run nothing")
-    parsed = parser.parse_args(arguments)
-    figures = chosen(FIGURES, parsed.only)
-    if parsed.docs:
-        if parsed.quick:
-            raise InputError("--docs", "is given with --quick", "data of whole runs")
-        write_tables(PAGE, parsed.out, figures)
-        return
-    options, console = to_options(parsed), Console()
-    for figure in figures:
-        figure.run(options, console)
+    COMMANDS.all(FIGURES, PAGE, arguments, __doc__)
 
 
 if __name__ == "__main__":

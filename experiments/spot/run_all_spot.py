@@ -7,10 +7,7 @@ With --docs nothing is run: the tables of docs/explanation/experiments-spot.md a
 the data in --out.
 """
 
-import argparse
 from pathlib import Path
-
-from rich.console import Console
 
 import fig02_market
 import fig03_forecasts
@@ -22,9 +19,8 @@ import fig09_convergence
 import fig10_drift
 import paper_margins
 import ranges
-from auctune.domain import InputError
-from auctune.sim.figures import chosen, exits, write_tables
-from spot_harness.options import add_options, to_options
+from auctune.sim.figures import exits
+from spot_harness.options import COMMANDS
 
 FIGURES = {
     module.FIGURE.name: module.FIGURE
@@ -46,22 +42,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-spot.md
 
 def main(arguments: list[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    parser.add_argument("--only", default="", metavar="NAME,...", help="these figures alone")
-    parser.add_argument("--docs", action="store_true", help="write the page's tables, run nothing")
-    parsed = parser.parse_args(arguments)
-    figures = chosen(FIGURES, parsed.only)
-    if parsed.docs:
-        if parsed.quick:
-            raise InputError("--docs", "is given with --quick", "data of whole runs")
-        write_tables(PAGE, parsed.out, figures)
-        return
-    options, console = to_options(parsed), Console()
-    for figure in figures:
-        figure.run(options, console)
+    COMMANDS.all(FIGURES, PAGE, arguments, __doc__)
 
 
 if __name__ == "__main__":

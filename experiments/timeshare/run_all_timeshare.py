@@ -7,10 +7,7 @@ With --docs nothing is run: the tables of docs/explanation/experiments-timeshare
 from the data in --out.
 """
 
-import argparse
 from pathlib import Path
-
-from rich.console import Console
 
 import drawn_tables
 import fig04_bundles
@@ -22,9 +19,8 @@ import fig10_fits
 import fig11_sensitivity
 import table01_pure
 import table02_mixed
-from auctune.domain import InputError
-from auctune.sim.figures import chosen, exits, write_tables
-from timeshare_harness.options import add_options, to_options
+from auctune.sim.figures import exits
+from timeshare_harness.options import COMMANDS
 
 FIGURES = {
     module.FIGURE.name: module.FIGURE
@@ -46,22 +42,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-timesha
 
 def main(arguments: list[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    parser.add_argument("--only", default="", metavar="NAME,...", help="these figures alone")
-    parser.add_argument("--docs", action="store_true", help="write the page's tables, run nothing")
-    parsed = parser.parse_args(arguments)
-    figures = chosen(FIGURES, parsed.only)
-    if parsed.docs:
-        if parsed.quick:
-            raise InputError("--docs", "is given with --quick", "data of whole runs")
-        write_tables(PAGE, parsed.out, figures)
-        return
-    options, console = to_options(parsed), Console()
-    for figure in figures:
-        figure.run(options, console)
+    COMMANDS.all(FIGURES, PAGE, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from auctune.domain import InputError
 from auctune.registry import check_settings
+from auctune.sim import figures
 from harness.market import Setting, Trace, changed
 from harness.trials import MECHANISMS, contender
 
@@ -50,19 +51,6 @@ class Options:
         _check_varied(wanted, self.market)
         asked = changed(wanted, self.market)
         return [_shrunk(one) for one in asked] if self.quick else asked
-
-
-def parse(arguments: Sequence[str] | None, description: str) -> Options:
-    """Options from a command line.
-
-    Raises:
-        InputError: naming the option.
-    """
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    return to_options(parser.parse_args(arguments))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -125,6 +113,10 @@ def to_options(parsed: argparse.Namespace) -> Options:
         quick=parsed.quick,
         fresh=parsed.fresh,
     )
+
+
+COMMANDS = figures.Commands(add_options, to_options)
+parse = COMMANDS.parse
 
 
 def _check_varied(wanted: Sequence[Setting], market: Mapping[str, str]) -> None:

@@ -1,16 +1,12 @@
 """What every figure's command takes."""
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from rich.console import Console
-
 from auctune.domain import InputError
 from auctune.sim import figures
-from auctune.sim.figures import exits
 from auctune.sim.timeshare.recorded import SHIPPED, RecordedCurve, read_curves
 
 OUT = Path("out/experiments/timeshare")
@@ -91,20 +87,6 @@ def to_options(parsed: argparse.Namespace) -> Options:
     return Options(out, parsed.curves, bundles, parsed.seed, parsed.quick)
 
 
-def parse(arguments: Sequence[str] | None, description: str) -> Options:
-    """Options from a command line.
-
-    Raises:
-        InputError: naming the option.
-    """
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    return to_options(parser.parse_args(arguments))
-
-
-def main(figure: Figure, description: str | None) -> None:
-    """The command of one figure; exit code 2 for bad input, 130 when interrupted."""
-    with exits():
-        figure.run(parse(None, description or ""), Console())
+COMMANDS = figures.Commands(add_options, to_options)
+main = COMMANDS.one
+parse = COMMANDS.parse

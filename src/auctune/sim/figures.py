@@ -2,6 +2,7 @@
 pages.
 """
 
+import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from auctune.domain import InputError
 
 O_contra = TypeVar("O_contra", contravariant=True)
 AnyFigure = TypeVar("AnyFigure", bound="Figure[Any]")
+Options = TypeVar("Options")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,68 @@ def write_tables(page: Path, out: Path, figures: Sequence[Figure[Any]]) -> None:
             )
         text = f"{before}{start}{table}\n{end}{after}"
     page.write_text(text, encoding="utf-8")
+
+
+# Without slots, as `Figure`.
+@dataclass(frozen=True)
+class Commands(Generic[Options]):
+    """The commands of a paper's figures: of one, and of all one after the other.
+
+    Attributes:
+        add_options: those that all its figures have; `--out` and `--quick` are among them.
+        to_options: what was parsed, checked; raises InputError naming the option.
+    """
+
+    add_options: Callable[[argparse.ArgumentParser], None]
+    to_options: Callable[[argparse.Namespace], Options]
+
+    def parse(self, arguments: Sequence[str] | None, description: str) -> Options:
+        """Options from a command line.
+
+        Raises:
+            InputError: naming the option.
+        """
+        return self.to_options(self._parser(description).parse_args(arguments))
+
+    def one(self, figure: Figure[Options], description: str | None) -> None:
+        """The command of one figure; exit code 2 for bad input, 130 when interrupted."""
+        with exits():
+            figure.run(self.parse(None, description or ""), Console())
+
+    def all(
+        self,
+        figures: Mapping[str, Figure[Options]],
+        page: Path,
+        arguments: Sequence[str] | None,
+        description: str | None,
+    ) -> None:
+        """The command of all figures, or of some; with `--docs` it writes the page's tables alone.
+
+        Raises:
+            InputError: naming the option, or what the page or its data lack.
+        """
+        parser = self._parser(description or "")
+        parser.add_argument("--only", default="", metavar="NAME,...", help="these figures alone")
+        parser.add_argument(
+            "--docs", action="store_true", help="write the page's tables, run nothing"
+        )
+        parsed = parser.parse_args(arguments)
+        wanted = chosen(figures, parsed.only)
+        if parsed.docs:
+            if parsed.quick:
+                raise InputError("--docs", "is given with --quick", "data of whole runs")
+            write_tables(page, parsed.out, wanted)
+            return
+        options, console = self.to_options(parsed), Console()
+        for figure in wanted:
+            figure.run(options, console)
+
+    def _parser(self, description: str) -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(
+            description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        self.add_options(parser)
+        return parser
 
 
 @contextlib.contextmanager
