@@ -6,11 +6,10 @@ from pathlib import Path
 from string import Template
 
 from auctune.charts import LIGHT
-from auctune.charts.render import dark_style
 from auctune.run.atomic_file import write_atomically
 from auctune.run.report_charts import draw_figures
 from auctune.run.report_data import MarketReport
-from auctune.run.report_style import DARK_RULES, DARK_TOKENS, LIGHT_TOKENS, STYLE
+from auctune.run.report_parts import card, notes_card, page_style
 from auctune.run.report_tables import count, decisions_table, repair_section, total_tiles
 
 _PAGE = Template("""<!doctype html>
@@ -47,7 +46,7 @@ def render_report(report: MarketReport) -> str:
     """The page, whole: styles and charts inside, every text escaped."""
     return _PAGE.substitute(
         title=escape(f"{report.title}: auctune"),
-        style=_style(),
+        style=page_style(),
         heading=escape(report.title),
         facts=" · ".join(escape(fact) for fact in _facts(report)),
         sections="\n".join(_sections(report)),
@@ -57,12 +56,6 @@ def render_report(report: MarketReport) -> str:
 def write_report(report: MarketReport, path: Path) -> None:
     """Write the page to `path`, whole or not at all."""
     write_atomically(path, render_report(report).encode())
-
-
-def _style() -> str:
-    rules = "\n".join((f":root{{{DARK_TOKENS}}}", DARK_RULES, dark_style()))
-    dark = f"@media (prefers-color-scheme: dark) {{\n{rules}\n}}"
-    return f":root{{{LIGHT_TOKENS}}}\n{STYLE}\n{dark}"
 
 
 def _facts(report: MarketReport) -> Iterator[str]:
@@ -81,49 +74,41 @@ def _sections(report: MarketReport) -> Iterator[str]:
     yield total_tiles(report.totals)
     if notes := _notes(report):
         yield notes
-    yield _card(
+    yield card(
         "Plan",
         f"Bars: training{by_node}. Hatched: the vendor's work. Line: from bid to deadline. "
         "Dot: training ended.",
         figures.plan,
     )
-    yield _card("Decisions", "", decisions_table(report))
-    yield _card(
+    yield card("Decisions", "", decisions_table(report))
+    yield card(
         "Who paid what",
         "Bars: the payment by its parts. Upright mark: the bid. A rejected task's bar is the price "
         "that it did not meet.",
         figures.payments,
     )
     yield _pair(
-        _card("Price of compute", "By node and slot, at the end.", figures.compute_prices),
-        _card("Price of memory", "By node and slot, at the end.", figures.memory_prices),
+        card("Price of compute", "By node and slot, at the end.", figures.compute_prices),
+        card("Price of memory", "By node and slot, at the end.", figures.memory_prices),
     )
     yield _pair(
-        _card("Compute in use", "Share of each node's capacity.", figures.compute_used),
-        _card("Memory in use", "Share of what the base model leaves free.", figures.memory_used),
+        card("Compute in use", "Share of each node's capacity.", figures.compute_used),
+        card("Memory in use", "Share of what the base model leaves free.", figures.memory_used),
     )
     if figures.losses:
-        yield _card(
+        yield card(
             "Loss by rows trained on",
             "Line: training. Rings: validation, at the end of an epoch.",
             figures.losses,
         )
     for task in report.tasks:
         if task.repair is not None:
-            yield _card(f"Data repair: {task.id}", "", repair_section(task.repair))
+            yield card(f"Data repair: {task.id}", "", repair_section(task.repair))
 
 
 def _notes(report: MarketReport) -> str:
     notes = [*report.notes, *(f"{task.id}: {note}" for task in report.tasks for note in task.notes)]
-    if not notes:
-        return ""
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return f'<section class="card notes"><h2>To know</h2><ul>{items}</ul></section>'
-
-
-def _card(title: str, caption: str, body: str) -> str:
-    caption_html = f'<p class="caption">{escape(caption)}</p>' if caption else ""
-    return f'<section class="card"><h2>{escape(title)}</h2>{caption_html}{body}</section>'
+    return notes_card(notes)
 
 
 def _pair(left: str, right: str) -> str:

@@ -10,9 +10,8 @@ import numpy as np
 
 from auctune.charts import LossCurve, Palette, loss_chart, to_figure, utilization_map
 from auctune.charts.losses import MAX_PANELS
-from auctune.charts.render import dark_style
 from auctune.charts.theme import AnyChart
-from auctune.run.report_style import DARK_RULES, DARK_TOKENS, LIGHT_TOKENS, STYLE
+from auctune.run.report_parts import card, notes_card, page_style
 
 WIDE, NARROW = 1040, 336
 
@@ -50,16 +49,10 @@ def render_page(figures: dict[str, Any]) -> str:
     """
     return _PAGE.substitute(
         heading=f"{figures['done']} of {figures['threads_total']} threads done",
-        style=_style(),
+        style=page_style(),
         facts=" · ".join(escape(fact) for fact in _facts(figures)),
         sections="\n".join(_sections(figures)),
     )
-
-
-def _style() -> str:
-    rules = "\n".join((f":root{{{DARK_TOKENS}}}", DARK_RULES, dark_style()))
-    dark = f"@media (prefers-color-scheme: dark) {{\n{rules}\n}}"
-    return f":root{{{LIGHT_TOKENS}}}\n{STYLE}\n{dark}"
 
 
 def _facts(figures: dict[str, Any]) -> Iterator[str]:
@@ -74,18 +67,12 @@ def _facts(figures: dict[str, Any]) -> Iterator[str]:
 
 def _sections(figures: dict[str, Any]) -> Iterator[str]:
     if figures["notes"]:
-        items = "".join(f"<li>{escape(note)}</li>" for note in figures["notes"])
-        yield f'<section class="card notes"><h2>To know</h2><ul>{items}</ul></section>'
-    yield _card("Threads", "", _table(figures))
+        yield notes_card(figures["notes"])
+    yield card("Threads", "", _table(figures))
     if figures["units"]:
-        yield _card("Shares", "Of the pool, by unit of time.", _shares(figures))
+        yield card("Shares", "Of the pool, by unit of time.", _shares(figures))
     if losses := _losses(figures):
-        yield _card("Loss by batches trained", _caption(figures), losses)
-
-
-def _card(title: str, caption: str, body: str) -> str:
-    caption_html = f'<p class="caption">{escape(caption)}</p>' if caption else ""
-    return f'<section class="card"><h2>{escape(title)}</h2>{caption_html}{body}</section>'
+        yield card("Loss by batches trained", _caption(figures), losses)
 
 
 def _table(figures: dict[str, Any]) -> str:
