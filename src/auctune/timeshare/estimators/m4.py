@@ -20,7 +20,7 @@ from auctune.domain import InputError
 from auctune.numerics.jit import kernel
 from auctune.timeshare.arrays import Floats
 from auctune.timeshare.estimators.line import batches_until
-from auctune.timeshare.estimators.need import SPREAD, Need
+from auctune.timeshare.estimators.need import SPREAD, Need, need_at_sight
 from auctune.timeshare.estimators.object_bank import ObjectBank
 
 # The ends keep so far, relatively, from all losses seen.
@@ -176,12 +176,9 @@ class M4Run:
     def need(self, threshold: float) -> Need:
         """Batches until the loss is at or under a threshold."""
         samples, loss = self._last
-        if samples == 0.0:
-            return Need(math.inf, 1.0, math.inf)
-        if not math.isfinite(loss):
-            return Need(math.inf, math.inf, math.inf)
-        if loss <= threshold:
-            return Need(0.0, 0.0, 0.0)
+        seen = need_at_sight(samples, loss, threshold)
+        if seen is not None:
+            return seen
         if len(self._losses) < 3:
             return Need(math.inf, 1.0, math.inf)
         best = np.empty(7)

@@ -1,5 +1,6 @@
 """What a thread still needs, as an estimator says it."""
 
+import math
 from dataclasses import dataclass
 
 # Beyond this a need is called infinite: nobody trains so long.
@@ -22,3 +23,20 @@ class Need:
     batches: float
     low: float
     high: float
+
+
+def need_at_sight(samples: float, loss: float, threshold: float) -> Need | None:
+    """What a thread's last unit says by itself; none if a law must be asked.
+
+    Args:
+        samples: batches so far.
+        loss: of the last unit.
+        threshold: to be reached.
+    """
+    if samples == 0.0:
+        return Need(math.inf, 1.0, math.inf)
+    if not math.isfinite(loss):
+        return Need(math.inf, math.inf, math.inf)
+    if loss <= threshold:
+        return Need(0.0, 0.0, 0.0)
+    return None

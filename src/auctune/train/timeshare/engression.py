@@ -21,7 +21,7 @@ from auctune.domain.checks import check_finite, check_positive
 from auctune.numerics.rng import stream
 from auctune.timeshare.arrays import Floats
 from auctune.timeshare.estimators.line import batches_until
-from auctune.timeshare.estimators.need import HIGH_LEVEL, LOW_LEVEL, Need
+from auctune.timeshare.estimators.need import HIGH_LEVEL, LOW_LEVEL, Need, need_at_sight
 from auctune.timeshare.estimators.object_bank import ObjectBank
 
 # Units of time before anything is fitted.
@@ -98,12 +98,9 @@ class EngressionRun:
     def need(self, threshold: float) -> Need:
         """Batches until the loss is at or under a threshold."""
         samples, loss = self._last
-        if samples == 0.0:
-            return Need(math.inf, 1.0, math.inf)
-        if not math.isfinite(loss):
-            return Need(math.inf, math.inf, math.inf)
-        if loss <= threshold:
-            return Need(0.0, 0.0, 0.0)
+        seen = need_at_sight(samples, loss, threshold)
+        if seen is not None:
+            return seen
         if len(self._points) < _FEWEST:
             return Need(math.inf, 1.0, math.inf)
         if not self._fitted or len(self._points) > self._fitted * (1.0 + self._params.growth):
