@@ -8,7 +8,7 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO_OUT ?= out/demo
 
-.PHONY: help setup demo test thorough lint bench soak experiments clean
+.PHONY: help setup demo test thorough checked lint kernels bench soak experiments clean
 
 help:
 	@echo "make demo    start the service, bid for the example jobs, watch them to the end, stop it"
@@ -44,11 +44,18 @@ lint: $(READY)
 # A file's tests stay together: what they share is made once. One process more than most machines'
 # two cores, as many tests wait for slots to end.
 PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile
-test: lint
+test: checked
 	$(PYTEST)
 
-thorough: lint
+thorough: checked
 	AUCTUNE_THOROUGH=1 $(PYTEST)
+
+# Linters take one core, the compiler another.
+checked: $(READY)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint kernels
+
+kernels: $(READY)
+	@echo "compiling kernels for the tests: once, a minute or two" && PYTHONPATH=tests $(BIN)/python tests/support/compile_kernels.py
 
 demo: $(READY)
 	$(BIN)/python examples/service/demo.py $(DEMO_OUT)

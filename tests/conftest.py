@@ -1,8 +1,11 @@
-"""Which tests are run."""
+"""Which tests are run, and where their kernels are kept."""
 
 import pytest
 
+from support.kernel_cache import share_kernels
 from support.thorough import THOROUGH
+
+share_kernels()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -14,6 +14,7 @@ from auctune.run.base_cache import base_cache
 from auctune.run.prepared import beside, prepare
 from support.command_line import run_auctune
 from support.market_runs import small_market, to_toml, with_change, write_market
+from support.thorough import drawn
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
 
@@ -219,9 +220,7 @@ VALUES = st.one_of(
 
 @example(changes=[(("auction", "compute_high"), 1e300)])
 @example(changes=[(("vendors", 0, "price"), 1e11), (("node_types", "slow", "energy_cost"), 1e9)])
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(drawn(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.lists(
         st.tuples(st.sampled_from(_paths(small_market())), VALUES), min_size=1, max_size=2
