@@ -4,44 +4,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Protocol
 
 from auctune.domain import InputError
+from auctune.run.claimed_folder import ClaimedFolder
 from auctune.run.lock import hold
 
 
-class RunFolder(Protocol):
-    """Where what lies of a run."""
-
-    @property
-    def root(self) -> Path:
-        """All of it."""
-        ...
-
-    @property
-    def inputs(self) -> Path:
-        """Copies of what it was started with."""
-        ...
-
-    @property
-    def work(self) -> Path:
-        """What it needs to go on."""
-        ...
-
-    @property
-    def lock(self) -> Path:
-        """Held by who runs it."""
-        ...
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether it has got as far as its first event."""
-        ...
-
-
 @contextmanager
-def claim(place: RunFolder, *, resume: bool) -> Iterator[None]:
+def claim(place: ClaimedFolder, *, resume: bool) -> Iterator[None]:
     """Have a folder to oneself.
 
     A run that goes wrong before its first event is on record leaves a folder as it was; one that
@@ -75,7 +45,7 @@ def claim(place: RunFolder, *, resume: bool) -> Iterator[None]:
             raise
 
 
-def check_folder(place: RunFolder, *, resume: bool) -> None:
+def check_folder(place: ClaimedFolder, *, resume: bool) -> None:
     """Refuse a folder that a run cannot begin in, or go on in.
 
     Raises:
@@ -91,13 +61,13 @@ def check_folder(place: RunFolder, *, resume: bool) -> None:
         raise InputError(str(place.root), "is not empty", "a new folder, or to resume its run")
 
 
-def _check_held(place: RunFolder, descriptor: int) -> None:
+def _check_held(place: ClaimedFolder, descriptor: int) -> None:
     # A run that did not begin drops its lock's file: whoever waited for that holds nothing.
     if not place.lock.exists() or not os.path.samestat(os.fstat(descriptor), place.lock.stat()):
         raise InputError(str(place.root), "is in use by another process", "a folder that is free")
 
 
-def _clear(place: RunFolder, *, drop_root: bool) -> None:
+def _clear(place: ClaimedFolder, *, drop_root: bool) -> None:
     for folder in (place.work, place.inputs):
         shutil.rmtree(folder, ignore_errors=True)
     place.lock.unlink()

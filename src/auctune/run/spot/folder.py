@@ -13,17 +13,12 @@ DIR/
 from dataclasses import dataclass
 from pathlib import Path
 
+from auctune.run.claimed_folder import ClaimedFolder
+
 
 @dataclass(frozen=True, slots=True)
-class SpotFolder:
+class SpotFolder(ClaimedFolder):
     """Paths of one run."""
-
-    root: Path
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether a run has got as far as its first event."""
-        return self.journal.exists() and self.journal.stat().st_size > 0
 
     @property
     def adapter(self) -> Path:
@@ -36,26 +31,6 @@ class SpotFolder:
         return self.root / "bill.json"
 
     @property
-    def inputs(self) -> Path:
-        """Copies of what the run was started with."""
-        return self.root / "inputs"
-
-    @property
-    def work(self) -> Path:
-        """Under which the trainer keeps its checkpoints."""
-        return self.root / "state"
-
-    @property
-    def journal(self) -> Path:
-        """What happened."""
-        return self.work / "journal.jsonl"
-
-    @property
     def log(self) -> Path:
         """What workers wrote on standard error."""
         return self.work / "workers.log"
-
-    @property
-    def lock(self) -> Path:
-        """Held by who runs the job."""
-        return self.root / ".lock"

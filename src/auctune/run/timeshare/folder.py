@@ -13,22 +13,12 @@ DIR/
 from dataclasses import dataclass
 from pathlib import Path
 
+from auctune.run.claimed_folder import ClaimedFolder
+
 
 @dataclass(frozen=True, slots=True)
-class PoolFolder:
+class PoolFolder(ClaimedFolder):
     """Paths of one run."""
-
-    root: Path
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether a run has got as far as its first event."""
-        return self.journal.exists() and self.journal.stat().st_size > 0
-
-    @property
-    def inputs(self) -> Path:
-        """Copies of what the run was started with."""
-        return self.root / "inputs"
 
     @property
     def bundle(self) -> Path:
@@ -41,16 +31,6 @@ class PoolFolder:
         return self.inputs / "beside"
 
     @property
-    def work(self) -> Path:
-        """What a run needs to go on."""
-        return self.root / "state"
-
-    @property
-    def journal(self) -> Path:
-        """What happened."""
-        return self.work / "journal.jsonl"
-
-    @property
     def report(self) -> Path:
         """For people."""
         return self.root / "report.html"
@@ -59,11 +39,6 @@ class PoolFolder:
     def figures(self) -> Path:
         """For programs."""
         return self.root / "report.json"
-
-    @property
-    def lock(self) -> Path:
-        """Held by who runs it."""
-        return self.root / ".lock"
 
     def checkpoints(self, thread: int) -> Path:
         """Of the thread of that place in the bundle."""
