@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from auctune.domain import InputError
+from auctune.sim.spot.shared_forecasts import SharedForecasts
 from auctune.spot.arrays import Floats
 from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_forecasts
 from auctune.spot.market import SpotMarket
@@ -68,7 +69,7 @@ def market_forecasts(
     return stack_forecasts(made)
 
 
-class KeptForecasts:
+class KeptForecasts(SharedForecasts):
     """The forecasts of one market, from a file as far as they are there.
 
     Args:
@@ -84,21 +85,13 @@ class KeptForecasts:
     def __init__(
         self, forecaster: DescribedForecaster, market: SpotMarket, horizon: int, folder: Path
     ) -> None:
-        self._forecaster, self._market, self._horizon = forecaster, market, horizon
+        super().__init__(forecaster, market, horizon)
         self._path = folder / f"{forecast_digest(forecaster, market, horizon)}.parquet"
-        self._made: dict[int, Forecast] = {}
         if self._path.is_file():
             self._made = _read(self._path, horizon)
         self._found = len(self._made)
         # Before the minutes that forecasts may take.
         _make_folder(folder)
-
-    def at(self, slot: int) -> Forecast:
-        """The forecast made in a slot."""
-        if slot not in self._made:
-            past = self._market.until(slot)
-            self._made[slot] = self._forecaster.forecast(past, self._horizon)
-        return self._made[slot]
 
     def keep(self) -> None:
         """Write the file anew, if anything was made.

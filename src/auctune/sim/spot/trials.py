@@ -7,8 +7,9 @@ from pathlib import Path
 from auctune.sim.spot.benchmark import Start
 from auctune.sim.spot.forecast_cache import DescribedForecaster, KeptForecasts
 from auctune.sim.spot.foretelling import Foretelling
+from auctune.sim.spot.shared_forecasts import SharedForecasts
 from auctune.spot import Policy, SpotJob, SpotMarket
-from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_forecasts
+from auctune.spot.forecasts import ForecastTable, stack_forecasts
 
 Advance = Callable[[], None]
 """Told of each job whose forecasts are made."""
@@ -93,31 +94,14 @@ def make_trials(
     return Trials(job, tuple(starts), tuple(cut), tuple(forecasts))
 
 
-class _SharedForecasts:
-    """Forecasts of one market made once a slot, however many trials go through it."""
-
-    def __init__(self, market: SpotMarket, forecaster: Forecaster, horizon: int) -> None:
-        self._market, self._forecaster, self._horizon = market, forecaster, horizon
-        self._made: dict[int, Forecast] = {}
-
-    def at(self, slot: int) -> Forecast:
-        if slot not in self._made:
-            past = self._market.until(slot)
-            self._made[slot] = self._forecaster.forecast(past, self._horizon)
-        return self._made[slot]
-
-    def keep(self) -> None:
-        """They are quicker made than read."""
-
-
 def _forecasts_of(
     foretelling: Foretelling, market: SpotMarket, seed: int, horizon: int, cache: Path | None
-) -> KeptForecasts | _SharedForecasts:
+) -> SharedForecasts:
     forecaster = foretelling.forecaster(market, seed)
     # Who says what its forecasts depend on is slow.
     if cache is not None and isinstance(forecaster, DescribedForecaster):
         return KeptForecasts(forecaster, market, horizon, cache)
-    return _SharedForecasts(market, forecaster, horizon)
+    return SharedForecasts(forecaster, market, horizon)
 
 
 def widest_horizon(policies: Sequence[Policy], job: SpotJob) -> int:
