@@ -7,7 +7,6 @@ import typer
 
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
-    cache_folder,
     random_jobs,
     random_starts,
     read_foretelling,
@@ -15,6 +14,7 @@ from auctune.cli.spot.inputs import (
     read_policies,
     read_pool,
     tell_compiling,
+    trials_of,
 )
 from auctune.cli.spot.options import (
     Cache,
@@ -73,7 +73,6 @@ def compare(
 
     from auctune.cli.spot.tables import show_rivalry
     from auctune.sim.spot.rivalry import play_all, write_rivalry
-    from auctune.sim.spot.trials import make_trials
 
     given = read_given(job, market, prices or (), fixed_price)
     varied = random_jobs(given.job, vary, jobs, seed)
@@ -82,15 +81,8 @@ def compare(
     tell_compiling("play_pool")
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
-        trials = make_trials(
-            given.job,
-            given.markets,
-            starts,
-            foretelling,
-            policies,
-            seed=seed,
-            cache=cache_folder(cache),
-            advance=advance,
+        trials = trials_of(
+            given, starts, policies, foretelling, seed=seed, cache=cache, advance=advance
         )
         trials = replace(trials, varied=varied)
         bars.stage("policies")

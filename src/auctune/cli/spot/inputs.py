@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from auctune.sim.spot.foretelling import Foretelling
     from auctune.sim.spot.job_file import JobFile
     from auctune.sim.spot.recipe import FixedPrice, FromFile
+    from auctune.sim.spot.trials import Advance, Trials
     from auctune.spot import Policy, SpotJob, SpotMarket
 
 DEFAULT_POOL = "default"
@@ -169,7 +170,39 @@ def random_jobs(
         raise InputError(f"--vary: {error.place}", error.found, error.expected) from None
 
 
-def cache_folder(given: Path | None) -> Path | None:
+def trials_of(
+    given: Given,
+    starts: "Sequence[Start]",
+    policies: "Sequence[Policy]",
+    foretelling: "Foretelling",
+    *,
+    seed: int,
+    cache: Path | None,
+    advance: "Advance | None" = None,
+) -> "Trials":
+    """What policies are tried on, with the forecasts that they need.
+
+    Args:
+        given: job and markets.
+        starts: where the job begins.
+        policies: that will be tried.
+        foretelling: how to forecast.
+        seed: of noise.
+        cache: as `--cache` names it; none: the user's.
+        advance: told after each trial's forecasts.
+
+    Raises:
+        InputError: if a forecaster is not there, or the cache cannot be written.
+    """
+    from auctune.sim.spot.trials import make_trials
+
+    return make_trials(
+        given.job, given.markets, starts, foretelling, policies, seed=seed,
+        cache=_cache_folder(cache), advance=advance,
+    )  # fmt: skip
+
+
+def _cache_folder(given: Path | None) -> Path | None:
     """Where forecasts are kept; none where the user's cache cannot be written."""
     from auctune.sim.spot.forecast_cache import user_cache
 

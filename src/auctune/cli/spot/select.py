@@ -7,13 +7,13 @@ import typer
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
     DEFAULT_POOL,
-    cache_folder,
     check_count,
     random_starts,
     read_foretelling,
     read_given,
     read_pool,
     tell_compiling,
+    trials_of,
 )
 from auctune.cli.spot.options import (
     Cache,
@@ -88,7 +88,6 @@ def select(
     from auctune.sim.spot.selection import scale_of
     from auctune.sim.spot.selection import select as go_through
     from auctune.sim.spot.selection_file import write_selection
-    from auctune.sim.spot.trials import make_trials
     from auctune.spot import play_batch
 
     teacher = make_learner(name, jobs, changes, window)
@@ -99,15 +98,8 @@ def select(
     tell_compiling("play_pool")
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
-        trials = make_trials(
-            given.job,
-            given.markets,
-            starts,
-            foretelling,
-            policies,
-            seed=seed,
-            cache=cache_folder(cache),
-            advance=advance,
+        trials = trials_of(
+            given, starts, policies, foretelling, seed=seed, cache=cache, advance=advance
         )
         bars.stage("policies")
         utility = play_batch(policies, trials.jobs, trials.markets, trials.forecasts).utility

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auctune.cli.spot.inputs import (
-    cache_folder,
     random_starts,
     read_foretelling,
     read_given,
     read_policy,
     tell_compiling,
+    trials_of,
 )
 from auctune.cli.spot.options import (
     Cache,
@@ -69,17 +69,13 @@ def simulate(
     from auctune.cli.spot.tables import show_diary, show_trials
     from auctune.sim.spot.benchmark import Start
     from auctune.sim.spot.diary import write_diaries
-    from auctune.sim.spot.trials import make_trials
 
     given = read_given(job, market, [] if prices is None else [prices], fixed_price)
     starts: tuple[Start, ...] = (Start(0, start or 0),)
     if jobs is not None:
         starts = random_starts(given, jobs, past, seed)
     tell_compiling("fill_window")
-    trials = make_trials(
-        given.job, given.markets, starts, foretelling, [rented], seed=seed,
-        cache=cache_folder(cache),
-    )  # fmt: skip
+    trials = trials_of(given, starts, [rented], foretelling, seed=seed, cache=cache)
     outcomes, diaries, optima = _play(rented, trials)
     places = [(one.market, one.slot) for one in starts]
     write_outputs(
