@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,18 @@ from auctune.spot.allocation import check
 JOB = SpotJob(workload=8, deadline=2, n_min=2, n_max=4)
 
 
-@pytest.mark.parametrize(("on_demand", "spot"), [(0, 0), (2, 0), (0, 2), (1, 3), (4, 0)])
-def test_what_keeps_the_constraints_passes(on_demand: int, spot: int) -> None:
-    check(SpotAllocation(on_demand, spot), JOB, 3, 0)
+def passes(on_demand: int, spot: int) -> bool:
+    try:
+        check(SpotAllocation(on_demand, spot), JOB, 3, 0)
+    except InfeasibleAllocationError:
+        return False
+    return True
+
+
+def test_exactly_what_keeps_the_constraints_passes() -> None:
+    passed = {pair for pair in product(range(-1, 7), repeat=2) if passes(*pair)}
+    of_two, of_three = {(2, 0), (1, 1), (0, 2)}, {(3, 0), (2, 1), (1, 2), (0, 3)}
+    assert passed == {(0, 0)} | of_two | of_three | {(4, 0), (3, 1), (2, 2), (1, 3)}
 
 
 @pytest.mark.parametrize(
