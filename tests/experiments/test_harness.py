@@ -15,6 +15,7 @@ from harness.intervals import interval, t_quantile
 from harness.market import Trace, draw, setting
 from harness.options import parse
 from support.pages import ROOT
+from support.refusal import refused_place
 
 JOBS = """
 import os, signal, sys
@@ -111,9 +112,7 @@ def test_a_logs_day_comes_after_its_history_at_one_scale_for_both() -> None:
     ],
 )
 def test_a_bad_option_is_named(arguments: list[str], place: str) -> None:
-    with pytest.raises(InputError) as refused:
-        parse(arguments, "")
-    assert refused.value.place == place
+    assert refused_place(parse, arguments) == place
 
 
 def test_tables_go_to_their_places_alone(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from spot_harness.markets import Markets, paper_like, with_counts, with_deviatio
 from spot_harness.noise import KINDS
 from spot_harness.options import parse
 from spot_harness.trials import drawn_jobs, same_job
+from support.refusal import refused_place
 from support.thorough import THOROUGH
 
 QUICK = ("fig02_market", "fig07_availability")
@@ -135,9 +136,7 @@ def test_policies_of_the_map_have_names_of_their_own() -> None:
     [(["--jobs", "1"], "--jobs"), (["--seed", "-1"], "--seed")],
 )
 def test_a_bad_option_of_these_is_named(arguments: list[str], place: str) -> None:
-    with pytest.raises(InputError) as refused:
-        parse(arguments, "")
-    assert refused.value.place == place
+    assert refused_place(parse, arguments) == place
 
 
 def test_records_that_are_not_there_are_named(tmp_path: Path) -> None:

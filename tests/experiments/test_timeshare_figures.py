@@ -12,6 +12,7 @@ from auctune.domain import InputError
 from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
 from auctune.sim.timeshare.table_bundles import PURE, make_bundles, make_families
 from auctune.timeshare import LossCurve, ShortestFirst, Wls
+from support.refusal import refused_place
 from support.thorough import THOROUGH
 from timeshare_harness.fits import SEEN, fit_rows
 from timeshare_harness.options import parse
@@ -107,9 +108,7 @@ def test_a_timed_allocator_shares_as_it_would_untimed(pure: list[RecordedCurve])
     [(["--bundles", "1"], "--bundles"), (["--seed", "-1"], "--seed")],
 )
 def test_a_bad_option_is_named(arguments: list[str], place: str) -> None:
-    with pytest.raises(InputError) as refused:
-        parse(arguments, "")
-    assert refused.value.place == place
+    assert refused_place(parse, arguments) == place
 
 
 def test_curves_of_a_bundle_that_are_not_there_are_named(tmp_path: Path) -> None:
