@@ -13,7 +13,7 @@ from auctune.sim.spot.pool_file import PoolFile
 from auctune.sim.spot.recipe import MarketRecipe
 from auctune.sim.spot.trace import COLUMNS
 from auctune.spot import default_pool
-from support.pages import blocks, rows
+from support.pages import blocks, default_of, rows
 
 PAGE = Path("docs/reference/spot-files.md")
 
@@ -22,10 +22,6 @@ def table(heading: str) -> dict[str, str]:
     found = {row.codes()[0]: row.cells[1] for row in rows(PAGE) if row.heading == heading}
     assert found, heading
     return found
-
-
-def default_of(cell: str) -> object:
-    return None if cell == "none" else tomllib.loads(f"value = {cell.strip('`')}")["value"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from auctune.sim.timeshare import bundle_file
 from auctune.sim.timeshare.bundle_file import BundleFile
 from auctune.sim.timeshare.recorded import COLUMNS, CurveEntry
 from auctune.timeshare.named import NAMED
-from support.pages import blocks, rows
+from support.pages import blocks, default_of, rows
 
 PAGE = Path("docs/reference/timeshare-files.md")
 COMMAND_LINE = Path("docs/reference/command-line.md")
@@ -22,10 +22,6 @@ def table(heading: str, page: Path = PAGE) -> dict[str, str]:
     found = {row.codes()[0]: row.cells[1] for row in rows(page) if row.heading == heading}
     assert found, heading
     return found
-
-
-def default_of(cell: str) -> object:
-    return None if cell == "none" else tomllib.loads(f"value = {cell.strip('`')}")["value"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The project's pages of documentation, cut into what can be checked."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,11 @@ def rows(page: Path) -> Iterator[Row]:
         if line.startswith("|") and above and not is_head and not line.startswith("| ---"):
             yield Row(heading, tuple(cell.strip() for cell in line.strip("|").split("|")))
         above = line.startswith("|")
+
+
+def default_of(cell: str) -> object:
+    """The value, in TOML, that a cell gives as a default; `none` is None."""
+    return None if cell == "none" else tomllib.loads(f"value = {cell.strip('`')}")["value"]
 
 
 def commands(page: Path) -> list[str]:
