@@ -1,8 +1,6 @@
 import pytest
-import torch
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> None:
-    # Threads of tiny products wait for each other far longer than they compute.
-    torch.set_num_threads(1)
+def pytest_configure(config: pytest.Config) -> None:
+    """Only the root's conftest may name plugins."""
+    config.pluginmanager.import_plugin("support.one_thread")

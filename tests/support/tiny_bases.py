@@ -3,15 +3,11 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from auctune.train.base import Base, load_base
 from auctune.train.tiny import tiny_folder
 
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> None:
-    torch.set_num_threads(1)
+pytest_plugins = ["support.one_thread"]
 
 
 @pytest.fixture(scope="session")

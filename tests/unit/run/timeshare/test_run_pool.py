@@ -34,12 +34,9 @@ from auctune.train.checkpoint import load_latest
 from auctune.train.timeshare.thread import TrainingThread
 from support.pool_threads import make_line, pool_thread
 
+pytest_plugins = ["support.one_thread"]
+
 LARA = Planner(balancing=Exploration(batches=12))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 THREADS = (
@@ -105,7 +102,7 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, _one_thread: None) -> Run:
+def whole(tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> Run:
     folder, seeing = tmp_path_factory.mktemp("pool") / "whole", Seeing([])
     return Run(folder, run_pool(order_of(), folder, listener=seeing, saved_every=0.0), seeing.seen)
 

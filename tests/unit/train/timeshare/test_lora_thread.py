@@ -14,10 +14,7 @@ from auctune.train.node import NodeTrainer
 from auctune.train.timeshare.lora_thread import LoraPool, LoraThread
 from support.small_bases import build_base, write_rows
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
-    torch.set_num_threads(1)
+pytest_plugins = ["support.one_thread"]
 
 
 @pytest.fixture(scope="module")

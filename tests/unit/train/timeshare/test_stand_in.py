@@ -14,10 +14,7 @@ from auctune.train.timeshare.made_up.sounds import WORDS as NUM_WORDS
 from auctune.train.timeshare.source import generator_of
 from auctune.train.timeshare.stand_in import STAND_INS, make_stand_in
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
-    torch.set_num_threads(1)
+pytest_plugins = ["support.one_thread"]
 
 
 @pytest.mark.parametrize("kind", STAND_INS)
