@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from support import spot_coordinator
-from support.spot_runs import is_same, make_site, read_adapter, read_events
+from support.elastic import is_same
+from support.spot_runs import make_site, read_adapter, read_events
 from support.thorough import THOROUGH
 
 pytestmark = pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -14,7 +13,7 @@ from torch import Tensor
 from auctune.domain import InputError
 from auctune.run.journal import JournalEvent
 from auctune.run.spot import Foresight, MarketTrace, SilentListener, SpotRunError
-from auctune.run.spot.link import Link, LinkClosedError
+from auctune.run.spot.link import Link
 from auctune.run.spot.state import SlotRecord
 from auctune.run.spot.worker import WorkerSettings, run
 from auctune.spot import (
@@ -36,6 +35,7 @@ from auctune.spot import (
 from auctune.spot.forecasts.perfect import PerfectForecaster
 from auctune.spot.forecasts.table import make_forecasts
 from auctune.train.progress import Progress
+from support.elastic import is_same
 from support.small_bases import build_base
 from support.spot_runs import (
     Site,
@@ -43,10 +43,10 @@ from support.spot_runs import (
     Work,
     adapter_of,
     honest,
-    is_same,
-    make_site,
     read_events,
 )
+
+pytest_plugins = ["support.spot_site"]
 
 PRICE = [0.3, 0.4, 0.5, 0.3, 0.25, 0.3]
 AVAILABLE = [3, 4, 0, 2, 1, 4]
@@ -54,11 +54,6 @@ MARKET = SpotMarket(np.array(PRICE), np.array(AVAILABLE))
 SCARCE = SpotMarket(np.array(PRICE), np.array([2, 0, 1, 0, 2, 0]))
 # Whole numbers of micro-batches fit into a slot of any size, so the run can match the model.
 EVEN = Overhead(0.75, 0.75)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return make_site(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")
@@ -318,13 +313,6 @@ def test_what_may_not_be_held_is_neither_rented_nor_paid(
     with pytest.raises(InfeasibleAllocationError, match="slot 0"):
         site.run(tmp_path / "run", fixed(counts), site.supply(MARKET))
     assert [event["type"] for event in read_events(tmp_path / "run")] == ["begun"]
-
-
-def mute(link: Link) -> None:
-    """A worker that gets ready and never brings anything in."""
-    with suppress(LinkClosedError):
-        while True:
-            link.receive()
 
 
 def with_workers(site: Site, wrong: Work, *, of: Callable[[int], bool]) -> ThreadSupply:

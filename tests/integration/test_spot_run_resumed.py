@@ -12,17 +12,15 @@ from auctune.run.spot.state import SlotRecord
 from auctune.spot import SpotFirst, SpotMarket
 from auctune.train.elastic import ElasticTrainer
 from auctune.train.progress import Progress
-from support.spot_runs import Site, adapter_of, is_same, make_site, read_events
+from support.elastic import is_same
+from support.spot_runs import Site, adapter_of, read_events
+
+pytest_plugins = ["support.spot_site"]
 
 SCARCE = SpotMarket(
     np.array([0.3, 0.4, 0.5, 0.3, 0.25, 0.3]),
     np.array([2, 0, 1, 0, 2, 0]),
 )
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return make_site(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")

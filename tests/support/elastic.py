@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from auctune.train.elastic import ElasticTrainer, GradientMaker, Part
@@ -47,3 +48,8 @@ def train_with(
 def weights_of(trainer: ElasticTrainer) -> dict[str, Tensor]:
     """Copies of the adapter's weights, by their names in the base."""
     return {name: tensor.clone() for name, tensor in trainer.weights.items()}
+
+
+def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Whether weights agree bit for bit."""
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)

@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -15,7 +15,7 @@ from auctune.run.journal import Journal, JournalEvent
 from auctune.run.spot import SpotListener, SpotOrder, SpotRunReport, run_spot_job
 from auctune.run.spot.clock import ModelClock, SlotClock
 from auctune.run.spot.launcher import WorkerProcess
-from auctune.run.spot.link import Link, SocketLink, make_pair
+from auctune.run.spot.link import Link, LinkClosedError, SocketLink, make_pair
 from auctune.run.spot.market_provider import MarketProvider
 from auctune.run.spot.provider import Provider, Supply
 from auctune.run.spot.trace import MarketTrace
@@ -42,6 +42,13 @@ def honest(base: Base) -> MakeWork:
         return lambda link: run(link, settings, bench)
 
     return make
+
+
+def mute(link: Link) -> None:
+    """A worker that hears all and never brings anything in."""
+    with suppress(LinkClosedError):
+        while True:
+            link.receive()
 
 
 class ThreadWorker:
@@ -178,11 +185,6 @@ def read_adapter(folder: Path) -> dict[str, Tensor]:
     """Weights in PEFT's format, by their names in the base."""
     found = load_file(folder / "adapter_model.safetensors")
     return {name.removeprefix("base_model.model."): tensor for name, tensor in found.items()}
-
-
-def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    """Whether weights agree bit for bit."""
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def read_events(folder: Path) -> list[JournalEvent]:

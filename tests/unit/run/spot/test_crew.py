@@ -1,21 +1,17 @@
 """Workers that are slow, stuck or gone."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from auctune.run.spot.crew import Crew, Turn
-from auctune.run.spot.link import Link, LinkClosedError
+from auctune.run.spot.link import Link
 from auctune.run.spot.provider import Instance, Kind
 from auctune.train.elastic import ElasticTrainer
-from support.spot_runs import Site, ThreadWorker, honest, make_site
+from support.spot_runs import Site, ThreadWorker, honest, mute
 
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return make_site(tmp_path_factory.mktemp("site"))
+pytest_plugins = ["support.spot_site"]
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ class Yard:
 
     def silent(self) -> Instance:
         """One that hangs while it loads."""
-        return self._hold(ThreadWorker(_never_answer))
+        return self._hold(ThreadWorker(mute))
 
     def honest(self) -> Instance:
         make = honest(self._site.base)
@@ -58,13 +54,7 @@ class Yard:
 
     def _freeze(self, link: Link) -> None:
         link.send(self._ready)
-        _never_answer(link)
-
-
-def _never_answer(link: Link) -> None:
-    with suppress(LinkClosedError):
-        while True:
-            link.receive()
+        mute(link)
 
 
 @pytest.fixture

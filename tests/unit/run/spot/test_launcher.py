@@ -15,14 +15,11 @@ from auctune.run.spot.launcher import FreshLauncher, Launcher, WarmLauncher
 from auctune.run.spot.link import LinkClosedError
 from auctune.run.spot.worker import WorkerSettings
 from auctune.train.elastic import ElasticTrainer, GradientMaker
-from support.spot_runs import Site, make_site
+from support.spot_runs import Site
+
+pytest_plugins = ["support.spot_site"]
 
 Kind = Callable[[WorkerSettings, Path], Launcher]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return make_site(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")

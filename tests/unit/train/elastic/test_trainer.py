@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from torch import Tensor
 
 from auctune.domain.errors import CheckpointError, InputError
@@ -14,16 +13,13 @@ from auctune.train.base import Base
 from auctune.train.elastic import Contribution, ElasticTrainer, GradientMaker
 from auctune.train.job import LoraJob
 from auctune.train.node import NodeTrainer
-from support.elastic import train_with, weights_of
+from support.elastic import is_same, train_with, weights_of
 from support.peft_alone import assert_close, train_alone
 from support.small_bases import FAMILIES, build_base, write_rows
 
+pytest_plugins = ["support.one_thread"]
+
 ROWS, MICRO = 22, 3
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -60,10 +56,6 @@ def alone(base: Base, job: LoraJob, tmp_path_factory: pytest.TempPathFactory) ->
 
 def new_trainer(base: Base, job: LoraJob, folder: Path, micro_batch: int = MICRO) -> ElasticTrainer:
     return ElasticTrainer(base, job, folder, micro_batch=micro_batch)
-
-
-def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize("num_workers", [2, 4, 8])
