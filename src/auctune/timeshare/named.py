@@ -9,9 +9,8 @@
 | uniform, stf | even shares, nearest deadline first |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Literal, Protocol
 
 from auctune.timeshare.allocation.rule import (
@@ -37,37 +36,40 @@ from auctune.timeshare.planner import Planner
 EstimatorName = Literal["wls", "ls", "m4", "mixture", "engression"]
 
 
+@dataclass(frozen=True, slots=True)
+class Estimators:
+    """Estimators by name.
+
+    Attributes:
+        engression: makes the one that needs torch, of which this package knows nothing.
+    """
+
+    engression: Callable[[], Estimator]
+
+    def make(self, name: EstimatorName, gamma: float) -> Estimator:
+        """An estimator; gamma is read by `wls` alone.
+
+        Raises:
+            InputError: if its package is not installed.
+        """
+        if name == "wls":
+            return Wls(gamma)
+        if name == "engression":
+            return self.engression()
+        made: Mapping[str, Estimator] = {"ls": Ls(), "m4": M4(), "mixture": Mixture()}
+        return made[name]
+
+
 class Settings(Protocol):
     """Settings of a named allocator: a frozen dataclass."""
 
-    def allocator(self) -> Allocator:
-        """The allocator.
+    def allocator(self, estimators: Estimators) -> Allocator:
+        """The allocator, with its estimator of these.
 
         Raises:
             InputError: naming the setting.
         """
         ...
-
-
-def make_estimator(name: EstimatorName, gamma: float) -> Estimator:
-    """An estimator; gamma is read by `wls` alone.
-
-    Raises:
-        InputError: if its package is not installed.
-    """
-    if name == "wls":
-        return Wls(gamma)
-    if name == "engression":
-        return _engression()
-    made: Mapping[str, Estimator] = {"ls": Ls(), "m4": M4(), "mixture": Mixture()}
-    return made[name]
-
-
-def _engression() -> Estimator:
-    # It needs torch, of which this package knows nothing: found by name, and only if asked for.
-    module = import_module("auctune.train.timeshare.engression")
-    made: Estimator = module.Engression()
-    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,37 +88,37 @@ class ExploringSettings:
     exploration: float = 0.1
     batches: float | None = None
 
-    def planner(self, rule: Rule) -> Planner:
-        """With a rule."""
+    def planner(self, estimators: Estimators, rule: Rule) -> Planner:
+        """With a rule, and its estimator of these."""
         exploration = Exploration(self.batches, self.exploration)
-        return Planner(make_estimator(self.estimator, self.gamma), exploration, rule)
+        return Planner(estimators.make(self.estimator, self.gamma), exploration, rule)
 
 
 @dataclass(frozen=True, slots=True)
 class LaraSettings(ExploringSettings):
     """Of LARA."""
 
-    def allocator(self) -> Allocator:
+    def allocator(self, estimators: Estimators) -> Allocator:
         """LARA."""
-        return self.planner(MooreHodgson())
+        return self.planner(estimators, MooreHodgson())
 
 
 @dataclass(frozen=True, slots=True)
 class LrfSettings(ExploringSettings):
     """Of LRF."""
 
-    def allocator(self) -> Allocator:
+    def allocator(self, estimators: Estimators) -> Allocator:
         """LRF."""
-        return self.planner(LeastResourcesFirst())
+        return self.planner(estimators, LeastResourcesFirst())
 
 
 @dataclass(frozen=True, slots=True)
 class EtfSettings(ExploringSettings):
     """Of ETF."""
 
-    def allocator(self) -> Allocator:
+    def allocator(self, estimators: Estimators) -> Allocator:
         """ETF."""
-        return self.planner(EasiestFirst())
+        return self.planner(estimators, EasiestFirst())
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +139,9 @@ class HeadwaySettings:
     doubt: float = 8.0
     near: float = 0.5
 
-    def allocator(self) -> Allocator:
+    def allocator(self, estimators: Estimators) -> Allocator:
         """The benefit of the doubt, the earliest first or all at once."""
-        estimator = make_estimator(self.estimator, self.gamma)
+        estimator = estimators.make(self.estimator, self.gamma)
         doubt = Doubt(self.units, self.doubt, self.near)
         return Planner(estimator, doubt, Paced(self.near))
 
@@ -158,9 +160,9 @@ class UcbSettings:
     gamma: float = 0.9
     beta: float = 100.0
 
-    def allocator(self) -> Allocator:
+    def allocator(self, estimators: Estimators) -> Allocator:
         """LARA with optimism."""
-        return Planner(make_estimator(self.estimator, self.gamma), Ucb(self.beta), MooreHodgson())
+        return Planner(estimators.make(self.estimator, self.gamma), Ucb(self.beta), MooreHodgson())
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +179,9 @@ class ThompsonSettings:
     gamma: float = 0.9
     seed: int = 0
 
-    def allocator(self) -> Allocator:
+    def allocator(self, estimators: Estimators) -> Allocator:
         """LARA with draws."""
-        estimator = make_estimator(self.estimator, self.gamma)
+        estimator = estimators.make(self.estimator, self.gamma)
         return Planner(estimator, Thompson(self.seed), MooreHodgson())
 
 
@@ -187,7 +189,7 @@ class ThompsonSettings:
 class UniformSettings:
     """Even shares have none."""
 
-    def allocator(self) -> Allocator:
+    def allocator(self, estimators: Estimators) -> Allocator:
         """Even shares."""
         return Uniform()
 
@@ -196,7 +198,7 @@ class UniformSettings:
 class StfSettings:
     """STF has none."""
 
-    def allocator(self) -> Allocator:
+    def allocator(self, estimators: Estimators) -> Allocator:
         """STF."""
         return ShortestFirst()
 

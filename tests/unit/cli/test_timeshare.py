@@ -11,7 +11,8 @@ from auctune.sim.timeshare.bundle_file import read_bundle_file
 from auctune.sim.timeshare.drawn import draw_bundle
 from auctune.sim.timeshare.from_file import bundle_of_file
 from auctune.sim.timeshare.recorded import read_curves
-from auctune.timeshare import Doubt, Exploration, Ls, Paced, Planner, Wls, headway, lara
+from auctune.timeshare import Allocator, Doubt, Exploration, Ls, Paced, Planner, Wls, headway, lara
+from auctune.train.timeshare.estimators import ESTIMATORS
 from support.command_line import run_auctune
 from support.timeshare_files import write_bundle, write_curves
 
@@ -35,7 +36,8 @@ def test_simulate_shows_and_writes_what_the_allocator_does(ask: Ask, tmp_path: P
     path, out = tmp_path / "bundle.toml", tmp_path / "units.parquet"
     code, shown, errors = ask("simulate", path, "--allocator", "headway", "--out", out)
     assert (code, errors) == (0, [])
-    bundle = bundle_of_file(read_bundle_file(path), read_curves(tmp_path / "curves"), path)
+    file = read_bundle_file(path, ESTIMATORS)
+    bundle = bundle_of_file(file, read_curves(tmp_path / "curves"), path)
     outcome = bundle.play(headway())
     best = bundle.optimum().num_done
     assert f"{outcome.num_done} of 3 done, clairvoyant optimum {best}" in shown
@@ -97,12 +99,16 @@ def test_no_command_writes_over_its_bundle(ask: Ask, tmp_path: Path) -> None:
     assert path.read_text() == before
 
 
+def made(name: str, settings: dict[str, str]) -> Allocator:
+    return timeshare_allocator(name, settings, ESTIMATORS)
+
+
 def test_names_stand_for_allocators_with_their_settings() -> None:
-    assert timeshare_allocator("lara", {}) == lara()
-    assert timeshare_allocator("headway", {}) == headway()
+    assert made("lara", {}) == lara()
+    assert made("headway", {}) == headway()
     settings = {"estimator": "ls", "exploration": "0.2"}
-    assert timeshare_allocator("lara", settings) == Planner(Ls(), Exploration(share=0.2))
+    assert made("lara", settings) == Planner(Ls(), Exploration(share=0.2))
     settings = {"estimator": "wls", "gamma": "0.8", "units": "4", "doubt": "2", "near": "0.7"}
     expected = Planner(Wls(0.8), Doubt(4, 2.0, 0.7), Paced(0.7))
-    assert timeshare_allocator("headway", settings) == expected
-    assert len({timeshare_allocator(name, {}) for name in timeshare_allocator_names()}) == 8
+    assert made("headway", settings) == expected
+    assert len({made(name, {}) for name in timeshare_allocator_names()}) == 8

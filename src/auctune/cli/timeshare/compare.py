@@ -73,10 +73,12 @@ def _given(bundle: str, curves: Path | None) -> "list[RecordedBundle]":
     from auctune.sim.timeshare.bundle_file import read_bundle_file
     from auctune.sim.timeshare.from_file import bundle_of_file
     from auctune.sim.timeshare.table_bundles import table_bundles
+    from auctune.train.timeshare.estimators import ESTIMATORS
 
     recorded = read_recorded(curves)
     if bundle not in TABLES:
-        return [bundle_of_file(read_bundle_file(Path(bundle)), recorded, Path(bundle))]
+        file = read_bundle_file(Path(bundle), ESTIMATORS)
+        return [bundle_of_file(file, recorded, Path(bundle))]
     for made in table_bundles(recorded):
         if made.name == bundle:
             return [made]

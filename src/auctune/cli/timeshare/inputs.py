@@ -19,10 +19,11 @@ def read_allocator(label: str) -> "Allocator":
     """
     from auctune.parameter_text import parse_label
     from auctune.registry import timeshare_allocator
+    from auctune.train.timeshare.estimators import ESTIMATORS
 
     name, settings = parse_label(label, "--allocator", "allocator")
     try:
-        return timeshare_allocator(name, settings)
+        return timeshare_allocator(name, settings, ESTIMATORS)
     except InputError as error:
         own = error.place == "allocator"
         place = "--allocator" if own else f"--allocator {label}: {error.place}"

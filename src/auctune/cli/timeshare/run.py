@@ -89,8 +89,10 @@ def _order(bundle: Path, beside: Path) -> "PoolOrder":
     from auctune.run.base_cache import base_cache
     from auctune.run.timeshare.from_file import make_order
     from auctune.sim.timeshare.bundle_file import read_bundle_file
+    from auctune.train.timeshare.estimators import ESTIMATORS
 
-    return make_order(read_bundle_file(bundle), bundle, beside, base_cache())
+    file = read_bundle_file(bundle, ESTIMATORS)
+    return make_order(file, bundle, beside, base_cache())
 
 
 def _show(report: "PoolReport", place: "PoolFolder") -> None:

@@ -34,10 +34,11 @@ def simulate(
     from auctune.sim.timeshare.bundle_file import read_bundle_file
     from auctune.sim.timeshare.contest import write_play
     from auctune.sim.timeshare.from_file import bundle_of_file
+    from auctune.train.timeshare.estimators import ESTIMATORS
 
-    file = read_bundle_file(bundle)
+    file = read_bundle_file(bundle, ESTIMATORS)
     recorded = bundle_of_file(file, read_recorded(curves), bundle)
-    used = file.allocator() if chosen is None else chosen
+    used = file.allocator(ESTIMATORS) if chosen is None else chosen
     outcome = recorded.play(used)
     if out is not None:
         with AtomicFiles([out]) as (opened,):

@@ -13,7 +13,7 @@ from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema
 from auctune.sim.spot.toml_file import read_toml
 from auctune.timeshare import Allocator, LearningThread
-from auctune.timeshare.named import NAMED, EstimatorName, make_estimator
+from auctune.timeshare.named import NAMED, EstimatorName, Estimators
 
 _EXPECTED = "a bundle file in TOML"
 _MOST = 10**9
@@ -93,8 +93,8 @@ class BundleFile(BaseModel):
                 raise InputError(f"thread[{index}].batches_per_unit", "is missing", expected)
         return self
 
-    def allocator(self) -> Allocator:
-        """How threads share."""
+    def allocator(self, estimators: Estimators) -> Allocator:
+        """How threads share, by an estimator of these."""
         kind = NAMED[self.pool.allocator]
         given = {
             "gamma": self.lara.gamma,
@@ -103,11 +103,15 @@ class BundleFile(BaseModel):
         }
         known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
         said = {key: value for key, value in given.items() if key in known and value is not None}
-        return kind(**said).allocator()
+        return kind(**said).allocator(estimators)
 
 
-def read_bundle_file(path: Path) -> BundleFile:
+def read_bundle_file(path: Path, estimators: Estimators) -> BundleFile:
     """The bundle in a file.
+
+    Args:
+        path: of it.
+        estimators: that it may name.
 
     Raises:
         InputError: `FILE: thread[1].deadline: found; expected ...`, for the first thing wrong.
@@ -115,7 +119,7 @@ def read_bundle_file(path: Path) -> BundleFile:
     file = check_schema(BundleFile, read_toml(path, _EXPECTED), str(path))
     if file.lara.estimator is not None:
         try:
-            make_estimator(file.lara.estimator, file.lara.gamma)
+            estimators.make(file.lara.estimator, file.lara.gamma)
         except InputError as error:
             # It needs a package that is not installed.
             raise InputError(f"{path}: lara.{error.place}", error.found, error.expected) from None

@@ -12,6 +12,7 @@ from auctune.timeshare.allocation.rule import MooreHodgson
 from auctune.timeshare.balancing.exploration import Exploration
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
+from auctune.train.timeshare.estimators import ESTIMATORS
 from auctune.train.timeshare.thread import TrainingThread
 from support.pool_threads import make_line
 
@@ -45,7 +46,7 @@ def write(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_examples_are_bundles(path: Path, tmp_path: Path) -> None:
-    order = make_order(read_bundle_file(path), path, path.parent, tmp_path)
+    order = make_order(read_bundle_file(path, ESTIMATORS), path, path.parent, tmp_path)
     assert len(order.threads) >= 2
 
 
@@ -55,7 +56,7 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
         "[pool]\nmemory_gb = 0.5\ncpu_threads = 2\n[lara]\ngamma = 0.8\nexploration = 40\n"
         + THREAD,
     )
-    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+    order = make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path)
     assert order.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40), MooreHodgson())
     assert (order.memory_bytes, order.cpu_threads, order.unit_seconds) == (500_000_000, 2, None)
     thread = order.threads[0]
@@ -67,13 +68,13 @@ def test_a_thread_of_ones_own_is_a_function_that_can_be_imported(tmp_path: Path)
     kind = f"{__name__}:slope_line"
     text = THREAD.replace('"cnn"', f'"{kind}"') + "settings = { slope = 2.0 }\n"
     path = write(tmp_path, text)
-    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+    order = make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path)
     assert order.threads[0].make().step(3) == make_line(0, 2.0).step(3)
 
 
 def test_a_function_that_returns_no_thread_is_named_when_it_is_called(tmp_path: Path) -> None:
     path = write(tmp_path, THREAD.replace('"cnn"', f'"{__name__}:no_thread"'))
-    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+    order = make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path)
     with pytest.raises(InputError, match="kind: no_thread returned str without 'batches'"):
         order.threads[0].make()
 
@@ -82,17 +83,17 @@ def test_a_package_that_is_missing_is_named_with_the_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, '[lara]\nestimator = "engression"\n' + THREAD)
-    read_bundle_file(path)
+    read_bundle_file(path, ESTIMATORS)
     # This is how Python notes that there is no such module.
     monkeypatch.setitem(sys.modules, "engression", None)
     with pytest.raises(InputError, match=r"bundle\.toml: lara\.estimator: 'engression' needs"):
-        read_bundle_file(path)
+        read_bundle_file(path, ESTIMATORS)
 
 
 def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> None:
     settings = 'settings = { data = "rows.jsonl", rank = 4, target_modules = ["c_attn"] }\n'
     path = write(tmp_path, THREAD.replace('"cnn"', '"lora"') + settings)
-    assert make_order(read_bundle_file(path), path, tmp_path, tmp_path).threads
+    assert make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path).threads
 
 
 @pytest.mark.parametrize(
@@ -144,4 +145,4 @@ def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> No
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(InputError, match=message):
-        make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+        make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path)

@@ -13,6 +13,7 @@ from auctune.sim.timeshare.from_file import bundle_of_file
 from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
 from auctune.sim.timeshare.table_bundles import table_bundles
 from auctune.timeshare import (
+    Allocator,
     Exploration,
     LearningThread,
     Mixture,
@@ -22,6 +23,7 @@ from auctune.timeshare import (
     Wls,
     play,
 )
+from auctune.train.timeshare.estimators import ESTIMATORS
 from support.loss_curves import made_up_curve
 from support.timeshare_files import BUNDLE, write_bundle, write_curves
 
@@ -35,7 +37,7 @@ def test_a_thread_follows_the_curve_of_its_kind_and_seed(
     tmp_path: Path, curves: tuple[RecordedCurve, ...]
 ) -> None:
     path = write_bundle(tmp_path / "bundle.toml")
-    bundle = bundle_of_file(read_bundle_file(path), curves, path)
+    bundle = bundle_of_file(read_bundle_file(path, ESTIMATORS), curves, path)
     by_name = {curve.name: curve for curve in curves}
     followed = [by_name[name].curve for name in ("pure-1", "mixed-7", "pure-3")]
     assert list(bundle.curves) == followed
@@ -43,13 +45,17 @@ def test_a_thread_follows_the_curve_of_its_kind_and_seed(
     assert bundle.threads[1] == LearningThread("late", 5, 40, 0.25)
 
 
+def allocator_in(path: Path) -> Allocator:
+    return read_bundle_file(path, ESTIMATORS).allocator(ESTIMATORS)
+
+
 def test_the_file_names_its_allocator(tmp_path: Path) -> None:
     path = write_bundle(tmp_path / "bundle.toml")
-    assert read_bundle_file(path).allocator() == Planner(Wls(), Exploration(batches=30.0))
+    assert allocator_in(path) == Planner(Wls(), Exploration(batches=30.0))
     text = BUNDLE.replace("[pool]", '[pool]\nallocator = "stf"')
-    assert read_bundle_file(write_bundle(path, text)).allocator() == ShortestFirst()
+    assert allocator_in(write_bundle(path, text)) == ShortestFirst()
     text = BUNDLE.replace("exploration = 30", 'estimator = "mixture"')
-    assert read_bundle_file(write_bundle(path, text)).allocator() == Planner(Mixture())
+    assert allocator_in(write_bundle(path, text)) == Planner(Mixture())
 
 
 @pytest.mark.parametrize(
@@ -66,7 +72,7 @@ def test_the_file_names_its_allocator(tmp_path: Path) -> None:
 def test_a_wrong_key_is_named(tmp_path: Path, old: str, new: str, place: str) -> None:
     path = write_bundle(tmp_path / "bundle.toml", BUNDLE.replace(old, new, 1))
     with pytest.raises(InputError) as raised:
-        read_bundle_file(path)
+        read_bundle_file(path, ESTIMATORS)
     assert raised.value.place == f"{path}: {place}"
 
 
@@ -75,7 +81,7 @@ def test_a_kind_that_was_not_recorded_is_named(
 ) -> None:
     path = write_bundle(tmp_path / "bundle.toml", BUNDLE.replace('"k1"', '"vit"'))
     with pytest.raises(InputError, match=r"thread\[0\]\.kind: 'vit' was not recorded"):
-        bundle_of_file(read_bundle_file(path), curves, path)
+        bundle_of_file(read_bundle_file(path, ESTIMATORS), curves, path)
 
 
 def test_a_thread_alone_takes_as_long_as_when_it_is_played() -> None:

@@ -11,6 +11,7 @@ from auctune.domain import InputError
 from auctune.registry import timeshare_allocator
 from auctune.timeshare import Need, Planner
 from auctune.train.timeshare.engression import Engression, EngressionRun, crossing
+from auctune.train.timeshare.estimators import ESTIMATORS
 
 QUICK = Engression(epochs=120)
 
@@ -63,13 +64,13 @@ def test_a_curve_is_crossed_where_it_first_comes_to_a_level() -> None:
 
 
 def test_it_is_chosen_by_name_and_missed_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    allocator = timeshare_allocator("headway", {"estimator": "engression"})
+    allocator = timeshare_allocator("headway", {"estimator": "engression"}, ESTIMATORS)
     assert isinstance(allocator, Planner)
     assert allocator.estimator == Engression()
     # This is how Python notes that there is no such module.
     monkeypatch.setitem(sys.modules, "engression", None)
     with pytest.raises(InputError, match=r"estimator: 'engression' needs .* expected pip install"):
-        timeshare_allocator("headway", {"estimator": "engression"})
+        timeshare_allocator("headway", {"estimator": "engression"}, ESTIMATORS)
 
 
 @pytest.mark.parametrize(
