@@ -20,6 +20,7 @@ from auctune.sim.spot.estimate import mean_of
 from auctune.sim.timeshare.bundle import RecordedBundle
 from auctune.sim.timeshare.contest import compete
 from auctune.sim.timeshare.table_bundles import MIXED, PURE, BundleTable, make_bundles
+from timeshare_harness.cells import done_cell
 from timeshare_harness.options import Figure, Options, main
 from timeshare_harness.rivals import BEST, OTHERS, RIVALS, explorations
 
@@ -95,14 +96,9 @@ def table(frame: pl.DataFrame) -> Rows:
     bundles = frame["bundle"].unique(maintain_order=True).to_list()
     cells = {(row["bundle"], row["allocator"]): row for row in frame.iter_rows(named=True)}
     names = frame["allocator"].unique(maintain_order=True).to_list()
-    rows = [(name, *(_cell(cells[bundle, name]) for bundle in bundles)) for name in names]
+    rows = [(name, *(done_cell(cells[bundle, name]) for bundle in bundles)) for name in names]
     attainable = (f"{cells[bundle, names[0]]['attainable']}" for bundle in bundles)
     return Rows(("allocator", *bundles), (("attainable", *attainable), *rows))
-
-
-def _cell(row: Mapping[str, float]) -> str:
-    explored = "" if row["explored"] is None else f" (explored {row['explored']:g})"
-    return f"{row['done']:.2f} ±{row['half']:.2f}{explored}"
 
 
 FIGURE = Figure(NAME, run, table)

@@ -18,6 +18,7 @@ from auctune.sim.spot.estimate import mean_of, ratio_of
 from auctune.sim.timeshare.bundle import RecordedBundle
 from auctune.sim.timeshare.contest import compete
 from auctune.sim.timeshare.drawn import draw_bundle
+from timeshare_harness.cells import done_cell
 from timeshare_harness.options import Figure, Options, main
 from timeshare_harness.rivals import BEST, EXPLORATIONS, OWN, RIVALS, explorations
 from timeshare_harness.timing import round_milliseconds
@@ -98,7 +99,7 @@ def table(frame: pl.DataFrame) -> Rows:
     sizes = frame["threads"].unique(maintain_order=True).to_list()
     cells = {(row["threads"], row["allocator"]): row for row in frame.iter_rows(named=True)}
     names = frame["allocator"].unique(maintain_order=True).to_list()
-    rows = [(name, *(_done(cells[size, name]) for size in sizes)) for name in names]
+    rows = [(name, *(done_cell(cells[size, name]) for size in sizes)) for name in names]
     first = [cells[size, names[0]] for size in sizes]
     rows.append(("clairvoyant bound", *(f"{row['optimum']:.2f}" for row in first)))
     rows.append(("attainable", *(f"{row['attainable']:.2f}" for row in first)))
@@ -107,11 +108,6 @@ def table(frame: pl.DataFrame) -> Rows:
         spent = (f"{cells[size, name]['milliseconds']:.3f} ms" for size in sizes)
         rows.append((f"a round of {name}", *spent))
     return Rows(("threads", *(f"{size}" for size in sizes)), tuple(rows))
-
-
-def _done(row: Mapping[str, float]) -> str:
-    explored = "" if row["explored"] is None else f" (explored {row['explored']:g})"
-    return f"{row['done']:.2f} ±{row['half']:.2f}{explored}"
 
 
 def _share(row: Mapping[str, float]) -> str:
