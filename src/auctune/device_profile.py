@@ -19,13 +19,13 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from auctune.domain.checks import check_finite, check_positive
 from auctune.domain.errors import InputError
-from auctune.schema import to_input_error
+from auctune.schema import check_json
 
 # Float32 words that are kept for each parameter of an adapter.
 OPTIMIZER_WORDS = {"adamw": 4, "sgd": 2}  # parameter, gradient and, of AdamW, two moments
@@ -252,10 +252,7 @@ class Profile:
         Raises:
             InputError: naming `place` and the field's path.
         """
-        try:
-            return _ADAPTER.validate_json(text)
-        except ValidationError as error:
-            raise to_input_error(error, place, _plain(text)) from None
+        return check_json(_ADAPTER, text, place)
 
     def _usable_seconds(self, slot_seconds: float, num_tasks: int) -> float:
         overhead = num_tasks * self.task_overhead_seconds
@@ -290,11 +287,3 @@ def write_profile(profile: Profile, path: Path) -> None:
 
 
 _ADAPTER = TypeAdapter(Profile)
-
-
-def _plain(text: str | bytes) -> Any:
-    """What a JSON text says; nothing where it is none."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None

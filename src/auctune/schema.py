@@ -3,14 +3,16 @@
 One wrong field is one line: where it is, what was found, what was expected.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from auctune.domain import InputError
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 _SHOWN = 60
 
 # Numbers are numbers and texts are texts: "3" is not 3, and true is not 1.
@@ -27,6 +29,26 @@ def check_schema(model: type[M], value: Any, place: str) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         raise to_input_error(error, place, value, model) from None
+
+
+def check_json(adapter: TypeAdapter[T], text: str | bytes, place: str) -> T:
+    """A JSON text as what `adapter` makes of it.
+
+    Raises:
+        InputError: as of `check_schema`; or if the text is no JSON.
+    """
+    try:
+        return adapter.validate_json(text)
+    except ValidationError as error:
+        raise to_input_error(error, place, plain_json(text)) from None
+
+
+def plain_json(text: str | bytes) -> Any:
+    """What a JSON text says; nothing where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def to_input_error(

@@ -8,18 +8,17 @@ measured.
 
 import functools
 import importlib.resources
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
-from auctune.schema import to_input_error
+from auctune.schema import check_json, plain_json
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32)
 RANKS = (4, 8, 16, 32, 64)
@@ -167,7 +166,7 @@ def shipped_devices() -> Mapping[str, Device]:
     folder = importlib.resources.files("auctune.sim.workloads") / "devices"
     files = sorted((file for file in folder.iterdir()), key=lambda file: file.name)
     return {
-        file.name.removesuffix(".json"): _assumed(file.read_bytes(), file.name)
+        file.name.removesuffix(".json"): check_json(_ADAPTER, file.read_bytes(), file.name)
         for file in files
         if file.name.endswith(".json")
     }
@@ -194,7 +193,7 @@ def read_device(path: Path, power_kw: float | None, sample_tokens: float) -> Dev
         if power_kw is None:
             raise InputError("power_kw", f"is not set, and {path} has none", "kW at full load")
         return ProfiledDevice(profile, power_kw, sample_tokens)
-    assumed = _assumed(text, str(path))
+    assumed = check_json(_ADAPTER, text, str(path))
     if power_kw is None:
         return assumed
     return AssumedDevice(**{**assumed.__dict__, "power_kw": power_kw})
@@ -203,23 +202,9 @@ def read_device(path: Path, power_kw: float | None, sample_tokens: float) -> Dev
 _ADAPTER = TypeAdapter(AssumedDevice)
 
 
-def _assumed(text: bytes, place: str) -> AssumedDevice:
-    try:
-        return _ADAPTER.validate_json(text)
-    except ValidationError as error:
-        raise to_input_error(error, place, _plain(text)) from None
-
-
 def _is_profile(text: bytes) -> bool:
-    found = _plain(text)
+    found = plain_json(text)
     return isinstance(found, dict) and "token_seconds" in found
-
-
-def _plain(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _between(ends: tuple[float, float], where: float) -> float:
