@@ -23,7 +23,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
-from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.domain.errors import InputError
 from auctune.schema import check_json
 
@@ -199,8 +199,7 @@ class Profile:
         """
         if not 0 < share <= 1:
             raise InputError("share", f"{share!r}", "a share in (0, 1]")
-        if batch_tokens < 1:
-            raise InputError("batch_tokens", f"{batch_tokens!r}", "a whole number >= 1")
+        check_count(batch_tokens, "batch_tokens", 1)
         compute = self.compute(slot_seconds, sample_tokens)
         alone = self._usable_seconds(slot_seconds, 1) * self.tokens_per_second(batch_tokens)
         return min(alone / sample_tokens, share * compute)

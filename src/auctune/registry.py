@@ -21,6 +21,7 @@ from typing import Any
 from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, make_ntm
 from auctune.auction.params import SETTINGS_OF_PRICING
 from auctune.domain import Admission, Cluster, EnergyForecast, InputError, Task
+from auctune.domain.checks import check_count
 from auctune.mechanism_entry import KnownBids, MechanismEntry
 from auctune.parameter_text import parse_params
 from auctune.spot.policies import (
@@ -75,8 +76,7 @@ class NtmParams:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
+        check_count(self.seed, "seed", 0)
 
 
 def build(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from auctune.domain import InputError
+from auctune.domain.checks import check_count
 
 Payment = Literal["critical", "paper"]
 CapacityCheck = Literal["masked", "checked"]
@@ -77,8 +78,7 @@ class PdftspParams:
         for low, high in _PAIRS:
             self._check_range(low, high)
         self._check_pricing()
-        if self.seed < 0:
-            raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
+        check_count(self.seed, "seed", 0)
 
     def _check_pricing(self) -> None:
         for name, needed in SETTINGS_OF_PRICING.items():

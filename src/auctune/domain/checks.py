@@ -23,3 +23,13 @@ def check_positive(value: float, place: str, expected: str) -> None:
     """
     if not (math.isfinite(value) and value > 0):
         raise InputError(place, f"{value!r}", expected)
+
+
+def check_count(value: int, place: str, least: int) -> None:
+    """Refuse a whole number under the least that is allowed.
+
+    Raises:
+        InputError: naming `place`.
+    """
+    if value < least:
+        raise InputError(place, f"{value!r}", f"a whole number >= {least}")

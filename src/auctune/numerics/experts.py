@@ -26,7 +26,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.domain.checks import check_positive
+from auctune.domain.checks import check_count, check_positive
 from auctune.domain.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -58,8 +58,7 @@ class KnownRounds:
     num_rounds: int
 
     def __post_init__(self) -> None:
-        if self.num_rounds < 1:
-            raise InputError("num_rounds", f"{self.num_rounds!r}", "a whole number >= 1")
+        check_count(self.num_rounds, "num_rounds", 1)
 
     def eta(self, num_candidates: int, round_number: int) -> float:
         """The same in each round."""
@@ -281,8 +280,7 @@ def check_candidates(num_candidates: int) -> None:
     Raises:
         InputError: naming `num_candidates`.
     """
-    if num_candidates < 1:
-        raise InputError("num_candidates", f"{num_candidates!r}", "a whole number >= 1")
+    check_count(num_candidates, "num_candidates", 1)
 
 
 def check_utilities(utilities: Floats, num: int) -> Floats:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from auctune.domain import InputError
-from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.spot.overhead import Overhead
 from auctune.spot.scaling import LinearScaling, Scaling
 
@@ -45,8 +45,7 @@ class SpotJob:
             raise InputError("deadline", f"{self.deadline!r}", "a whole number of slots >= 1")
         if not (math.isfinite(self.hard_factor) and self.hard_factor >= 1):
             raise InputError("hard_factor", f"{self.hard_factor!r}", "a number >= 1")
-        if self.n_min < 1:
-            raise InputError("n_min", f"{self.n_min!r}", "a whole number >= 1")
+        check_count(self.n_min, "n_min", 1)
         if self.n_max < self.n_min:
             raise InputError("n_max", f"{self.n_max!r}", f"a whole number >= n_min = {self.n_min}")
         self.scaling.check_reaches(self.n_max)

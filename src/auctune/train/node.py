@@ -13,6 +13,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from auctune.domain.checks import check_count
 from auctune.domain.dataset import read_dataset
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
@@ -92,10 +93,8 @@ class NodeTrainer:
         overhead_tokens: int = OVERHEAD_TOKENS,
         checkpointing: bool = False,
     ) -> None:
-        if token_budget < 1:
-            raise InputError("token_budget", f"{token_budget}", "a whole number >= 1")
-        if overhead_tokens < 0:
-            raise InputError("overhead_tokens", f"{overhead_tokens}", "a whole number >= 0")
+        check_count(token_budget, "token_budget", 1)
+        check_count(overhead_tokens, "overhead_tokens", 0)
         if mode not in ("fused", "exact"):
             raise InputError("mode", f"{mode!r}", "'fused' or 'exact'")
         if mode == "exact":

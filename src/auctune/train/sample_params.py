@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 
 
@@ -21,9 +22,7 @@ class SampleParams:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise InputError("max_tokens", f"{self.max_tokens!r}", "a whole number >= 1")
+        check_count(self.max_tokens, "max_tokens", 1)
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise InputError("temperature", f"{self.temperature!r}", "a number >= 0")
-        if self.seed < 0:
-            raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
+        check_count(self.seed, "seed", 0)

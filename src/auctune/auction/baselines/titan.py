@@ -22,6 +22,7 @@ from auctune.auction.offline.program import Chosen, welfare_program
 from auctune.auction.offline.rounds import sell_in_rounds
 from auctune.auction.tolerance import FIT
 from auctune.domain import Cluster, Decision, EnergyForecast, InputError, Quote, Reason, Task
+from auctune.domain.checks import check_count
 from auctune.numerics.highs import SolveOptions, solve
 
 EXACT_CELLS = 2000
@@ -52,12 +53,10 @@ class TitanParams:
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
+        check_count(self.seed, "seed", 0)
         if not 0 <= self.gap < 1:
             raise InputError("gap", f"{self.gap!r}", "a share of welfare, 0 <= gap < 1")
-        if self.max_nodes < 1:
-            raise InputError("max_nodes", f"{self.max_nodes!r}", "a whole number >= 1")
+        check_count(self.max_nodes, "max_nodes", 1)
         if self.time_limit is not None and not 0 < self.time_limit < math.inf:
             raise InputError("time_limit", f"{self.time_limit!r}", "seconds > 0")
 

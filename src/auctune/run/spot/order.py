@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from auctune.domain import InputError
+from auctune.domain.checks import check_count
 from auctune.spot.job import SpotJob
 from auctune.train.job import LoraJob
 
@@ -33,8 +34,7 @@ class SpotOrder:
         if not 1 <= self.micro_batch <= self.training.batch_size:
             expected = f"1 to global_batch = {self.training.batch_size} rows"
             raise InputError("micro_batch", f"{self.micro_batch!r}", expected)
-        if self.threads < 1:
-            raise InputError("threads", f"{self.threads!r}", "a whole number >= 1")
+        check_count(self.threads, "threads", 1)
 
     def lasting(self) -> dict[str, Any]:
         """What a run that goes on must find as it was, as JSON can hold it."""

@@ -28,7 +28,7 @@ from scipy.signal import lfilter
 from scipy.special import ndtri
 
 from auctune.domain import InputError
-from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.numerics.rng import stream
 from auctune.spot.arrays import Floats, Ints
 from auctune.spot.market import SpotMarket
@@ -93,8 +93,7 @@ class CountParams:
     daily: DailyCycle = DailyCycle()
 
     def __post_init__(self) -> None:
-        if self.cap < 1:
-            raise InputError("cap", f"{self.cap!r}", "a whole number >= 1")
+        check_count(self.cap, "cap", 1)
         for name in ("empty", "full"):
             if not 0 < getattr(self, name) < 1:
                 raise InputError(name, f"{getattr(self, name)!r}", "a share within 0 and 1")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.domain.checks import check_count
 from auctune.numerics.rng import stream
 from auctune.sim.timeshare.bundle import RecordedBundle, level_at, units_alone
 from auctune.sim.timeshare.recorded import RecordedCurve
@@ -46,8 +47,7 @@ def draw_bundle(
     """
     if not curves:
         raise InputError("curves", "is empty", "one recorded curve at least")
-    if num_threads < 1:
-        raise InputError("num_threads", f"{num_threads}", "a whole number >= 1")
+    check_count(num_threads, "num_threads", 1)
     random = stream(seed, "timeshare bundle", num_threads, index)
     deadline, due, thresholds, picked = 0, [], [], []
     for _ in range(num_threads):

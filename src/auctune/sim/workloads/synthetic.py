@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from auctune.domain import Cluster, InputError, Money, Node, NodeType, Quote, Task, round_money
-from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.electricity import SlotCosts, slot_costs
 from auctune.numerics.rng import stream
 from auctune.sim.energy import DailySwing, Electricity
@@ -87,8 +87,7 @@ class SyntheticParams:
             raise InputError("needs_vendor", f"{self.needs_vendor}", "a share in [0, 1]")
         if not 0 < self.share <= 1:
             raise InputError("share", f"{self.share}", "a share in (0, 1]")
-        if self.seed < 0:
-            raise InputError("seed", f"{self.seed}", "a whole number >= 0")
+        check_count(self.seed, "seed", 0)
         check_positive(self.slot_seconds, "slot_seconds", "seconds > 0")
         for name in ("rate", "value_median", "value_sigma", "price_per_mwh"):
             check_finite(getattr(self, name), name, "a number >= 0")

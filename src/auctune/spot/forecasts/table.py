@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.domain import InputError
+from auctune.domain.checks import check_count
 from auctune.spot.arrays import Floats, Ints
 from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.market import SpotMarket
@@ -56,8 +56,7 @@ def make_forecasts(
         InputError: if the market has not all the slots of the job, or there are none.
     """
     market.between(start, start + num_slots)
-    if num_slots < 1:
-        raise InputError("num_slots", f"{num_slots!r}", "a whole number >= 1")
+    check_count(num_slots, "num_slots", 1)
     made = [
         forecaster.forecast(market.until(slot), horizon) for slot in range(start, start + num_slots)
     ]

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.domain import InputError
-from auctune.domain.checks import check_finite
+from auctune.domain.checks import check_count, check_finite
 from auctune.timeshare.allocation.closeness import apart, check_near
 from auctune.timeshare.arrays import Bools, Floats
 from auctune.timeshare.balancing.exploration import at_least_one
@@ -48,8 +47,7 @@ class Doubt:
     near: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.units < 1:
-            raise InputError("units", f"{self.units!r}", "a whole number >= 1")
+        check_count(self.units, "units", 1)
         check_finite(self.doubt, "doubt", "a number >= 0")
         check_near(self.near)
 

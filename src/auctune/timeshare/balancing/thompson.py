@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.domain import InputError
+from auctune.domain.checks import check_count
 from auctune.numerics.rng import stream
 from auctune.timeshare.arrays import Bools, Floats
 from auctune.timeshare.balancing.exploration import at_least_one, unseen
@@ -31,8 +31,7 @@ class Thompson:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
+        check_count(self.seed, "seed", 0)
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.domain import InputError
+from auctune.domain.checks import check_count
 from auctune.numerics.jit import kernel
 from auctune.timeshare.arrays import Floats
 from auctune.timeshare.estimators.line import batches_until
@@ -140,8 +140,7 @@ class M4:
     rounds: int = 3
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise InputError("rounds", f"{self.rounds!r}", "a whole number >= 1")
+        check_count(self.rounds, "rounds", 1)
 
     @property
     def name(self) -> str:

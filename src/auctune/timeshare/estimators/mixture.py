@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.timeshare.arrays import Bools, Floats
 from auctune.timeshare.estimators.estimator import Needs
 from auctune.timeshare.estimators.mixture_crossings import foretell_all
@@ -48,8 +48,7 @@ class Mixture:
     tau: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.num_laws < 2:
-            raise InputError("num_laws", f"{self.num_laws!r}", "a whole number >= 2")
+        check_count(self.num_laws, "num_laws", 2)
         if not self.kappas:
             raise InputError("kappas", "is empty", "one at least")
         for index, kappa in enumerate(self.kappas):

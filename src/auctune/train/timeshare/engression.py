@@ -17,7 +17,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.numerics.rng import stream
 from auctune.timeshare.arrays import Floats
 from auctune.timeshare.estimators.line import batches_until
@@ -54,11 +54,9 @@ class Engression:
 
     def __post_init__(self) -> None:
         check_positive(self.learning_rate, "learning_rate", "a number > 0")
-        if self.epochs < 1:
-            raise InputError("epochs", f"{self.epochs!r}", "a whole number >= 1")
+        check_count(self.epochs, "epochs", 1)
         check_finite(self.growth, "growth", "a number >= 0")
-        if self.seed < 0:
-            raise InputError("seed", f"{self.seed!r}", "a whole number >= 0")
+        check_count(self.seed, "seed", 0)
         for package in ("torch", "engression"):
             if find_spec(package) is None:
                 found = f"'engression' needs the package {package}, which is not installed"
