@@ -9,13 +9,13 @@ import typer
 
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
-    check_count,
     read_foretelling,
     read_given,
     read_policy,
     tell_compiling,
 )
 from auctune.cli.spot.options import FORECASTERS, POLICIES, FixedPrice, OnePrice
+from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def advise(
     slot that it is in; it may go on meanwhile.
     """
     if futures is not None:
-        check_count("--futures", futures)
+        check_count(futures, "--futures", 1)
     if run is not None:
         given = {
             "--market": market, "--job": job, "--policy": policy, "--forecast": forecast,

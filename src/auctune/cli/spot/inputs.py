@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -142,8 +143,10 @@ def random_starts(given: Given, num_jobs: int, past: int, seed: int) -> "tuple[S
     """
     from auctune.sim.spot.benchmark import draw_starts
 
-    check_count("--jobs", num_jobs, most=MOST_JOBS)
-    check_count("--past", past, 0)
+    check_count(num_jobs, "--jobs", 1)
+    if num_jobs > MOST_JOBS:
+        raise InputError("--jobs", f"{num_jobs}", f"at most {MOST_JOBS}")
+    check_count(past, "--past", 0)
     try:
         return draw_starts(given.markets, num_jobs, given.job.deadline, past=past, seed=seed)
     except InputError as error:
@@ -224,15 +227,3 @@ def tell_compiling(kernel: str) -> None:
 
     if not kernels_are_compiled(kernel):
         typer.echo(compiling("the spot market's"), err=True)
-
-
-def check_count(option: str, value: int, least: int = 1, *, most: int | None = None) -> None:
-    """Refuse a count that is too low, or above `most`.
-
-    Raises:
-        InputError: naming the option.
-    """
-    if value < least:
-        raise InputError(option, f"{value}", f"a whole number >= {least}")
-    if most is not None and value > most:
-        raise InputError(option, f"{value}", f"at most {most}")

@@ -7,7 +7,6 @@ import typer
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
     DEFAULT_POOL,
-    check_count,
     random_starts,
     read_foretelling,
     read_given,
@@ -29,6 +28,7 @@ from auctune.cli.spot.options import (
     Seed,
 )
 from auctune.cli.spot.outputs import check_outputs, write_outputs
+from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -139,9 +139,9 @@ def _checked(
     from auctune.sim.spot.learners import LEARNERS
     from auctune.sim.spot.selection import CHOICES
 
-    check_count("--jobs", jobs)
-    check_count("--changes", changes, 0)
-    check_count("--window", window)
+    check_count(jobs, "--jobs", 1)
+    check_count(changes, "--changes", 0)
+    check_count(window, "--window", 1)
     if learner not in LEARNERS:
         raise InputError("--learner", f"{learner!r}", f"one of {', '.join(LEARNERS)}")
     if choice not in CHOICES:

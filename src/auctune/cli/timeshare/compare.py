@@ -7,8 +7,9 @@ import typer
 
 from auctune.cli.overwriting import refuse_overwriting
 from auctune.cli.progress import Bars
-from auctune.cli.timeshare.inputs import check_count, read_allocators, read_recorded
+from auctune.cli.timeshare.inputs import read_allocators, read_recorded
 from auctune.cli.timeshare.options import ALLOCATORS, Curves, Out, Seed
+from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def compare(
 
     Shows threads done, beside the clairvoyant optimum, with 95% intervals over drawn bundles.
     """
-    check_count("--threads", threads)
-    check_count("--bundles", bundles)
-    check_count("--seed", seed, 0)
+    check_count(threads, "--threads", 1)
+    check_count(bundles, "--bundles", 1)
+    check_count(seed, "--seed", 0)
     named = read_allocators(allocator)
     refuse_overwriting([None if bundle is None else Path(bundle)], (out,))
 

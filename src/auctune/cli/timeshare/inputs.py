@@ -54,13 +54,3 @@ def read_recorded(folder: Path | None) -> "tuple[RecordedCurve, ...]":
     from auctune.sim.timeshare.recorded import SHIPPED, read_curves
 
     return read_curves(SHIPPED if folder is None else folder)
-
-
-def check_count(option: str, value: int, least: int = 1) -> None:
-    """Refuse a count that is too low.
-
-    Raises:
-        InputError: naming the option.
-    """
-    if value < least:
-        raise InputError(option, f"{value}", f"a whole number >= {least}")
