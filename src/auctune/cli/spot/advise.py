@@ -19,9 +19,10 @@ from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
+    from auctune.sim.spot.advice import Advice
     from auctune.sim.spot.foretelling import Foretelling
     from auctune.sim.spot.job_file import JobFile
-    from auctune.spot import PastSlot, SpotMarket
+    from auctune.spot import PastSlot, SpotJob, SpotMarket
     from auctune.spot import Policy as SpotPolicy
 
 _POLICY, _FORECAST = "robust:risk=0.05", "seasonal"
@@ -83,23 +84,9 @@ def advise(
         case = _case(market, job, policy, forecast, start, now, prices, fixed_price)
 
     from auctune.cli.spot.tables import show_advice
-    from auctune.sim.spot.advice import advise as ask
-    from auctune.spot import Robust
 
     spot_job = case.file.spot_job()
-    if isinstance(case.policy, Robust):
-        tell_compiling("choose_within")
-    with Bars() as bars:
-        advance = bars.counter("futures")
-        try:
-            advice = ask(
-                spot_job, case.policy, case.foretelling, case.seen, case.start,
-                past=case.past, most_futures=futures, advance=advance,
-            )  # fmt: skip
-        except InputError as error:
-            if error.place in ("start", "forecast", "market"):
-                raise InputError(f"--{error.place}", error.found, error.expected) from None
-            raise
+    advice = _ask(case, spot_job, futures)
     show_advice(case.policy.name, spot_job, case.seen, advice, case.file.market, as_json=as_json)
 
 
@@ -113,6 +100,26 @@ class _Case:
     seen: "SpotMarket"
     start: int
     past: "tuple[PastSlot, ...]"
+
+
+def _ask(case: _Case, job: "SpotJob", futures: int | None) -> "Advice":
+    """The advice, under a bar; errors name options."""
+    from auctune.sim.spot.advice import advise as ask
+    from auctune.spot import Robust
+
+    if isinstance(case.policy, Robust):
+        tell_compiling("choose_within")
+    with Bars() as bars:
+        advance = bars.counter("futures")
+        try:
+            return ask(
+                job, case.policy, case.foretelling, case.seen, case.start,
+                past=case.past, most_futures=futures, advance=advance,
+            )  # fmt: skip
+        except InputError as error:
+            if error.place in ("start", "forecast", "market"):
+                raise InputError(f"--{error.place}", error.found, error.expected) from None
+            raise
 
 
 def _case(
