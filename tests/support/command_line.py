@@ -28,7 +28,10 @@ def run_auctune(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> tuple[int, str, list[str]]:
-    """Exit code, standard output, and the lines on standard error."""
+    """Exit code, standard output, and the lines on standard error.
+
+    Left out is the one that says that kernels are compiled: not every machine has to.
+    """
     capsys.readouterr()
     monkeypatch.setattr(sys, "argv", ["auctune", *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
@@ -36,4 +39,5 @@ def run_auctune(
     shown = capsys.readouterr()
     code = ended.value.code
     assert isinstance(code, int)
-    return code, shown.out, shown.err.splitlines()
+    errors = [line for line in shown.err.splitlines() if not line.startswith("compiling ")]
+    return code, shown.out, errors
