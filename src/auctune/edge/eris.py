@@ -1,0 +1,206 @@
+"""Eris: an online auction for jobs that train where their data are; Pang et al. (TMC 2024), Alg. 1.
+
+For each job, in the order of arrival:
+ find a plan for each completion time at the prices of what is sold, without looking at f;
+ l* = argmax f(finish) - cost, ties to the earlier finish;
+ admit it if that is positive: the payment is the cost; book it, and prices rise.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from auctune.domain import InputError, Reason, Saved, round_money
+from auctune.domain.money import LARGEST
+from auctune.edge.checker import first_violation
+from auctune.edge.decision import EdgeDecision, EdgeMenu, EdgeMenuLine
+from auctune.edge.events import (
+    EdgeCommitment,
+    EdgeEvent,
+    EdgeOffered,
+    EdgeReplanned,
+    SiteLost,
+    SiteReturned,
+)
+from auctune.edge.job import EdgeJob
+from auctune.edge.ledger import EdgeLedger
+from auctune.edge.market import EdgeMarket
+from auctune.edge.params import ErisParams
+from auctune.edge.prices import EdgePrices, cost_of
+from auctune.edge.replan import plan_anew
+from auctune.edge.search import offers
+
+
+class Eris:
+    """The edge's auction over one market.
+
+    Attributes:
+        market: the supply.
+        params: the options.
+        pricing: from what is sold to prices.
+        ledger: what is sold.
+    """
+
+    def __init__(self, market: EdgeMarket, params: ErisParams | None = None) -> None:
+        self.market = market
+        self.params = params or ErisParams()
+        self.pricing = self.params.prices()
+        self.ledger = EdgeLedger(market)
+
+    def offer(self, job: EdgeJob, now: int) -> EdgeDecision:
+        """Decide on one bid, and book what was promised.
+
+        Raises:
+            InputError: if the job does not fit this market's sites, types and slots.
+        """
+        decision = self.preview(job, now)
+        if decision.plan is not None:
+            self.ledger.take(job, decision.plan)
+        return decision
+
+    def offer_slot(self, jobs: Sequence[EdgeJob], now: int) -> list[EdgeDecision]:
+        """Decide on all bids of one slot, one after the other."""
+        return [self.offer(job, now) for job in jobs]
+
+    def preview(self, job: EdgeJob, now: int) -> EdgeDecision:
+        """What `offer` would answer now; changes nothing.
+
+        Raises:
+            InputError: as `offer`.
+        """
+        self._check(job, now)
+        chosen, most, reason = None, 0.0, Reason.NO_CAPACITY
+        for line in self._lines(job, now):
+            # Prices are not negative and f does not rise: later lines gain no more.
+            if chosen is not None and job.value(line.finish) <= most:
+                break
+            reason = Reason.UNPROFITABLE
+            surplus = job.value(line.finish) - float(line.price)
+            if surplus > most:
+                chosen, most = line, surplus
+        if chosen is None:
+            return EdgeDecision(job.id, admitted=False, reason=self._why(job, reason))
+        return EdgeDecision(
+            job.id,
+            admitted=True,
+            payment=chosen.price,
+            plan=chosen.plan,
+            utility=job.value(chosen.finish),
+            surplus=most,
+        )
+
+    def quote(self, job: EdgeJob, now: int) -> EdgeMenu:
+        """The price of each completion time; changes nothing, and f is not looked at.
+
+        Raises:
+            InputError: as `offer`.
+        """
+        self._check(job, now)
+        return EdgeMenu(job.id, tuple(self._lines(job, now)))
+
+    def take(self, job: EdgeJob, line: EdgeMenuLine, now: int) -> EdgeDecision | None:
+        """Accept a line of an earlier menu, if its plan has room and costs no more now.
+
+        Raises:
+            InputError: as `offer`, or if the job is not worth the line's price.
+        """
+        self._check(job, now)
+        utility = job.value(line.finish)
+        if utility < line.price:
+            raise InputError("utility", f"{utility}", f"at least the line's price, {line.price}")
+        begun = line.plan.slots[0].slot
+        if begun < now or first_violation(job, line.plan, self.ledger, line.finish) is not None:
+            return None
+        prices = self.pricing(self.ledger)
+        if round_money(cost_of(self.ledger, prices, job, line.plan)) > line.price:
+            return None
+        self.ledger.take(job, line.plan)
+        surplus = utility - float(line.price)
+        return EdgeDecision(
+            job.id,
+            admitted=True,
+            payment=line.price,
+            plan=line.plan,
+            utility=utility,
+            surplus=surplus,
+        )
+
+    def lose_site(
+        self, site: str, now: int, running: Sequence[EdgeCommitment]
+    ) -> list[EdgeReplanned]:
+        """From slot `now` on a site runs nothing; plan anew what it was to run.
+
+        A job pays what was promised, whatever its new plan costs, or is refunded in full.
+
+        Args:
+            site: its id.
+            now: the current slot, in which nothing has run yet.
+            running: all admitted jobs with slots from `now` on, by the plans they have now.
+
+        Returns:
+            What became of the jobs that were to use it, in the order in which it was decided.
+
+        Raises:
+            InputError: if there is no such site, or if it is lost already.
+        """
+        self.apply(SiteLost(site, now))
+        return plan_anew(self.ledger, self.pricing, site, now, running)
+
+    def prices(self, now: int = 0) -> EdgePrices:
+        """Prices from slot `now` on."""
+        return self.pricing(self.ledger, now)
+
+    def apply(self, event: EdgeEvent) -> None:
+        """Take over what happened, on replay, without deciding again."""
+        match event:
+            case EdgeOffered():
+                if event.decision.plan is not None:
+                    self.ledger.take(event.job, event.decision.plan)
+            case SiteLost():
+                self.ledger.lose(event.site, event.now)
+            case SiteReturned():
+                self.ledger.restore(event.site, event.now)
+            case EdgeReplanned():
+                self.ledger.give_back(event.job, event.given_up)
+                if event.found is not None:
+                    self.ledger.take(event.job, event.found)
+
+    def save(self) -> Saved:
+        """All that it remembers."""
+        return {
+            "mechanism": "eris",
+            "params": asdict(self.params),
+            "sites": list(self.market.site_ids),
+            **self.ledger.save(),
+        }
+
+    def load(self, saved: Saved) -> None:
+        """Take over what one over the same market saved.
+
+        Raises:
+            InputError: if it was built otherwise.
+        """
+        if saved.get("mechanism") != "eris" or saved["params"] != asdict(self.params):
+            raise InputError("snapshot", "is of another mechanism", f"eris with {self.params}")
+        if saved["sites"] != list(self.market.site_ids):
+            raise InputError("snapshot.sites", "are others", ", ".join(self.market.site_ids))
+        self.ledger.load(saved)
+
+    def _lines(self, job: EdgeJob, now: int) -> Iterator[EdgeMenuLine]:
+        cheapest = LARGEST
+        for found in offers(self.ledger, self.pricing, job, max(now, job.arrival)):
+            if found.cost < float(LARGEST) and (price := round_money(found.cost)) < cheapest:
+                cheapest = price
+                yield EdgeMenuLine(found.plan.finish, price, found.plan)
+
+    def _why(self, job: EdgeJob, reason: Reason) -> Reason:
+        """Whether a job without a line would have had one in an empty market."""
+        if reason is Reason.NO_CAPACITY:
+            empty = offers(EdgeLedger(self.market), self.pricing, job, job.arrival)
+            if next(empty, None) is None:
+                return Reason.NO_FEASIBLE_SCHEDULE
+        return reason
+
+    def _check(self, job: EdgeJob, now: int) -> None:
+        self.market.check(job)
+        if not 0 <= now < self.market.slots:
+            raise InputError("now", f"{now}", f"a slot from 0 to {self.market.slots - 1}")

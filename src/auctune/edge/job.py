@@ -1,0 +1,71 @@
+"""A job that trains where its data are: the bid Pi_i of Pang et al. (TMC 2024), eq. 1."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from auctune.domain import InputError
+from auctune.domain.checks import check_finite, check_positive
+from auctune.edge.arrays import FIT
+from auctune.edge.utility import Utility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeJob:
+    """One job.
+
+    Attributes:
+        id: its name.
+        arrival: a_i, the slot of its bid.
+        epochs: E_i; a chunk is trained for all of them in one slot at one site.
+        chunks: D_i^r, data chunks by site.
+        worker: w_i^k, what a worker occupies by resource type, units.
+        server: s_i^k, what the parameter server occupies, likewise.
+        chunks_per_worker_slot: P_i, chunks that a worker passes through once in a slot.
+        parameter_mb: lambda_i, MB in a slot for each worker away from the server.
+        utility: f_i.
+    """
+
+    id: str
+    arrival: int
+    epochs: int
+    chunks: Mapping[str, int]
+    worker: Mapping[str, float]
+    server: Mapping[str, float]
+    chunks_per_worker_slot: float
+    parameter_mb: float
+    utility: Utility
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise InputError("id", "is empty", "a name")
+        if self.arrival < 0:
+            raise InputError("arrival", f"{self.arrival!r}", "a slot >= 0")
+        if self.epochs < 1:
+            raise InputError("epochs", f"{self.epochs!r}", "a whole number >= 1")
+        for site, count in self.chunks.items():
+            if count < 0:
+                raise InputError(f"chunks.{site}", f"{count!r}", "a number of chunks >= 0")
+        if not self.num_chunks:
+            raise InputError("chunks", "has none", "one chunk at least")
+        for name, needs in (("worker", self.worker), ("server", self.server)):
+            for kind, units in needs.items():
+                check_finite(units, f"{name}.{kind}", "units >= 0")
+        if not any(self.worker.values()):
+            raise InputError("worker", "occupies nothing", "units > 0 of one type at least")
+        check_positive(self.chunks_per_worker_slot, "chunks_per_worker_slot", "chunks > 0")
+        check_finite(self.parameter_mb, "parameter_mb", "MB >= 0")
+
+    @property
+    def num_chunks(self) -> int:
+        """All its data, D_i."""
+        return sum(self.chunks.values())
+
+    def workers_for(self, chunks: int) -> int:
+        """The least whole g with P g >= E h (2b), for h chunks at one site in one slot."""
+        needed = self.epochs * chunks / self.chunks_per_worker_slot
+        return math.ceil(needed * (1 - FIT))
+
+    def value(self, finish: int) -> float:
+        """f_i when slot `finish` is its last, money."""
+        return self.utility(finish - self.arrival)

@@ -1,0 +1,114 @@
+"""Prices by use.
+
+Shapes: T slots, R sites, K resource types.
+
+`PaperPrices`, Pang et al. (TMC 2024), eq. 6:
+
+ alpha(t)    = gamma_d^(rho(t) / B) - 1          money a MB
+ beta_r^k(t) = gamma_k^(eta_r^k(t) / C_r^k) - 1  money a unit
+
+`SharePrices`, by shares, so that no unit is in them and nothing is free:
+
+ alpha(t)    = L (U / L)^(rho(t) / B) / B
+ beta_r^k(t) = L (U / L)^(eta_r^k(t) / C_r^k) / C_r^k
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.edge.arrays import Floats
+from auctune.edge.job import EdgeJob
+from auctune.edge.ledger import EdgeLedger
+from auctune.edge.market import DATA
+from auctune.edge.plan import EdgePlan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EdgePrices:
+    """The prices of a moment, from slot `first` on.
+
+    Attributes:
+        first: slot of the first row.
+        alpha: [T - first] money a MB that crosses sites.
+        beta: [T - first, R, K] money a unit.
+    """
+
+    first: int
+    alpha: Floats
+    beta: Floats
+
+
+class EdgePricing(Protocol):
+    """From what is sold to prices; no bid is in it."""
+
+    def __call__(self, ledger: EdgeLedger, first: int = 0) -> EdgePrices:
+        """The prices from slot `first` on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PaperPrices:
+    """Eq. 6, with the market's price bases."""
+
+    def __call__(self, ledger: EdgeLedger, first: int = 0) -> EdgePrices:
+        """The prices from slot `first` on."""
+        market = ledger.market
+        base = np.array([market.base(kind) for kind in market.types])
+        traffic, units = shares(ledger, first)
+        return EdgePrices(first, np.power(market.base(DATA), traffic) - 1, np.power(base, units) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SharePrices:
+    """Rising from `reserve` to `top`, by the share that is sold.
+
+    Attributes:
+        reserve: L, money in a slot for all of a type at a site, or for all traffic, while nothing
+            of it is sold, at the price of its first unit.
+        top: U, likewise, at the price of its last unit.
+    """
+
+    reserve: float
+    top: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.reserve < math.inf:
+            raise InputError("reserve", f"{self.reserve!r}", "money > 0")
+        if not self.reserve <= self.top < math.inf:
+            raise InputError("top", f"{self.top!r}", f"money >= reserve = {self.reserve!r}")
+
+    def __call__(self, ledger: EdgeLedger, first: int = 0) -> EdgePrices:
+        """The prices from slot `first` on."""
+        traffic, units = shares(ledger, first)
+        capacity = np.where(ledger.capacity > 0, ledger.capacity, 1.0)
+        rise = self.top / self.reserve
+        alpha = self.reserve * np.power(rise, traffic) / ledger.market.traffic_mb_per_slot
+        return EdgePrices(first, alpha, self.reserve * np.power(rise, units) / capacity)
+
+
+def shares(ledger: EdgeLedger, first: int) -> tuple[Floats, Floats]:
+    """[T - first] of traffic and [T - first, R, K] of units that are sold."""
+    # What a site has none of is never sold there.
+    units = ledger.used[first:] / np.where(ledger.capacity > 0, ledger.capacity, 1.0)
+    return ledger.traffic[first:] / ledger.market.traffic_mb_per_slot, units
+
+
+def cost_of(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, plan: EdgePlan) -> float:
+    """What a plan costs at these prices: the cost of eq. 8, summed over its slots."""
+    market = ledger.market
+    worker, server = market.needs(job.worker), market.needs(job.server)
+    terms: list[float] = []
+    for part in plan.slots:
+        row = part.slot - prices.first
+        beta = prices.beta[row]
+        terms.append(float(prices.alpha[row]) * part.traffic_mb(job, market))
+        terms.append(float(server @ beta[ledger.index_of(part.server)]))
+        terms.extend(
+            count * float(worker @ beta[ledger.index_of(site)])
+            for site, count in part.workers.items()
+        )
+    return math.fsum(terms)

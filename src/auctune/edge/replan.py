@@ -1,0 +1,69 @@
+"""What becomes of jobs whose site is lost: the rest of their data, at the other sites.
+
+A job goes on from the checkpoint at the end of its last whole slot. What the lost site stored can
+still be read, as from the distributed file system of Pang et al. (TMC 2024), section VI-A: its
+chunks are trained elsewhere, and cross. Of the plans for the rest the one is taken whose utility
+less cost at the prices of the moment is the largest, be it negative: prices only tell what others
+want least, since the owner pays what was promised.
+"""
+
+from collections.abc import Sequence
+
+from auctune.edge.arrays import Ints
+from auctune.edge.events import EdgeCommitment, EdgeReplanned
+from auctune.edge.job import EdgeJob
+from auctune.edge.ledger import EdgeLedger
+from auctune.edge.plan import EdgePlan
+from auctune.edge.prices import EdgePricing
+from auctune.edge.search import offers
+from auctune.edge.search.search import chunks_of
+
+
+def plan_anew(
+    ledger: EdgeLedger,
+    pricing: EdgePricing,
+    site: str,
+    now: int,
+    running: Sequence[EdgeCommitment],
+) -> list[EdgeReplanned]:
+    """New plans of the jobs that a lost site was to serve, booked; dearest-valued first.
+
+    All of them give up their rests first, so that what is free is all there is.
+    """
+    hit = [one for one in running if _uses(one.plan.since(now), site)]
+    for one in hit:
+        ledger.give_back(one.job, one.plan.since(now))
+    hit.sort(key=lambda one: (-one.job.value(one.plan.finish), one.job.id))
+    outcome = []
+    for one in hit:
+        data = data_left(ledger, one.job, one.plan, now)
+        found = best_rest(ledger, pricing, one.job, data, now)
+        if found is not None:
+            ledger.take(one.job, found)
+        outcome.append(EdgeReplanned(one.job, now, one.plan.since(now), found))
+    return outcome
+
+
+def data_left(ledger: EdgeLedger, job: EdgeJob, plan: EdgePlan, now: int) -> Ints:
+    """[R] chunks of a job that were not trained before slot `now`."""
+    left = chunks_of(ledger, job)
+    for part in plan.before(now).slots:
+        for move in part.moves:
+            left[ledger.index_of(move.origin)] -= move.chunks
+    return left
+
+
+def best_rest(
+    ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob, data: Ints, now: int
+) -> EdgePlan | None:
+    """The plan for the rest of a job that gains most, from slot `now` on; none if there is none."""
+    found = max(
+        offers(ledger, pricing, job, now, data),
+        key=lambda offer: job.value(offer.plan.finish) - offer.cost,
+        default=None,
+    )
+    return None if found is None else found.plan
+
+
+def _uses(plan: EdgePlan, site: str) -> bool:
+    return any(part.server == site or part.workers.get(site) for part in plan.slots)

@@ -1,0 +1,197 @@
+"""The cheapest d chunks of one slot, for all d at once: problem (8) of Pang et al. (TMC 2024).
+
+With the server at site s a worker at r costs q_r = sum_k w^k beta_r^k + lambda alpha [r != s], and
+a chunk that comes from elsewhere theta alpha. A site is filled in three tiers: workers whose
+chunks all lie there, one worker with some that do, workers whose chunks all come from elsewhere.
+By price a chunk the tiers of all sites are one rising list, so the fill of d + 1 chunks continues
+that of d: one walk down the list is the cost curve. Places that an open worker has left for chunks
+from elsewhere cost theta alpha each, and are taken as soon as nothing is cheaper.
+
+That is the paper's Omega, split into site prices (sites are sorted, not pairs of sites), with
+whole workers, parameters and the server in it, one budget B, and exported chunks without workers.
+
+Kernels: arrays and scalars in, a count out. R sites, J + 1 levels, D chunks.
+"""
+
+import numpy as np
+
+from auctune.edge.arrays import Floats, Ints
+from auctune.numerics.jit import kernel
+
+OWN, MIXED, BROUGHT = 0, 1, 2
+
+
+@kernel
+def tier_keys(
+    site: int,
+    price: float,
+    chunk_price: float,
+    level_workers: Ints,
+    level_chunks: Ints,
+    data: Ints,
+    keys: Floats,
+) -> None:
+    """keys[0:3] = price a chunk of the three tiers of a site whose worker costs `price`."""
+    last = len(level_workers) - 1
+    rate = level_workers[last] / level_chunks[last]
+    here = data[site]
+    full = np.searchsorted(level_chunks, here, side="right") - 1
+    keys[OWN] = price * rate
+    keys[BROUGHT] = price * rate + chunk_price
+    keys[MIXED] = keys[BROUGHT]
+    if full < last and here > level_chunks[full]:
+        lying = here - level_chunks[full]
+        able = level_chunks[full + 1] - level_chunks[full]
+        opened = price * (level_workers[full + 1] - level_workers[full])
+        alone = opened / lying
+        whole = (opened + chunk_price * (able - lying)) / able
+        keys[MIXED] = max(keys[OWN], min(alone, whole))
+
+
+@kernel
+def walk(
+    server: int,
+    target: int,
+    worker_price: Floats,
+    parameter_price: float,
+    chunk_price: float,
+    room: float,
+    chunk_mb: float,
+    parameter_mb: float,
+    level_workers: Ints,
+    level_chunks: Ints,
+    levels: Ints,
+    levels_beside: Ints,
+    data: Ints,
+    order: Ints,
+    keys: Floats,
+    cost: Floats,
+    level: Ints,
+    trained: Ints,
+    slack: Ints,
+) -> int:
+    """Fill one slot with the server at a site.
+
+    Args:
+        server: s.
+        target: chunks at which to stop.
+        worker_price: [R] money a worker.
+        parameter_price: lambda alpha.
+        chunk_price: theta alpha.
+        room: MB left.
+        chunk_mb, parameter_mb: theta, lambda.
+        level_workers, level_chunks: [J + 1].
+        levels, levels_beside: [R] the highest level that fits, without and with the server.
+        data: [R] chunks left.
+        order: [3 R] tiers (3 r + tier) by rising price a chunk, as if every worker were away.
+        keys: [3 R] these prices, by tier.
+        cost: [D + 1] filled: cost[d], without the server, of d chunks.
+        level, trained: [R] filled: level and chunks of each site at the end.
+        slack: [2, R] work.
+
+    Returns:
+        Chunks reached, at most `target`.
+    """
+    num_sites, last = len(data), len(level_workers) - 1
+    level[:] = 0
+    trained[:] = 0
+    own_keys = np.empty(3)
+    tier_keys(
+        server, worker_price[server], chunk_price, level_workers, level_chunks, data, own_keys
+    )
+    total, spent, num_slack = 0, 0.0, 0
+    position, own_tier = 0, 0
+    cost[0] = 0.0
+    while total < target:
+        while position < 3 * num_sites and order[position] // 3 == server:
+            position += 1
+        away_key = keys[order[position]] if position < 3 * num_sites else np.inf
+        own_key = own_keys[own_tier] if own_tier < 3 else np.inf
+        key = min(away_key, own_key)
+        while num_slack > 0 and chunk_price <= key and total < target and chunk_mb <= room:
+            site = slack[0, num_slack - 1]
+            slack[1, num_slack - 1] -= 1
+            if slack[1, num_slack - 1] == 0:
+                num_slack -= 1
+            total += 1
+            trained[site] += 1
+            spent += chunk_price
+            room -= chunk_mb
+            cost[total] = spent
+        if total == target or key == np.inf:
+            break
+        at_server = own_key <= away_key
+        site = server if at_server else order[position] // 3
+        tier = own_tier if at_server else order[position] % 3
+        here = data[site]
+        full = np.searchsorted(level_chunks, here, side="right") - 1
+        highest = levels_beside[site] if at_server else levels[site]
+        if tier == OWN:
+            highest = min(highest, full)
+        elif tier == MIXED and here > level_chunks[min(full, last)]:
+            highest = min(highest, full + 1)
+        elif tier == MIXED:
+            highest = min(highest, full)
+        now = level[site]
+        price = worker_price[site] + (0.0 if at_server else parameter_price)
+        fits = now < highest
+        if fits:
+            more = level_workers[now + 1] - level_workers[now]
+            able = level_chunks[now + 1] - level_chunks[now]
+            lying = min(max(here - level_chunks[now], 0), able)
+            crossing = 0.0 if at_server else parameter_mb * more
+            fits = crossing + (chunk_mb if lying == 0 else 0.0) <= room
+        if not fits:
+            if at_server:
+                own_tier += 1
+            else:
+                position += 1
+            continue
+        level[site] = now + 1
+        spent += price * more
+        room -= crossing
+        for _ in range(min(lying, target - total)):
+            total += 1
+            trained[site] += 1
+            cost[total] = spent
+        if able > lying and total < target:
+            slack[0, num_slack] = site
+            slack[1, num_slack] = able - lying
+            num_slack += 1
+            if lying == 0:
+                # It was opened for a chunk from elsewhere: that one comes at once.
+                total += 1
+                trained[site] += 1
+                spent += chunk_price
+                room -= chunk_mb
+                cost[total] = spent
+                slack[1, num_slack - 1] -= 1
+                if slack[1, num_slack - 1] == 0:
+                    num_slack -= 1
+    return total
+
+
+@kernel
+def sort_tiers(
+    worker_price: Floats,
+    parameter_price: float,
+    chunk_price: float,
+    level_workers: Ints,
+    level_chunks: Ints,
+    data: Ints,
+    keys: Floats,
+) -> Ints:
+    """[3 R] tiers of all sites by rising price a chunk, every worker away from the server; fills
+    `keys` [3 R]."""
+    for site in range(len(data)):
+        tier_keys(
+            site,
+            worker_price[site] + parameter_price,
+            chunk_price,
+            level_workers,
+            level_chunks,
+            data,
+            keys[3 * site : 3 * site + 3],
+        )
+    # Stable: tiers of one site that cost the same stay in their order.
+    return np.argsort(keys, kind="mergesort")

@@ -1,0 +1,114 @@
+"""From the table's split to a plan: slot by slot, with the data that are really left.
+
+The table takes all data to be there in every slot; here each slot takes its own away, so that the
+server, the workers and the moves of the next slot are chosen with what remains. Chunks from
+elsewhere are taken where workers cost most over the slots of the plan, since that is where they
+would be trained last. What finds no place in its slot is carried to the next.
+
+Kernels: S slots, R sites, D chunks.
+"""
+
+import numpy as np
+
+from auctune.edge.arrays import Floats, Ints
+from auctune.edge.search.fill import sort_tiers, walk
+from auctune.numerics.jit import kernel
+
+
+@kernel
+def build_plan(
+    worker_price: Floats,
+    server_price: Floats,
+    traffic_price: Floats,
+    room: Floats,
+    chunk_mb: float,
+    parameter_mb: float,
+    level_workers: Ints,
+    level_chunks: Ints,
+    levels: Ints,
+    levels_beside: Ints,
+    data: Ints,
+    split: Ints,
+    servers: Ints,
+    trained: Ints,
+    taken: Ints,
+) -> float:
+    """Fill servers [S] (-1 for none), trained [S, R] and taken [S, R] chunks.
+
+    Returns:
+        Its cost at these prices, infinite if chunks are left over.
+    """
+    num_slots, num_sites = trained.shape
+    left = data.copy()
+    wish = _dearness(worker_price, split)
+    cost = np.empty(int(data.sum()) + 1)
+    keys = np.empty(3 * num_sites)
+    level, filled = np.empty(num_sites, dtype=np.int64), np.empty(num_sites, dtype=np.int64)
+    slack = np.empty((2, num_sites * 2 + 2), dtype=np.int64)
+    servers[:] = -1
+    trained[:] = 0
+    taken[:] = 0
+    total, carried = 0.0, 0
+    for t in range(num_slots):
+        target = split[t] + carried
+        if target == 0:
+            continue
+        parameter_price = parameter_mb * traffic_price[t]
+        chunk_price = chunk_mb * traffic_price[t]
+        order = sort_tiers(
+            worker_price[t], parameter_price, chunk_price, level_workers, level_chunks, left, keys
+        )
+        most, least = 0, np.inf
+        for server in range(num_sites):
+            if levels_beside[t, server] < 0:
+                continue
+            reached = walk(
+                server, target, worker_price[t], parameter_price, chunk_price, room[t],
+                chunk_mb, parameter_mb, level_workers, level_chunks, levels[t],
+                levels_beside[t], left, order, keys, cost, level, filled, slack,
+            )  # fmt: skip
+            found = cost[reached] + server_price[t, server]
+            if reached > most or (reached == most and reached > 0 and found < least):
+                most, least = reached, found
+                servers[t] = server
+                trained[t] = filled
+        carried = target - most
+        if most > 0:
+            total += least
+            take_data(trained[t], left, wish, taken[t])
+    return total if carried == 0 else np.inf
+
+
+@kernel
+def take_data(trained: Ints, left: Ints, wish: Floats, taken: Ints) -> None:
+    """Fill taken [R], where a slot's chunks come from, and take them off left [R].
+
+    Args:
+        trained: [R] chunks by the site that trains them.
+        left: [R] chunks left.
+        wish: [R] the higher, the rather a site's data go elsewhere.
+        taken: [R].
+    """
+    missing = 0
+    for site in range(len(left)):
+        taken[site] = min(trained[site], left[site])
+        missing += trained[site] - taken[site]
+        left[site] -= taken[site]
+    for site in np.argsort(-wish, kind="mergesort"):
+        if missing == 0:
+            break
+        more = min(missing, left[site])
+        taken[site] += more
+        left[site] -= more
+        missing -= more
+
+
+@kernel
+def _dearness(worker_price: Floats, split: Ints) -> Floats:
+    """[R] what a worker costs on the average of the plan's slots."""
+    num_slots, num_sites = worker_price.shape
+    mean = np.zeros(num_sites)
+    for t in range(num_slots):
+        if split[t] > 0:
+            mean += worker_price[t] * split[t]
+    return mean
