@@ -10,8 +10,8 @@
 Installed packages may offer more of them, by entry points of the group `auctune.mechanisms`.
 
 Of renting by deadline the mechanisms are policies, each a dataclass of its own settings: `ahap`,
-`ahanp`, `od-only`, `msu`, `up` and `robust`. Of time sharing they are allocators, as
-`auctune.timeshare.named` has them.
+`ahanp`, `od-only`, `msu`, `up` and `robust`. Of the edge they are players: `eris`, `tiresias`,
+`antman` and `liquid`. Of time sharing they are allocators, as `auctune.timeshare.named` has them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +22,9 @@ from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, 
 from auctune.auction.params import SETTINGS_OF_PRICING
 from auctune.domain import Admission, Cluster, EnergyForecast, InputError, Task
 from auctune.domain.checks import check_count
+from auctune.edge.baselines import AntMan, Liquid, Tiresias
+from auctune.edge.params import ErisParams
+from auctune.edge.play import EdgePlayer, ErisPlayer
 from auctune.mechanism_entry import KnownBids, MechanismEntry
 from auctune.parameter_text import parse_params
 from auctune.spot.policies import (
@@ -43,6 +46,8 @@ __all__ = [
     "build",
     "check_settings",
     "clairvoyant_params",
+    "edge_player",
+    "edge_player_names",
     "learns",
     "mechanism_names",
     "parse_params",
@@ -161,6 +166,29 @@ def spot_policy(name: str, settings: Mapping[str, str]) -> Policy:
 def spot_policy_names() -> tuple[str, ...]:
     """All policies that `spot_policy` knows."""
     return tuple(_SPOT_POLICIES)
+
+
+def edge_player(name: str, settings: Mapping[str, str]) -> EdgePlayer:
+    """A mechanism of the edge, or one of its baselines.
+
+    Args:
+        name: one of `edge_player_names()`.
+        settings: values of its parameters, as text.
+
+    Raises:
+        InputError: for an unknown name or setting, or a value that is not one.
+    """
+    if name not in _EDGE_PLAYERS:
+        offered = ", ".join(edge_player_names())
+        raise InputError("mechanism", f"{name!r} is not offered", f"one of {offered}")
+    params = parse_params(_EDGE_PLAYERS[name], settings)
+    player: EdgePlayer = ErisPlayer(params) if isinstance(params, ErisParams) else params
+    return player
+
+
+def edge_player_names() -> tuple[str, ...]:
+    """All that `edge_player` knows."""
+    return tuple(_EDGE_PLAYERS)
 
 
 def timeshare_allocator(
@@ -283,4 +311,11 @@ _SPOT_POLICIES: Mapping[str, type[Any]] = {
     "msu": SpotFirst,
     "up": UniformProgress,
     "robust": Robust,
+}
+
+_EDGE_PLAYERS: Mapping[str, type[Any]] = {
+    "eris": ErisParams,
+    "tiresias": Tiresias,
+    "antman": AntMan,
+    "liquid": Liquid,
 }

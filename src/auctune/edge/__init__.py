@@ -1,0 +1,74 @@
+"""Training where the data are: the market of edge sites.
+
+After Pang et al., "Eris: An Online Auction for Scheduling Unbiased Distributed Learning Over Edge
+Networks" (IEEE TMC 2024), as docs/explanation/edge.md tells.
+"""
+
+from auctune.edge.baselines import AntMan, Liquid, Tiresias
+from auctune.edge.checker import Violation, first_violation
+from auctune.edge.decision import EdgeDecision, EdgeMenu, EdgeMenuLine
+from auctune.edge.eris import Eris
+from auctune.edge.events import (
+    EdgeCommitment,
+    EdgeEvent,
+    EdgeOffered,
+    EdgeReplanned,
+    SiteLost,
+    SiteReturned,
+)
+from auctune.edge.explain import EdgeExplanation, explain
+from auctune.edge.job import EdgeJob
+from auctune.edge.ledger import EdgeLedger
+from auctune.edge.market import EdgeMarket, Site
+from auctune.edge.mechanism import EdgeAdmission
+from auctune.edge.offline.optimum import BestPlan, EdgeOptimum, best_plan, offline_optimum
+from auctune.edge.offline.relaxation import welfare_bound
+from auctune.edge.params import ErisParams
+from auctune.edge.plan import EdgePlan, Move, SlotPlan
+from auctune.edge.play import EdgePlayer, ErisPlayer
+from auctune.edge.prices import EdgePrices, EdgePricing, PaperPrices, SharePrices, cost_of
+from auctune.edge.utility import ByDuration, Logistic, Utility
+
+__all__ = [
+    "AntMan",
+    "BestPlan",
+    "ByDuration",
+    "EdgeAdmission",
+    "EdgeCommitment",
+    "EdgeDecision",
+    "EdgeEvent",
+    "EdgeExplanation",
+    "EdgeJob",
+    "EdgeLedger",
+    "EdgeMarket",
+    "EdgeMenu",
+    "EdgeMenuLine",
+    "EdgeOffered",
+    "EdgeOptimum",
+    "EdgePlan",
+    "EdgePlayer",
+    "EdgePrices",
+    "EdgePricing",
+    "EdgeReplanned",
+    "Eris",
+    "ErisParams",
+    "ErisPlayer",
+    "Liquid",
+    "Logistic",
+    "Move",
+    "PaperPrices",
+    "SharePrices",
+    "Site",
+    "SiteLost",
+    "SiteReturned",
+    "SlotPlan",
+    "Tiresias",
+    "Utility",
+    "Violation",
+    "best_plan",
+    "cost_of",
+    "explain",
+    "first_violation",
+    "offline_optimum",
+    "welfare_bound",
+]

@@ -1,14 +1,14 @@
 """Whether a plan keeps constraints (2a) to (2i); Pang et al. (TMC 2024), section III-B, mended.
 
- (2a) of each origin r, sum over t, r' of h^{rr'}(t) = D^r
- (2b) P g^{r'}(t) >= E sum over r of h^{rr'}(t)
- (2c) one server in each slot that has workers, none in others
- (2d) theta * chunks that cross sites + lambda * workers away from the server <= B
- (2e) workers and server fit their sites
- (2f) the completion time is the last slot with workers
- (2g) nothing before the arrival, nothing after the last slot
- (2h) whole numbers >= 0
- (2i) servers and workers stand, and chunks lie, at sites that there are
+(2a) of each origin r, sum over t, r' of h^{rr'}(t) = D^r
+(2b) P g^{r'}(t) >= E sum over r of h^{rr'}(t)
+(2c) one server in each slot that has workers, none in others
+(2d) theta * chunks that cross sites + lambda * workers away from the server <= B
+(2e) workers and server fit their sites
+(2f) the completion time is the last slot with workers
+(2g) nothing before the arrival, nothing after the last slot
+(2h) whole numbers >= 0
+(2i) servers and workers stand, and chunks lie, at sites that there are
 """
 
 from collections import Counter

@@ -9,8 +9,8 @@ For each job, in the order of arrival:
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from auctune.domain import InputError, Reason, Saved, round_money
-from auctune.domain.money import LARGEST
+from auctune.domain import InputError, Money, Reason, Saved, round_money
+from auctune.domain.money import LARGEST, STEP, ZERO
 from auctune.edge.checker import first_violation
 from auctune.edge.decision import EdgeDecision, EdgeMenu, EdgeMenuLine
 from auctune.edge.events import (
@@ -27,7 +27,7 @@ from auctune.edge.market import EdgeMarket
 from auctune.edge.params import ErisParams
 from auctune.edge.prices import EdgePrices, cost_of
 from auctune.edge.replan import plan_anew
-from auctune.edge.search import offers
+from auctune.edge.search import Offer, offers
 
 
 class Eris:
@@ -68,22 +68,22 @@ class Eris:
             InputError: as `offer`.
         """
         self._check(job, now)
-        chosen, most, reason = None, 0.0, Reason.NO_CAPACITY
-        for line in self._lines(job, now):
-            # Prices are not negative and f does not rise: later lines gain no more.
-            if chosen is not None and job.value(line.finish) <= most:
-                break
+        chosen, price, most, reason = None, ZERO, 0.0, Reason.NO_CAPACITY
+        for offer, asked in self._offers(job, now):
             reason = Reason.UNPROFITABLE
-            surplus = job.value(line.finish) - float(line.price)
+            # Prices are not negative and f does not rise: later lines gain no more.
+            if job.value(offer.finish) <= most:
+                break
+            surplus = job.value(offer.finish) - float(asked)
             if surplus > most:
-                chosen, most = line, surplus
+                chosen, price, most = offer, asked, surplus
         if chosen is None:
             return EdgeDecision(job.id, admitted=False, reason=self._why(job, reason))
         return EdgeDecision(
             job.id,
             admitted=True,
-            payment=chosen.price,
-            plan=chosen.plan,
+            payment=price,
+            plan=chosen.plan(self.ledger, job),
             utility=job.value(chosen.finish),
             surplus=most,
         )
@@ -95,7 +95,11 @@ class Eris:
             InputError: as `offer`.
         """
         self._check(job, now)
-        return EdgeMenu(job.id, tuple(self._lines(job, now)))
+        lines = (
+            EdgeMenuLine(offer.finish, price, offer.plan(self.ledger, job))
+            for offer, price in self._offers(job, now)
+        )
+        return EdgeMenu(job.id, tuple(lines))
 
     def take(self, job: EdgeJob, line: EdgeMenuLine, now: int) -> EdgeDecision | None:
         """Accept a line of an earlier menu, if its plan has room and costs no more now.
@@ -111,7 +115,8 @@ class Eris:
         if begun < now or first_violation(job, line.plan, self.ledger, line.finish) is not None:
             return None
         prices = self.pricing(self.ledger)
-        if round_money(cost_of(self.ledger, prices, job, line.plan)) > line.price:
+        # A step more is rounding.
+        if cost_of(self.ledger, prices, job, line.plan) > float(line.price + STEP):
             return None
         self.ledger.take(job, line.plan)
         surplus = utility - float(line.price)
@@ -185,12 +190,13 @@ class Eris:
             raise InputError("snapshot.sites", "are others", ", ".join(self.market.site_ids))
         self.ledger.load(saved)
 
-    def _lines(self, job: EdgeJob, now: int) -> Iterator[EdgeMenuLine]:
+    def _offers(self, job: EdgeJob, now: int) -> Iterator[tuple[Offer, Money]]:
+        """Plans by rising finish, each cheaper by a step of money at least."""
         cheapest = LARGEST
         for found in offers(self.ledger, self.pricing, job, max(now, job.arrival)):
             if found.cost < float(LARGEST) and (price := round_money(found.cost)) < cheapest:
                 cheapest = price
-                yield EdgeMenuLine(found.plan.finish, price, found.plan)
+                yield found, price
 
     def _why(self, job: EdgeJob, reason: Reason) -> Reason:
         """Whether a job without a line would have had one in an empty market."""

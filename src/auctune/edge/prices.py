@@ -59,7 +59,9 @@ class PaperPrices:
         market = ledger.market
         base = np.array([market.base(kind) for kind in market.types])
         traffic, units = shares(ledger, first)
-        return EdgePrices(first, np.power(market.base(DATA), traffic) - 1, np.power(base, units) - 1)
+        return EdgePrices(
+            first, np.power(market.base(DATA), traffic) - 1, np.power(base, units) - 1
+        )
 
 
 @dataclass(frozen=True, slots=True)

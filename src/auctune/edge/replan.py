@@ -59,10 +59,10 @@ def best_rest(
     """The plan for the rest of a job that gains most, from slot `now` on; none if there is none."""
     found = max(
         offers(ledger, pricing, job, now, data),
-        key=lambda offer: job.value(offer.plan.finish) - offer.cost,
+        key=lambda offer: job.value(offer.finish) - offer.cost,
         default=None,
     )
-    return None if found is None else found.plan
+    return None if found is None else found.plan(ledger, job)
 
 
 def _uses(plan: EdgePlan, site: str) -> bool:

@@ -33,7 +33,7 @@ def read_instance(path: Path) -> Instance:
             wrong.
     """
     try:
-        return parse_instance(_read_json(path))
+        return parse_instance(read_json(path))
     except InputError as error:
         raise error.within(str(path)) from None
 
@@ -113,7 +113,12 @@ def _task_json(task: Task) -> dict[str, Any]:
     return data
 
 
-def _read_json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """What a JSON file holds, each key once in an object and no number infinite.
+
+    Raises:
+        InputError: naming what is wrong with the file as a whole.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)

@@ -1,0 +1,1 @@
+"""What could have been had, all bids known: programs solved by HiGHS."""

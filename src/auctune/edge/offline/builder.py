@@ -28,7 +28,12 @@ class ProgramBuilder:
         return len(self._row_lower)
 
     def columns(
-        self, shape: tuple[int, ...], cost: Floats | float, upper: Floats | float, *, whole: bool
+        self,
+        shape: tuple[int, ...],
+        cost: Floats | float,
+        upper: Floats | Ints | float,
+        *,
+        whole: bool,
     ) -> Ints:
         """New columns from 0 to `upper`; their indices, in that shape."""
         count = int(np.prod(shape))
@@ -64,7 +69,8 @@ class ProgramBuilder:
         rows, columns = np.concatenate(self._rows), np.concatenate(self._columns)
         values = np.concatenate(self._values)
         keys, inverse = np.unique(columns * self.num_rows + rows, return_inverse=True)
-        summed = np.bincount(inverse, weights=values, minlength=len(keys))
+        summed: Floats = np.zeros(len(keys))
+        np.add.at(summed, inverse, values)
         counts = np.bincount(keys // self.num_rows, minlength=self.num_columns)
         whole = np.concatenate(self._whole) > 0
         return Program(

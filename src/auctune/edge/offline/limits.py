@@ -12,7 +12,7 @@ from auctune.edge.arrays import Floats, Ints
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.prices import PaperPrices
-from auctune.edge.search.problem import ask
+from auctune.edge.search.problem import Question, ask
 from auctune.edge.search.search import chunks_of
 
 
@@ -56,7 +56,7 @@ def limits_of(ledger: EdgeLedger, job: EdgeJob) -> Limits:
     )
 
 
-def _reach(row: int, question, rate: float, job: EdgeJob) -> int:  # type: ignore[no-untyped-def]
+def _reach(row: int, question: Question, rate: float, job: EdgeJob) -> int:
     chunks, total = question.level_chunks, int(question.data.sum())
     alone = np.minimum(chunks[question.levels[row]], total)
     beside = chunks[np.maximum(question.levels_beside[row], 0)]

@@ -12,8 +12,6 @@ server. Sites are pooled and nothing is whole, so no decisions have more welfare
 slots after the arrival and later are one column each, worth the first of them, that uses nothing.
 """
 
-import numpy as np
-
 from auctune.edge.arrays import Floats
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
@@ -37,9 +35,7 @@ def welfare_bound(market: EdgeMarket, jobs: tuple[EdgeJob, ...], tail: int = TAI
         return 0.0
     builder, ledger = ProgramBuilder(), EdgeLedger(market)
     pooled: Floats = ledger.capacity.sum(axis=0)
-    kinds = [
-        [builder.row([], upper=float(units)) for units in pooled] for _ in range(market.slots)
-    ]
+    kinds = [[builder.row([], upper=float(units)) for units in pooled] for _ in range(market.slots)]
     traffic = [builder.row([], upper=market.traffic_mb_per_slot) for _ in range(market.slots)]
     for job in jobs:
         _add_job(builder, ledger, job, tail, kinds, traffic)
@@ -69,9 +65,7 @@ def _add_job(
         builder.add(once, builder.columns((1,), job.value(late), 1.0, whole=False), 1.0)
     use = market.needs(job.worker) * limits.workers_per_chunk
     server, reach = market.needs(job.server), max(1, int(limits.reach[0]))
-    away = [
-        builder.columns((1,), 0.0, INFINITY, whole=False) for _ in range(job.arrival, last)
-    ]
+    away = [builder.columns((1,), 0.0, INFINITY, whole=False) for _ in range(job.arrival, last)]
     count = [
         builder.row([(column, -1.0)], upper=0.0) if job.parameter_mb else -1 for column in away
     ]

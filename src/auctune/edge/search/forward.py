@@ -32,11 +32,11 @@ def build_plan(
     servers: Ints,
     trained: Ints,
     taken: Ints,
-) -> float:
+) -> bool:
     """Fill servers [S] (-1 for none), trained [S, R] and taken [S, R] chunks.
 
     Returns:
-        Its cost at these prices, infinite if chunks are left over.
+        Whether all chunks have their place.
     """
     num_slots, num_sites = trained.shape
     left = data.copy()
@@ -48,7 +48,7 @@ def build_plan(
     servers[:] = -1
     trained[:] = 0
     taken[:] = 0
-    total, carried = 0.0, 0
+    carried = 0
     for t in range(num_slots):
         target = split[t] + carried
         if target == 0:
@@ -74,9 +74,48 @@ def build_plan(
                 trained[t] = filled
         carried = target - most
         if most > 0:
-            total += least
             take_data(trained[t], left, wish, taken[t])
-    return total if carried == 0 else np.inf
+    return carried == 0
+
+
+@kernel
+def plan_cost(
+    worker_price: Floats,
+    server_price: Floats,
+    alpha: Floats,
+    chunk_mb: float,
+    parameter_mb: float,
+    needed: Ints,
+    servers: Ints,
+    trained: Ints,
+    taken: Ints,
+) -> float:
+    """What a plan costs: eq. 8, summed over its slots.
+
+    Args:
+        worker_price, server_price: [S, R] money a worker and a server, as they are charged.
+        alpha: [S] money a MB.
+        chunk_mb, parameter_mb: theta, lambda.
+        needed: [D + 1] workers by chunks at one site.
+        servers: [S]; -1 for none.
+        trained, taken: [S, R] chunks.
+    """
+    num_slots, num_sites = trained.shape
+    total = 0.0
+    for t in range(num_slots):
+        server = servers[t]
+        if server < 0:
+            continue
+        crossing = 0.0
+        total += server_price[t, server]
+        for site in range(num_sites):
+            workers = needed[trained[t, site]]
+            total += workers * worker_price[t, site]
+            crossing += chunk_mb * max(trained[t, site] - taken[t, site], 0)
+            if site != server:
+                crossing += parameter_mb * workers
+        total += alpha[t] * crossing
+    return total
 
 
 @kernel

@@ -8,7 +8,7 @@ those before them; lines that nobody could want are not built.
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,17 +16,34 @@ from auctune.edge.arrays import Floats, Ints
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.plan import EdgePlan, Move, SlotPlan
-from auctune.edge.prices import EdgePricing, cost_of
-from auctune.edge.search.forward import build_plan
+from auctune.edge.prices import EdgePricing
+from auctune.edge.search.forward import build_plan, plan_cost
 from auctune.edge.search.problem import Question, ask
 from auctune.edge.search.table import fill_table, read_split, slot_curves
 
 
-class Offer(NamedTuple):
-    """A plan and its cost at the prices of the moment, money."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """A plan as arrays, and its cost at the prices of the moment.
 
-    plan: EdgePlan
+    Attributes:
+        finish: its last slot.
+        cost: money.
+        first: slot of row 0.
+        servers: [S] site of the server, -1 for none.
+        trained, taken: [S, R] chunks by where they are trained, and by where they lay.
+    """
+
+    finish: int
     cost: float
+    first: int
+    servers: Ints
+    trained: Ints
+    taken: Ints
+
+    def plan(self, ledger: EdgeLedger, job: EdgeJob) -> EdgePlan:
+        """The same plan, in words."""
+        return write_plan(ledger, job, self.first, self.servers, self.trained, self.taken)
 
 
 def offers(
@@ -50,18 +67,24 @@ def offers(
     prices = pricing(ledger, first)
     question = ask(ledger, prices, job, data)
     curve, reach, best = tables(question)
+    needs = _needed(question)
+    worker = prices.beta @ ledger.market.needs(job.worker)
+    server = prices.beta @ ledger.market.needs(job.server)
     cheapest = math.inf
     for row in range(len(reach)):
         # What the table proposes in vain is proposed again with the next slot.
         if not best[row + 1, -1] < (math.inf if cheapest == math.inf else best[row, -1]):
             continue
-        plan = _plan(ledger, job, question, curve, reach, best, row)
-        if plan is None:
+        built = _build(question, curve, reach, best, row)
+        if built is None:
             continue
-        cost = cost_of(ledger, prices, job, plan)
+        cost = plan_cost(
+            worker, server, prices.alpha, question.chunk_mb, job.parameter_mb, needs, *built
+        )
         if cost < cheapest:
             cheapest = cost
-            yield Offer(plan, cost)
+            last = int(np.flatnonzero(built[0] >= 0)[-1])
+            yield Offer(first + last, cost, first, *built)
         if cost == 0:
             return
 
@@ -82,25 +105,25 @@ def chunks_of(ledger: EdgeLedger, job: EdgeJob) -> Ints:
     return np.array([job.chunks.get(site, 0) for site in ledger.market.site_ids], dtype=np.int64)
 
 
-def _plan(
-    ledger: EdgeLedger,
-    job: EdgeJob,
-    question: Question,
-    curve: Floats,
-    reach: Ints,
-    best: Floats,
-    row: int,
-) -> EdgePlan | None:
+def _needed(question: Question) -> Ints:
+    """[D + 1] workers for each number of chunks at one site."""
+    chunks = np.arange(int(question.data.sum()) + 1)
+    needed: Ints = question.level_workers[np.searchsorted(question.level_chunks, chunks)]
+    return needed
+
+
+def _build(
+    question: Question, curve: Floats, reach: Ints, best: Floats, row: int
+) -> tuple[Ints, Ints, Ints] | None:
+    """Servers [S], trained and taken [S, R] of the plan that ends by a row; none if it fails."""
     num_slots, num_sites = row + 1, len(question.data)
     split = np.empty(num_slots, dtype=np.int64)
     read_split(curve, reach, best, row, split)
     servers = np.empty(num_slots, dtype=np.int64)
     trained = np.empty((num_slots, num_sites), dtype=np.int64)
     taken = np.empty((num_slots, num_sites), dtype=np.int64)
-    cost = build_plan(*question[1:], split, servers, trained, taken)
-    if cost == math.inf:
-        return None
-    return write_plan(ledger, job, question.first, servers, trained, taken)
+    done = build_plan(*question[1:], split, servers, trained, taken)
+    return (servers, trained, taken) if done else None
 
 
 def write_plan(

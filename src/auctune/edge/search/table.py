@@ -39,6 +39,18 @@ def slot_curves(
     level, trained = np.empty(num_sites, dtype=np.int64), np.empty(num_sites, dtype=np.int64)
     slack = np.empty((2, num_sites * 2 + 2), dtype=np.int64)
     for t in range(num_slots):
+        if t > 0 and (
+            room[t] == room[t - 1]
+            and traffic_price[t] == traffic_price[t - 1]
+            and np.array_equal(worker_price[t], worker_price[t - 1])
+            and np.array_equal(server_price[t], server_price[t - 1])
+            and np.array_equal(levels[t], levels[t - 1])
+            and np.array_equal(levels_beside[t], levels_beside[t - 1])
+        ):
+            # Slots of which nothing is sold yet are all alike.
+            curve[t] = curve[t - 1]
+            reach[t] = reach[t - 1]
+            continue
         curve[t, 0] = 0.0
         curve[t, 1:] = np.inf
         reach[t] = 0

@@ -1,0 +1,1 @@
+"""Edge markets in simulation: instance and decision files, made-up settings, comparisons."""

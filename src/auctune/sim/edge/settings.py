@@ -5,7 +5,7 @@ and server needs, epochs, and that the testbed's jobs arrive in its first 40 slo
 not give is a field of `EdgeSetting`, drawn by `auctune.numerics.rng.stream`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -106,9 +106,7 @@ def make_instance(setting: EdgeSetting) -> EdgeInstance:
     capacity = {"gpu": setting.gpu, "cpu": setting.cpu, "ram_gb": setting.ram_gb}
     sites = tuple(Site(f"site-{index:03}", capacity) for index in range(setting.num_sites))
     base = dict.fromkeys(("data", *capacity), setting.price_base)
-    market = EdgeMarket(
-        setting.slots, sites, setting.traffic_mb_per_slot, setting.chunk_mb, base
-    )
+    market = EdgeMarket(setting.slots, sites, setting.traffic_mb_per_slot, setting.chunk_mb, base)
     random = stream(setting.seed, "edge", "arrivals")
     arrivals = np.sort(random.integers(0, setting.arrival_slots, setting.num_jobs))
     jobs = tuple(
@@ -126,27 +124,25 @@ def _job(setting: EdgeSetting, market: EdgeMarket, index: int, arrival: int) -> 
     counts = random.multinomial(chunks, shares)
     num_slots = int(random.integers(setting.least_slots, setting.most_slots + 1))
     rate = epochs * chunks / (setting.num_workers * num_slots)
-    worker = _needs(random, setting)
+    worker = _needs(random)
     while not _fits(worker, setting, rate, epochs):
-        worker = _needs(random, setting)
+        worker = _needs(random)
     return EdgeJob(
         id=f"job-{index:04}",
         arrival=arrival,
         epochs=epochs,
         chunks={
-            site: int(count)
-            for site, count in zip(market.site_ids, counts, strict=True)
-            if count
+            site: int(count) for site, count in zip(market.site_ids, counts, strict=True) if count
         },
         worker=worker,
-        server=_needs(random, setting),
+        server=_needs(random),
         chunks_per_worker_slot=rate,
         parameter_mb=model.tensor_mb,
         utility=Logistic(SCALE * float(random.uniform(1, 2)), DECAY),
     )
 
 
-def _needs(random: np.random.Generator, setting: EdgeSetting) -> dict[str, float]:
+def _needs(random: np.random.Generator) -> dict[str, float]:
     return {
         "gpu": float(random.integers(0, 2)),
         "cpu": float(random.integers(1, 4)),

@@ -1,0 +1,179 @@
+"""Instances through mechanisms: decisions, the time they took, and what they come to."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from auctune import registry
+from auctune.domain import InputError
+from auctune.edge.arrays import Floats
+from auctune.edge.checker import first_violation
+from auctune.edge.decision import EdgeDecision
+from auctune.edge.eris import Eris
+from auctune.edge.ledger import EdgeLedger
+from auctune.edge.offline.optimum import offline_optimum
+from auctune.edge.offline.relaxation import welfare_bound
+from auctune.edge.play import EdgePlayer, ErisPlayer
+from auctune.edge.prices import shares
+from auctune.numerics.highs import SolveOptions
+from auctune.parameter_text import parse_label
+from auctune.sim.edge.instance import EdgeInstance
+
+BOUNDS = ("none", "lp", "milp")
+DEFAULT_PLAYERS = ("eris", "eris:pricing=share", "tiresias", "antman", "liquid")
+
+
+@dataclass(frozen=True, slots=True)
+class EdgePlayed:
+    """What a mechanism made of an instance.
+
+    Attributes:
+        label: of the mechanism, with its settings.
+        decisions: in the order of arrival.
+        seconds: of each decision; empty for what is not decided one by one.
+    """
+
+    label: str
+    decisions: tuple[EdgeDecision, ...]
+    seconds: tuple[float, ...]
+
+    @property
+    def welfare(self) -> float:
+        """Sum of the utilities of the jobs that run to their ends, money."""
+        return math.fsum(one.utility or 0.0 for one in self.decisions)
+
+    @property
+    def profit(self) -> float:
+        """Sum of the payments, money."""
+        return float(sum(one.payment for one in self.decisions))
+
+    @property
+    def num_admitted(self) -> int:
+        """Jobs that run to their ends."""
+        return sum(one.admitted for one in self.decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeBound:
+    """An upper bound on the welfare of an instance, money.
+
+    Attributes:
+        kind: "lp": of the pooled linear program; "milp": what HiGHS proved of the whole.
+        value: the bound.
+        reached: welfare of the best decisions that HiGHS found; none of "lp".
+        optimal: whether HiGHS came to its end.
+    """
+
+    kind: str
+    value: float
+    reached: float | None = None
+    optimal: bool = False
+
+
+def parse_player(label: str, place: str = "--mechanism") -> EdgePlayer:
+    """The mechanism of a text such as `eris:pricing=share`.
+
+    Raises:
+        InputError: naming `place`.
+    """
+    name, settings = parse_label(label, place, "mechanism")
+    try:
+        return registry.edge_player(name, settings)
+    except InputError as error:
+        inner = place if error.place == "mechanism" else f"{place} {label}: {error.place}"
+        raise InputError(inner, error.found, error.expected) from None
+
+
+def play(
+    label: str,
+    player: EdgePlayer,
+    instance: EdgeInstance,
+    clock: Callable[[], float] = time.perf_counter,
+) -> EdgePlayed:
+    """Play an instance; each decision of Eris is timed.
+
+    Every plan is checked against what was booked before it.
+
+    Raises:
+        AssertionError: if a plan breaks a constraint.
+    """
+    jobs = instance.in_order()
+    seconds: list[float] = []
+    if isinstance(player, ErisPlayer):
+        eris, decisions = Eris(instance.market, player.params), []
+        for job in jobs:
+            start = clock()
+            decisions.append(eris.offer(job, job.arrival))
+            seconds.append(clock() - start)
+    else:
+        decisions = player.play(instance.market, jobs)
+    book(instance, decisions)
+    return EdgePlayed(label, tuple(decisions), tuple(seconds))
+
+
+def book(instance: EdgeInstance, decisions: Sequence[EdgeDecision]) -> EdgeLedger:
+    """What these decisions hold of the market together, each checked before it is booked."""
+    ledger = EdgeLedger(instance.market)
+    for job, decision in zip(instance.in_order(), decisions, strict=True):
+        if decision.plan is not None:
+            broken = first_violation(job, decision.plan, ledger, decision.finish)
+            assert broken is None, f"{job.id}: {broken}"
+            ledger.take(job, decision.plan)
+    return ledger
+
+
+def use_by_slot(instance: EdgeInstance, decisions: Sequence[EdgeDecision]) -> dict[str, Floats]:
+    """[T] shares sold: of each type over all sites, and of the traffic ("data")."""
+    ledger = book(instance, decisions)
+    total = ledger.capacity.sum(axis=0)
+    sold = ledger.used.sum(axis=1) / np.where(total > 0, total, 1.0)
+    by_type = {kind: sold[:, index] for index, kind in enumerate(instance.market.types)}
+    return {**by_type, "data": shares(ledger, 0)[0]}
+
+
+def bound_of(
+    instance: EdgeInstance, kind: str, time_limit: float, tail: int = 15
+) -> EdgeBound | None:
+    """A bound of a kind of `BOUNDS`; none for "none"."""
+    if kind == "none":
+        return None
+    if kind == "lp":
+        return EdgeBound(kind, welfare_bound(instance.market, instance.in_order()))
+    found = offline_optimum(
+        instance.market, instance.in_order(), SolveOptions(time_limit=time_limit), tail
+    )
+    return EdgeBound(kind, found.bound, found.welfare, found.optimal)
+
+
+def report(instance: EdgeInstance, played: EdgePlayed, bound: EdgeBound | None) -> dict[str, Any]:
+    """The figures of one mechanism, as JSON."""
+    use = use_by_slot(instance, played.decisions)
+    figures: dict[str, Any] = {
+        "mechanism": played.label,
+        "welfare": played.welfare,
+        "profit": played.profit,
+        "num_jobs": len(played.decisions),
+        "num_admitted": played.num_admitted,
+        "utilization": {kind: by_slot.tolist() for kind, by_slot in use.items()},
+        "decision_seconds": _quantiles(played.seconds),
+    }
+    if bound is not None:
+        figures["bound"] = {
+            "kind": bound.kind,
+            "value": bound.value,
+            "reached": bound.reached,
+            "optimal": bound.optimal,
+            "ratio": played.welfare / bound.value if bound.value > 0 else None,
+        }
+    return figures
+
+
+def _quantiles(seconds: Sequence[float]) -> dict[str, float] | None:
+    if not seconds:
+        return None
+    p50, p99 = np.quantile(np.array(seconds), (0.5, 0.99)).tolist()
+    return {"p50": p50, "p99": p99, "max": max(seconds)}

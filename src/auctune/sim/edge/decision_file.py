@@ -1,0 +1,82 @@
+"""Decisions of the edge as JSON lines; docs/reference/edge-files.md.
+
+Money that was paid is rounded, to 4 decimals; utilities and surpluses are written as they were
+computed, to the last bit.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TextIO
+
+from auctune.domain import InputError, Reason, parse_money
+from auctune.edge.decision import EdgeDecision
+from auctune.edge.plan import EdgePlan, Move, SlotPlan
+
+
+def edge_decision_json(decision: EdgeDecision) -> dict[str, Any]:
+    """One line, keys in that order."""
+    return {
+        "job": decision.job,
+        "admitted": decision.admitted,
+        "payment": float(decision.payment) if decision.admitted else 0,
+        "utility": decision.utility,
+        "surplus": decision.surplus,
+        "finish": decision.finish,
+        "plan": [_slot_json(part) for part in decision.plan.slots] if decision.plan else [],
+        "reason": decision.reason,
+    }
+
+
+def write_edge_decisions(decisions: Iterable[EdgeDecision], file: TextIO) -> None:
+    """Write a line a decision."""
+    for decision in decisions:
+        json.dump(edge_decision_json(decision), file, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+
+
+def read_edge_decisions(path: Path) -> list[EdgeDecision]:
+    """The decisions in a file.
+
+    Raises:
+        InputError: `FILE: line 3: found; expected ...`.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), f"cannot be read ({error})", "JSON lines") from None
+    return [_parse(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _parse(line: str, place: str) -> EdgeDecision:
+    try:
+        data = json.loads(line)
+        parts = tuple(
+            SlotPlan(
+                part["slot"],
+                dict(part["workers"]),
+                part["server"],
+                tuple(Move(*move) for move in part["moves"]),
+            )
+            for part in data["plan"]
+        )
+        return EdgeDecision(
+            data["job"],
+            admitted=data["admitted"],
+            payment=parse_money(data["payment"], "payment"),
+            plan=EdgePlan(parts) if parts else None,
+            utility=data["utility"],
+            surplus=data["surplus"],
+            reason=None if data["reason"] is None else Reason(data["reason"]),
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(place, f"is no decision ({error})", "a line as auctune writes") from None
+
+
+def _slot_json(part: SlotPlan) -> dict[str, Any]:
+    return {
+        "slot": part.slot,
+        "workers": dict(part.workers),
+        "server": part.server,
+        "moves": [list(move) for move in part.moves],
+    }
