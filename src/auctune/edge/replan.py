@@ -58,7 +58,7 @@ def best_rest(
 ) -> EdgePlan | None:
     """The plan for the rest of a job that gains most, from slot `now` on; none if there is none."""
     found = max(
-        offers(ledger, pricing, job, now, data),
+        offers(ledger, pricing, job, max(now, job.arrival), data),
         key=lambda offer: job.value(offer.finish) - offer.cost,
         default=None,
     )

@@ -144,10 +144,9 @@ def take_data(trained: Ints, left: Ints, wish: Floats, taken: Ints) -> None:
 
 @kernel
 def _dearness(worker_price: Floats, split: Ints) -> Floats:
-    """[R] what a worker costs on the average of the plan's slots."""
-    num_slots, num_sites = worker_price.shape
-    mean = np.zeros(num_sites)
-    for t in range(num_slots):
+    """[R] what workers for the plan's chunks would cost, all at one site."""
+    mean = np.zeros(worker_price.shape[1])
+    for t in range(len(split)):
         if split[t] > 0:
             mean += worker_price[t] * split[t]
     return mean
