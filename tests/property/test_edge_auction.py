@@ -20,7 +20,9 @@ from support.edge_cases import small_job, small_market, used_ledger
 from support.thorough import drawn
 
 SEEDS = st.integers(0, 2**32)
-PARAMS = st.sampled_from((ErisParams(), ErisParams("share", 1, 20), ErisParams("share", 5, 5)))
+PARAMS = st.sampled_from(
+    (ErisParams(), ErisParams("paper"), ErisParams(worth=100), ErisParams(worth=300, rise=1))
+)
 VALUES = st.lists(st.floats(0, 500), min_size=1, max_size=6).map(
     lambda values: ByDuration(tuple(sorted(values, reverse=True)))
 )

@@ -7,6 +7,7 @@ from auctune.charts.comparison import (
     use_chart,
     welfare_chart,
 )
+from auctune.charts.edge_use import edge_use_chart
 from auctune.charts.growth import Growth, growth_chart
 from auctune.charts.heat_map import HeatGrid, heat_map
 from auctune.charts.losses import LossCurve, loss_chart
@@ -36,6 +37,7 @@ __all__ = [
     "Rival",
     "compute_price_map",
     "cumulative_chart",
+    "edge_use_chart",
     "growth_chart",
     "heat_map",
     "loss_chart",

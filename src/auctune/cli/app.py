@@ -13,6 +13,7 @@ import typer
 
 import auctune
 from auctune.cli.database import db
+from auctune.cli.edge import edge
 from auctune.cli.errors import exit_code_of
 from auctune.cli.explain import explain
 from auctune.cli.fetch import fetch
@@ -70,6 +71,7 @@ GROUPS: Mapping[str, typer.Typer] = {
     "db": db,
     "spot": spot,
     "timeshare": timeshare,
+    "edge": edge,
 }
 
 app = typer.Typer(

@@ -25,7 +25,7 @@ from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket
 from auctune.edge.params import ErisParams
-from auctune.edge.prices import EdgePrices, cost_of
+from auctune.edge.prices import EdgePrices, EdgePricing, cost_of
 from auctune.edge.replan import plan_anew
 from auctune.edge.search import Offer, offers
 
@@ -36,15 +36,21 @@ class Eris:
     Attributes:
         market: the supply.
         params: the options.
-        pricing: from what is sold to prices.
         ledger: what is sold.
     """
 
     def __init__(self, market: EdgeMarket, params: ErisParams | None = None) -> None:
         self.market = market
         self.params = params or ErisParams()
-        self.pricing = self.params.prices()
         self.ledger = EdgeLedger(market)
+        # Of the bids so far: how many, and the sum of their worths at duration 0.
+        self._num_seen, self._worth_seen = 0, 0.0
+
+    @property
+    def pricing(self) -> EdgePricing:
+        """From what is sold to prices, by the bids so far."""
+        mean = self._worth_seen / self._num_seen if self._num_seen else 0.0
+        return self.params.prices(self.market, mean)
 
     def offer(self, job: EdgeJob, now: int) -> EdgeDecision:
         """Decide on one bid, and book what was promised.
@@ -55,6 +61,7 @@ class Eris:
         decision = self.preview(job, now)
         if decision.plan is not None:
             self.ledger.take(job, decision.plan)
+        self._saw(job)
         return decision
 
     def offer_slot(self, jobs: Sequence[EdgeJob], now: int) -> list[EdgeDecision]:
@@ -119,6 +126,7 @@ class Eris:
         if cost_of(self.ledger, prices, job, line.plan) > float(line.price + STEP):
             return None
         self.ledger.take(job, line.plan)
+        self._saw(job)
         surplus = utility - float(line.price)
         return EdgeDecision(
             job.id,
@@ -160,6 +168,7 @@ class Eris:
             case EdgeOffered():
                 if event.decision.plan is not None:
                     self.ledger.take(event.job, event.decision.plan)
+                self._saw(event.job)
             case SiteLost():
                 self.ledger.lose(event.site, event.now)
             case SiteReturned():
@@ -175,6 +184,8 @@ class Eris:
             "mechanism": "eris",
             "params": asdict(self.params),
             "sites": list(self.market.site_ids),
+            "num_seen": self._num_seen,
+            "worth_seen": self._worth_seen,
             **self.ledger.save(),
         }
 
@@ -189,6 +200,11 @@ class Eris:
         if saved["sites"] != list(self.market.site_ids):
             raise InputError("snapshot.sites", "are others", ", ".join(self.market.site_ids))
         self.ledger.load(saved)
+        self._num_seen, self._worth_seen = saved["num_seen"], saved["worth_seen"]
+
+    def _saw(self, job: EdgeJob) -> None:
+        self._num_seen += 1
+        self._worth_seen += job.utility(0)
 
     def _offers(self, job: EdgeJob, now: int) -> Iterator[tuple[Offer, Money]]:
         """Plans by rising finish, each cheaper by a step of money at least."""

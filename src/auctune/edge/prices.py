@@ -9,8 +9,8 @@ Shapes: T slots, R sites, K resource types.
 
 `SharePrices`, by shares, so that no unit is in them and nothing is free:
 
- alpha(t)    = L (U / L)^(rho(t) / B) / B
- beta_r^k(t) = L (U / L)^(eta_r^k(t) / C_r^k) / C_r^k
+ alpha(t)    = L c^(rho(t) / B) / B
+ beta_r^k(t) = L c^(eta_r^k(t) / C_r^k) / C_r^k
 """
 
 import math
@@ -20,6 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.domain.checks import check_finite
 from auctune.edge.arrays import Floats
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
@@ -66,30 +67,28 @@ class PaperPrices:
 
 @dataclass(frozen=True, slots=True)
 class SharePrices:
-    """Rising from `reserve` to `top`, by the share that is sold.
+    """By the share that is sold, from a reserve.
 
     Attributes:
-        reserve: L, money in a slot for all of a type at a site, or for all traffic, while nothing
-            of it is sold, at the price of its first unit.
-        top: U, likewise, at the price of its last unit.
+        reserve: L, money in a slot for all of a type at a site, or for all traffic, at the price
+            of its first unit.
+        rise: c, by how much the last unit is dearer than the first.
     """
 
     reserve: float
-    top: float
+    rise: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.reserve < math.inf:
-            raise InputError("reserve", f"{self.reserve!r}", "money > 0")
-        if not self.reserve <= self.top < math.inf:
-            raise InputError("top", f"{self.top!r}", f"money >= reserve = {self.reserve!r}")
+        check_finite(self.reserve, "reserve", "money >= 0")
+        if not 1 <= self.rise < math.inf:
+            raise InputError("rise", f"{self.rise!r}", "a number >= 1")
 
     def __call__(self, ledger: EdgeLedger, first: int = 0) -> EdgePrices:
         """The prices from slot `first` on."""
         traffic, units = shares(ledger, first)
         capacity = np.where(ledger.capacity > 0, ledger.capacity, 1.0)
-        rise = self.top / self.reserve
-        alpha = self.reserve * np.power(rise, traffic) / ledger.market.traffic_mb_per_slot
-        return EdgePrices(first, alpha, self.reserve * np.power(rise, units) / capacity)
+        alpha = self.reserve * np.power(self.rise, traffic) / ledger.market.traffic_mb_per_slot
+        return EdgePrices(first, alpha, self.reserve * np.power(self.rise, units) / capacity)
 
 
 def shares(ledger: EdgeLedger, first: int) -> tuple[Floats, Floats]:

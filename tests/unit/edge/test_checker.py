@@ -1,6 +1,7 @@
 """The checker against planted faults, one for each constraint."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ def slots(first: SlotPlan = FIRST, second: SlotPlan = SECOND) -> EdgePlan:
     return EdgePlan((first, second))
 
 
+PARTS: Any = {"a": 2.5}
 FAULTS = {
     "a chunk that is left": (
         "2a", slots(second=replace(SECOND, moves=(Move("a", "a", 1), Move("b", "a", 1)))),
@@ -38,7 +40,7 @@ FAULTS = {
     "more workers than a site holds": ("2e", slots(second=replace(SECOND, workers={"a": 3}))),
     "a slot before the arrival": ("2g", slots(first=replace(FIRST, slot=0))),
     "a slot after the last": ("2g", slots(second=replace(SECOND, slot=5))),
-    "a part of a worker": ("2h", slots(second=replace(SECOND, workers={"a": 2.5}))),
+    "a part of a worker": ("2h", slots(second=replace(SECOND, workers=PARTS))),
     "a negative number of chunks": (
         "2h", slots(second=replace(SECOND, moves=(Move("a", "a", 3), Move("b", "a", -2)))),
     ),

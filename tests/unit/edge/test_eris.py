@@ -25,7 +25,8 @@ from auctune.sim.edge.instance import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 from support.edge_plans import JOB, MARKET
 
-SHARE = ErisParams("share", 5, 50)
+SHARE = ErisParams(worth=2000)
+PAPER = ErisParams("paper")
 
 
 def busy(seed: int = 0) -> EdgeInstance:
@@ -69,7 +70,7 @@ def test_a_job_without_room_and_one_that_is_worth_too_little_are_told_apart() ->
 
 
 def test_the_choice_is_the_line_of_the_menu_that_gains_most() -> None:
-    for params in (None, SHARE):
+    for params in (PAPER, None, SHARE):
         eris = Eris(busy().market, params)
         for job in busy().in_order():
             menu = eris.quote(job, job.arrival).lines
@@ -100,6 +101,7 @@ def test_a_menu_line_can_be_taken_while_nothing_has_changed() -> None:
 def test_a_line_above_the_jobs_worth_is_refused() -> None:
     eris = Eris(MARKET, SHARE)
     line = eris.quote(JOB, 1).lines[0]
+    assert line.price > 0
     with pytest.raises(InputError, match="at least the line's price"):
         eris.take(replace(JOB, utility=Logistic(0, 1)), line, 1)
 
@@ -110,6 +112,7 @@ def test_a_record_replays_to_the_same_market() -> None:
     for job, decision in played(eris, instance):
         replica.apply(EdgeOffered(job, decision, job.arrival))
     assert ledgers_are_equal(eris.ledger, replica.ledger)
+    assert write_snapshot(eris.save()) == write_snapshot(replica.save())
 
 
 def test_a_snapshot_goes_on_to_the_last_bit() -> None:
@@ -233,3 +236,21 @@ def test_a_decision_needs_a_plan_if_and_only_if_admitted() -> None:
 def test_now_lies_in_the_market() -> None:
     with pytest.raises(InputError, match="now"):
         Eris(MARKET).quote(JOB, 5)
+
+
+def test_the_reserve_is_a_share_of_what_earlier_bids_were_worth() -> None:
+    eris = Eris(MARKET, ErisParams(weight=0.4, rise=1))
+    assert eris.offer(JOB, 1).payment == 0
+    # JOB is worth 50 at once; two sites of two types: 0.4 * 50 / 4 for all of a type at a site.
+    prices = eris.prices()
+    assert prices.beta[0].tolist() == [[5 / 2, 5 / 8], [5 / 1, 5 / 8]]
+    assert prices.alpha[0] == 5 / 20
+    eris.offer(replace(JOB, id="dear", utility=Logistic(300, 1)), 1)
+    assert eris.prices().alpha[0] == 10 / 20
+
+
+def test_who_bids_does_not_set_its_own_reserve() -> None:
+    eris = Eris(MARKET)
+    eris.offer(JOB, 1)
+    rich = replace(JOB, id="rich", utility=Logistic(10_000, 2))
+    assert eris.quote(rich, 1).lines == eris.quote(JOB, 1).lines

@@ -11,7 +11,6 @@ from auctune.edge import (
     ByDuration,
     EdgeLedger,
     EdgeMarket,
-    ErisParams,
     Logistic,
     PaperPrices,
     SharePrices,
@@ -118,10 +117,10 @@ def test_prices_are_those_of_equation_6() -> None:
     assert not prices.beta[1, 1].any()
 
 
-def test_share_prices_rise_from_the_reserve_to_the_top_whatever_the_units() -> None:
+def test_share_prices_rise_from_the_reserve_whatever_the_units() -> None:
     ledger = EdgeLedger(MARKET)
     ledger.traffic[0], ledger.used[0, 0] = 10, (0, 8)
-    prices = SharePrices(5, 20)(ledger)
+    prices = SharePrices(5, 4)(ledger)
     assert prices.alpha[:2].tolist() == pytest.approx([10 / 20, 5 / 20])
     assert prices.beta[0, 0].tolist() == pytest.approx([5 / 2, 20 / 8])
 
@@ -138,10 +137,10 @@ def test_the_cost_of_a_plan_is_equation_8() -> None:
     assert cost_of(ledger, prices, JOB, PLAN) == pytest.approx(first + second)
 
 
-@pytest.mark.parametrize(("reserve", "top"), [(0, 10), (10, 5), (math.nan, 10), (1, math.inf)])
-def test_share_prices_refuse_what_does_not_rise(reserve: float, top: float) -> None:
+@pytest.mark.parametrize(("reserve", "rise"), [(-1, 10), (10, 0.5), (math.nan, 10), (1, math.inf)])
+def test_share_prices_refuse_what_falls(reserve: float, rise: float) -> None:
     with pytest.raises(InputError):
-        ErisParams("share", reserve, top)
+        SharePrices(reserve, rise)
 
 
 def test_a_type_that_a_site_has_none_of_costs_nothing_there() -> None:

@@ -1,4 +1,4 @@
-"""The offline optimum and the bound: against all that can be tried, and above all that is played."""
+"""The offline optimum and the bound: against all that can be tried, above all that is played."""
 
 import itertools
 from dataclasses import replace
@@ -29,7 +29,7 @@ from support.thorough import THOROUGH
 
 PLAYERS: tuple[EdgePlayer, ...] = (
     ErisPlayer(),
-    ErisPlayer(ErisParams("share", 1, 20)),
+    ErisPlayer(ErisParams("paper")),
     Tiresias(workers=3),
     AntMan(workers=3),
     Liquid(most_workers=6),

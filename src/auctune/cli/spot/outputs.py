@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from auctune.cli.drawing import render_into
 from auctune.cli.overwriting import refuse_overwriting
 
 if TYPE_CHECKING:
@@ -39,16 +40,9 @@ def write_outputs(
     Raises:
         InputError: if a file cannot be written.
     """
-    from auctune.domain.errors import InputError
     from auctune.sim.atomic_file import AtomicFiles
 
-    contents = {} if charts is None else _render(drawn, charts)
-    if charts is not None:
-        try:
-            charts.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            found = f"cannot be made ({error.strerror})"
-            raise InputError(str(charts), found, "a folder for charts") from None
+    contents = {} if charts is None else render_into(charts, drawn)
     paths = [*([] if out is None else [out]), *contents]
     with AtomicFiles(paths) as files:
         for path, file in zip(paths, files, strict=True):
@@ -57,16 +51,3 @@ def write_outputs(
                 write(binary)
             else:
                 binary.write(contents[path])
-
-
-def _render(drawn: "Mapping[str, Callable[[], AnyChart]]", folder: Path) -> dict[Path, bytes]:
-    from auctune.charts.palette import LIGHT
-    from auctune.charts.render import to_png, to_svg
-
-    contents: dict[Path, bytes] = {}
-    for name, draw in drawn.items():
-        # A file may be shown on any ground.
-        chart = draw().properties(background=LIGHT.surface)
-        contents[folder / f"{name}.svg"] = to_svg(chart).encode()
-        contents[folder / f"{name}.png"] = to_png(chart)
-    return contents

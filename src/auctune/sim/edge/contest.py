@@ -24,7 +24,7 @@ from auctune.parameter_text import parse_label
 from auctune.sim.edge.instance import EdgeInstance
 
 BOUNDS = ("none", "lp", "milp")
-DEFAULT_PLAYERS = ("eris", "eris:pricing=share", "tiresias", "antman", "liquid")
+DEFAULT_PLAYERS = ("eris", "eris:pricing=paper", "tiresias", "antman", "liquid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class EdgeBound:
 
 
 def parse_player(label: str, place: str = "--mechanism") -> EdgePlayer:
-    """The mechanism of a text such as `eris:pricing=share`.
+    """The mechanism of a text such as `eris:pricing=paper`.
 
     Raises:
         InputError: naming `place`.

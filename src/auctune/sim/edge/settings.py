@@ -5,6 +5,7 @@ and server needs, epochs, and that the testbed's jobs arrive in its first 40 slo
 not give is a field of `EdgeSetting`, drawn by `auctune.numerics.rng.stream`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from auctune.edge.job import EdgeJob
 from auctune.edge.market import EdgeMarket, Site
 from auctune.edge.utility import Logistic
 from auctune.numerics.rng import stream
+from auctune.parameter_text import parse_params
 from auctune.sim.edge.instance import EdgeInstance
 
 SCALE, DECAY = 3000.0, 3.0
@@ -93,12 +95,32 @@ class EdgeSetting:
                 raise InputError(name, f"{getattr(self, name)!r}", "a whole number >= 0")
 
 
+SETTINGS: Mapping[str, Mapping[str, float]] = {
+    "simulation": {},
+    "testbed": {"num_sites": 9, "num_jobs": 10, "slots": 50, "arrival_slots": 40, **TESTBED},
+}
+"""What each of the paper's settings has otherwise than the defaults."""
+
+
 def testbed(**changes: float) -> EdgeSetting:
-    """The testbed: nine machines, ten jobs in 50 slots."""
-    given = {
-        "num_sites": 9, "num_jobs": 10, "slots": 50, "arrival_slots": 40, **TESTBED, **changes
-    }  # fmt: skip
-    return EdgeSetting(**given)  # type: ignore[arg-type]
+    """The testbed: nine machines, ten jobs in 50 slots; and what is otherwise."""
+    return EdgeSetting(**{**SETTINGS["testbed"], **changes})  # type: ignore[arg-type]
+
+
+def setting_of(name: str, changes: Mapping[str, str]) -> EdgeSetting:
+    """A setting of the paper by its name, and what is otherwise, as text.
+
+    Raises:
+        InputError: for an unknown name or field, or a value that is not one.
+    """
+    if name not in SETTINGS:
+        raise InputError("setting", f"{name!r} is not offered", f"one of {', '.join(SETTINGS)}")
+    wanted = {key: repr(value) for key, value in SETTINGS[name].items()}
+    slots = changes.get("slots")
+    if slots is not None and "arrival_slots" not in changes:
+        # Fewer slots than jobs arrive in by default: they arrive in all of them.
+        wanted["arrival_slots"] = slots
+    return parse_params(EdgeSetting, {**wanted, **changes})
 
 
 def make_instance(setting: EdgeSetting) -> EdgeInstance:
