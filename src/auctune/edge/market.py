@@ -73,7 +73,9 @@ class EdgeMarket:
         object.__setattr__(self, "types", tuple(named))
         for kind, base in self.price_base.items():
             if kind != DATA and kind not in named:
-                raise InputError(f"price_base.{kind}", "is no type of a site", f"{DATA}, {named}")
+                raise InputError(
+                    f"price_base.{kind}", "is no type of a site", ", ".join((DATA, *named))
+                )
             if not (base > 1 and base < float("inf")):
                 raise InputError(f"price_base.{kind}", f"{base!r}", "a number > 1")
 

@@ -113,6 +113,7 @@ def test_an_instance_without_jobs_or_with_hopeless_ones_is_worth_nothing() -> No
     assert welfare_bound(ONE_SITE, ()) == 0
     assert offline_optimum(ONE_SITE, ()).welfare == 0
     hopeless = replace(unit_job("a", 0, 1, (5,)), worker={"cpu": 3})
+    assert welfare_bound(ONE_SITE, (hopeless,)) == 0
     best = offline_optimum(ONE_SITE, (hopeless,))
     assert best.welfare == best.bound == 0
     assert not best.decisions[0].admitted

@@ -39,6 +39,8 @@ def welfare_bound(market: EdgeMarket, jobs: tuple[EdgeJob, ...], tail: int = TAI
     traffic = [builder.row([], upper=market.traffic_mb_per_slot) for _ in range(market.slots)]
     for job in jobs:
         _add_job(builder, ledger, job, tail, kinds, traffic)
+    if not builder.num_columns:
+        return 0.0
     solved = solve(builder.build(), SolveOptions())
     assert solved.status is Status.OPTIMAL, solved.status
     # Columns between 0 and a few units, whose reduced costs may be wrong by the tolerance.

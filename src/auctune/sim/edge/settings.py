@@ -102,7 +102,7 @@ SETTINGS: Mapping[str, Mapping[str, float]] = {
 """What each of the paper's settings has otherwise than the defaults."""
 
 
-def testbed(**changes: float) -> EdgeSetting:
+def paper_testbed(**changes: float) -> EdgeSetting:
     """The testbed: nine machines, ten jobs in 50 slots; and what is otherwise."""
     return EdgeSetting(**{**SETTINGS["testbed"], **changes})  # type: ignore[arg-type]
 

@@ -1,0 +1,197 @@
+"""The edge's figures to reach, measured on this machine.
+
+    python benchmarks/edge.py [--only speed,gap,welfare,optimum] [--seeds N] [--time-limit S]
+
+| what | how |
+| --- | --- |
+| speed | every bid of the simulated setting (50 sites, 150 slots, 100 jobs) with 500 chunks each, kernels compiled before; and with all jobs in the first 20 slots, where the market is full |
+| gap | the surplus of the search's plan against that of problem (7) as a program of whole numbers, on small markets in which others already hold something: 2 to 4 sites, 4 to 6 slots, up to 14 chunks |
+| welfare | both settings, the mechanisms side by side, baselines with 8 to 64 workers; sums over the seeds, as shares of the linear bound |
+| optimum | testbed: the bound that HiGHS proves in the time, over what is reached |
+"""  # noqa: E501
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from auctune.edge import (
+    ByDuration,
+    EdgeJob,
+    EdgeLedger,
+    EdgeMarket,
+    Logistic,
+    PaperPrices,
+    SharePrices,
+    Site,
+    best_plan,
+)
+from auctune.edge.search import offers
+from auctune.numerics.rng import stream
+from auctune.sim.edge.contest import bound_of, parse_player, play
+from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.settings import EdgeSetting, make_instance, paper_testbed
+
+P50_GOAL, RATIO_GOAL = 50e-3, 1.15
+GAINS = {"tiresias": 1.44, "antman": 1.50, "liquid": 1.20}
+ERIS = ("eris", "eris:worth=2250", "eris:pricing=paper")
+BASELINES = (
+    *(f"{name}:workers={count}" for name in ("tiresias", "antman") for count in (8, 16, 32, 64)),
+    "liquid",
+    "liquid:most_workers=64",
+)
+NUM_CASES = 1000
+PARTS = ("speed", "gap", "welfare", "optimum")
+
+
+def speed_table(_seeds: int, _limit: float) -> Table:
+    table = Table("mechanism", "jobs arrive in", "p50 ms", "p99 ms", "max ms", title="Speed")
+    for slots in (150, 20):
+        instance = make_instance(EdgeSetting(chunks=500, arrival_slots=slots))
+        for label in ERIS:
+            play(label, parse_player(label), instance)
+            seconds = play(label, parse_player(label), instance).seconds
+            p50, p99 = np.quantile(seconds, (0.5, 0.99)) * 1e3
+            table.add_row(
+                label, f"{slots} slots", f"{p50:.1f}", f"{p99:.1f}", f"{max(seconds) * 1e3:.1f}"
+            )
+    table.add_row("goal", "", f"<= {P50_GOAL * 1e3:.0f}", "", "")
+    return table
+
+
+def small_case(seed: int) -> tuple[EdgeLedger, EdgeJob]:
+    """A small market, in which others hold something, and a job."""
+    random = stream(seed, "benchmark of the edge")
+    sites = tuple(
+        Site(
+            f"s{index}", {"gpu": float(random.integers(0, 5)), "cpu": float(random.integers(2, 13))}
+        )
+        for index in range(int(random.integers(2, 5)))
+    )
+    base = dict.fromkeys(("data", "gpu", "cpu"), float(random.choice([2.0, 10.0, 1000.0])))
+    market = EdgeMarket(
+        int(random.integers(4, 7)), sites, float(random.integers(5, 60)),
+        float(random.choice([0.0, 0.5, 2.0])), base,
+    )  # fmt: skip
+    ledger, held = EdgeLedger(market), float(random.choice([0.0, 0.5, 0.9]))
+    ledger.used[...] = np.floor(ledger.capacity * random.uniform(0, held, ledger.used.shape))
+    ledger.traffic[...] = random.uniform(0, held, market.slots) * market.traffic_mb_per_slot * 0.6
+    counts = random.multinomial(int(random.integers(1, 15)), random.dirichlet(np.ones(len(sites))))
+    epochs = int(random.integers(1, 5))
+    table = tuple(sorted(random.uniform(0, 200, 5).tolist(), reverse=True))
+    logistic = Logistic(float(random.integers(5, 400)), float(random.integers(1, 5)))
+    job = EdgeJob(
+        id="job",
+        arrival=0,
+        epochs=epochs,
+        chunks={site.id: int(n) for site, n in zip(sites, counts, strict=True) if n},
+        worker={"gpu": float(random.integers(0, 2)), "cpu": float(random.integers(1, 4))},
+        server={"gpu": float(random.integers(0, 2)), "cpu": float(random.integers(0, 3))},
+        chunks_per_worker_slot=epochs * float(random.choice([0.4, 1.0, 1.5, 2.0, 3.0])),
+        parameter_mb=float(random.choice([0.0, 1.0, 3.0, 8.0])),
+        utility=logistic if random.random() < 0.7 else ByDuration(table),
+    )
+    return ledger, job
+
+
+def gap_table(_seeds: int, _limit: float) -> Table:
+    table = Table(
+        "prices", "cases with a gain", "exact", "of all gains lost", "mean gap", "p99", "largest",
+        title=f"Gap of the search to problem (7), {NUM_CASES} small markets each",
+    )  # fmt: skip
+    for name, pricing in (("paper", PaperPrices()), ("share", SharePrices(1.0, 20.0))):
+        found, best = [], []
+        for seed in range(NUM_CASES):
+            ledger, job = small_case(seed)
+            most = best_plan(ledger, pricing, job).surplus
+            if most <= 1e-6:
+                continue
+            made = offers(ledger, pricing, job, job.arrival)
+            gained = max((job.value(one.finish) - one.cost for one in made), default=0.0)
+            found.append(max(gained, 0.0))
+            best.append(most)
+        gap = np.maximum(1 - np.array(found) / np.array(best), 0.0)
+        table.add_row(
+            name,
+            f"{len(gap)}",
+            f"{(gap < 1e-6).mean():.1%}",
+            f"{1 - sum(found) / sum(best):.3%}",
+            f"{gap.mean():.3%}",
+            f"{np.quantile(gap, 0.99):.2%}",
+            f"{gap.max():.1%}",
+        )
+    return table
+
+
+def instances(setting: str, seeds: int) -> list[EdgeInstance]:
+    """Those of a setting's first seeds."""
+    if setting == "testbed":
+        return [make_instance(paper_testbed(seed=seed)) for seed in range(seeds)]
+    return [make_instance(EdgeSetting(seed=seed)) for seed in range(seeds)]
+
+
+def reached(label: str, of: Sequence[EdgeInstance]) -> list[float]:
+    """Welfare on each."""
+    return [play(label, parse_player(label), instance).welfare for instance in of]
+
+
+def welfare_table(seeds: int, limit: float) -> Table:
+    table = Table(
+        "mechanism", "testbed", "simulation", title=f"Welfare over the bound, {seeds} seeds"
+    )
+    shares: dict[str, list[str]] = {label: [] for label in (*ERIS, *BASELINES)}
+    for setting in ("testbed", "simulation"):
+        of = instances(setting, seeds)
+        bound = sum(found.value for one in of if (found := bound_of(one, "lp", limit)))
+        for label, cells in shares.items():
+            cells.append(f"{sum(reached(label, of)) / bound:.3f}")
+    for label, cells in shares.items():
+        table.add_row(label, *cells)
+    return table
+
+
+def optimum_table(seeds: int, limit: float) -> Table:
+    table = Table(
+        "seed", "bound", "proven", *ERIS, title=f"Testbed: bound / welfare, HiGHS for {limit:.0f} s"
+    )
+    of = instances("testbed", seeds)
+    welfare = {label: reached(label, of) for label in ERIS}
+    bounds = []
+    for seed, instance in enumerate(of):
+        found = bound_of(instance, "milp", limit)
+        assert found is not None
+        bounds.append(found.value)
+        ratios = (f"{found.value / welfare[label][seed]:.3f}" for label in ERIS)
+        table.add_row(f"{seed}", f"{found.value:,.0f}", "yes" if found.optimal else "", *ratios)
+    table.add_section()
+    sums = (f"{sum(bounds) / sum(welfare[label]):.3f}" for label in ERIS)
+    table.add_row("sums", f"{sum(bounds):,.0f}", "", *sums)
+    medians = (
+        f"{statistics.median(b / w for b, w in zip(bounds, welfare[label], strict=True)):.3f}"
+        for label in ERIS
+    )
+    table.add_row("median", "", "", *medians)
+    table.add_row("goal", "", "", *(f"<= {RATIO_GOAL}" for _ in ERIS))
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--only", default=",".join(PARTS), help="parts (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=10, help="of each setting (%(default)s)")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds (%(default)s)")
+    options = parser.parse_args()
+    tables = dict(zip(PARTS, (speed_table, gap_table, welfare_table, optimum_table), strict=True))
+    console = Console()
+    for part in options.only.split(","):
+        start = time.perf_counter()
+        console.print(tables[part](options.seeds, options.time_limit))
+        console.print(f"in {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
