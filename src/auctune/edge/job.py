@@ -63,9 +63,13 @@ class EdgeJob:
 
     def workers_for(self, chunks: int) -> int:
         """The least whole g with P g >= E h (2b), for h chunks at one site in one slot."""
-        needed = self.epochs * chunks / self.chunks_per_worker_slot
-        return math.ceil(needed * (1 - FIT))
+        return workers_for(self.epochs, self.chunks_per_worker_slot, chunks)
 
     def value(self, finish: int) -> float:
         """f_i when slot `finish` is its last, money."""
         return self.utility(finish - self.arrival)
+
+
+def workers_for(epochs: int, rate: float, chunks: int) -> int:
+    """The least whole g with `rate` g >= `epochs` chunks."""
+    return math.ceil(epochs * chunks / rate * (1 - FIT))

@@ -14,7 +14,6 @@ from auctune.edge.baselines.crew import Floor, Underway
 from auctune.edge.baselines.outcome import outcome
 from auctune.edge.decision import EdgeDecision
 from auctune.edge.job import EdgeJob
-from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket
 from auctune.numerics.rng import stream
 
@@ -46,7 +45,7 @@ class AntMan:
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
         """What becomes of the jobs, in their order."""
-        floor = Floor(EdgeLedger(market))
+        floor = Floor(market)
         known = {job.id: floor.take_up(job, self.workers) for job in jobs}
         sure = {job.id for job in jobs if self._is_guaranteed(job)}
         waiting: list[Underway] = []

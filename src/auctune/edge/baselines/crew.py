@@ -5,15 +5,16 @@ one that holds more. The server stands at the first of them where it fits beside
 chunks go to the workers: those that lie there first, then others, evenly as far as they reach.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from auctune.edge.arrays import Floats, Ints
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
+from auctune.edge.market import EdgeMarket
 from auctune.edge.plan import EdgePlan, SlotPlan
-from auctune.edge.prices import EdgePrices, EdgePricing, PaperPrices, cost_of
+from auctune.edge.prices import EdgePrices, PaperPrices, cost_of
 from auctune.edge.search.problem import Question, ask
 from auctune.edge.search.search import chunks_of, write_plan
 
@@ -49,12 +50,21 @@ class Underway:
         return EdgePlan(tuple(self.parts))
 
 
-@dataclass(slots=True)
 class Floor:
-    """The market as a baseline fills it, slot by slot."""
+    """The market as a baseline fills it, slot by slot.
 
-    ledger: EdgeLedger
-    pricing: EdgePricing = field(default_factory=PaperPrices)
+    Args:
+        market: the supply, empty.
+
+    Attributes:
+        ledger: what is sold.
+    """
+
+    def __init__(self, market: EdgeMarket) -> None:
+        self.ledger = EdgeLedger(market)
+        # One slot of it, so that nothing is computed of the others.
+        self._slot = EdgeLedger(replace(market, slots=1))
+        self._pricing = PaperPrices()
 
     def take_up(self, job: EdgeJob, num_workers: int) -> Underway:
         """A job that has not begun."""
@@ -66,12 +76,12 @@ class Floor:
         Returns:
             Whether it ran.
         """
-        prices = self.pricing(self.ledger, slot)
-        part = self.place(one, prices, slot, fewer=fewer)
+        part = self.place(one, slot, fewer=fewer)
         if part is None:
             return False
-        plan = EdgePlan((part,))
-        one.cost += cost_of(self.ledger, prices, one.job, plan)
+        plan, prices = EdgePlan((part,)), self._pricing(self._slot)
+        at_slot = EdgePrices(slot, prices.alpha, prices.beta)
+        one.cost += cost_of(self.ledger, at_slot, one.job, plan)
         self.ledger.take(one.job, plan)
         for move in part.moves:
             one.left[self.ledger.index_of(move.origin)] -= move.chunks
@@ -79,11 +89,11 @@ class Floor:
         one.served += sum(part.workers.values())
         return True
 
-    def place(
-        self, one: Underway, prices: EdgePrices, slot: int, *, fewer: bool = False
-    ) -> SlotPlan | None:
+    def place(self, one: Underway, slot: int, *, fewer: bool = False) -> SlotPlan | None:
         """One slot of a job with its workers; none where they do not fit."""
-        question = ask(self.ledger, prices, one.job, one.left)
+        self._slot.used[0] = self.ledger.used[slot]
+        self._slot.traffic[0] = self.ledger.traffic[slot]
+        question = ask(self._slot, self._pricing(self._slot), one.job, one.left)
         crew = _crew(question, one.num_workers, fewer=fewer)
         if crew is None:
             return None

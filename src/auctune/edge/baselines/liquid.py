@@ -18,7 +18,6 @@ from auctune.edge.baselines.crew import Floor, Underway
 from auctune.edge.baselines.outcome import outcome
 from auctune.edge.decision import EdgeDecision
 from auctune.edge.job import EdgeJob
-from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket
 
 
@@ -42,30 +41,28 @@ class Liquid:
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
         """What becomes of the jobs, in their order."""
-        floor = Floor(EdgeLedger(market))
+        floor, empty = Floor(market), Floor(market)
         known: dict[str, Underway] = {}
         waiting: list[Underway] = []
         for slot in range(market.slots):
             for job in jobs:
                 if job.arrival == slot:
-                    known[job.id] = floor.take_up(job, self._number(floor, job, slot))
+                    known[job.id] = floor.take_up(job, self._number(empty, job))
                     waiting.append(known[job.id])
             for one in sorted(waiting, key=lambda one: not one.parts):
                 floor.run(one, slot)
             waiting = [one for one in waiting if not one.is_done]
         return [outcome(known[job.id], job.id) for job in jobs]
 
-    def _number(self, floor: Floor, job: EdgeJob, slot: int) -> int:
+    def _number(self, empty: Floor, job: EdgeJob) -> int:
         """Of those that fit an empty market, so that no job waits for ever."""
-        empty = Floor(EdgeLedger(floor.ledger.market))
-        prices = floor.pricing(floor.ledger, slot)
+        market = empty.ledger.market
         best, least = 1, float("inf")
         for count in range(1, self.most_workers + 1):
-            part = empty.place(empty.take_up(job, count), prices, slot)
+            part = empty.place(empty.take_up(job, count), job.arrival)
             if part is None:
                 continue
-            traffic = part.traffic_mb(job, floor.ledger.market)
-            share = traffic / floor.ledger.market.traffic_mb_per_slot
+            share = part.traffic_mb(job, market) / market.traffic_mb_per_slot
             score = self.weight * share + (1 - self.weight) / count
             if score < least:
                 best, least = count, score

@@ -7,12 +7,13 @@ level: level j stands for the least workers that train one more chunk than level
 where one worker trains several, for one more worker.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from auctune.edge.arrays import FIT, Floats, Ints
-from auctune.edge.job import EdgeJob
+from auctune.edge.job import EdgeJob, workers_for
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.prices import EdgePrices
 
@@ -70,11 +71,17 @@ def ask(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, data: Ints) -> Que
 
 def levels_of(job: EdgeJob, chunks: int) -> tuple[Ints, Ints]:
     """[J + 1] workers and chunks of the levels; the last one trains `chunks` or more."""
+    # A job is asked about many times, and differs from others in few rates.
+    return _levels(job.epochs, job.chunks_per_worker_slot, chunks)
+
+
+@lru_cache(maxsize=4096)
+def _levels(epochs: int, rate: float, chunks: int) -> tuple[Ints, Ints]:
     workers, trained = [0], [0]
     while trained[-1] < chunks:
         # The workers for one more chunk may be enough for several.
-        needed = job.workers_for(trained[-1] + 1)
-        able = int(needed * job.chunks_per_worker_slot / job.epochs * (1 + FIT))
+        needed = workers_for(epochs, rate, trained[-1] + 1)
+        able = int(needed * rate / epochs * (1 + FIT))
         workers.append(needed)
         trained.append(max(able, trained[-1] + 1))
     return np.array(workers, dtype=np.int64), np.array(trained, dtype=np.int64)

@@ -1,0 +1,104 @@
+"""Trials: a setting, a seed and a mechanism, and what came of them, as rows of a table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+from rich.console import Console
+from rich.progress import Progress
+
+from auctune.sim.edge.contest import bound_of, parse_player, play
+from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.settings import EdgeSetting, make_instance
+from edgelab.options import SMALLER, Options
+
+MECHANISMS: Mapping[str, str] = {
+    "eris": "Eris",
+    "eris:pricing=paper": "Eris, eq. 6",
+    "tiresias": "Tiresias",
+    "antman": "AntMan",
+    "liquid": "Liquid",
+    # As many workers as serve it best of 8, 16, 32 and 64: docs/explanation/edge.md.
+    "antman:workers=64": "AntMan, 64",
+}
+SCHEMA: Mapping[str, pl.DataType] = {
+    "setting": pl.String(),
+    "seed": pl.Int64(),
+    "mechanism": pl.String(),
+    "welfare": pl.Float64(),
+    "profit": pl.Float64(),
+    "run": pl.Int64(),
+    "rejected": pl.Int64(),
+    "bound": pl.Float64(),
+    "reached": pl.Float64(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A setting of a figure.
+
+    Attributes:
+        label: as the axis shows it.
+        setting: but for its seed.
+        labels: mechanisms, by the names that the legend shows.
+    """
+
+    label: str
+    setting: EdgeSetting
+    labels: Mapping[str, str]
+
+
+def point(label: str, setting: EdgeSetting, labels: Mapping[str, str] = MECHANISMS) -> Point:
+    """A setting of a figure."""
+    return Point(label, setting, labels)
+
+
+def instance_of(setting: EdgeSetting, seed: int, options: Options) -> EdgeInstance:
+    """The market and jobs of a seed; smaller in a quick run."""
+    if options.quick:
+        setting = replace(
+            setting,
+            num_sites=max(2, setting.num_sites // SMALLER),
+            num_jobs=max(2, setting.num_jobs // SMALLER),
+            slots=max(12, setting.slots // SMALLER),
+            arrival_slots=max(2, setting.arrival_slots // SMALLER),
+        )
+    return make_instance(replace(setting, seed=seed))
+
+
+def collect(
+    points: Sequence[Point], options: Options, console: Console, bound: str
+) -> pl.DataFrame:
+    """A row a trial.
+
+    Args:
+        points: the settings.
+        options: seeds, time limit, quick.
+        console: for the progress bar.
+        bound: "none", "lp" or "milp".
+    """
+    rows: list[dict[str, object]] = []
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("instances", total=len(points) * options.seeds)
+        for one in points:
+            for seed in range(options.seeds):
+                instance = instance_of(one.setting, seed, options)
+                most = bound_of(instance, bound, options.time_limit)
+                for label, name in one.labels.items():
+                    played = play(label, parse_player(label), instance)
+                    rows.append(
+                        {
+                            "setting": one.label,
+                            "seed": seed,
+                            "mechanism": name,
+                            "welfare": played.welfare,
+                            "profit": played.profit,
+                            "run": played.num_admitted,
+                            "rejected": len(played.decisions) - played.num_admitted,
+                            "bound": None if most is None else most.value,
+                            "reached": None if most is None else most.reached,
+                        }
+                    )
+                progress.advance(bar)
+    return pl.DataFrame(rows, schema=SCHEMA)

@@ -1,0 +1,16 @@
+"""Figure 8: welfare by the number of sites."""
+
+from auctune.sim.edge.settings import EdgeSetting
+from edgelab.output import Shown, main, trials_figure
+from edgelab.trials import point
+
+FIGURE = trials_figure(
+    "fig08_sites",
+    "Figure 8",
+    "sites",
+    [point(f"{count}", EdgeSetting(num_sites=count)) for count in (25, 50, 75, 100)],
+    [Shown("welfare", "welfare, money"), Shown("run", "jobs run")],
+)
+
+if __name__ == "__main__":
+    main(FIGURE, __doc__)

@@ -1,0 +1,16 @@
+"""Figure 9: welfare by the number of jobs."""
+
+from auctune.sim.edge.settings import EdgeSetting
+from edgelab.output import Shown, main, trials_figure
+from edgelab.trials import point
+
+FIGURE = trials_figure(
+    "fig09_jobs",
+    "Figure 9",
+    "jobs",
+    [point(f"{count}", EdgeSetting(num_jobs=count)) for count in (50, 100, 150, 200)],
+    [Shown("welfare", "welfare, money"), Shown("run", "jobs run")],
+)
+
+if __name__ == "__main__":
+    main(FIGURE, __doc__)

@@ -1,0 +1,20 @@
+"""Figure 10: the operator's profit, by the number of sites and by the number of jobs."""
+
+from auctune.sim.edge.settings import EdgeSetting
+from edgelab.output import Shown, main, trials_figure
+from edgelab.trials import point
+
+POINTS = [
+    *(point(f"{count} sites", EdgeSetting(num_sites=count)) for count in (25, 50, 100)),
+    *(point(f"{count} jobs", EdgeSetting(num_jobs=count)) for count in (50, 150)),
+]
+FIGURE = trials_figure(
+    "fig10_profit",
+    "Figure 10",
+    "50 sites and 100 jobs, but for",
+    POINTS,
+    [Shown("profit", "profit, money")],
+)
+
+if __name__ == "__main__":
+    main(FIGURE, __doc__)
