@@ -59,10 +59,10 @@ def instance_of(setting: EdgeSetting, seed: int, options: Options) -> EdgeInstan
     if options.quick:
         setting = replace(
             setting,
-            num_sites=max(2, setting.num_sites // SMALLER),
-            num_jobs=max(2, setting.num_jobs // SMALLER),
-            slots=max(12, setting.slots // SMALLER),
-            arrival_slots=max(2, setting.arrival_slots // SMALLER),
+            num_sites=max(6, setting.num_sites // SMALLER),
+            num_jobs=max(4, setting.num_jobs // SMALLER),
+            slots=max(24, setting.slots // SMALLER),
+            arrival_slots=max(8, setting.arrival_slots // SMALLER),
         )
     return make_instance(replace(setting, seed=seed))
 

@@ -5,6 +5,7 @@ one that holds more. The server stands at the first of them where it fits beside
 chunks go to the workers: those that lie there first, then others, evenly as far as they reach.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -120,19 +121,22 @@ def _crew(question: Question, num_workers: int, *, fewer: bool) -> tuple[int, In
     if not standing:
         return None
     server, wanted, room = int(standing[0]), num_workers, float(question.room[0])
+    steps = workers.tolist()
     able = np.zeros(len(price), dtype=np.int64)
     for site in (server, *(site for site in order if site != server)):
+        if wanted < steps[1]:
+            break
         most = int(beside[site] if site == server else levels[site])
         if site != server and question.parameter_mb > 0:
             fits = int(room / question.parameter_mb * (1 + 1e-9))
-            most = min(most, int(np.searchsorted(workers, fits, side="right")) - 1)
-        level = min(most, int(np.searchsorted(workers, wanted, side="right")) - 1)
+            most = min(most, bisect_right(steps, fits) - 1)
+        level = min(most, bisect_right(steps, wanted) - 1)
         able[site] = chunks[level]
-        wanted -= int(workers[level])
+        wanted -= steps[level]
         if site != server:
-            room -= question.parameter_mb * workers[level]
+            room -= question.parameter_mb * steps[level]
     # Fewer than the next chunk needs are no workers short.
-    short = wanted >= int(workers[1]) and able.sum() < question.data.sum()
+    short = wanted >= steps[1] and able.sum() < question.data.sum()
     if not able.any() or (short and not fewer):
         return None
     return server, able, room
