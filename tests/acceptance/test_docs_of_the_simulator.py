@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "docs/explanation/auction.md",
+    "docs/explanation/edge.md",
     "docs/explanation/spot.md",
     "docs/explanation/timeshare.md",
     "docs/how-to/lose-a-node.md",

@@ -20,7 +20,15 @@ def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
 KERNELS = {
     fill: ("tier_keys", "walk", "sort_tiers"),
     table: ("sort_tiers", "walk", "slot_curves", "fill_table", "read_split"),
-    forward: ("sort_tiers", "walk", "take_data", "_dearness", "build_plan", "plan_cost"),
+    forward: (
+        "sort_tiers",
+        "walk",
+        "take_data",
+        "spend_data",
+        "_dearness",
+        "build_plan",
+        "plan_cost",
+    ),
     search: ("slot_curves", "fill_table", "read_split", "build_plan", "plan_cost"),
 }
 

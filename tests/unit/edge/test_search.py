@@ -10,6 +10,7 @@ from auctune.edge import EdgeLedger, PaperPrices, SharePrices, best_plan, cost_o
 from auctune.edge.arrays import Floats
 from auctune.edge.prices import EdgePricing
 from auctune.edge.search import offers
+from auctune.edge.search.forward import spend_data
 from auctune.edge.search.problem import Question, ask, levels_of
 from auctune.edge.search.search import chunks_of, tables
 from auctune.edge.search.table import fill_table
@@ -158,3 +159,19 @@ def test_a_free_market_is_used_sparingly() -> None:
         for move in part.moves:
             trained[move.destination] = trained.get(move.destination, 0) + move.chunks
         assert part.workers == {site: job.workers_for(n) for site, n in trained.items()}
+
+
+def test_a_sites_own_chunks_are_kept_for_the_slots_in_which_traffic_is_dear() -> None:
+    trained = np.array([[2, 0], [2, 0]])
+    taken = np.array([[2, 0], [0, 2]])
+    workers, chunks = np.arange(5), np.arange(5)
+    price, data = np.array([1.0, 3.0]), np.array([2, 2])
+    servers = np.array([0, 0])
+    room = np.array([4.0, 4.0])
+    spend_data(servers, trained, taken, price, room, 2.0, 1.0, workers, chunks, data)
+    assert taken.tolist() == [[0, 2], [2, 0]]
+    # Where the cheap slot has no room for them all stays as it is.
+    taken = np.array([[2, 0], [0, 2]])
+    room = np.array([3.0, 4.0])
+    spend_data(servers, trained, taken, price, room, 2.0, 1.0, workers, chunks, data)
+    assert taken.tolist() == [[2, 0], [0, 2]]

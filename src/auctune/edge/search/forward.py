@@ -3,7 +3,8 @@
 The table takes all data to be there in every slot; here each slot takes its own away, so that the
 server, the workers and the moves of the next slot are chosen with what remains. Chunks from
 elsewhere are taken where workers cost most over the slots of the plan, since that is where they
-would be trained last. What finds no place in its slot is carried to the next.
+would be trained last. What finds no place in its slot is carried to the next. At the end it is
+chosen anew which slot takes which chunks: the plan as a whole is known then.
 
 Kernels: S slots, R sites, D chunks.
 """
@@ -75,7 +76,64 @@ def build_plan(
         carried = target - most
         if most > 0:
             take_data(trained[t], left, wish, taken[t])
-    return carried == 0
+    if carried > 0:
+        return False
+    spend_data(
+        servers, trained, taken, traffic_price, room, chunk_mb, parameter_mb,
+        level_workers, level_chunks, data,
+    )  # fmt: skip
+    return True
+
+
+@kernel
+def spend_data(
+    servers: Ints,
+    trained: Ints,
+    taken: Ints,
+    traffic_price: Floats,
+    room: Floats,
+    chunk_mb: float,
+    parameter_mb: float,
+    level_workers: Ints,
+    level_chunks: Ints,
+    data: Ints,
+) -> None:
+    """Choose anew which chunks each slot takes, so that least is paid for what crosses.
+
+    What is trained where stays as it is. A site's own chunks are best trained there in the slots
+    where traffic is dearest; with all that a site can use of its own, sites either give or take,
+    and what crosses in a slot may come from any giver. Left as it was where a slot lacks the room.
+
+    Args:
+        servers: [S]; trained: [S, R]; taken: [S, R], filled anew.
+        traffic_price, room: [S] and more; data: [R] chunks.
+    """
+    num_slots, num_sites = trained.shape
+    dearest = np.argsort(-traffic_price[:num_slots], kind="mergesort")
+    chosen = np.zeros_like(trained)
+    left = data.copy()
+    for site in range(num_sites):
+        for t in dearest:
+            chosen[t, site] = min(trained[t, site], left[site])
+            left[site] -= chosen[t, site]
+    giver = 0
+    for t in range(num_slots):
+        missing = 0
+        crossing = 0.0
+        for site in range(num_sites):
+            missing += trained[t, site] - chosen[t, site]
+            if site != servers[t]:
+                level = np.searchsorted(level_chunks, trained[t, site])
+                crossing += parameter_mb * level_workers[level]
+        if missing > 0 and crossing + chunk_mb * missing > room[t]:
+            return
+        while missing > 0:
+            more = min(missing, left[giver])
+            chosen[t, giver] += more
+            left[giver] -= more
+            missing -= more
+            giver += left[giver] == 0
+    taken[:] = chosen
 
 
 @kernel
