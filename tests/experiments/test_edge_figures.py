@@ -1,0 +1,45 @@
+"""Quick runs of the edge's figures, of all in a thorough run: data, charts, what must hold."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import edge_figures
+from support.thorough import THOROUGH
+
+FOUND = ("fig07_utilization", "fig11_price_bases")
+FIGURES = tuple(edge_figures.FIGURES) if THOROUGH else FOUND
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("edge")
+    options = ["--quick", "--seeds", "1", "--time-limit", "2", "--only", ",".join(FIGURES)]
+    edge_figures.main([*options, "--out", str(folder)])
+    # Data of small settings stand apart from those of whole runs.
+    assert [path.name for path in folder.iterdir()] == ["quick"]
+    return folder / "quick"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_each_figure_leaves_data_and_charts(out: Path, name: str) -> None:
+    frame = pl.read_parquet(out / f"{name}.parquet")
+    assert len(frame) > 0
+    if "ratio" in frame.columns:
+        assert (frame["ratio"].drop_nulls() >= 1).all()
+    assert (out / f"{name}.svg").read_text().startswith("<svg")
+    assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_more_is_sold_than_there_is(out: Path) -> None:
+    frame = pl.read_parquet(out / "fig07_utilization.parquet")
+    assert frame.columns == ["slot", "gpu", "cpu", "ram_gb", "data"]
+    for name in frame.columns[1:]:
+        assert frame[name].is_between(0, 1 + 1e-9).all()
+
+
+def test_prices_by_share_do_not_depend_on_the_price_base(out: Path) -> None:
+    frame = pl.read_parquet(out / "fig11_price_bases.parquet")
+    assert frame.filter(pl.col("mechanism") == "Eris")["welfare"].n_unique() == 1
+    assert frame.filter(pl.col("mechanism") == "Eris, eq. 6")["welfare"].n_unique() > 1
