@@ -7,6 +7,7 @@ import pytest
 
 from auctune.domain import InputError, Reason, read_snapshot, write_snapshot
 from auctune.edge import (
+    EdgeAdmission,
     EdgeCommitment,
     EdgeDecision,
     EdgeJob,
@@ -254,3 +255,10 @@ def test_who_bids_does_not_set_its_own_reserve() -> None:
     eris.offer(JOB, 1)
     rich = replace(JOB, id="rich", utility=Logistic(10_000, 2))
     assert eris.quote(rich, 1).lines == eris.quote(JOB, 1).lines
+
+
+def test_bids_of_one_slot_are_answered_one_after_the_other() -> None:
+    jobs = [replace(JOB, id=name) for name in ("a", "b", "c")]
+    together: EdgeAdmission = Eris(MARKET, SHARE)
+    alone: EdgeAdmission = Eris(MARKET, SHARE)
+    assert together.offer_slot(jobs, 1) == [alone.offer(job, 1) for job in jobs]

@@ -43,7 +43,7 @@ def compare(
     check_bound(bound, time_limit)
     refuse_overwriting([instance], (report, charts))
 
-    from auctune.cli.edge.tables import show_played
+    from auctune.cli.edge.tables import say_compiling, show_played
     from auctune.sim.edge.contest import DEFAULT_PLAYERS, bound_of, parse_player, play
     from auctune.sim.edge.contest import report as figures_of
     from auctune.sim.edge.instance_file import read_edge_instance
@@ -54,6 +54,7 @@ def compare(
             raise InputError("--mechanism", f"{label} is there twice", "each mechanism once")
     players = [parse_player(label) for label in labels]
     market = read_edge_instance(instance)
+    say_compiling()
     rows = [play(label, one, market) for label, one in zip(labels, players, strict=True)]
     most = bound_of(market, bound, time_limit)
     figures = [figures_of(market, row, most) for row in rows]

@@ -39,7 +39,7 @@ def simulate(
     refuse_overwriting([instance], (decisions, report, charts))
 
     from auctune.charts.edge_use import edge_use_chart
-    from auctune.cli.edge.tables import show_played
+    from auctune.cli.edge.tables import say_compiling, show_played
     from auctune.sim.edge.contest import bound_of, parse_player, play, use_by_slot
     from auctune.sim.edge.contest import report as figures_of
     from auctune.sim.edge.decision_file import write_edge_decisions
@@ -47,6 +47,7 @@ def simulate(
 
     player = parse_player(mechanism)
     market = read_edge_instance(instance)
+    say_compiling()
     played = play(mechanism, player, market)
     most = bound_of(market, bound, time_limit)
     use = use_by_slot(market, played.decisions)
