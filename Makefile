@@ -31,7 +31,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv .venv
 	@SECONDS=0; \
 	echo "1 of 2: torch" && $(PIP) torch==2.13.0 && \
-	echo "2 of 2: auctune and the rest of constraints.txt" && $(PIP) --editable '.[train,service,spot,timeshare,dev]' && \
+	echo "2 of 2: auctune and the rest of constraints.txt" && $(PIP) --editable '.[train,service,spot,timeshare,ray,dev]' && \
 	echo "set up in $$SECONDS s"
 	@touch $(READY)
 

@@ -147,10 +147,13 @@ class Eris:
         Args:
             site: its id.
             now: the current slot, in which nothing has run yet.
-            running: all admitted jobs with slots from `now` on, by the plans they have now.
+            running: all admitted jobs with slots from `now` on, by the plans they have now. Of a
+                job whose last slot came to nothing, as it was lost within it: the plan without
+                that slot, whatever else is left of it.
 
         Returns:
-            What became of the jobs that were to use it, in the order in which it was decided.
+            What became of the jobs that were to use it, or that lack a slot, in the order in which
+            it was decided.
 
         Raises:
             InputError: if there is no such site, or if it is lost already.

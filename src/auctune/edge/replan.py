@@ -4,7 +4,8 @@ A job goes on from the checkpoint at the end of its last whole slot. What the lo
 still be read, as from the distributed file system of Pang et al. (TMC 2024), section VI-A: its
 chunks are trained elsewhere, and cross. Of the plans for the rest the one is taken whose utility
 less cost at the prices of the moment is the largest, be it negative: prices only tell what others
-want least, since the owner pays what was promised.
+want least, since the owner pays what was promised. A plan that does not train all data lacks a slot
+that came to nothing, and is planned anew wherever it runs.
 """
 
 from collections.abc import Sequence
@@ -26,11 +27,11 @@ def plan_anew(
     now: int,
     running: Sequence[EdgeCommitment],
 ) -> list[EdgeReplanned]:
-    """New plans of the jobs that a lost site was to serve, booked; dearest-valued first.
+    """New plans of the jobs that a lost site was to serve, or did, booked; dearest-valued first.
 
     All of them give up their rests first, so that what is free is all there is.
     """
-    hit = [one for one in running if _uses(one.plan.since(now), site)]
+    hit = [one for one in running if _uses(one.plan.since(now), site) or _lacks(one)]
     for one in hit:
         ledger.give_back(one.job, one.plan.since(now))
     hit.sort(key=lambda one: (-one.job.value(one.plan.finish), one.job.id))
@@ -63,6 +64,10 @@ def best_rest(
         default=None,
     )
     return None if found is None else found.plan(ledger, job)
+
+
+def _lacks(one: EdgeCommitment) -> bool:
+    return sum(part.chunks for part in one.plan.slots) < one.job.num_chunks
 
 
 def _uses(plan: EdgePlan, site: str) -> bool:

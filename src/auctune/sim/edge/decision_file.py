@@ -23,7 +23,7 @@ def edge_decision_json(decision: EdgeDecision) -> dict[str, Any]:
         "utility": decision.utility,
         "surplus": decision.surplus,
         "finish": decision.finish,
-        "plan": [_slot_json(part) for part in decision.plan.slots] if decision.plan else [],
+        "plan": slots_json(decision.plan) if decision.plan else [],
         "reason": decision.reason,
     }
 
@@ -48,27 +48,49 @@ def read_edge_decisions(path: Path) -> list[EdgeDecision]:
     return [_parse(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
 
 
+def parse_edge_decision(data: Any) -> EdgeDecision:
+    """The decision that `edge_decision_json` gave.
+
+    Raises:
+        ValueError, LookupError, TypeError: if it is none.
+    """
+    parts = parse_slots(data["plan"])
+    return EdgeDecision(
+        data["job"],
+        admitted=data["admitted"],
+        payment=parse_money(data["payment"], "payment"),
+        plan=EdgePlan(parts) if parts else None,
+        utility=data["utility"],
+        surplus=data["surplus"],
+        reason=None if data["reason"] is None else Reason(data["reason"]),
+    )
+
+
+def slots_json(plan: EdgePlan) -> list[dict[str, Any]]:
+    """The slots of a plan."""
+    return [_slot_json(part) for part in plan.slots]
+
+
+def parse_slots(data: Any) -> tuple[SlotPlan, ...]:
+    """The slots that `slots_json` gave.
+
+    Raises:
+        LookupError, TypeError: if they are none.
+    """
+    return tuple(
+        SlotPlan(
+            part["slot"],
+            dict(part["workers"]),
+            part["server"],
+            tuple(Move(*move) for move in part["moves"]),
+        )
+        for part in data
+    )
+
+
 def _parse(line: str, place: str) -> EdgeDecision:
     try:
-        data = json.loads(line)
-        parts = tuple(
-            SlotPlan(
-                part["slot"],
-                dict(part["workers"]),
-                part["server"],
-                tuple(Move(*move) for move in part["moves"]),
-            )
-            for part in data["plan"]
-        )
-        return EdgeDecision(
-            data["job"],
-            admitted=data["admitted"],
-            payment=parse_money(data["payment"], "payment"),
-            plan=EdgePlan(parts) if parts else None,
-            utility=data["utility"],
-            surplus=data["surplus"],
-            reason=None if data["reason"] is None else Reason(data["reason"]),
-        )
+        return parse_edge_decision(json.loads(line))
     except (ValueError, LookupError, TypeError) as error:
         raise InputError(place, f"is no decision ({error})", "a line as auctune writes") from None
 

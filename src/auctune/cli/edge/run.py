@@ -1,0 +1,136 @@
+"""`auctune edge run`: admitted jobs trained on Ray, slot by slot, to a bill."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from auctune.cli.errors import INTERRUPTED
+from auctune.domain.errors import CheckpointError, InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from auctune.run.edge.folder import EdgeFolder
+    from auctune.run.edge.inputs import EdgeRunInputs
+    from auctune.run.edge.report import EdgeRunReport
+
+
+def run(
+    instance: Annotated[
+        Path | None,
+        typer.Argument(help="The market and its jobs (JSON).", show_default=False),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for what comes out, new.")] = None,
+    training: Annotated[
+        Path | None, typer.Option(help="How jobs train (TOML); none: a small network on digits.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with the run in this folder.")
+    ] = None,
+    mechanism: Annotated[
+        str, typer.Option(metavar="NAME[:KEY=VALUE...]", help="Eris, with its settings.")
+    ] = "eris",
+    ray: Annotated[
+        str, typer.Option(help="Address of a cluster with a node a site; none: one is started.")
+    ] = "",
+    device: Annotated[str, typer.Option(help="Of workers: cpu or cuda.")] = "cpu",
+) -> None:
+    """Answer bids and train the admitted jobs where their data are.
+
+    Sites are Ray nodes, all on this machine unless --ray names a cluster. A slot lasts as long as
+    the work in it. Stopped at any moment, a run goes on with --resume, of which the folder holds
+    all it needs. A site whose node dies is lost: its jobs are planned anew, or refunded.
+    """
+    _check(instance, training, out, resume, device)
+
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    # torch takes seconds to import.
+    with console.status("starting"):
+        _need_ray()
+        from auctune.run.edge.errors import EdgeRunError
+        from auctune.run.edge.folder import EdgeFolder
+        from auctune.run.edge.inputs import keep_inputs, kept_inputs, read_inputs
+
+    if resume is not None:
+        place = EdgeFolder(resume)
+        inputs = kept_inputs(place)
+    else:
+        assert instance is not None
+        assert out is not None
+        place = EdgeFolder(out)
+        inputs = read_inputs(instance, training, mechanism, device, ray)
+        keep_inputs(instance, inputs, place)
+    try:
+        report = _run(inputs, place, console)
+    except (EdgeRunError, CheckpointError) as error:
+        raise EdgeRunError(f"{error}; {_how_to_resume(place.root)}") from None
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; {_how_to_resume(place.root)}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    _show(report, place)
+
+
+def _run(inputs: "EdgeRunInputs", place: "EdgeFolder", console: "Console") -> "EdgeRunReport":
+    from auctune.cli.edge.tables import say_compiling
+    from auctune.cli.edge.watching import Watching
+    from auctune.run.edge.run import run_edge
+
+    say_compiling()
+    with Watching(inputs.instance.market, console) as watching:
+        return run_edge(inputs, place, watching)
+
+
+def _show(report: "EdgeRunReport", place: "EdgeFolder") -> None:
+    from auctune.cli.wide import show, table_of
+
+    numbers = ("paid", "refund", "finish", "promised", "accuracy", "traffic MB", "planned MB")
+    table = table_of("job", "state", *numbers, right=numbers)
+    for bill in report.jobs:
+        table.add_row(
+            bill.job,
+            bill.state,
+            f"{bill.payment:,.4f}",
+            f"{bill.refund:,.4f}",
+            "-" if bill.finish is None else f"{bill.finish}",
+            "-" if bill.promised is None else f"{bill.promised}",
+            "-" if bill.accuracy is None else f"{bill.accuracy:.1%}",
+            f"{bill.counted_mb:,.1f}",
+            f"{bill.planned_mb:,.1f}",
+        )
+    show(table)
+    for site, slot in report.lost.items():
+        typer.echo(f"site {site} was lost, and runs nothing from slot {slot} on")
+    typer.echo(f"welfare {report.welfare:,.1f}, income {report.income:,.4f}")
+    typer.echo(f"report: {place.report}")
+
+
+def _need_ray() -> None:
+    import importlib.util
+
+    missing = [name for name in ("ray", "torch", "PIL") if importlib.util.find_spec(name) is None]
+    if missing:
+        found = f"need {', '.join(missing)}, which are not installed"
+        raise InputError("real runs of the edge", found, "pip install 'auctune[train,ray]'")
+
+
+def _how_to_resume(folder: Path) -> str:
+    return f"go on with: auctune edge run --resume {shlex.quote(str(folder))}"
+
+
+def _check(
+    instance: Path | None, training: Path | None, out: Path | None, resume: Path | None, device: str
+) -> None:
+    if resume is not None:
+        if instance is not None or training is not None or out is not None:
+            raise InputError("--resume", "stands with other arguments", "--resume DIR alone")
+        return
+    if instance is None:
+        raise InputError("INSTANCE", "is missing", "an instance, or --resume DIR")
+    if out is None:
+        raise InputError("--out", "is missing", "a folder for what comes out")
+    if device not in ("cpu", "cuda"):
+        raise InputError("--device", f"{device!r}", "cpu or cuda")

@@ -1,0 +1,55 @@
+"""The folder of one run of the edge.
+
+DIR/
+  report.json             bill and figures, at the end (auctune.run.edge.report)
+  jobs/ID/weights.npz     what a job came to
+  inputs/                 copies of what the run was started with (auctune.run.edge.inputs)
+  state/journal.jsonl     what happened, in order (auctune.run.edge.state)
+  state/jobs/ID/STEPS.npz where a job goes on, after so many steps
+  state/sites.json        the process of each site's node, where they were started here
+  .lock                   held by the driver
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeFolder:
+    """Paths of one run."""
+
+    root: Path
+
+    @property
+    def report(self) -> Path:
+        """What came of it."""
+        return self.root / "report.json"
+
+    @property
+    def inputs(self) -> Path:
+        """Copies of what the run was started with."""
+        return self.root / "inputs"
+
+    @property
+    def journal(self) -> Path:
+        """What happened."""
+        return self.root / "state" / "journal.jsonl"
+
+    @property
+    def sites(self) -> Path:
+        """Processes of local nodes."""
+        return self.root / "state" / "sites.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by who runs it."""
+        return self.root / ".lock"
+
+    def checkpoint(self, job: str, steps: int) -> Path:
+        """A job's state after a number of steps; ids may have any characters."""
+        return self.root / "state" / "jobs" / quote(job, safe="") / f"{steps}.npz"
+
+    def weights(self, job: str) -> Path:
+        """What a job came to."""
+        return self.root / "jobs" / quote(job, safe="") / "weights.npz"

@@ -1,0 +1,102 @@
+"""The data of jobs, dealt out to chunks, and where those lie."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
+from auctune.domain import InputError
+from auctune.edge.job import EdgeJob
+from auctune.edge.plan import SlotPlan
+from auctune.train.edge.batches import deal_out
+from auctune.train.edge.descent import Floats
+from auctune.train.edge.gradients import GradientMaker
+from auctune.train.edge.images import DataSet, Images, read_data
+from auctune.train.edge.recipe import Recipe
+
+
+class JobData:
+    """A job's samples, as the driver has them.
+
+    Args:
+        job: names chunks by site.
+        recipe: names the data.
+        data: those.
+
+    Attributes:
+        chunks: by number: those of the job's first site, then of its second, and so on.
+        data: all of it.
+
+    Raises:
+        InputError: if there are more chunks than samples.
+    """
+
+    def __init__(self, job: EdgeJob, recipe: Recipe, data: DataSet) -> None:
+        if job.num_chunks > len(data.train):
+            expected = f"{len(data.train)} at most, the samples there are"
+            raise InputError(f"job {job.id}: chunks", f"are {job.num_chunks}", expected)
+        self.data = data
+        self.recipe = recipe
+        dealt = deal_out(recipe, data.train.labels, job.num_chunks)
+        self.chunks: list[Images] = [data.train.at(indices) for indices in dealt]
+        self._first: dict[str, int] = {}
+        passed = 0
+        for site, count in job.chunks.items():
+            self._first[site] = passed
+            passed += count
+        self._counts = dict(job.chunks)
+
+    @cached_property
+    def maker(self) -> GradientMaker:
+        """Of the job's model; its weights are whatever they were last set to."""
+        return GradientMaker(self.recipe, self.data.shape)
+
+    @cached_property
+    def first_weights(self) -> Floats:
+        """Before the first step."""
+        return GradientMaker(self.recipe, self.data.shape).weights
+
+    def at_site(self, site: str) -> list[int]:
+        """The numbers of the chunks that lie at a site."""
+        first = self._first.get(site, 0)
+        return list(range(first, first + self._counts.get(site, 0)))
+
+    def origin(self, chunk: int) -> str:
+        """The site at which a chunk lies."""
+        return next(site for site in self._first if chunk in self.at_site(site))
+
+    def by_destination(self, part: SlotPlan, taken: Counter[str]) -> dict[str, list[int]]:
+        """The chunks of a slot by where they are trained.
+
+        Args:
+            part: the plan of the slot.
+            taken: chunks by origin that are trained; the next ones follow them.
+        """
+        position, dealt = Counter(taken), dict[str, list[int]]()
+        for move in part.moves:
+            first = position[move.origin]
+            here = self.at_site(move.origin)[first : first + move.chunks]
+            dealt.setdefault(move.destination, []).extend(here)
+            position[move.origin] += move.chunks
+        return dealt
+
+    def sizes(self, chunks: Sequence[int]) -> dict[int, int]:
+        """Samples by chunk."""
+        return {chunk: len(self.chunks[chunk]) for chunk in chunks}
+
+
+class DataSets:
+    """Data sets that are read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, str, int, int], DataSet] = {}
+
+    def of(self, recipe: Recipe) -> DataSet:
+        """That of a recipe.
+
+        Raises:
+            InputError: if it cannot be read.
+        """
+        key = (recipe.data, recipe.folder, recipe.image_size, recipe.seed)
+        if key not in self._read:
+            self._read[key] = read_data(recipe)
+        return self._read[key]

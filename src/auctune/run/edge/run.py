@@ -1,0 +1,72 @@
+"""A run of the edge from its inputs to its report."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from auctune.domain import InputError
+from auctune.run.atomic_file import write_atomically
+from auctune.run.edge.driver import EdgeDriver, Parts
+from auctune.run.edge.folder import EdgeFolder
+from auctune.run.edge.inputs import EdgeRunInputs
+from auctune.run.edge.listener import EdgeListener
+from auctune.run.edge.local_cluster import LocalCluster, hush
+from auctune.run.edge.report import EdgeRunReport, make_report, write_report
+from auctune.run.journal import Journal
+from auctune.run.lock import hold
+
+
+def run_edge(inputs: EdgeRunInputs, place: EdgeFolder, listener: EdgeListener) -> EdgeRunReport:
+    """Run what is left of a run, on a cluster of its own or on one that is there.
+
+    Raises:
+        InputError: if its inputs cannot be used, or another process runs it.
+        EdgeRunError: if a job cannot be trained; what was saved stands.
+    """
+    with hold(place.lock, str(place.root)), closing(Journal(place.journal)) as journal:
+        if any(event["type"] == "ended" for event in journal.events):
+            raise InputError(str(place.root), "holds a run that has ended", "one that has not")
+        with _cluster(inputs, place, journal):
+            return run_connected(inputs, place, journal, listener)
+
+
+def run_connected(
+    inputs: EdgeRunInputs, place: EdgeFolder, journal: Journal, listener: EdgeListener
+) -> EdgeRunReport:
+    """Run what is left of a run, on the cluster to which this process is connected.
+
+    Raises:
+        InputError, EdgeRunError: as `run_edge`.
+    """
+    driver = EdgeDriver(Parts(inputs, place, journal, listener))
+    driver.run()
+    report = make_report(driver.state)
+    write_report(place.report, report)
+    return report
+
+
+@contextmanager
+def _cluster(inputs: EdgeRunInputs, place: EdgeFolder, journal: Journal) -> Iterator[None]:
+    """Connect to the nodes of all sites that were not lost before."""
+    if inputs.ray:
+        import ray
+
+        hush()
+        try:
+            ray.init(address=inputs.ray, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError) as error:
+            raise InputError(
+                "--ray", f"{inputs.ray!r} does not answer ({error})", "a cluster"
+            ) from None
+        try:
+            yield
+        finally:
+            ray.shutdown()
+        return
+    lost = {event["site"] for event in journal.events if event["type"] == "site_lost"}
+    sites = [site for site in inputs.instance.market.sites if site.id not in lost]
+    with LocalCluster(sites) as cluster:
+        processes = {site.id: cluster.process_of(site.id) for site in sites}
+        write_atomically(place.sites, json.dumps(processes, indent=2).encode() + b"\n")
+        yield

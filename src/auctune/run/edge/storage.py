@@ -1,0 +1,68 @@
+"""Chunks in the object stores of their sites.
+
+What a lost site held can still be read: the driver has all data, as the distributed file system of
+Pang et al. (TMC 2024), section VI-A, would, and lends its own store. Such chunks cross.
+"""
+
+from typing import Any
+
+from auctune.run.edge.actors import ChunkStore, StoredChunk
+from auctune.run.edge.job_data import JobData
+from auctune.run.edge.resources import wanted
+
+
+class Storage:
+    """A store at each site that has chunks, and the driver's own."""
+
+    def __init__(self) -> None:
+        self._stores: dict[str, Any] = {}
+        self._stored: dict[str, dict[int, StoredChunk]] = {}
+        self._data: dict[str, JobData] = {}
+        self._lost: set[str] = set()
+
+    def place(self, job: str, sites: list[str], data: JobData) -> None:
+        """Put all of a job's chunks where they lie; it is no traffic: they are there."""
+        if job in self._stored:
+            return
+        self._stored[job], self._data[job] = {}, data
+        for site in sites:
+            if numbers := data.at_site(site):
+                self._put(job, site, numbers)
+
+    def of(self, job: str, numbers: list[int]) -> list[StoredChunk]:
+        """Some of a job's chunks."""
+        return [self._stored[job][number] for number in numbers]
+
+    def drop(self, job: str) -> None:
+        """Let go of a job that needs no data any more."""
+        if self._stored.pop(job, None) is not None:
+            for site, store in self._stores.items():
+                if site not in self._lost:
+                    store.drop.remote(job)
+
+    def lose(self, site: str) -> None:
+        """Lend the chunks of a site that is gone."""
+        self._lost.add(site)
+        for job, stored in self._stored.items():
+            numbers = [one.chunk for one in stored.values() if one.origin == site]
+            if numbers:
+                self._put(job, site, numbers)
+
+    def _put(self, job: str, site: str, numbers: list[int]) -> None:
+        import ray
+
+        contents = [self._data[job].chunks[number] for number in numbers]
+        if site in self._lost:
+            references = [ray.put(content) for content in contents]
+        else:
+            references = ray.get(self._store(site).put.remote(job, contents))
+        for number, reference in zip(numbers, references, strict=True):
+            self._stored[job][number] = StoredChunk(number, site, reference)
+
+    def _store(self, site: str) -> Any:
+        import ray
+
+        if site not in self._stores:
+            make = ray.remote(ChunkStore).options(num_cpus=0, resources=wanted(site, {}))
+            self._stores[site] = make.remote()
+        return self._stores[site]
