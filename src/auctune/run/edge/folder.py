@@ -6,7 +6,7 @@ DIR/
   inputs/                 copies of what the run was started with (auctune.run.edge.inputs)
   state/journal.jsonl     what happened, in order (auctune.run.edge.state)
   state/jobs/ID/STEPS.npz where a job goes on, after so many steps
-  state/sites.json        the process of each site's node, where they were started here
+  state/sites.json        processes and folder of nodes that were started here
   .lock                   held by the driver
 """
 
@@ -38,7 +38,7 @@ class EdgeFolder:
 
     @property
     def sites(self) -> Path:
-        """Processes of local nodes."""
+        """Of local nodes."""
         return self.root / "state" / "sites.json"
 
     @property

@@ -4,9 +4,11 @@ They end with the process that started them, however it ends: the kernel sees to
 Nothing but the loopback interface is used, and no dashboard or usage report is started.
 """
 
+import contextlib
 import logging
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 from auctune.edge.market import Site
 from auctune.run.edge.resources import offered
 
+_PREFIX = "auctune-ray-"
 _STORE_BYTES = 80_000_000
 _LOOPBACK = "127.0.0.1"
 _ENVIRONMENT = {
@@ -52,6 +55,9 @@ class LocalCluster:
 
     Args:
         sites: a node each.
+
+    Attributes:
+        folder: of sockets and logs; goes with the cluster, unless that was killed.
     """
 
     def __init__(self, sites: Iterable[Site]) -> None:
@@ -59,14 +65,18 @@ class LocalCluster:
         self._nodes: dict[str, Any] = {}
         self._cluster: Any = None
         # Paths of sockets are short: not in a folder of the user's.
-        self._folder = Path(tempfile.mkdtemp(prefix="auctune-ray-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
 
     def __enter__(self) -> "LocalCluster":
+        # Where it writes which cluster is the newest.
+        (self.folder / "ray").mkdir()
         # To be said before Ray is imported; its processes inherit it.
-        os.environ |= _ENVIRONMENT
+        os.environ |= _ENVIRONMENT | {"RAY_TMPDIR": str(self.folder)}
         import ray
         from ray.cluster_utils import Cluster
 
+        # Somebody may have imported it before.
+        ray._private.ray_constants.ENABLE_RAY_CLUSTER = False
         common: dict[str, Any] = {
             "node_ip_address": _LOOPBACK,
             "object_store_memory": _STORE_BYTES,
@@ -74,14 +84,12 @@ class LocalCluster:
             "include_log_monitor": False,
         }
         try:
-            self._cluster = Cluster(
-                initialize_head=True,
-                head_node_args={
-                    **common,
-                    "temp_dir": str(self._folder),
-                    "include_dashboard": False,
-                    "_system_config": _HEALTH,
-                },
+            self._cluster = Cluster()
+            self._cluster.add_node(
+                **common,
+                temp_dir=str(self.folder),
+                include_dashboard=False,
+                _system_config=_HEALTH,
             )
             for site in self._sites:
                 self._nodes[site.id] = self._cluster.add_node(
@@ -116,7 +124,8 @@ class LocalCluster:
         if self._cluster is not None:
             self._cluster.shutdown()
             self._cluster = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+        os.environ.pop("RAY_TMPDIR", None)
+        drop_folder(self.folder)
 
     def process_of(self, site: str) -> int:
         """The process whose end is the site's."""
@@ -124,5 +133,16 @@ class LocalCluster:
         return next(int(process.pid) for name, process in processes if name == "raylet")
 
     def kill(self, site: str) -> None:
-        """Lose a site, as by a power cut."""
+        """Lose a site, its actors with it, as by a power cut."""
+        node = self.process_of(site)
+        actors = Path(f"/proc/{node}/task/{node}/children").read_text().split()
         self._cluster.remove_node(self._nodes.pop(site), allow_graceful=False)
+        for actor in actors:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(actor), signal.SIGKILL)
+
+
+def drop_folder(folder: Path) -> None:
+    """Remove what a cluster that is gone has left."""
+    if folder.name.startswith(_PREFIX):
+        shutil.rmtree(folder, ignore_errors=True)

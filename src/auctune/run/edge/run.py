@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from auctune.domain import InputError
 from auctune.run.atomic_file import write_atomically
@@ -11,7 +12,7 @@ from auctune.run.edge.driver import EdgeDriver, Parts
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
 from auctune.run.edge.listener import EdgeListener
-from auctune.run.edge.local_cluster import LocalCluster, hush
+from auctune.run.edge.local_cluster import LocalCluster, drop_folder, hush
 from auctune.run.edge.report import EdgeRunReport, make_report, write_report
 from auctune.run.journal import Journal
 from auctune.run.lock import hold
@@ -66,7 +67,10 @@ def _cluster(inputs: EdgeRunInputs, place: EdgeFolder, journal: Journal) -> Iter
         return
     lost = {event["site"] for event in journal.events if event["type"] == "site_lost"}
     sites = [site for site in inputs.instance.market.sites if site.id not in lost]
+    if place.sites.exists():
+        drop_folder(Path(json.loads(place.sites.read_bytes())["folder"]))
     with LocalCluster(sites) as cluster:
         processes = {site.id: cluster.process_of(site.id) for site in sites}
-        write_atomically(place.sites, json.dumps(processes, indent=2).encode() + b"\n")
+        known = {"folder": str(cluster.folder), "processes": processes}
+        write_atomically(place.sites, json.dumps(known, indent=2).encode() + b"\n")
         yield

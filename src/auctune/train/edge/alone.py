@@ -37,15 +37,18 @@ class Alone:
 
     def train(self, chunks: Iterable[int], epochs: int) -> float:
         """Train some chunks for a number of epochs; returns the mean loss of their last epoch."""
+        return self.train_with(self._recipe, chunks, epochs)
+
+    def train_with(self, recipe: Recipe, chunks: Iterable[int], epochs: int) -> float:
+        """As `train`, with the steps and orders of another recipe of the same model."""
         sizes = {chunk: len(self._chunks[chunk]) for chunk in chunks}
         loss = 0.0
-        for batch in slot_batches(self._recipe, sizes, epochs):
+        for batch in slot_batches(recipe, sizes, epochs):
             self._maker.set_weights(self.state.weights)
             brought = [
-                compute_part(self._maker, self._recipe, part, self._chunks[part.chunk])
-                for part in batch
+                compute_part(self._maker, recipe, part, self._chunks[part.chunk]) for part in batch
             ]
-            self.state = step(self.state, brought, self._recipe)
+            self.state = step(self.state, brought, recipe)
             if batch[0].epoch == epochs - 1:
                 loss += float(np.sum([one.loss for one in brought]))
         return loss / sum(sizes.values())

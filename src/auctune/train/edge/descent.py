@@ -5,6 +5,7 @@ momentum. It is torch.optim.SGD's:
 """
 
 import io
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,7 +67,7 @@ class TrainingState:
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as saved:
                 return cls(saved["weights"], saved["velocity"], int(saved["steps"]))
-        except (ValueError, KeyError, OSError, EOFError, TypeError) as error:
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise CheckpointError(f"a checkpoint is damaged ({error})") from None
 
 

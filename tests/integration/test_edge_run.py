@@ -1,0 +1,108 @@
+"""A real run on a local Ray cluster, of which a site is lost within a slot.
+
+One cluster and one run serve all tests: their processes are heavy.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from auctune.run.edge.checkpoints import Checkpoints
+from auctune.run.edge.folder import EdgeFolder
+from auctune.run.edge.local_cluster import LocalCluster
+from auctune.run.edge.report import EdgeRunReport
+from auctune.run.edge.run import run_connected
+from auctune.run.edge.state import JobRecord
+from auctune.run.journal import Journal
+from auctune.train.edge.descent import TrainingState
+from support.edge_runs import MARKET, Hearing, make_inputs, train_alone
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
+]
+
+LOST_IN = 1
+
+
+class Losing(Hearing):
+    """Cuts the power of a site once a slot is under way."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self.share: float | None = None
+
+    def went_on(self, shares: Mapping[str, float]) -> None:
+        if self.slot == LOST_IN and self.share is None and max(shares.values()) > 0:
+            self.share = max(shares.values())
+            self._cluster.kill("b")
+
+
+@dataclass(frozen=True)
+class Ran:
+    report: EdgeRunReport
+    record: JobRecord
+    state: TrainingState
+    share: float
+    place: EdgeFolder
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    place = EdgeFolder(tmp_path_factory.mktemp("edge"))
+    inputs = make_inputs(epochs=12)
+    with LocalCluster(MARKET.sites) as cluster, closing(Journal(place.journal)) as journal:
+        listener = Losing(cluster)
+        report = run_connected(inputs, place, journal, listener)
+    record = listener.records["job"]
+    steps = max(outcome.steps for outcome in record.trained.values())
+    first = np.zeros_like(train_alone(record).state.weights)
+    state = Checkpoints(place).read("job", steps, first)
+    assert listener.share is not None
+    return Ran(report, record, state, listener.share, place)
+
+
+def test_a_job_goes_on_elsewhere_from_the_slot_in_which_its_site_was_lost(ran: Ran) -> None:
+    (bill,) = ran.report.jobs
+    assert ran.record.decision.plan is not None
+    assert ran.record.decision.plan.slots[LOST_IN].workers["b"] > 0
+    assert 0 < ran.share < 1
+    assert ran.report.lost == {"b": LOST_IN + 1}
+    assert (bill.state, bill.torn, bill.refund) == ("done", 1, 0)
+    assert LOST_IN not in ran.record.trained
+    later = (
+        [part for part in ran.record.plan.slots if part.slot > LOST_IN] if ran.record.plan else []
+    )
+    assert later
+    assert all(set(part.workers) == {"a"} and part.server == "a" for part in later)
+
+
+def test_weights_are_those_of_one_worker_whoever_computed_them(ran: Ran) -> None:
+    assert ran.record.plan is not None
+    crews = {tuple(part.workers.items()) for part in ran.record.plan.slots}
+    assert len(crews) > 1
+    alone = train_alone(ran.record)
+    np.testing.assert_allclose(ran.state.weights, alone.state.weights, rtol=0, atol=1e-6)
+    (bill,) = ran.report.jobs
+    assert bill.accuracy is not None
+    assert bill.accuracy > 0.9
+
+
+def test_traffic_that_crossed_is_what_the_plan_counts(ran: Ran) -> None:
+    (bill,) = ran.report.jobs
+    crossed = sum(outcome.chunks_crossed for outcome in ran.record.trained.values())
+    assert bill.planned_mb > 0
+    assert bill.counted_mb == pytest.approx(bill.planned_mb)
+    assert crossed > 0
+    assert bill.chunk_mb > 0
+
+
+def test_what_it_came_to_is_handed_out_by_the_models_names(ran: Ran) -> None:
+    with np.load(ran.place.weights("job")) as weights:
+        flat = np.concatenate([weights[name].ravel() for name in weights.files])
+    np.testing.assert_array_equal(flat, ran.state.weights)

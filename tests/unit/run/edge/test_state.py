@@ -1,0 +1,78 @@
+"""The fold of a run's journal, against a run that was not interrupted."""
+
+from dataclasses import replace
+
+from auctune.edge import EdgeCommitment, Eris
+from auctune.run.edge.records import offered_event, site_lost_event, trained_event
+from auctune.run.edge.report import make_report
+from auctune.run.edge.state import EdgeRunState, SlotOutcome, without
+from auctune.run.journal import JournalEvent
+from support.edge_runs import MARKET, make_inputs
+
+OUTCOME = SlotOutcome(
+    steps=1, loss=0.5, test_loss=0.4, accuracy=0.9, seconds=1.0,
+    chunks_crossed=0, workers_away=0, chunk_bytes=0, parameter_bytes=0,
+)  # fmt: skip
+
+
+def torn_run() -> tuple[Eris, list[JournalEvent]]:
+    """Slot 0 is trained, site b lost within slot 1; the rest is planned anew."""
+    inputs = make_inputs(epochs=2)
+    (job,) = inputs.instance.jobs
+    eris = Eris(MARKET)
+    decision = eris.offer(job, 0)
+    assert decision.plan is not None
+    events = [offered_event(0, "job", decision), trained_event(0, "job", OUTCOME)]
+    events.append({"type": "slot_done", "slot": 0})
+    running = [EdgeCommitment(job, without(decision.plan, 1))]
+    found = eris.lose_site("b", 2, running)
+    events.append(site_lost_event("b", 2, found, {"job"}))
+    return eris, events
+
+
+def resumed(events: list[JournalEvent]) -> EdgeRunState:
+    state = EdgeRunState(make_inputs(epochs=2).instance, Eris(MARKET))
+    state.replay(events)
+    return state
+
+
+def test_a_torn_slots_chunks_are_trained_later_and_elsewhere() -> None:
+    _, events = torn_run()
+    record = resumed(events).jobs["job"]
+    assert record.plan is not None
+    assert 1 not in {part.slot for part in record.plan.slots}
+    assert sum(part.chunks for part in record.plan.slots) == record.job.num_chunks
+    assert record.taken(100) == record.job.chunks
+    assert all("b" not in part.workers for part in record.plan.since(2).slots)
+    assert record.num_torn == 1
+
+
+def test_a_resumed_mechanism_has_sold_the_same() -> None:
+    eris, events = torn_run()
+    again = resumed(events).eris
+    for name in ("traffic", "used", "closed"):
+        assert (getattr(again.ledger, name) == getattr(eris.ledger, name)).all()
+
+
+def test_a_job_without_another_plan_is_refunded_in_full() -> None:
+    _, events = torn_run()
+    lost = events[-1]
+    lost["replanned"] = [lost["replanned"][0] | {"found": None}]
+    state = resumed(events)
+    (bill,) = make_report(state).jobs
+    assert (bill.state, bill.refund, bill.utility) == ("refunded", bill.payment, 0)
+    assert not state.commitments()
+
+
+def test_a_job_is_done_once_all_its_slots_are_trained() -> None:
+    _, events = torn_run()
+    plan = resumed(events).jobs["job"].plan
+    assert plan is not None
+    for part in plan.since(2).slots:
+        assert resumed(events).jobs["job"].is_running
+        outcome = replace(OUTCOME, steps=part.slot)
+        events.append(trained_event(part.slot, "job", outcome))
+    state = resumed(events)
+    assert state.jobs["job"].is_done
+    (bill,) = make_report(state).jobs
+    assert (bill.state, bill.finish, bill.slots) == ("done", plan.finish, len(plan.slots))
