@@ -114,6 +114,7 @@ def test_sessions_are_on_pages_that_are_run_as_doctests() -> None:
 
 # Pages of other files, read by tests of their own.
 OTHER_FILES = {
+    Path("docs/how-to/run-the-edge.md"),
     Path("docs/reference/spot-files.md"),
     Path("docs/reference/timeshare-files.md"),
 }

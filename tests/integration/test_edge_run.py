@@ -11,6 +11,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from auctune.domain.money import ZERO
 from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.local_cluster import LocalCluster
@@ -73,7 +74,7 @@ def test_a_job_goes_on_elsewhere_from_the_slot_in_which_its_site_was_lost(ran: R
     assert ran.record.decision.plan.slots[LOST_IN].workers["b"] > 0
     assert 0 < ran.share < 1
     assert ran.report.lost == {"b": LOST_IN + 1}
-    assert (bill.state, bill.torn, bill.refund) == ("done", 1, 0)
+    assert (bill.state, bill.torn, bill.refund) == ("done", 1, ZERO)
     assert LOST_IN not in ran.record.trained
     later = (
         [part for part in ran.record.plan.slots if part.slot > LOST_IN] if ran.record.plan else []

@@ -91,3 +91,22 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(
     assert len(errors) == 1
     assert errors[0].startswith(f"auctune: {said}")
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        (["market.json"], "--out"),
+        (["--out", "out"], "INSTANCE"),
+        (["market.json", "--out", "out", "--device", "abacus"], "--device"),
+        (["market.json", "--resume", "out"], "--resume"),
+    ],
+)
+def test_a_run_that_cannot_begin_says_why_and_writes_nothing(
+    ask: Ask, tmp_path: Path, more: list[str], place: str
+) -> None:
+    code, _, errors = ask("run", *more)
+    assert code == 2
+    assert len(errors) == 1
+    assert place in errors[0]
+    assert not (tmp_path / "out").exists()

@@ -33,8 +33,9 @@ def run(
         str, typer.Option(metavar="NAME[:KEY=VALUE...]", help="Eris, with its settings.")
     ] = "eris",
     ray: Annotated[
-        str, typer.Option(help="Address of a cluster with a node a site; none: one is started.")
-    ] = "",
+        str | None,
+        typer.Option(help="Address of a cluster with a node a site; none: one is started."),
+    ] = None,
     device: Annotated[str, typer.Option(help="Of workers: cpu or cuda.")] = "cpu",
 ) -> None:
     """Answer bids and train the admitted jobs where their data are.
@@ -62,7 +63,7 @@ def run(
         assert instance is not None
         assert out is not None
         place = EdgeFolder(out)
-        inputs = read_inputs(instance, training, mechanism, device, ray)
+        inputs = read_inputs(instance, training, mechanism, device, ray or "")
         keep_inputs(instance, inputs, place)
     try:
         report = _run(inputs, place, console)
