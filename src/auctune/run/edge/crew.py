@@ -2,6 +2,7 @@
 the plan keeps them.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +61,18 @@ class Crew:
             del actors[wanted_here.get(site, 0) :]
         self.workers = {site: actors for site, actors in self.workers.items() if actors}
         if self._server is not None and (part is None or part.server != self._server_site):
+            ray.kill(self._server)
+            self._server = None
+
+    def leave(self, sites: Collection[str]) -> None:
+        """End the actors that are not at these sites, and the server, which a torn slot has gone
+        on from: workers keep nothing."""
+        import ray
+
+        for site in set(self.workers) - set(sites):
+            for actor in self.workers.pop(site):
+                ray.kill(actor)
+        if self._server is not None:
             ray.kill(self._server)
             self._server = None
 

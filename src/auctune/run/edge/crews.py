@@ -124,7 +124,7 @@ class Crews:
             crew.release(None)
 
     def _tear(self, job: str) -> Torn:
-        self.crews[job].release(None)
+        self.crews[job].leave(self._sites)
         return Torn(job)
 
     def _uses_lost(self, work: SlotWork) -> bool:
