@@ -27,7 +27,7 @@ from auctune.charts.render import to_png, to_svg
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.job_data import JobData
+from auctune.run.edge.job_data import JobData, read_all
 from auctune.run.edge.listener import SilentListener
 from auctune.run.edge.local_cluster import LocalCluster
 from auctune.run.edge.run import run_connected
@@ -78,11 +78,12 @@ class Keeping(SilentListener):
 def on_ray(name: str, job: EdgeJob, recipe: Recipe) -> tuple[JobRecord, list[Row]]:
     """Train by Eris's plan on a cluster of this machine."""
     inputs = EdgeRunInputs(EdgeInstance(MARKET, (job,)), {job.id: recipe})
+    data = read_all([job], inputs.recipes)
     keeping = Keeping()
     with tempfile.TemporaryDirectory() as folder, LocalCluster(MARKET.sites):
         place = EdgeFolder(Path(folder))
         with closing(Journal(place.journal)) as journal:
-            run_connected(inputs, place, journal, keeping)
+            run_connected(inputs, data, place, journal, keeping)
     record = keeping.record
     assert record is not None
     assert record.plan is not None

@@ -14,6 +14,7 @@ import pytest
 from auctune.domain.money import ZERO
 from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.folder import EdgeFolder
+from auctune.run.edge.job_data import read_all
 from auctune.run.edge.local_cluster import LocalCluster
 from auctune.run.edge.report import EdgeRunReport
 from auctune.run.edge.run import run_connected
@@ -24,6 +25,7 @@ from support.edge_runs import MARKET, Hearing, make_inputs, train_alone
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
 ]
 
@@ -57,9 +59,10 @@ class Ran:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     place = EdgeFolder(tmp_path_factory.mktemp("edge"))
     inputs = make_inputs(epochs=12)
+    data = read_all(inputs.instance.jobs, inputs.recipes)
     with LocalCluster(MARKET.sites) as cluster, closing(Journal(place.journal)) as journal:
         listener = Losing(cluster)
-        report = run_connected(inputs, place, journal, listener)
+        report = run_connected(inputs, data, place, journal, listener)
     record = listener.records["job"]
     steps = max(outcome.steps for outcome in record.trained.values())
     first = np.zeros_like(train_alone(record).state.weights)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from auctune.run.edge.folder import EdgeFolder
     from auctune.run.edge.inputs import EdgeRunInputs
+    from auctune.run.edge.job_data import JobData
     from auctune.run.edge.report import EdgeRunReport
 
 
@@ -55,18 +56,21 @@ def run(
         from auctune.run.edge.errors import EdgeRunError
         from auctune.run.edge.folder import EdgeFolder
         from auctune.run.edge.inputs import keep_inputs, kept_inputs, read_inputs
+        from auctune.run.edge.job_data import read_all
 
     if resume is not None:
         place = EdgeFolder(resume)
         inputs = kept_inputs(place)
+        data = read_all(inputs.instance.jobs, inputs.recipes)
     else:
         assert instance is not None
         assert out is not None
         place = EdgeFolder(out)
         inputs = read_inputs(instance, training, mechanism, device, ray or "")
+        data = read_all(inputs.instance.jobs, inputs.recipes)
         keep_inputs(instance, inputs, place)
     try:
-        report = _run(inputs, place, console)
+        report = _run(inputs, data, place, console)
     except (EdgeRunError, CheckpointError) as error:
         raise EdgeRunError(f"{error}; {_how_to_resume(place.root)}") from None
     except KeyboardInterrupt:
@@ -75,14 +79,16 @@ def run(
     _show(report, place)
 
 
-def _run(inputs: "EdgeRunInputs", place: "EdgeFolder", console: "Console") -> "EdgeRunReport":
+def _run(
+    inputs: "EdgeRunInputs", data: "dict[str, JobData]", place: "EdgeFolder", console: "Console"
+) -> "EdgeRunReport":
     from auctune.cli.edge.tables import say_compiling
     from auctune.cli.edge.watching import Watching
     from auctune.run.edge.run import run_edge
 
     say_compiling()
     with Watching(inputs.instance.market, console) as watching:
-        return run_edge(inputs, place, watching)
+        return run_edge(inputs, data, place, watching)
 
 
 def _show(report: "EdgeRunReport", place: "EdgeFolder") -> None:

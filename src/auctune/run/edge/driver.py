@@ -23,7 +23,7 @@ from auctune.run.edge.crew import Crew, SlotWork
 from auctune.run.edge.crews import Crews, Finished, Torn, sites_alive
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.job_data import DataSets, JobData
+from auctune.run.edge.job_data import JobData
 from auctune.run.edge.listener import EdgeListener
 from auctune.run.edge.records import offered_event, site_lost_event, trained_event
 from auctune.run.edge.state import VERSION, EdgeRunState, JobRecord, SlotOutcome, without
@@ -37,12 +37,14 @@ class Parts:
 
     Attributes:
         inputs: market, jobs, recipes.
+        data: of each job.
         place: the run's folder.
         journal: open.
         listener: told of everything.
     """
 
     inputs: EdgeRunInputs
+    data: Mapping[str, JobData]
     place: EdgeFolder
     journal: Journal
     listener: EdgeListener
@@ -55,7 +57,7 @@ class EdgeDriver:
         state: what it has come to.
 
     Raises:
-        InputError: if its data cannot be used, or the cluster lacks a site.
+        InputError: if the cluster lacks a site.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -68,7 +70,7 @@ class EdgeDriver:
             parts.journal.append({"type": "begun", "version": VERSION})
         self._checkpoints = Checkpoints(parts.place)
         self._storage = Storage()
-        self._data = self._read_data()
+        self._data = parts.data
         self._found_lost: list[str] = []
         there = {site for site in self._market.site_ids if site not in self.state.lost}
         for site in sorted(there - sites_alive()):
@@ -214,14 +216,6 @@ class EdgeDriver:
     def _went_on(self, done: Mapping[str, int]) -> None:
         shares = {job: samples / self._sizes[job] for job, samples in done.items()}
         self._parts.listener.went_on(shares)
-
-    def _read_data(self) -> dict[str, JobData]:
-        sets = DataSets()
-        recipes = self._inputs.recipes
-        return {
-            job.id: JobData(job, recipes[job.id], sets.of(recipes[job.id]))
-            for job in self._inputs.instance.jobs
-        }
 
     def _note(self, event: dict[str, object]) -> None:
         """Put an event on record, then act on it."""

@@ -1,8 +1,7 @@
 """The data of jobs, dealt out to chunks, and where those lie."""
 
 from collections import Counter
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 from auctune.domain import InputError
 from auctune.edge.job import EdgeJob
@@ -25,15 +24,17 @@ class JobData:
     Attributes:
         chunks: by number: those of the job's first site, then of its second, and so on.
         data: all of it.
+        maker: of the job's model; its weights are whatever they were last set to.
+        first_weights: before the first step.
 
     Raises:
-        InputError: if there are more chunks than samples.
+        InputError: if there are more chunks than samples, or no such model.
     """
 
     def __init__(self, job: EdgeJob, recipe: Recipe, data: DataSet) -> None:
         if job.num_chunks > len(data.train):
             expected = f"{len(data.train)} at most, the samples there are"
-            raise InputError(f"job {job.id}: chunks", f"are {job.num_chunks}", expected)
+            raise InputError("chunks", f"are {job.num_chunks}", expected)
         self.data = data
         self.recipe = recipe
         dealt = deal_out(recipe, data.train.labels, job.num_chunks)
@@ -44,16 +45,8 @@ class JobData:
             self._first[site] = passed
             passed += count
         self._counts = dict(job.chunks)
-
-    @cached_property
-    def maker(self) -> GradientMaker:
-        """Of the job's model; its weights are whatever they were last set to."""
-        return GradientMaker(self.recipe, self.data.shape)
-
-    @cached_property
-    def first_weights(self) -> Floats:
-        """Before the first step."""
-        return GradientMaker(self.recipe, self.data.shape).weights
+        self.maker = GradientMaker(recipe, data.shape)
+        self.first_weights: Floats = self.maker.weights
 
     def at_site(self, site: str) -> list[int]:
         """The numbers of the chunks that lie at a site."""
@@ -84,19 +77,21 @@ class JobData:
         return {chunk: len(self.chunks[chunk]) for chunk in chunks}
 
 
-class DataSets:
-    """Data sets that are read once."""
+def read_all(jobs: Sequence[EdgeJob], recipes: Mapping[str, Recipe]) -> dict[str, JobData]:
+    """The data of all jobs; a set that several use is read once.
 
-    def __init__(self) -> None:
-        self._read: dict[tuple[str, str, int, int], DataSet] = {}
-
-    def of(self, recipe: Recipe) -> DataSet:
-        """That of a recipe.
-
-        Raises:
-            InputError: if it cannot be read.
-        """
+    Raises:
+        InputError: if data or a model cannot be used.
+    """
+    read: dict[tuple[str, str, int, int], DataSet] = {}
+    found = {}
+    for job in jobs:
+        recipe = recipes[job.id]
         key = (recipe.data, recipe.folder, recipe.image_size, recipe.seed)
-        if key not in self._read:
-            self._read[key] = read_data(recipe)
-        return self._read[key]
+        try:
+            if key not in read:
+                read[key] = read_data(recipe)
+            found[job.id] = JobData(job, recipe, read[key])
+        except InputError as error:
+            raise error.within(f"job {job.id}") from None
+    return found

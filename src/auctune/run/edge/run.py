@@ -2,47 +2,69 @@
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from auctune.domain import InputError
+from auctune.edge.eris import Eris
 from auctune.run.atomic_file import write_atomically
 from auctune.run.edge.driver import EdgeDriver, Parts
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
+from auctune.run.edge.job_data import JobData
 from auctune.run.edge.listener import EdgeListener
 from auctune.run.edge.local_cluster import LocalCluster, drop_folder, hush
 from auctune.run.edge.report import EdgeRunReport, make_report, write_report
+from auctune.run.edge.state import EdgeRunState
 from auctune.run.journal import Journal
 from auctune.run.lock import hold
 
 
-def run_edge(inputs: EdgeRunInputs, place: EdgeFolder, listener: EdgeListener) -> EdgeRunReport:
+def run_edge(
+    inputs: EdgeRunInputs, data: Mapping[str, JobData], place: EdgeFolder, listener: EdgeListener
+) -> EdgeRunReport:
     """Run what is left of a run, on a cluster of its own or on one that is there.
 
+    Args:
+        inputs: what it was started with.
+        data: of each job, by `read_all`.
+        place: its folder.
+        listener: told of everything.
+
     Raises:
-        InputError: if its inputs cannot be used, or another process runs it.
+        InputError: if another process runs it, or there is no cluster.
         EdgeRunError: if a job cannot be trained; what was saved stands.
     """
     with hold(place.lock, str(place.root)), closing(Journal(place.journal)) as journal:
         if any(event["type"] == "ended" for event in journal.events):
-            raise InputError(str(place.root), "holds a run that has ended", "one that has not")
+            # Its report may have been lost with the driver.
+            state = EdgeRunState(inputs.instance, Eris(inputs.instance.market, inputs.params))
+            state.replay(journal.events)
+            return _report(state, place)
         with _cluster(inputs, place, journal):
-            return run_connected(inputs, place, journal, listener)
+            return run_connected(inputs, data, place, journal, listener)
 
 
 def run_connected(
-    inputs: EdgeRunInputs, place: EdgeFolder, journal: Journal, listener: EdgeListener
+    inputs: EdgeRunInputs,
+    data: Mapping[str, JobData],
+    place: EdgeFolder,
+    journal: Journal,
+    listener: EdgeListener,
 ) -> EdgeRunReport:
     """Run what is left of a run, on the cluster to which this process is connected.
 
     Raises:
         InputError, EdgeRunError: as `run_edge`.
     """
-    driver = EdgeDriver(Parts(inputs, place, journal, listener))
+    driver = EdgeDriver(Parts(inputs, data, place, journal, listener))
     driver.run()
-    report = make_report(driver.state)
+    return _report(driver.state, place)
+
+
+def _report(state: EdgeRunState, place: EdgeFolder) -> EdgeRunReport:
+    report = make_report(state)
     write_report(place.report, report)
     return report
 

@@ -1,13 +1,24 @@
 """The fold of a run's journal, against a run that was not interrupted."""
 
+import json
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from auctune.domain import InputError
 from auctune.edge import EdgeCommitment, Eris
+from auctune.run.edge.folder import EdgeFolder
+from auctune.run.edge.job_data import read_all
+from auctune.run.edge.listener import SilentListener
 from auctune.run.edge.records import offered_event, site_lost_event, trained_event
 from auctune.run.edge.report import make_report
+from auctune.run.edge.run import run_edge
 from auctune.run.edge.state import EdgeRunState, SlotOutcome, without
-from auctune.run.journal import JournalEvent
-from support.edge_runs import MARKET, make_inputs
+from auctune.run.journal import Journal, JournalEvent
+from auctune.train.edge.recipe import Recipe
+from support.edge_runs import MARKET, make_inputs, make_job
 
 OUTCOME = SlotOutcome(
     steps=1, loss=0.5, test_loss=0.4, accuracy=0.9, seconds=1.0,
@@ -76,3 +87,27 @@ def test_a_job_is_done_once_all_its_slots_are_trained() -> None:
     assert state.jobs["job"].is_done
     (bill,) = make_report(state).jobs
     assert (bill.state, bill.finish, bill.slots) == ("done", plan.finish, len(plan.slots))
+
+
+def test_a_run_that_ended_writes_its_report_again_without_a_cluster(tmp_path: Path) -> None:
+    _, events = torn_run()
+    events[-1]["replanned"] = [events[-1]["replanned"][0] | {"found": None}]
+    place = EdgeFolder(tmp_path)
+    with closing(Journal(place.journal)) as journal:
+        for event in [*events, {"type": "ended"}]:
+            journal.append(event)
+    report = run_edge(make_inputs(epochs=2), {}, place, SilentListener())
+    assert json.loads(place.report.read_bytes())["jobs"][0]["state"] == "refunded"
+    assert report.lost == {"b": 2}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "chunks", "place"),
+    [(Recipe(model="vast"), 3, "job job: model"), (Recipe(), 5000, "job job: chunks")],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_begins(
+    recipe: Recipe, chunks: int, place: str
+) -> None:
+    job = replace(make_job(2), chunks={"a": chunks})
+    with pytest.raises(InputError, match=place):
+        read_all([job], {"job": recipe})
