@@ -25,7 +25,8 @@ def test_gradients_of_parts_add_up_to_that_of_the_whole(model: str) -> None:
     net = make_model(model, DATA.shape.image, DATA.shape.num_classes, 0)
     pixels = torch.tensor(images).float() / 127.5 - 1
     loss = cross_entropy(net(pixels), torch.tensor(labels), reduction="sum")
-    whole = torch.cat([one.reshape(-1) for one in torch.autograd.grad(loss, net.parameters())])
+    found = torch.autograd.grad(loss, list(net.parameters()))
+    whole = torch.cat([one.reshape(-1) for one in found])
     np.testing.assert_allclose(
         sum(part.gradient for part in parts), whole.numpy(), rtol=1e-3, atol=2e-4
     )
