@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from auctune.edge import ErisPlayer, Tiresias
-from auctune.numerics.jit import COMPILING
+from auctune.numerics.jit import compiling
 from auctune.sim.edge.contest import play
 from auctune.sim.edge.decision_file import read_edge_decisions
 from auctune.sim.edge.instance_file import read_edge_instance, write_edge_instance
@@ -28,7 +28,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def run(name: str, *more: str | Path) -> tuple[int, str, list[str]]:
         code, shown, errors = run_auctune(["edge", name, *more], monkeypatch, capsys)
         # The first run on a machine says that it compiles.
-        return code, shown, [line for line in errors if line != COMPILING]
+        return code, shown, [line for line in errors if line != compiling("the edge's")]
 
     return run
 
@@ -100,6 +100,8 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(
         (["--out", "out"], "INSTANCE"),
         (["market.json", "--out", "out", "--device", "abacus"], "--device"),
         (["market.json", "--resume", "out"], "--resume"),
+        (["--resume", "out", "--device", "cuda"], "--resume"),
+        (["--resume", "out"], "out"),
     ],
 )
 def test_a_run_that_cannot_begin_says_why_and_writes_nothing(

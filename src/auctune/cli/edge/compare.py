@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auctune.cli.compiling import tell_compiling
 from auctune.cli.edge.options import (
     MECHANISMS,
     Bound,
@@ -13,7 +14,7 @@ from auctune.cli.edge.options import (
     TimeLimit,
     check_bound,
 )
-from auctune.cli.edge.outputs import write_json, write_outputs
+from auctune.cli.outputs import write_json, write_outputs
 from auctune.cli.overwriting import refuse_overwriting
 from auctune.domain.errors import InputError
 
@@ -43,7 +44,7 @@ def compare(
     check_bound(bound, time_limit)
     refuse_overwriting([instance], (report, charts))
 
-    from auctune.cli.edge.tables import say_compiling, show_played
+    from auctune.cli.edge.tables import show_played
     from auctune.sim.edge.contest import DEFAULT_PLAYERS, bound_of, parse_player, play
     from auctune.sim.edge.contest import report as figures_of
     from auctune.sim.edge.instance_file import read_edge_instance
@@ -54,7 +55,7 @@ def compare(
             raise InputError("--mechanism", f"{label} is there twice", "each mechanism once")
     players = [parse_player(label) for label in labels]
     market = read_edge_instance(instance)
-    say_compiling()
+    tell_compiling("plan_cost", "the edge's")
     rows = [play(label, one, market) for label, one in zip(labels, players, strict=True)]
     most = bound_of(market, bound, time_limit)
     figures = [figures_of(market, row, most) for row in rows]

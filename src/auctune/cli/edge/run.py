@@ -1,24 +1,22 @@
 """`auctune edge run`: admitted jobs trained on Ray, slot by slot, to a bill."""
 
-import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.errors import INTERRUPTED
-from auctune.domain.errors import CheckpointError, InputError
+from auctune.cli.compiling import tell_compiling
+from auctune.cli.resuming import check_alone, resumable
+from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from auctune.run.edge.folder import EdgeFolder
-    from auctune.run.edge.inputs import EdgeRunInputs
-    from auctune.run.edge.job_data import JobData
     from auctune.run.edge.report import EdgeRunReport
 
 
 def run(
+    context: typer.Context,
     instance: Annotated[
         Path | None,
         typer.Argument(help="The market and its jobs (JSON).", show_default=False),
@@ -45,7 +43,10 @@ def run(
     the work in it. Stopped at any moment, a run goes on with --resume, of which the folder holds
     all it needs. A site whose node dies is lost: its jobs are planned anew, or refunded.
     """
-    _check(instance, training, out, resume, device)
+    if resume is None:
+        _check_given(instance, out, device)
+    else:
+        check_alone(context)
 
     from rich.console import Console
 
@@ -53,42 +54,26 @@ def run(
     # torch takes seconds to import.
     with console.status("starting"):
         _need_ray()
-        from auctune.run.edge.errors import EdgeRunError
         from auctune.run.edge.folder import EdgeFolder
-        from auctune.run.edge.inputs import keep_inputs, kept_inputs, read_inputs
+        from auctune.run.edge.inputs import has_inputs, keep_inputs, kept_inputs, read_inputs
         from auctune.run.edge.job_data import read_all
+        from auctune.run.edge.run import nothing, run_edge
 
-    if resume is not None:
-        place = EdgeFolder(resume)
-        inputs = kept_inputs(place)
-        data = read_all(inputs.instance.jobs, inputs.recipes)
-    else:
-        assert instance is not None
-        assert out is not None
-        place = EdgeFolder(out)
-        inputs = read_inputs(instance, training, mechanism, device, ray or "")
-        data = read_all(inputs.instance.jobs, inputs.recipes)
-        keep_inputs(instance, inputs, place)
-    try:
-        report = _run(inputs, data, place, console)
-    except (EdgeRunError, CheckpointError) as error:
-        raise EdgeRunError(f"{error}; {_how_to_resume(place.root)}") from None
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; {_how_to_resume(place.root)}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
-    _show(report, place)
-
-
-def _run(
-    inputs: "EdgeRunInputs", data: "dict[str, JobData]", place: "EdgeFolder", console: "Console"
-) -> "EdgeRunReport":
-    from auctune.cli.edge.tables import say_compiling
     from auctune.cli.edge.watching import Watching
-    from auctune.run.edge.run import run_edge
 
-    say_compiling()
-    with Watching(inputs.instance.market, console) as watching:
-        return run_edge(inputs, data, place, watching)
+    place = EdgeFolder(out or resume or Path())
+    with resumable("edge run", place.root, partial(has_inputs, place)):
+        if instance is None:
+            # What was stopped before it began begins now.
+            inputs, begun, prepare = kept_inputs(place), place.is_begun, nothing
+        else:
+            inputs, begun = read_inputs(instance, training, mechanism, device, ray or ""), False
+            prepare = partial(keep_inputs, instance, inputs, place)
+        data = read_all(inputs.instance.jobs, inputs.recipes)
+        tell_compiling("plan_cost", "the edge's")
+        with Watching(inputs.instance.market, console) as watching:
+            report = run_edge(inputs, data, place, watching, resume=begun, prepare=prepare)
+    _show(report, place)
 
 
 def _show(report: "EdgeRunReport", place: "EdgeFolder") -> None:
@@ -124,17 +109,7 @@ def _need_ray() -> None:
         raise InputError("real runs of the edge", found, "pip install 'auctune[train,ray]'")
 
 
-def _how_to_resume(folder: Path) -> str:
-    return f"go on with: auctune edge run --resume {shlex.quote(str(folder))}"
-
-
-def _check(
-    instance: Path | None, training: Path | None, out: Path | None, resume: Path | None, device: str
-) -> None:
-    if resume is not None:
-        if instance is not None or training is not None or out is not None:
-            raise InputError("--resume", "stands with other arguments", "--resume DIR alone")
-        return
+def _check_given(instance: Path | None, out: Path | None, device: str) -> None:
     if instance is None:
         raise InputError("INSTANCE", "is missing", "an instance, or --resume DIR")
     if out is None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from auctune.cli.compiling import tell_compiling
 from auctune.cli.edge.options import (
     MECHANISMS,
     Bound,
@@ -14,7 +15,7 @@ from auctune.cli.edge.options import (
     TimeLimit,
     check_bound,
 )
-from auctune.cli.edge.outputs import write_json, write_outputs
+from auctune.cli.outputs import write_json, write_outputs
 from auctune.cli.overwriting import refuse_overwriting
 
 
@@ -39,7 +40,7 @@ def simulate(
     refuse_overwriting([instance], (decisions, report, charts))
 
     from auctune.charts.edge_use import edge_use_chart
-    from auctune.cli.edge.tables import say_compiling, show_played
+    from auctune.cli.edge.tables import show_played
     from auctune.sim.edge.contest import bound_of, parse_player, play, use_by_slot
     from auctune.sim.edge.contest import report as figures_of
     from auctune.sim.edge.decision_file import write_edge_decisions
@@ -47,7 +48,7 @@ def simulate(
 
     player = parse_player(mechanism)
     market = read_edge_instance(instance)
-    say_compiling()
+    tell_compiling("plan_cost", "the edge's")
     played = play(mechanism, player, market)
     most = bound_of(market, bound, time_limit)
     use = use_by_slot(market, played.decisions)

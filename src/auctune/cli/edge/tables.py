@@ -34,11 +34,3 @@ def show_played(rows: "Sequence[EdgePlayed]", bound: "EdgeBound | None") -> None
         if bound.reached is not None:
             ended = "the optimum" if bound.optimal else "the best found in the time"
             typer.echo(f"all bids known: {bound.reached:,.1f}, {ended}")
-
-
-def say_compiling() -> None:
-    """Say on stderr what the first run on a machine waits for."""
-    from auctune.numerics.jit import COMPILING, kernels_are_compiled
-
-    if not kernels_are_compiled():
-        typer.echo(COMPILING, err=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auctune.cli.compiling import tell_compiling
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
     read_foretelling,
     read_given,
     read_policy,
-    tell_compiling,
 )
 from auctune.cli.spot.options import FORECASTERS, POLICIES, FixedPrice, OnePrice
 from auctune.domain.checks import check_count
@@ -108,7 +108,7 @@ def _ask(case: _Case, job: "SpotJob", futures: int | None) -> "Advice":
     from auctune.spot import Robust
 
     if isinstance(case.policy, Robust):
-        tell_compiling("choose_within")
+        tell_compiling("choose_within", "the spot market's")
     with Bars() as bars:
         advance = bars.counter("futures")
         try:

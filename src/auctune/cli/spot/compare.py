@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auctune.cli.compiling import tell_compiling
+from auctune.cli.outputs import write_outputs
+from auctune.cli.overwriting import refuse_overwriting
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
     random_jobs,
@@ -13,7 +16,6 @@ from auctune.cli.spot.inputs import (
     read_given,
     read_policies,
     read_pool,
-    tell_compiling,
     trials_of,
 )
 from auctune.cli.spot.options import (
@@ -31,7 +33,6 @@ from auctune.cli.spot.options import (
     Prices,
     Seed,
 )
-from auctune.cli.spot.outputs import check_outputs, write_outputs
 
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
@@ -66,7 +67,7 @@ def compare(
     Shows mean utility and cost, the share on time, and the share of the offline optimum, each with
     its 95% interval. Of a pool the best, the middle and the worst policy are shown.
     """
-    check_outputs([market, job, *(prices or ())], out, charts)
+    refuse_overwriting([market, job, *(prices or ())], (out, charts))
     named = read_policies(policy)
     pooled = () if pool is None else read_pool(pool)
     foretelling = read_foretelling(forecast)
@@ -78,7 +79,7 @@ def compare(
     varied = random_jobs(given.job, vary, jobs, seed)
     starts = random_starts(given, jobs, past, seed)
     policies = [*named, *(one for one in pooled if one not in named)]
-    tell_compiling("play_pool")
+    tell_compiling("play_pool", "the spot market's")
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = trials_of(
@@ -91,8 +92,7 @@ def compare(
     shown += _of_pool(rivalry.ranked(), policies, pooled)
     rows = [(label, rivalry.standing(index)) for label, index in shown]
     write_outputs(
-        out,
-        lambda opened: write_rivalry(rivalry, opened),
+        {out: lambda opened: write_rivalry(rivalry, opened.buffer)},
         charts,
         {"spot-policies": lambda: _draw(rows, float(rivalry.optimum.mean()))},
     )

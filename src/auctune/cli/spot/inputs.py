@@ -217,13 +217,3 @@ def _cache_folder(given: Path | None) -> Path | None:
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None
-
-
-def tell_compiling(kernel: str) -> None:
-    """Say so if a command must wait for the compiler, named by a kernel that calls the others."""
-    import typer
-
-    from auctune.numerics.jit import compiling, kernels_are_compiled
-
-    if not kernels_are_compiled(kernel):
-        typer.echo(compiling("the spot market's"), err=True)

@@ -1,15 +1,14 @@
 """`auctune spot run`: a job trained on instances that come and go, to its adapter and its bill."""
 
-import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.errors import INTERRUPTED
+from auctune.cli.resuming import check_alone, resumable
 from auctune.cli.spot.inputs import read_foretelling, read_policy
 from auctune.cli.spot.options import FixedPrice, Forecast, OnePrice, Policy, Seed
 from auctune.domain.errors import InputError
@@ -71,7 +70,7 @@ def run(
     if resume is None:
         _check_given(job, market, out)
     else:
-        _check_alone(context)
+        check_alone(context)
     _check_time(slot_seconds, model_time=model_time)
     if prices is not None and fixed_price is not None:
         raise InputError("--fixed-price", "is given with --prices", "one of the two")
@@ -136,26 +135,10 @@ def _go_on(folder: Path, console: "Console") -> None:
     _show(report, job, place)
 
 
-@contextmanager
-def _resumable(place: "SpotFolder") -> Iterator[None]:
-    """Says how to go on, of what stops a run that can."""
-    from auctune.run.spot.errors import SpotRunError
+def _resumable(place: "SpotFolder") -> AbstractContextManager[None]:
     from auctune.run.spot.inputs import has_inputs
 
-    try:
-        yield
-    except BrokenPipeError:
-        # Whoever read has seen enough.
-        raise
-    except (SpotRunError, OSError) as error:
-        if not has_inputs(place):
-            raise
-        what = error.strerror if isinstance(error, OSError) else None
-        raise SpotRunError(f"{what or error}; {_how_to_resume(place.root)}") from None
-    except KeyboardInterrupt:
-        how = f"; {_how_to_resume(place.root)}" if has_inputs(place) else ""
-        typer.echo(f"stopped{how}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    return resumable("spot run", place.root, partial(has_inputs, place))
 
 
 def _show(report: "SpotRunReport", file: "JobFile", place: "SpotFolder") -> None:
@@ -186,23 +169,11 @@ def _show(report: "SpotRunReport", file: "JobFile", place: "SpotFolder") -> None
     typer.echo(f"adapter: {report.adapter}/")
 
 
-def _how_to_resume(folder: Path) -> str:
-    return f"go on with: auctune spot run --resume {shlex.quote(str(folder))}"
-
-
 def _check_time(slot_seconds: float | None, *, model_time: bool) -> None:
     if slot_seconds is not None and model_time:
         raise InputError("--model-time", "is given with --slot-seconds", "one of the two")
     if slot_seconds is not None and not 0 < slot_seconds < inf:
         raise InputError("--slot-seconds", f"{slot_seconds:g}", "a number > 0")
-
-
-def _check_alone(context: typer.Context) -> None:
-    """All else that a run goes on with is in its folder."""
-    for name in context.params:
-        source = context.get_parameter_source(name)
-        if name != "resume" and source is not None and source.name == "COMMANDLINE":
-            raise InputError("--resume", "stands with other arguments", "--resume DIR alone")
 
 
 def _check_given(job: Path | None, market: Path | None, out: Path | None) -> None:

@@ -4,6 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auctune.cli.compiling import tell_compiling
+from auctune.cli.outputs import write_outputs
+from auctune.cli.overwriting import refuse_overwriting
 from auctune.cli.progress import Bars
 from auctune.cli.spot.inputs import (
     DEFAULT_POOL,
@@ -11,7 +14,6 @@ from auctune.cli.spot.inputs import (
     read_foretelling,
     read_given,
     read_pool,
-    tell_compiling,
     trials_of,
 )
 from auctune.cli.spot.options import (
@@ -27,7 +29,6 @@ from auctune.cli.spot.options import (
     Prices,
     Seed,
 )
-from auctune.cli.spot.outputs import check_outputs, write_outputs
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 
@@ -79,7 +80,7 @@ def select(
     Shows the utility reached beside the best fixed policy's, and the regret of the weighted mean
     beside its bound.
     """
-    check_outputs([market, job, *(prices or ())], out, charts)
+    refuse_overwriting([market, job, *(prices or ())], (out, charts))
     name, way = _checked(learner, choice, changes, window, jobs)
     policies, foretelling = read_pool(pool), read_foretelling(forecast)
 
@@ -95,7 +96,7 @@ def select(
     starts = random_starts(given, jobs, past, seed)
     if in_order:
         starts = tuple(sorted(starts, key=lambda start: (start.slot, start.market)))
-    tell_compiling("play_pool")
+    tell_compiling("play_pool", "the spot market's")
     with Bars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = trials_of(
@@ -106,8 +107,7 @@ def select(
     found = go_through(utility, scale_of(trials), teacher, way, num_changes=changes, seed=seed)
     names = [one.name for one in policies]
     write_outputs(
-        out,
-        lambda opened: write_selection(found, utility, names, trials, opened),
+        {out: lambda opened: write_selection(found, utility, names, trials, opened.buffer)},
         charts,
         {
             "spot-weights": lambda: _draw_weights(found, utility, names),

@@ -1,16 +1,13 @@
 """`auctune timeshare run`: threads that share a device, until each has its loss or is too late."""
 
-import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.errors import INTERRUPTED
-from auctune.domain.errors import AuctuneError, InputError
+from auctune.cli.resuming import resumable
+from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
     from auctune.run.timeshare.folder import PoolFolder
@@ -47,7 +44,7 @@ def run(
         from auctune.run.timeshare.job import nothing, run_pool
 
     place = PoolFolder(out or resume or Path())
-    with _resumable(place):
+    with resumable("timeshare run", place.root, place.bundle.is_file):
         if bundle is None:
             # What was stopped before it began begins now.
             begun, prepare = place.is_begun, nothing
@@ -65,24 +62,6 @@ def run(
                 prepare=prepare,
             )
     _show(report, place)
-
-
-@contextmanager
-def _resumable(place: "PoolFolder") -> Iterator[None]:
-    """Says how to go on, of what stops a run that can."""
-    again = f"go on with: auctune timeshare run --resume {shlex.quote(str(place.root))}"
-    try:
-        yield
-    except (InputError, BrokenPipeError):
-        raise
-    except (AuctuneError, OSError) as error:
-        if not place.bundle.is_file():
-            raise
-        what = error.strerror if isinstance(error, OSError) else None
-        raise AuctuneError(f"{what or error}; {again}") from None
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; {again}" if place.bundle.is_file() else "stopped", err=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _order(bundle: Path, beside: Path) -> "PoolOrder":

@@ -66,8 +66,6 @@ class EdgeDriver:
         self._eris = Eris(self._market, parts.inputs.params)
         self.state = EdgeRunState(parts.inputs.instance, self._eris)
         self.state.replay(parts.journal.events)
-        if not parts.journal.events:
-            parts.journal.append({"type": "begun", "version": VERSION})
         self._checkpoints = Checkpoints(parts.place)
         self._storage = Storage()
         self._data = parts.data
@@ -75,6 +73,8 @@ class EdgeDriver:
         there = {site for site in self._market.site_ids if site not in self.state.lost}
         for site in sorted(there - sites_alive()):
             raise InputError("--ray", f"has no node of site {site!r}", "a node for each site")
+        if not parts.journal.events:
+            parts.journal.append({"type": "begun", "version": VERSION})
         for site in self.state.lost:
             self._storage.lose(site)
         self._crews = Crews(there, self._lose, self._went_on)

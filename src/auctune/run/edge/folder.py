@@ -22,6 +22,11 @@ class EdgeFolder:
     root: Path
 
     @property
+    def is_begun(self) -> bool:
+        """Whether a run has got as far as its first event."""
+        return self.journal.exists() and self.journal.stat().st_size > 0
+
+    @property
     def report(self) -> Path:
         """What came of it."""
         return self.root / "report.json"
@@ -32,14 +37,24 @@ class EdgeFolder:
         return self.root / "inputs"
 
     @property
+    def settings(self) -> Path:
+        """Of the inputs; written last of them."""
+        return self.inputs / "settings.json"
+
+    @property
+    def work(self) -> Path:
+        """What a run needs to go on."""
+        return self.root / "state"
+
+    @property
     def journal(self) -> Path:
         """What happened."""
-        return self.root / "state" / "journal.jsonl"
+        return self.work / "journal.jsonl"
 
     @property
     def sites(self) -> Path:
         """Of local nodes."""
-        return self.root / "state" / "sites.json"
+        return self.work / "sites.json"
 
     @property
     def lock(self) -> Path:
@@ -48,7 +63,7 @@ class EdgeFolder:
 
     def checkpoint(self, job: str, steps: int) -> Path:
         """A job's state after a number of steps; ids may have any characters."""
-        return self.root / "state" / "jobs" / quote(job, safe="") / f"{steps}.npz"
+        return self.work / "jobs" / quote(job, safe="") / f"{steps}.npz"
 
     def weights(self, job: str) -> Path:
         """What a job came to."""

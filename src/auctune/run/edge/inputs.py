@@ -60,10 +60,8 @@ def keep_inputs(instance: Path, inputs: EdgeRunInputs, place: EdgeFolder) -> Non
     """Write what a run needs into its folder; the settings come last, and make it one.
 
     Raises:
-        InputError: if there is a run, or the folder cannot be written.
+        InputError: if the folder cannot be written.
     """
-    if place.root.exists() and any(place.root.iterdir()):
-        raise InputError("--out", f"{str(place.root)!r} is not empty", "a new folder")
     settings = {
         "params": asdict(inputs.params),
         "device": inputs.device,
@@ -71,13 +69,18 @@ def keep_inputs(instance: Path, inputs: EdgeRunInputs, place: EdgeFolder) -> Non
         "recipes": {job: asdict(recipe) for job, recipe in inputs.recipes.items()},
     }
     try:
-        place.inputs.mkdir(parents=True)
+        place.inputs.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(instance, place.inputs / "instance.json")
         text = json.dumps(settings, indent=2).encode() + b"\n"
-        write_atomically(place.inputs / "settings.json", text)
+        write_atomically(place.settings, text)
     except OSError as error:
         found = f"cannot be written ({error.strerror})"
         raise InputError(str(place.inputs), found, "room for the run's inputs") from None
+
+
+def has_inputs(place: EdgeFolder) -> bool:
+    """Whether a run's inputs were kept whole."""
+    return place.settings.is_file()
 
 
 def kept_inputs(place: EdgeFolder) -> EdgeRunInputs:
@@ -86,7 +89,7 @@ def kept_inputs(place: EdgeFolder) -> EdgeRunInputs:
     Raises:
         InputError: if there is none, or they are damaged.
     """
-    path = place.inputs / "settings.json"
+    path = place.settings
     try:
         settings = json.loads(path.read_bytes())
         recipes = {job: Recipe(**values) for job, values in settings["recipes"].items()}

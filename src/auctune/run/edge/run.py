@@ -2,13 +2,14 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from auctune.domain import InputError
 from auctune.edge.eris import Eris
 from auctune.run.atomic_file import write_atomically
+from auctune.run.claim import claim
 from auctune.run.edge.driver import EdgeDriver, Parts
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
@@ -18,32 +19,46 @@ from auctune.run.edge.local_cluster import LocalCluster, drop_folder, hush
 from auctune.run.edge.report import EdgeRunReport, make_report, write_report
 from auctune.run.edge.state import EdgeRunState
 from auctune.run.journal import Journal
-from auctune.run.lock import hold
+
+
+def nothing() -> None:
+    """There is nothing to prepare."""
 
 
 def run_edge(
-    inputs: EdgeRunInputs, data: Mapping[str, JobData], place: EdgeFolder, listener: EdgeListener
+    inputs: EdgeRunInputs,
+    data: Mapping[str, JobData],
+    place: EdgeFolder,
+    listener: EdgeListener,
+    *,
+    resume: bool = False,
+    prepare: Callable[[], object] = nothing,
 ) -> EdgeRunReport:
     """Run what is left of a run, on a cluster of its own or on one that is there.
 
     Args:
         inputs: what it was started with.
         data: of each job, by `read_all`.
-        place: its folder.
+        place: its folder; new or empty, unless the run is resumed.
         listener: told of everything.
+        resume: go on with the run in the folder.
+        prepare: called when the folder is this run's, before any node is started.
 
     Raises:
-        InputError: if another process runs it, or there is no cluster.
+        InputError: if the folder holds a run already, or none to go on with; if another process
+            runs it, or there is no cluster.
         EdgeRunError: if a job cannot be trained; what was saved stands.
     """
-    with hold(place.lock, str(place.root)), closing(Journal(place.journal)) as journal:
-        if any(event["type"] == "ended" for event in journal.events):
-            # Its report may have been lost with the driver.
-            state = EdgeRunState(inputs.instance, Eris(inputs.instance.market, inputs.params))
-            state.replay(journal.events)
-            return _report(state, place)
-        with _cluster(inputs, place, journal):
-            return run_connected(inputs, data, place, journal, listener)
+    with claim(place, resume=resume):
+        prepare()
+        with closing(Journal(place.journal)) as journal:
+            if any(event["type"] == "ended" for event in journal.events):
+                # Its report may have been lost with the driver.
+                state = EdgeRunState(inputs.instance, Eris(inputs.instance.market, inputs.params))
+                state.replay(journal.events)
+                return _report(state, place)
+            with _cluster(inputs, place, journal):
+                return run_connected(inputs, data, place, journal, listener)
 
 
 def run_connected(

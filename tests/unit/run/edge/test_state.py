@@ -96,7 +96,7 @@ def test_a_run_that_ended_writes_its_report_again_without_a_cluster(tmp_path: Pa
     with closing(Journal(place.journal)) as journal:
         for event in [*events, {"type": "ended"}]:
             journal.append(event)
-    report = run_edge(make_inputs(epochs=2), {}, place, SilentListener())
+    report = run_edge(make_inputs(epochs=2), {}, place, SilentListener(), resume=True)
     assert json.loads(place.report.read_bytes())["jobs"][0]["state"] == "refunded"
     assert report.lost == {"b": 2}
 

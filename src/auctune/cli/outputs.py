@@ -1,4 +1,4 @@
-"""Where the commands of `auctune edge` write: all files whole, or none."""
+"""Where commands write data and charts: all files whole, or none."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
 
 Write = Callable[[TextIO], None]
-"""Fills an open file."""
+"""Fills an open file; bytes go to its `buffer`."""
 
 
 def write_outputs(
-    texts: Mapping[Path | None, Write],
+    data: Mapping[Path | None, Write],
     charts: Path | None,
     drawn: "Mapping[str, Callable[[], AnyChart]]",
 ) -> None:
-    """Write texts, each by what fills it, and charts by the names of their files.
+    """Write files, each by what fills it, and charts.
 
     Args:
-        texts: none as a path: not wanted.
+        data: by their paths; none as a path: not wanted.
         charts: folder; none: nowhere.
-        drawn: charts.
+        drawn: charts by the names of their files.
 
     Raises:
         InputError: if a file cannot be written.
@@ -31,7 +31,7 @@ def write_outputs(
     from auctune.sim.atomic_file import AtomicFiles
 
     contents = {} if charts is None else render_into(charts, drawn)
-    wanted = {path: write for path, write in texts.items() if path is not None}
+    wanted = {path: write for path, write in data.items() if path is not None}
     with AtomicFiles([*wanted, *contents]) as files:
         for write, file in zip(wanted.values(), files, strict=False):
             write(file)
