@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from auctune.domain.money import ZERO
+from auctune.edge import Site
+from auctune.run.edge.actors import Member, ParameterServer, StoredChunk, Worker
 from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.job_data import read_all
@@ -21,6 +23,9 @@ from auctune.run.edge.run import run_connected
 from auctune.run.edge.state import JobRecord
 from auctune.run.journal import Journal
 from auctune.train.edge.descent import TrainingState
+from auctune.train.edge.gradients import GradientMaker
+from auctune.train.edge.images import digits
+from auctune.train.edge.recipe import Recipe
 from support.edge_runs import MARKET, Hearing, make_inputs, train_alone
 
 pytestmark = [
@@ -110,3 +115,20 @@ def test_what_it_came_to_is_handed_out_by_the_models_names(ran: Ran) -> None:
     with np.load(ran.place.weights("job")) as weights:
         flat = np.concatenate([weights[name].ravel() for name in weights.files])
     np.testing.assert_array_equal(flat, ran.state.weights)
+
+
+def test_no_worker_computes_before_all_have_their_chunks() -> None:
+    recipe, data = Recipe(), digits(0)
+    with LocalCluster([Site("a", {})]):
+        import ray
+
+        worker = ray.remote(Worker).options(num_cpus=0).remote(recipe, data.shape, "a", "cpu")
+        server = ray.remote(ParameterServer).options(num_cpus=0).remote(recipe, "a")
+        state = TrainingState.first(GradientMaker(recipe, data.shape).weights)
+        # Of what it was sent nothing can be fetched: it would compute on chunks that it lacks.
+        fetched = [worker.hold.remote([StoredChunk(0, "a", "no reference")])]
+        result = server.run.remote(state, [Member(worker, "a", (0,))], {0: 64}, 1, fetched)
+        with pytest.raises(ray.exceptions.RayTaskError) as found:
+            ray.get(result)
+    assert "hold" in str(found.value)
+    assert "KeyError" not in str(found.value)

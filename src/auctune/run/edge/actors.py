@@ -142,6 +142,7 @@ class ParameterServer:
         members: Sequence[Member],
         sizes: Mapping[int, int],
         epochs: int,
+        fetched: Sequence[Any],
     ) -> SlotResult:
         """Train one slot's chunks.
 
@@ -150,7 +151,12 @@ class ParameterServer:
             members: the workers; each chunk is one's.
             sizes: samples by chunk.
             epochs: passes over them.
+            fetched: refers to what each worker was sent; none computes before all have it.
         """
+        import ray
+
+        # An actor keeps the order of one caller's calls, not that between two callers.
+        ray.get(list(fetched))
         begun, crossed, loss = time.perf_counter(), 0, 0.0
         self._done = 0
         for batch in slot_batches(self._recipe, sizes, epochs):

@@ -90,8 +90,7 @@ class Crew:
                 mine = stored[index :: len(actors)]
                 fetched.append(actor.hold.remote(mine))
                 members.append(Member(actor, site, tuple(one.chunk for one in mine)))
-        # Calls of one actor run in their order: it holds its chunks before it computes.
-        result = self._server.run.remote(work.state, members, work.sizes, self.job.epochs)
+        result = self._server.run.remote(work.state, members, work.sizes, self.job.epochs, fetched)
         return result, fetched
 
     def samples_done(self) -> Any:

@@ -48,6 +48,15 @@ def sites_alive() -> set[str]:
     }
 
 
+def _root_of(error: Exception) -> str:
+    """What an actor's call ended with, without the way that it came."""
+    import ray
+
+    while isinstance(error, ray.exceptions.RayTaskError):
+        error = error.cause
+    return f"{type(error).__name__}: {error}"
+
+
 class Crews:
     """Crews of all running jobs.
 
@@ -112,7 +121,8 @@ class Crews:
                         continue
                     attempts[job] += 1
                     if attempts[job] > _ATTEMPTS:
-                        raise EdgeRunError(f"job {job} failed {_ATTEMPTS} times: {error}") from None
+                        why = _root_of(error)
+                        raise EdgeRunError(f"job {job} failed {_ATTEMPTS} times: {why}") from None
                     self.crews[job].release(None)
                     todo[job] = works(job)
                     going[job] = self.crews[job].start(todo[job])
