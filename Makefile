@@ -77,6 +77,7 @@ soak: $(READY)
 experiments: $(READY)
 	$(BIN)/python experiments/pdftsp/run_all.py
 	$(BIN)/python experiments/spot/run_all_spot.py
+	$(BIN)/python experiments/edge/run_all_edge.py
 	$(BIN)/python experiments/timeshare/run_all_timeshare.py
 
 clean:

@@ -3,8 +3,9 @@
 import polars as pl
 
 from auctune.sim.edge.settings import paper_testbed
-from edgelab.output import Shown, main, trials_figure
-from edgelab.trials import point
+from edge_harness.options import main
+from edge_harness.output import Shown, trials_figure
+from edge_harness.trials import point
 
 NAME = "fig03_testbed_welfare"
 

@@ -1,8 +1,9 @@
 """Figure 4: jobs submitted on the testbed, and how many of them do not run."""
 
 from auctune.sim.edge.settings import paper_testbed
-from edgelab.output import Shown, main, trials_figure
-from edgelab.trials import point
+from edge_harness.options import main
+from edge_harness.output import Shown, trials_figure
+from edge_harness.trials import point
 
 FIGURE = trials_figure(
     "fig04_testbed_rejected",

@@ -9,9 +9,10 @@ from rich.console import Console
 
 from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
 from auctune.sim.edge.settings import paper_testbed
-from edgelab.options import Options
-from edgelab.output import Figure, main, show, write
-from edgelab.trials import collect, point
+from auctune.sim.figures import Rows, show, write_chart, write_data
+from edge_harness.options import Figure, Options, main
+from edge_harness.output import means_table
+from edge_harness.trials import collect, point
 
 NAME = "fig05_testbed_ratio"
 PAPERS = 1.5
@@ -26,19 +27,28 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     frame = sums.with_columns(
         pl.when(pl.col("welfare") > 0).then(pl.col("bound") / pl.col("welfare")).alias("ratio")
     )
-    rows = frame.filter(pl.col("ratio").is_not_null()).iter_rows(named=True)
-    ratios = [
-        Estimate("testbed", row["mechanism"], row["ratio"], row["ratio"], row["ratio"])
-        for row in rows
-    ]
-    panel = Panel("optimum / welfare", ratios, "log dots", "~f", Line(PAPERS, "paper: 1.5"))
-    write(frame, estimates_chart([panel], axis=""), options.out, NAME)
-    show(console, "Figure 5: optimum / welfare", ratios)
-    console.print(f"data and charts: {options.out}")
+    frame = write_data(frame, options.out, NAME)
+    line = Line(PAPERS, "paper: 1.5")
+    panel = Panel("optimum / welfare", _ratios(frame), "log dots", "~f", line)
+    write_chart(estimates_chart([panel], axis=""), options.out, NAME)
+    notes = [f"data and charts: {options.out}"]
+    show(console, "Figure 5: optimum / welfare", table(frame), notes)
     return frame
 
 
-FIGURE = Figure(NAME, run)
+def table(frame: pl.DataFrame) -> Rows:
+    """A row a mechanism."""
+    return means_table("", _ratios(frame))
+
+
+def _ratios(frame: pl.DataFrame) -> list[Estimate]:
+    return [
+        Estimate("testbed", row["mechanism"], row["ratio"], row["ratio"], row["ratio"])
+        for row in frame.filter(pl.col("ratio").is_not_null()).iter_rows(named=True)
+    ]
+
+
+FIGURE = Figure(NAME, run, table)
 
 if __name__ == "__main__":
     main(FIGURE, __doc__)

@@ -6,9 +6,9 @@ from rich.console import Console
 from auctune.charts.edge_use import edge_use_chart
 from auctune.sim.edge.contest import parse_player, play, use_by_slot
 from auctune.sim.edge.settings import paper_testbed
-from edgelab.options import Options
-from edgelab.output import Figure, main, write
-from edgelab.trials import instance_of
+from auctune.sim.figures import Rows, show, write_chart, write_data
+from edge_harness.options import Figure, Options, main
+from edge_harness.trials import instance_of
 
 NAME = "fig07_utilization"
 
@@ -19,14 +19,21 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     played = play("eris", parse_player("eris"), instance)
     use = use_by_slot(instance, played.decisions)
     frame = pl.DataFrame({"slot": range(instance.market.slots), **use})
-    write(frame, edge_use_chart(use), options.out, NAME)
-    for name, by_slot in use.items():
-        console.print(f"{name}: {by_slot.mean():.1%} on average, {by_slot.max():.1%} at the most")
-    console.print(f"data and charts: {options.out}")
+    frame = write_data(frame, options.out, NAME)
+    write_chart(edge_use_chart(use), options.out, NAME)
+    notes = [f"data and charts: {options.out}"]
+    show(console, "Figure 7: shares of the testbed in use", table(frame), notes)
     return frame
 
 
-FIGURE = Figure(NAME, run)
+def table(frame: pl.DataFrame) -> Rows:
+    """A row a resource."""
+    shares = {column.name: column.to_numpy() for column in frame.drop("slot").iter_columns()}
+    rows = ((name, f"{use.mean():.1%}", f"{use.max():.1%}") for name, use in shares.items())
+    return Rows(("resource", "on average", "at the most"), tuple(rows))
+
+
+FIGURE = Figure(NAME, run, table)
 
 if __name__ == "__main__":
     main(FIGURE, __doc__)

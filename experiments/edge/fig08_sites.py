@@ -1,8 +1,9 @@
 """Figure 8: welfare by the number of sites."""
 
 from auctune.sim.edge.settings import EdgeSetting
-from edgelab.output import Shown, main, trials_figure
-from edgelab.trials import point
+from edge_harness.options import main
+from edge_harness.output import Shown, trials_figure
+from edge_harness.trials import point
 
 FIGURE = trials_figure(
     "fig08_sites",

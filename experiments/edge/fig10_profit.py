@@ -1,8 +1,9 @@
 """Figure 10: the operator's profit, by the number of sites and by the number of jobs."""
 
 from auctune.sim.edge.settings import EdgeSetting
-from edgelab.output import Shown, main, trials_figure
-from edgelab.trials import point
+from edge_harness.options import main
+from edge_harness.output import Shown, trials_figure
+from edge_harness.trials import point
 
 POINTS = [
     *(point(f"{count} sites", EdgeSetting(num_sites=count)) for count in (25, 50, 100)),

@@ -1,8 +1,9 @@
 """Figure 11: welfare by the price base of eq. 6, the same for traffic and all types."""
 
 from auctune.sim.edge.settings import EdgeSetting
-from edgelab.output import Shown, main, trials_figure
-from edgelab.trials import point
+from edge_harness.options import main
+from edge_harness.output import Shown, trials_figure
+from edge_harness.trials import point
 
 LABELS = {"eris:pricing=paper": "Eris, eq. 6", "eris": "Eris"}
 FIGURE = trials_figure(

@@ -5,18 +5,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import edge_figures
+import run_all_edge
 from support.thorough import THOROUGH
 
 FOUND = ("fig07_utilization", "fig11_price_bases")
-FIGURES = tuple(edge_figures.FIGURES) if THOROUGH else FOUND
+FIGURES = tuple(run_all_edge.FIGURES) if THOROUGH else FOUND
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("edge")
     options = ["--quick", "--seeds", "1", "--time-limit", "2", "--only", ",".join(FIGURES)]
-    edge_figures.main([*options, "--out", str(folder)])
+    run_all_edge.main([*options, "--out", str(folder)])
     # Data of small settings stand apart from those of whole runs.
     assert [path.name for path in folder.iterdir()] == ["quick"]
     return folder / "quick"
@@ -26,6 +26,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_figure_leaves_data_and_charts(out: Path, name: str) -> None:
     frame = pl.read_parquet(out / f"{name}.parquet")
     assert len(frame) > 0
+    table = run_all_edge.FIGURES[name].table(frame)
+    assert table.rows
+    assert {len(row) for row in table.rows} == {len(table.heads)}
     if "ratio" in frame.columns:
         assert (frame["ratio"].drop_nulls() >= 1).all()
     assert (out / f"{name}.svg").read_text().startswith("<svg")

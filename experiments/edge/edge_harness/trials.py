@@ -10,7 +10,7 @@ from rich.progress import Progress
 from auctune.sim.edge.contest import bound_of, parse_player, play
 from auctune.sim.edge.instance import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
-from edgelab.options import SMALLER, Options
+from edge_harness.options import SMALLER, Options
 
 MECHANISMS: Mapping[str, str] = {
     "eris": "Eris",

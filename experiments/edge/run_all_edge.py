@@ -1,0 +1,48 @@
+"""Figures 3 to 11 of the edge, one after the other.
+
+    python experiments/edge/run_all_edge.py [--quick] [--only NAME,...]
+    python experiments/edge/run_all_edge.py --docs
+
+Figure 6 trains on Ray. With --docs nothing is run: the tables of
+docs/explanation/experiments-edge.md are written anew from the data in --out.
+"""
+
+from pathlib import Path
+
+import fig03_testbed_welfare
+import fig04_testbed_rejected
+import fig05_testbed_ratio
+import fig06_training
+import fig07_utilization
+import fig08_sites
+import fig09_jobs
+import fig10_profit
+import fig11_price_bases
+from auctune.sim.figures import exits
+from edge_harness.options import COMMANDS
+
+FIGURES = {
+    module.FIGURE.name: module.FIGURE
+    for module in (
+        fig03_testbed_welfare,
+        fig04_testbed_rejected,
+        fig05_testbed_ratio,
+        fig06_training,
+        fig07_utilization,
+        fig08_sites,
+        fig09_jobs,
+        fig10_profit,
+        fig11_price_bases,
+    )
+}
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-edge.md"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command."""
+    COMMANDS.all(FIGURES, PAGE, arguments, __doc__)
+
+
+if __name__ == "__main__":
+    with exits():
+        main()
