@@ -12,7 +12,7 @@ by label   as planned, but sites hold different classes
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.curves import Curve, CurvePanel, curves_chart
+from auctune.charts.estimates import Estimate, Panel, estimates_chart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from edge_harness.options import Figure, Options, main
 
@@ -27,19 +27,19 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     with console.status(f"{NAME}: training"):
         frame = write_data(measure(options.epochs), options.out, NAME)
     panels = [
-        CurvePanel("", quantity, _curves(frame, column))
-        for column, quantity in (("accuracy", "accuracy"), ("loss", "test loss"))
+        Panel("accuracy", _after_slots(frame, "accuracy"), "dots", ".0%"),
+        Panel("test loss", _after_slots(frame, "loss"), "log dots", "~g"),
     ]
-    write_chart(curves_chart(panels, x_title="slots of training"), options.out, NAME)
+    write_chart(estimates_chart(panels, axis="slot of training"), options.out, NAME)
     notes = [f"data and charts: {options.out}"]
     show(console, "Figure 6: training, on samples set apart", table(frame), notes)
     return frame
 
 
-def _curves(frame: pl.DataFrame, column: str) -> list[Curve]:
+def _after_slots(frame: pl.DataFrame, column: str) -> list[Estimate]:
     return [
-        Curve(str(name), part["slot"].to_list(), part[column].to_list())
-        for (name,), part in frame.group_by(["run"], maintain_order=True)
+        Estimate(f"{row['slot']}", row["run"], row[column], row[column], row[column])
+        for row in frame.iter_rows(named=True)
     ]
 
 
