@@ -31,6 +31,7 @@ COMMANDS: tuple[Sequence[str | Path], ...] = (
     ("spot", "compare", *RENTAL),
     ("spot", "select", *RENTAL, "--jobs", "20"),
     ("spot", "advise", *RENTAL, "--start", "297", "--now", "304"),
+    ("edge", "compare", EXAMPLES / "edge" / "instance.json"),
     ("timeshare", "compare", "--threads", "10", "--bundles", "2"),
 )
 
