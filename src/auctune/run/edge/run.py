@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from auctune.run.edge.local_cluster import LocalCluster, drop_folder, hush
 from auctune.run.edge.report import EdgeRunReport, make_report, write_report
 from auctune.run.edge.state import EdgeRunState
 from auctune.run.journal import Journal
+
+_ANSWER_SECONDS = 5.0
 
 
 def nothing() -> None:
@@ -84,10 +87,22 @@ def _report(state: EdgeRunState, place: EdgeFolder) -> EdgeRunReport:
     return report
 
 
+def _check_answers(address: str) -> None:
+    """Refuse a HOST:PORT at which nobody listens, for which Ray itself would wait a minute."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise InputError("--ray", f"{address!r} does not answer ({error})", "a cluster") from None
+
+
 @contextmanager
 def _cluster(inputs: EdgeRunInputs, place: EdgeFolder, journal: Journal) -> Iterator[None]:
     """Connect to the nodes of all sites that were not lost before."""
     if inputs.ray:
+        _check_answers(inputs.ray)
         import ray
 
         hush()

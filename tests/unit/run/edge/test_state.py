@@ -101,6 +101,14 @@ def test_a_run_that_ended_writes_its_report_again_without_a_cluster(tmp_path: Pa
     assert report.lost == {"b": 2}
 
 
+def test_a_cluster_that_does_not_answer_leaves_no_folder(tmp_path: Path) -> None:
+    inputs = replace(make_inputs(epochs=2), ray="127.0.0.1:1")
+    place = EdgeFolder(tmp_path / "out")
+    with pytest.raises(InputError, match="does not answer"):
+        run_edge(inputs, {}, place, SilentListener(), prepare=place.inputs.mkdir)
+    assert not place.root.exists()
+
+
 @pytest.mark.parametrize(
     ("recipe", "chunks", "place"),
     [(Recipe(model="vast"), 3, "job job: model"), (Recipe(), 5000, "job job: chunks")],
