@@ -14,17 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from auctune.run.claimed_folder import ClaimedFolder
+
 
 @dataclass(frozen=True, slots=True)
-class EdgeFolder:
+class EdgeFolder(ClaimedFolder):
     """Paths of one run."""
-
-    root: Path
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether a run has got as far as its first event."""
-        return self.journal.exists() and self.journal.stat().st_size > 0
 
     @property
     def report(self) -> Path:
@@ -32,34 +27,14 @@ class EdgeFolder:
         return self.root / "report.json"
 
     @property
-    def inputs(self) -> Path:
-        """Copies of what the run was started with."""
-        return self.root / "inputs"
-
-    @property
     def settings(self) -> Path:
         """Of the inputs; written last of them."""
         return self.inputs / "settings.json"
 
     @property
-    def work(self) -> Path:
-        """What a run needs to go on."""
-        return self.root / "state"
-
-    @property
-    def journal(self) -> Path:
-        """What happened."""
-        return self.work / "journal.jsonl"
-
-    @property
     def sites(self) -> Path:
         """Of local nodes."""
         return self.work / "sites.json"
-
-    @property
-    def lock(self) -> Path:
-        """Held by who runs it."""
-        return self.root / ".lock"
 
     def checkpoint(self, job: str, steps: int) -> Path:
         """A job's state after a number of steps; ids may have any characters."""
