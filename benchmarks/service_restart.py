@@ -29,13 +29,13 @@ from auctune.service.recorder import LogRecorder
 from auctune.service.settings.service_file import read_service_file
 from auctune.service.store import Committer, Snapshots, open_store
 from auctune.service.store.unit import ignore
-from auctune.service.zone.bid import Bid
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.event import Kind
-from auctune.service.zone.restart import fresh_zone
-from auctune.service.zone.snapshot import ZoneSaver, to_bytes
-from auctune.service.zone.zone import Zone
-from auctune.service.zone_opening import Place, opening_record, supply_of
+from auctune.service.zones.auction.bid import Bid
+from auctune.service.zones.auction.opening import Place, opening_record, supply_of
+from auctune.service.zones.auction.snapshot import ZoneSaver, to_bytes
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind
+from auctune.service.zones.restart import fresh_zone
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.service_process import ServiceProcess, write_service
@@ -57,7 +57,9 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         recorder = LogRecorder(committer, spending)
         state, mechanism = fresh_zone(record)
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
-        zone = Zone(entry.name, supply_of(entry, facts, record), mechanism, state, clock, recorder)
+        zone = AuctionZone(
+            entry.name, supply_of(entry, facts, record), mechanism, state, clock, recorder
+        )
         zone.happen(Kind.ZONE_OPENED, None, record)
         zone.begin_slots()
         while zone.state.seq < count:

@@ -10,9 +10,9 @@ import pytest
 from auctune.domain import Admission, NodeLost, RepeatedEnergy
 from auctune.domain.recorded import BidMade, PlanChanged, RecordedPeriod, Why
 from auctune.registry import build
-from auctune.service.period import happened_of
-from auctune.service.zone.event import Kind
-from auctune.service.zone.state import ZoneState
+from auctune.service.zones.auction.period import happened_of
+from auctune.service.zones.auction.state import ZoneState
+from auctune.service.zones.event import Kind
 from auctune.sim.replay import recorded_takings, replay_other, replay_same
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone

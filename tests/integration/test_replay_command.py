@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 from auctune.service.durable import durable
-from auctune.service.period import LoggedPeriod
 from auctune.service.store import EventLog, Snapshots, reading
-from auctune.service.zone.snapshot import ZoneSaver, to_bytes
+from auctune.service.zones.auction.period import LoggedPeriod
+from auctune.service.zones.auction.snapshot import ZoneSaver, to_bytes
 from support.command_line import run_auctune
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_zone, serving
 

@@ -27,12 +27,12 @@ from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ShortHeads
 from auctune.service.market import Market
 from auctune.service.opening import OpenMarket, open_market
+from auctune.service.settings.auction_entry import AuctionEntry, NodeEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
-from auctune.service.settings.zone_entry import NodeEntry, ZoneEntry
 from auctune.service.store import open_store
-from auctune.service.zone.event import Kind
-from auctune.service.zone.zone import Zone
-from auctune.service.zone_opening import Place
+from auctune.service.zones.auction.opening import Place
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.event import Kind
 from support.zones import made_up_profile
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ def made_up_facts(name: str = "tiny", speed: float = 1.0) -> BaseFacts:
 
 
 def make_zone(name: str = "default", base: str = "tiny", nodes: int = 2, slots: int = 30) -> Any:
-    return ZoneEntry(
+    return AuctionEntry(
         name=name,
         base=base,
         slot_seconds=SLOT_SECONDS,
@@ -91,7 +91,7 @@ def make_zone(name: str = "default", base: str = "tiny", nodes: int = 2, slots: 
     )
 
 
-def make_file(zones: Sequence[ZoneEntry] = (), **limits: Any) -> ServiceFile:
+def make_file(zones: Sequence[AuctionEntry] = (), **limits: Any) -> ServiceFile:
     return ServiceFile(zones=list(zones) or [make_zone()], limits=LimitsEntry(**limits))
 
 
@@ -126,7 +126,7 @@ class Served:
         """What a coroutine function gives, on the market's loop."""
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
 
-    def ask(self, run: Callable[[Zone], T], zone: str = "default") -> T:
+    def ask(self, run: Callable[[AuctionZone], T], zone: str = "default") -> T:
         """Have a zone do something."""
         return self.market.zones[zone].desk.ask(run).result(60)
 
@@ -185,7 +185,7 @@ class Served:
     def train(self, job: str, rows: int, zone: str = "default") -> None:
         """What the zone notes when a node has trained so many rows in all."""
 
-        def trained(desk: Zone) -> None:
+        def trained(desk: AuctionZone) -> None:
             desk.begin_slots()
             found = desk.state.jobs[job]
             result = {

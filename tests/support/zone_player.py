@@ -12,13 +12,13 @@ import orjson
 from auctune.domain import InputError
 from auctune.service.jobs.size import DataSize
 from auctune.service.ledger.entry import HELD, balances
-from auctune.service.zone import repairs
-from auctune.service.zone.bid import Bid, VendorOffer
-from auctune.service.zone.event import Kind
-from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.open_job import OpenJob, Phase
-from auctune.service.zone.restart import fold
-from auctune.service.zone.snapshot import ZoneSaver, load_zone, to_bytes
+from auctune.service.zones.auction import repairs
+from auctune.service.zones.auction.bid import Bid, VendorOffer
+from auctune.service.zones.auction.open_job import OpenJob, Phase
+from auctune.service.zones.auction.snapshot import ZoneSaver, load_zone, to_bytes
+from auctune.service.zones.event import Kind
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.restart import fold
 from support.zones import MadeUpZone
 
 TINY = 1e-9

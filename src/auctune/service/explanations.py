@@ -14,11 +14,11 @@ from auctune.run.records import read_decision
 from auctune.service.access.open_jobs import TooManyError
 from auctune.service.store.event_log import EventLog
 from auctune.service.store.snapshots import Snapshots
-from auctune.service.zone.event import Kind, ZoneEvent
-from auctune.service.zone.records import read_task
-from auctune.service.zone.restart import Fresh, fold, read_event
-from auctune.service.zone.snapshot import load_zone
-from auctune.service.zone.state import ZoneState
+from auctune.service.zones.auction.records import read_task
+from auctune.service.zones.auction.snapshot import load_zone
+from auctune.service.zones.auction.state import ZoneState
+from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.restart import Fresh, fold, read_event
 
 _KEPT = 1000
 

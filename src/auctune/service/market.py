@@ -19,7 +19,6 @@ from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.metrics import Metrics
 from auctune.service.news import News
-from auctune.service.open_zone import OpenZone
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import read_job
@@ -27,9 +26,10 @@ from auctune.service.store.committer import Committer
 from auctune.service.store.event_log import EventLog
 from auctune.service.store.pages import Pages
 from auctune.service.webhooks.messenger import Messenger
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.restart import opening_of
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.open_zone import OpenZone
+from auctune.service.zones.restart import opening_of
 
 _ID = re.compile(r"ftjob-[A-Za-z0-9]{1,64}")
 

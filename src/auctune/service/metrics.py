@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from auctune.service.access.open_jobs import OpenJobs
 from auctune.service.webhooks.messenger import ENDINGS
-from auctune.service.zone.event import Kind, ZoneEvent
-from auctune.service.zone.state import Change
+from auctune.service.zones.auction.state import Change
+from auctune.service.zones.event import Kind, ZoneEvent
 
 # Anybody may call any method; each would be kept for good.
 _METHODS = frozenset(("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"))

@@ -24,17 +24,17 @@ from auctune.service.jobs.submissions import Submissions
 from auctune.service.market import Market
 from auctune.service.metrics import Metrics
 from auctune.service.news import News
-from auctune.service.open_zone import OpenZone
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import LogRecorder
 from auctune.service.repair.door import VendorDoor
+from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.service_file import ServiceFile
-from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.store import Committer, EventLog, Pages, Snapshots, Store
-from auctune.service.training.workshop import Workshop
 from auctune.service.webhooks.opening import open_messenger
-from auctune.service.zone_opening import Place, ZoneOpening, node_settings
+from auctune.service.zones.auction.opening import Place, ZoneOpening, node_settings
+from auctune.service.zones.auction.workshop import Workshop
+from auctune.service.zones.open_zone import OpenZone
 
 _log = structlog.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class OpenMarket:
 
 
 def learn_zone(
-    entry: ZoneEntry, place: Place, report: Report, alone: Alone = at_once
+    entry: AuctionEntry, place: Place, report: Report, alone: Alone = at_once
 ) -> dict[str, BaseFacts]:
     """What must be known of a zone's base, by node type; measured once on this machine.
 

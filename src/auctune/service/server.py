@@ -14,14 +14,14 @@ from auctune.run.lock import hold
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ShortHeads
 from auctune.service.first_keys import add_first_keys, first_operator_key
-from auctune.service.kernels import Kernels
 from auctune.service.logs import logs_in
 from auctune.service.memory import settle
 from auctune.service.opening import learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.stopping import Stop, StoppableServer
 from auctune.service.store import Store, open_store
-from auctune.service.zone_opening import Place
+from auctune.service.zones.auction.kernels import Kernels
+from auctune.service.zones.auction.opening import Place
 
 LOCK = "nodes.lock"
 

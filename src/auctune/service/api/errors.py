@@ -18,10 +18,10 @@ from auctune.service.access.open_jobs import TooManyError
 from auctune.service.api.answers import ErrorBody
 from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import TooLargeError
-from auctune.service.jobs.acceptance import QuoteChangedError
 from auctune.service.jobs.offered_zones import ZonePausedError
 from auctune.service.store.errors import StoreError
-from auctune.service.zone.desk import DeskClosedError
+from auctune.service.zones.auction.acceptance import QuoteChangedError
+from auctune.service.zones.desk import DeskClosedError
 
 _log = structlog.get_logger(__name__)
 

@@ -11,9 +11,9 @@ from auctune.service.files.record import FileRecord
 from auctune.service.jobs.time import to_rfc3339
 from auctune.service.quotes import SECONDS, Quote
 from auctune.service.store.event_log import EventRow
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.event import Kind
-from auctune.service.zone.job_row import JobRow, why_rejected
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind
+from auctune.service.zones.job_row import JobRow, why_rejected
 
 Shown = dict[str, Any]
 

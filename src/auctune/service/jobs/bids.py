@@ -10,9 +10,9 @@ from auctune.service.access.turns import Turns
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.time import parse_deadline
 from auctune.service.jobs.training import Training
-from auctune.service.open_zone import Appraisal, OpenZone
-from auctune.service.zone.bid import Bid
-from auctune.service.zone.zone import Zone
+from auctune.service.zones.auction.bid import Bid
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.open_zone import Appraisal, OpenZone
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Bids:
             raise InputError("market.deadline", "is missing", "a time, or a span such as +2h")
         return parse_deadline(text, self._now())
 
-    async def in_turn(self, owner: str, zone: OpenZone, run: Callable[[Zone], T]) -> T:
+    async def in_turn(self, owner: str, zone: OpenZone, run: Callable[[AuctionZone], T]) -> T:
         """Desks decide side by side; what two of them take from one budget must not."""
         names = [one.key for one in self._spending.accounts(owner) if one.budget is not None]
         if not names or self._is_alone:

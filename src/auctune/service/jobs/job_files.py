@@ -7,7 +7,7 @@ from auctune.service.files.library import Library, owned
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
-from auctune.service.open_zone import Appraisal, OpenZone
+from auctune.service.zones.open_zone import Appraisal, OpenZone
 
 _log = structlog.get_logger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from auctune.domain import AuctuneError, InputError
 from auctune.service.jobs.request import JobRequest
-from auctune.service.open_zone import OpenZone
+from auctune.service.zones.open_zone import OpenZone
 
 
 class ZonePausedError(AuctuneError):

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, select
 
 from auctune.domain import InputError
 from auctune.service.store import tables
-from auctune.service.zone.bid import Reply
+from auctune.service.zones.auction.bid import Reply
 
 BODY_SECONDS = 600.0
 KEY_SECONDS = 86_400.0

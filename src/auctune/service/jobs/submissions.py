@@ -23,14 +23,14 @@ from auctune.service.jobs.asked import training_of
 from auctune.service.jobs.bids import Bids, bid_amount, shown_request
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.offered_zones import OfferedZones
-from auctune.service.jobs.quoting import Quoting
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.training import Training
-from auctune.service.open_zone import Appraisal, OpenZone
 from auctune.service.quotes import Quote, Quotes
-from auctune.service.zone.bid import Reply
-from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.zone import Zone
+from auctune.service.zones.auction.bid import Reply
+from auctune.service.zones.auction.quoting import Quoting
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.open_zone import Appraisal, OpenZone
 
 _log = structlog.get_logger(__name__)
 
@@ -173,7 +173,7 @@ class Submissions:
             await zone.ask(lambda desk: _give_up(desk, job, "internal", reason, None))
 
 
-def _give_up(zone: Zone, job: str, code: str, reason: str, param: str | None) -> None:
+def _give_up(zone: AuctionZone, job: str, code: str, reason: str, param: str | None) -> None:
     """End a job that is not decided on yet: it holds no cells, and has paid nothing."""
     if job in zone.state.received:
         zone.fail(job, code, reason, param, refund=False)

@@ -10,9 +10,9 @@ from pathlib import Path
 from auctune.device_profile import read_profile
 from auctune.domain import InputError
 from auctune.registry import check_settings
+from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.service_file import ServiceFile
-from auctune.service.settings.zone_entry import ZoneEntry
-from auctune.service.zone.energy import zone_energy
+from auctune.service.zones.auction.energy import zone_energy
 
 
 def check_service(file: ServiceFile) -> None:
@@ -27,7 +27,7 @@ def check_service(file: ServiceFile) -> None:
         key.key(f"keys[{index}]")
 
 
-def _check_zone(entry: ZoneEntry, place: str) -> None:
+def _check_zone(entry: AuctionEntry, place: str) -> None:
     try:
         check_settings(*entry.mechanism)
     except InputError as error:

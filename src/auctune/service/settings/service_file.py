@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field, model_validator
 from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema
 from auctune.service.settings.access_entries import KeyEntry, UserEntry, check_users
+from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.fields import MOST, Count, Positive
-from auctune.service.settings.zone_entry import ZoneEntry
 
 _URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 
@@ -53,8 +53,8 @@ class ServiceFile(BaseModel):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8420
     limits: LimitsEntry = LimitsEntry()
     webhooks: WebhooksEntry = WebhooksEntry()
-    zones: Annotated[list[ZoneEntry], Field(min_length=1)] = Field(
-        default_factory=lambda: [ZoneEntry()]
+    zones: Annotated[list[AuctionEntry], Field(min_length=1)] = Field(
+        default_factory=lambda: [AuctionEntry()]
     )
     users: list[UserEntry] = Field(default_factory=list)
     keys: list[KeyEntry] = Field(default_factory=list)

@@ -21,7 +21,7 @@ from auctune.service.store import Committer, Unit, tables
 from auctune.service.webhooks.hook import Hook, Hooks
 from auctune.service.webhooks.post import PostError, post
 from auctune.service.webhooks.signing import Signer
-from auctune.service.zone.event import Kind
+from auctune.service.zones.event import Kind
 
 _log = structlog.get_logger(__name__)
 

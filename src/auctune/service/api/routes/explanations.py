@@ -9,8 +9,8 @@ from auctune.domain import PricedPlan
 from auctune.service.api.access import MarketDep, Owner
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.explanations import Explained
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.job_row import why_rejected
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.job_row import why_rejected
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["market"], responses=ERRORS)
 

@@ -15,7 +15,7 @@ from auctune.service.api.views import Shown, file_view
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.record import FileRecord
 from auctune.service.market import Market
-from auctune.service.zone.zone import Zone
+from auctune.service.zones.auction.zone import AuctionZone
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)
 # Of a form, beside its file.
@@ -110,7 +110,7 @@ async def content(market: MarketDep, who: Owner, file_id: str) -> FileResponse:
     return FileResponse(path, media_type="application/octet-stream", stat_result=found)
 
 
-def _needs(zone: Zone, file: str) -> bool:
+def _needs(zone: AuctionZone, file: str) -> bool:
     state = zone.state
     asked = [job.training for job in state.received.values()]
     asked += [job.training for job in state.jobs.values()]

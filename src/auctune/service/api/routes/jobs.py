@@ -21,9 +21,9 @@ from auctune.service.api.views import TOLD, Shown, checkpoint_view, event_view, 
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.market import Market
 from auctune.service.recorder import read_job
-from auctune.service.zone.event import Kind
-from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.zone import Zone
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.event import Kind
+from auctune.service.zones.job_row import JobRow
 
 T = TypeVar("T")
 
@@ -261,7 +261,7 @@ async def _view(market: Market, who: Principal, job: str) -> Shown:
     return _shown(market, await own_job(market, who, job))
 
 
-async def _act(market: Market, who: Principal, job: str, run: Callable[[Zone], T]) -> T:
+async def _act(market: Market, who: Principal, job: str, run: Callable[[AuctionZone], T]) -> T:
     """Have a zone do something with a job of one's own that is not over.
 
     Raises:
@@ -275,7 +275,7 @@ async def _act(market: Market, who: Principal, job: str, run: Callable[[Zone], T
     if zone is None:
         raise ApiError(400, f"zone {row.zone} is closed", "zone_closed", "id")
 
-    def run_if_open(desk: Zone) -> T:
+    def run_if_open(desk: AuctionZone) -> T:
         # It may have ended since it was looked at, or end with the slots that have passed.
         desk.begin_slots()
         if job not in desk.state.jobs and job not in desk.state.received:

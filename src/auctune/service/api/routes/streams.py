@@ -21,7 +21,7 @@ from auctune.service.api.routes.zones import zone_of
 from auctune.service.api.views import TOLD, Shown, event_view
 from auctune.service.market import Market
 from auctune.service.store import EventRow
-from auctune.service.zone.event import Kind
+from auctune.service.zones.event import Kind
 
 router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)
 LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}$")]

@@ -12,8 +12,8 @@ from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.zones import zone_of
 from auctune.service.api.views import job_view
 from auctune.service.recorder import read_job
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.job_row import JobRow, Status
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.job_row import JobRow, Status
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 After = Annotated[str | None, Query(pattern=r"^ftjob-[A-Za-z0-9]{1,64}$")]

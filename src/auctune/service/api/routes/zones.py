@@ -11,8 +11,8 @@ from auctune.domain import InputError
 from auctune.service.api.access import MarketDep, Operator, Owner
 from auctune.service.api.errors import ERRORS, not_found
 from auctune.service.market import Market
-from auctune.service.open_zone import OpenZone
-from auctune.service.zone.zone import Zone
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.open_zone import OpenZone
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 
@@ -80,7 +80,7 @@ async def prices(market: MarketDep, who: Operator, zone_id: str) -> dict[str, An
     """Prices and use by slot and node: an operator's, as a step of a price gives a bid away."""
     found = zone_of(market, zone_id)
 
-    def read(zone: Zone) -> dict[str, Any]:
+    def read(zone: AuctionZone) -> dict[str, Any]:
         zone.begin_slots()
         state = zone.mechanism.state()
         lost, drained = zone.state.lost, zone.state.drained
