@@ -26,16 +26,18 @@ from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.opening import learn_zone
 from auctune.service.recorder import LogRecorder
+from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.service_file import read_service_file
 from auctune.service.store import Committer, Snapshots, open_store
 from auctune.service.store.unit import ignore
 from auctune.service.zones.auction.bid import Bid
-from auctune.service.zones.auction.opening import Place, opening_record, supply_of
+from auctune.service.zones.auction.memory import fresh_zone
+from auctune.service.zones.auction.opening import opening_record, supply_of
 from auctune.service.zones.auction.snapshot import ZoneSaver, to_bytes
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
-from auctune.service.zones.restart import fresh_zone
+from auctune.service.zones.premises import Place
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.service_process import ServiceProcess, write_service
@@ -48,6 +50,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
     """Decide on so many bids, one after the other."""
     data.mkdir()
     entry = read_service_file(config).zones[0]
+    assert isinstance(entry, AuctionEntry)
     facts = learn_zone(entry, Place(data, base_cache()), _unheard)
     record = opening_record(entry, facts, time.time())
     draw = random.Random(1)

@@ -40,7 +40,7 @@ def test_the_same_mechanism_decides_identically() -> None:
         period, made = recorded(seed, 250)
         again = replay_same(period, mechanism(period))
         assert again.differences == ()
-        decided = sum(event.kind is Kind.DECIDED for event, _ in made.log.events)
+        decided = sum(event.kind == Kind.DECIDED for event, _ in made.log.events)
         assert again.num_decisions == decided
         decisions, lessons = decisions + decided, lessons + again.num_lessons
         plans += again.num_plans

@@ -30,9 +30,10 @@ from auctune.service.opening import OpenMarket, open_market
 from auctune.service.settings.auction_entry import AuctionEntry, NodeEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
 from auctune.service.store import open_store
-from auctune.service.zones.auction.opening import Place
+from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.event import Kind
+from auctune.service.zones.premises import Place
 from support.zones import made_up_profile
 
 T = TypeVar("T")
@@ -126,9 +127,15 @@ class Served:
         """What a coroutine function gives, on the market's loop."""
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
 
+    def auction(self, zone: str = "default") -> OpenAuction:
+        """A zone of this market."""
+        found = self.market.zones[zone]
+        assert isinstance(found, OpenAuction)
+        return found
+
     def ask(self, run: Callable[[AuctionZone], T], zone: str = "default") -> T:
         """Have a zone do something."""
-        return self.market.zones[zone].desk.ask(run).result(60)
+        return self.auction(zone).desk.ask(run).result(60)
 
     def key(self, user: str, role: Role = Role.USER, **account: Any) -> str:
         """A new key of a user, who is added if need be."""
@@ -245,6 +252,7 @@ async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[S
         facts = {
             zone.name: {name: made_up_facts(zone.base) for name in zone.node_types}
             for zone in file.zones
+            if isinstance(zone, AuctionEntry)
         }
         with open_store(folder) as store:
             data = DataClient(folder / "cache", program=_WORDS)

@@ -12,13 +12,14 @@ import orjson
 from auctune.domain import InputError
 from auctune.service.jobs.size import DataSize
 from auctune.service.ledger.entry import HELD, balances
+from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction import repairs
-from auctune.service.zones.auction.bid import Bid, VendorOffer
+from auctune.service.zones.auction.bid import Bid
+from auctune.service.zones.auction.memory import fold
 from auctune.service.zones.auction.open_job import OpenJob, Phase
 from auctune.service.zones.auction.snapshot import ZoneSaver, load_zone, to_bytes
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.restart import fold
 from support.zones import MadeUpZone
 
 TINY = 1e-9
@@ -136,7 +137,7 @@ class ZonePlayer:
         before = len(self.made.log.events)
         self.made.zone.preview(self._new_bid())
         self.made.keep()
-        assert all(e.kind is not Kind.DECIDED for e, _ in self.made.log.events[before:])
+        assert all(e.kind != Kind.DECIDED for e, _ in self.made.log.events[before:])
 
     def cancel(self) -> None:
         self.made.zone.cancel(self._some([*self.made.zone.state.jobs, *self._waiting]))
@@ -260,7 +261,7 @@ class ZonePlayer:
         """All that holds at any time."""
         self._check_money()
         self._check_capacity()
-        events = [event for event, _ in self.made.log.events if event.kind is Kind.TRAINED]
+        events = [event for event, _ in self.made.log.events if event.kind == Kind.TRAINED]
         trained = [(event.job, event.body["slot"]) for event in events]
         assert len(trained) == len(set(trained)), "a slot of a job is on record twice"
 

@@ -14,17 +14,19 @@ from auctune.registry import build
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.ledger.entry import Entry
-from auctune.service.zones.auction.bid import Bid, VendorOffer
+from auctune.service.zones.appraisal import VendorOffer
+from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.foreman import Foreman
+from auctune.service.zones.auction.memory import fold
 from auctune.service.zones.auction.open_job import OpenJob
-from auctune.service.zones.auction.state import Change, ZoneState
+from auctune.service.zones.auction.state import ZoneState
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.change import Change
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.recorder import Done
-from auctune.service.zones.restart import fold
 
 SLOT_SECONDS = 10.0
 SLOTS = 12

@@ -46,7 +46,7 @@ def serve(
     from auctune.client.address import KEY_FILE, URL_FILE
     from auctune.run.base_cache import base_cache
     from auctune.service.server import serve as run_server
-    from auctune.service.zones.auction.opening import Place
+    from auctune.service.zones.premises import Place
 
     place = Place(data.resolve(), base_cache())
     url_file = place.data / URL_FILE

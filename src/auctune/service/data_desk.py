@@ -13,8 +13,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.repair.house import HouseVendor
 from auctune.service.repair.outside import OutsideVendor, ask_outside
 from auctune.service.vendors.links import Clock
-from auctune.service.zones.auction.bid import VendorOffer
-from auctune.service.zones.open_zone import Appraisal
+from auctune.service.zones.appraisal import Appraisal, VendorOffer
 
 
 class DataDesk:

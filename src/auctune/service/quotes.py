@@ -8,9 +8,9 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auctune.domain import InputError, PriceMenu
+from auctune.domain import AuctuneError, InputError, PriceMenu
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.training import Training
 
 SECONDS = 3600.0
@@ -62,6 +62,18 @@ class QuotesParams:
         for name in ("quotes", "cells"):
             if getattr(self, name) < 1:
                 raise InputError(name, f"{getattr(self, name)}", "a whole number >= 1")
+
+
+class QuoteChangedError(AuctuneError):
+    """A line of a quote is not to be had any more.
+
+    Attributes:
+        quote: what is to be had now.
+    """
+
+    def __init__(self, why: str, quote: Quote) -> None:
+        super().__init__(why)
+        self.quote = quote
 
 
 class Quotes:
@@ -124,3 +136,17 @@ class Quotes:
         self._sizes[quote.owner] -= quote.size
         if not self._of[quote.owner]:
             del self._of[quote.owner], self._sizes[quote.owner]
+
+
+def known_quote(quotes: Quotes, accepted: Acceptance, owner: str) -> Quote:
+    """The quote that a request accepts a line of.
+
+    Raises:
+        InputError: if there is none of this owner's.
+    """
+    name = accepted.market.quote or ""
+    quote = quotes.get(name, owner)
+    if quote is None:
+        found = f"{name!r} is unknown or too old"
+        raise InputError("market.quote", found, "a quote of the last hour")
+    return quote

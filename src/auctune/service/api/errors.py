@@ -19,8 +19,8 @@ from auctune.service.api.answers import ErrorBody
 from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.jobs.offered_zones import ZonePausedError
+from auctune.service.quotes import QuoteChangedError
 from auctune.service.store.errors import StoreError
-from auctune.service.zones.auction.acceptance import QuoteChangedError
 from auctune.service.zones.desk import DeskClosedError
 
 _log = structlog.get_logger(__name__)

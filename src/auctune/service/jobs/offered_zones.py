@@ -39,15 +39,15 @@ class OfferedZones:
         """
         name = request.market.zone
         if name is None:
-            fitting = [zone for zone in self if zone.supply.base == request.model]
+            fitting = [zone for zone in self if zone.base == request.model]
             zone = fitting[0] if fitting else None
         else:
             zone = self._zones.get(name)
             if zone is None:
                 known = ", ".join(self._zones)
                 raise InputError("market.zone", f"{name!r} is unknown", f"one of {known}")
-        if zone is None or zone.supply.base != request.model:
-            bases = ", ".join(dict.fromkeys(z.supply.base for z in self))
+        if zone is None or zone.base != request.model:
+            bases = ", ".join(dict.fromkeys(z.base for z in self))
             raise InputError("model", f"{request.model!r} is not offered", f"one of {bases}")
         return zone
 

@@ -9,8 +9,7 @@ from auctune.run.vendors import RepairParams, RepairReport
 from auctune.service.jobs.size import DataSize
 from auctune.service.repair.mender import Errand
 from auctune.service.settings.vendor_entries import HouseEntry
-from auctune.service.zones.auction.bid import VendorOffer
-from auctune.service.zones.open_zone import Appraisal
+from auctune.service.zones.appraisal import Appraisal, VendorOffer
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A zone in auctune.toml: a base model, its nodes, what they cost, and how they are sold."""
+"""A zone of kind `auction` in auctune.toml: its nodes, what they cost, and how they are sold."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -7,8 +7,9 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.schema import STRICT
-from auctune.service.settings.fields import Count, Name, Positive, Rate
+from auctune.service.settings.fields import Name, Positive, Rate
 from auctune.service.settings.vendor_entries import HouseEntry, VendorEntry, check_names
+from auctune.service.settings.zone_entry import ZoneEntry
 
 _DAY_SECONDS = 86_400
 
@@ -40,20 +41,13 @@ class NodeEntry(BaseModel):
     type: Name
 
 
-class AuctionEntry(BaseModel):
-    """[[zones]]."""
+class AuctionEntry(ZoneEntry):
+    """[[zones]] of kind `auction`."""
 
-    model_config = STRICT
-
-    name: Name = "default"
-    base: str = "tiny"
-    slot_seconds: Positive = 60.0
+    kind: Literal["auction"] = "auction"
     slots: Annotated[int, Field(ge=2, le=100_000)] | None = None
     sample_tokens: Positive = 64.0
-    dtype: Literal["float32", "bfloat16"] = "float32"
     mode: Literal["fused", "exact"] = "fused"
-    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    max_length: Count = 512
     share: Annotated[float, Field(gt=0, le=1)] = 0.25
     energy_price: float | str | None = None
     quote_seconds: Positive = 2.0
@@ -99,7 +93,7 @@ class AuctionEntry(BaseModel):
                 raise InputError(f"nodes[{index}].id", f"{node.id!r} is twice", "unique ids")
             seen.add(node.id)
 
-    def beside(self, folder: Path) -> "AuctionEntry":
+    def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""
         kinds = {
             name: kind.model_copy(update={"profile": _from(folder, kind.profile)})

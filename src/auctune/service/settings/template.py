@@ -48,6 +48,8 @@ port = 8420
 # A zone sells the nodes of one base model. A bid names its zone, or its model; the first zone with
 # that model is its default. More zones are more [[zones]] tables.
 [[zones]]
+# How it is sold, which says what other keys there are: "auction", of nodes that are here.
+#kind = "auction"
 name = "default"
 
 # tiny (a toy, built on this machine), a folder in transformers' format, or a name on the hub.

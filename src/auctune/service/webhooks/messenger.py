@@ -28,7 +28,11 @@ _log = structlog.get_logger(__name__)
 OVER = "jobs that are over"
 """The topic of news of them; no zone and no job has a name with spaces."""
 
-ENDINGS = {Kind.FINISHED: "succeeded", Kind.FAILED: "failed", Kind.CANCELLED: "cancelled"}
+ENDINGS: dict[str, str] = {
+    Kind.FINISHED: "succeeded",
+    Kind.FAILED: "failed",
+    Kind.CANCELLED: "cancelled",
+}
 
 _TOLD = "webhooks.told:"
 _AT_ONCE = 200
@@ -258,13 +262,13 @@ def _endings(reader: Engine, zone: str, after: int, limit: int) -> list[Ending]:
         .where(
             events.c.zone == zone,
             events.c.seq > after,
-            or_(events.c.kind.in_([kind.value for kind in ENDINGS]), is_late_rejection),
+            or_(events.c.kind.in_(list(map(str, ENDINGS))), is_late_rejection),
         )
         .order_by(events.c.seq)
         .limit(limit)
     )
     with reader.connect() as connection:
         return [
-            Ending(row.seq, row.at, ENDINGS.get(Kind(row.kind), "failed"), row.job, row.owner)
+            Ending(row.seq, row.at, ENDINGS.get(row.kind, "failed"), row.job, row.owner)
             for row in connection.execute(chosen)
         ]

@@ -1,1 +1,5 @@
-"""A zone: one base model, its supply and one mechanism, decided on by one thread."""
+"""Zones: each a base model, its supply and one way to sell it, decided on by one thread.
+
+What zones of all kinds share stands here; each kind has a folder of its own, and is found by its
+name in `auctune.service.zones.kinds`.
+"""

@@ -2,7 +2,7 @@
 
 A command runs on the zone; the events that it made are handed to the log, and its answer is given
 once they are on disk. Meanwhile the next command runs: a flush of the disk is shared by all that
-wait for it. If the log fails, or a command breaks off between mechanism and record, what is in
+wait for it. If the log fails, or a command breaks off between decision and record, what is in
 memory is no longer what is on disk: the desk closes for good, tells so, and the zone must be read
 from the log again.
 """
@@ -19,12 +19,14 @@ import structlog
 
 from auctune.domain import AuctuneError
 from auctune.service.zones.answers import LoopAnswer, Post
-from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.recorder import Recorder
+from auctune.service.zones.zone import Zone
 
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+# A desk of a zone of some kind is one of any: whoever asks it gets that zone, or less.
+Z_co = TypeVar("Z_co", bound=Zone, covariant=True)
 Broken = Callable[[Exception], None]
 """Told once why a desk has closed, on any thread."""
 
@@ -33,12 +35,10 @@ class DeskClosedError(AuctuneError):
     """The zone takes no commands now."""
 
 
-class _Command(Generic[T]):
+class _Command(Generic[Z_co, T]):
     __slots__ = ("answer", "run")
 
-    def __init__(
-        self, run: Callable[[AuctionZone], T], answer: "Future[T] | LoopAnswer[T]"
-    ) -> None:
+    def __init__(self, run: Callable[[Z_co], T], answer: "Future[T] | LoopAnswer[T]") -> None:
         self.run = run
         self.answer = answer
 
@@ -47,7 +47,7 @@ def _unheard(_: Exception) -> None:
     """For a desk whose end nobody waits for."""
 
 
-class Desk:
+class Desk(Generic[Z_co]):
     """One zone's thread.
 
     Args:
@@ -56,11 +56,11 @@ class Desk:
         tell: told if the desk closes by itself.
     """
 
-    def __init__(self, zone: AuctionZone, recorder: Recorder, tell: Broken = _unheard) -> None:
+    def __init__(self, zone: Z_co, recorder: Recorder, tell: Broken = _unheard) -> None:
         self._zone = zone
         self._recorder = recorder
         self._tell = tell
-        self._commands: queue.SimpleQueue[_Command[object] | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[_Command[Z_co, object] | None] = queue.SimpleQueue()
         self._post: Post | None = None
         self._broken: Exception | None = None
         self._breaking = threading.Lock()
@@ -77,13 +77,13 @@ class Desk:
         """Why the desk has closed; none: all is well."""
         return self._broken
 
-    def ask(self, run: Callable[[AuctionZone], T]) -> Future[T]:
+    def ask(self, run: Callable[[Z_co], T]) -> Future[T]:
         """Run a command on the zone; its answer comes when all that it did is on disk."""
         answer: Future[T] = Future()
         self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
         return answer
 
-    def ask_here(self, run: Callable[[AuctionZone], T]) -> "asyncio.Future[T]":
+    def ask_here(self, run: Callable[[Z_co], T]) -> "asyncio.Future[T]":
         """The same, to be awaited on the running loop."""
         loop = asyncio.get_running_loop()
         if self._post is None or self._post.loop is not loop:
@@ -102,7 +102,7 @@ class Desk:
             if command.answer.set_running_or_notify_cancel():
                 self._do_whole(command)
 
-    def _do_whole(self, command: _Command[T]) -> None:
+    def _do_whole(self, command: _Command[Z_co, T]) -> None:
         """Whatever happens, the thread goes on, so that nobody waits for good."""
         if self._broken is not None:
             command.answer.set_exception(_closed(self._broken))
@@ -116,7 +116,7 @@ class Desk:
             with suppress(InvalidStateError):
                 command.answer.set_exception(_closed(lost))
 
-    def _do(self, command: _Command[T]) -> None:
+    def _do(self, command: _Command[Z_co, T]) -> None:
         failure: Exception | None = None
         try:
             answer = command.run(self._zone)

@@ -1,31 +1,20 @@
-"""What happens in a zone, as the log keeps it.
+"""What happens in a zone, as the log keeps it; here what zones of all kinds know.
 
-| kind | body | to the mechanism |
-| --- | --- | --- |
-| zone.opened | version, supply, mechanism, settings, epoch | - |
-| slot.began | energy_cost | SlotAdvanced |
-| prices.learned | prices | PricesLearned |
-| job.received | owner, request, training | - |
-| job.decided | owner, request, training, size, task, offers, decision, line, reply | Offered |
-| job.repaired | file, report, size | - |
-| job.vendor_changed | failed, why, repair | - |
-| job.trained | node, slot, seconds, result | - |
-| job.released | given_up, found, plan | Released |
-| job.replanned | given_up, found, why, plan | Replanned |
-| job.paused, job.resumed | given_up, found, plan | Released, Replanned |
-| job.cancelled | - | - |
-| job.finished | files | - |
-| job.failed | code, message, param, refund | - |
-| job.noted | text | - |
-| node.lost | node, why, drained | NodeLost |
-| node.returned | node | NodeReturned |
-| node.noted | node, text | - |
+| kind | body |
+| --- | --- |
+| zone.opened | version, kind, epoch, slot_seconds, and what is of its kind; no kind: auction |
+| slot.began | slot, and what is of its kind |
+| job.received | owner, request, training, reply |
+| job.decided | owner, request, training, size, decision, reply, and what is of its kind |
+| job.trained | node, slot, seconds, result |
+| job.paused, job.resumed | what is of its kind |
+| job.cancelled | - |
+| job.finished | files |
+| job.failed | code, message, param, refund |
+| job.noted | text |
 
-Offers are what vendors call theirs, by vendor; a repair says who is to do it from now on. A plan
-is what was asked for when cells were sought: work and first slot. A decision says what was left of
-a budget (budget_left) that its price was above.
-
-State is the fold over them; see `auctune.service.zones.auction.state`.
+A decision has `admitted` and `reason` in every kind. Each kind has events of its own beside these;
+a name says the same in all of them. State is the fold over a zone's events.
 """
 
 from dataclasses import dataclass
@@ -36,27 +25,19 @@ VERSION = 1
 
 
 class Kind(StrEnum):
-    """What happened."""
+    """What happened, where zones of all kinds know of it."""
 
     ZONE_OPENED = "zone.opened"
     SLOT_BEGAN = "slot.began"
-    PRICES_LEARNED = "prices.learned"
     RECEIVED = "job.received"
     DECIDED = "job.decided"
-    REPAIRED = "job.repaired"
-    VENDOR_CHANGED = "job.vendor_changed"
     TRAINED = "job.trained"
-    RELEASED = "job.released"
-    REPLANNED = "job.replanned"
     PAUSED = "job.paused"
     RESUMED = "job.resumed"
     CANCELLED = "job.cancelled"
     FINISHED = "job.finished"
     FAILED = "job.failed"
     JOB_NOTED = "job.noted"
-    NODE_LOST = "node.lost"
-    NODE_RETURNED = "node.returned"
-    NODE_NOTED = "node.noted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +49,7 @@ class ZoneEvent:
         zone: the zone's name.
         slot: the slot in which it happened.
         at: unix time.
-        kind: what happened.
+        kind: what happened: a `Kind`, or one of the zone's own kind.
         job: the job that it is about, if it is about one.
         body: plain JSON values.
     """
@@ -77,6 +58,6 @@ class ZoneEvent:
     zone: str
     slot: int
     at: float
-    kind: Kind
+    kind: str
     job: str | None
     body: dict[str, Any]

@@ -1,83 +1,155 @@
-"""A zone that is open for business: its desk, and what requests must know of it."""
+"""A zone that is open for business: what requests speak to, whatever its kind."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
+from auctune.domain import Explanation
+from auctune.service.access.key import Principal
 from auctune.service.files.record import FileRecord
-from auctune.service.jobs.asked import Defaults
-from auctune.service.jobs.size import DataSize
-from auctune.service.jobs.training import Training
-from auctune.service.zones.auction.bid import VendorOffer
-from auctune.service.zones.auction.supply import Supply
-from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.quotes import Quote
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
-from auctune.service.zones.restart import Fresh
-
-T = TypeVar("T")
+from auctune.service.zones.event import ZoneEvent
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.zone import Zone
 
 
 @dataclass(frozen=True, slots=True)
-class Appraisal:
-    """What a look at a data set found.
+class Explained:
+    """A decision, and why.
 
     Attributes:
-        size: of what would be trained on.
-        offers: of vendors that can mend it, where it needs that.
+        decided: the event.
+        why: the reason for people; none: it was admitted.
+        explanation: what its plan cost then, and what others would have cost.
     """
 
-    size: DataSize
-    offers: tuple[VendorOffer, ...] = ()
+    decided: ZoneEvent
+    why: str | None
+    explanation: Explanation
 
 
-class Appraiser(Protocol):
-    """Looks at data sets: reads, tokenizes, asks vendors; takes seconds, and never blocks."""
+class Explainer(Protocol):
+    """Tells afterwards why a job got its answer."""
+
+    def explain(self, decided: ZoneEvent) -> Explained:
+        """Why, by the market as it was just before; takes seconds, and may run on any thread."""
+        ...
+
+
+class Nodes(Protocol):
+    """A zone's nodes, as an operator sees them."""
 
     @property
-    def has_vendors(self) -> bool:
-        """Whether there is anybody who could mend a data set."""
+    def names(self) -> tuple[str, ...]:
+        """Their ids."""
         ...
 
-    async def size(self, file: FileRecord, max_length: int) -> DataSize:
-        """How much a clean data set is.
+    async def prices(self) -> Mapping[str, Any]:
+        """Prices and use by slot and node: `PriceTable` of the API."""
+        ...
+
+    async def drain(self, node: str) -> None:
+        """Take one off the market."""
+        ...
+
+    async def give_back(self, node: str) -> None:
+        """Put one on the market again."""
+        ...
+
+
+class OpenZone(Protocol):
+    """One zone."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the service."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """Of which kind it is: a name of the table of kinds."""
+        ...
+
+    @property
+    def base(self) -> str:
+        """Name of the base model that it trains."""
+        ...
+
+    @property
+    def desk(self) -> Desk[Zone]:
+        """Decides."""
+        ...
+
+    @property
+    def clock(self) -> SlotClock:
+        """Its slots."""
+        ...
+
+    @property
+    def num_slots(self) -> int:
+        """How many slots from now on it looks ahead."""
+        ...
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes it has at most."""
+        ...
+
+    @property
+    def nodes(self) -> Nodes | None:
+        """Those that an operator prices and drains; none: it has none of its own."""
+        ...
+
+    @property
+    def explainer(self) -> Explainer | None:
+        """Explains its decisions; none: they are not explained."""
+        ...
+
+    async def look_at(self, file: FileRecord) -> None:
+        """Look at a new upload, so that bids for it need not wait."""
+        ...
+
+    async def quote(self, who: Principal, request: JobRequest) -> Quote:
+        """What a job would cost here.
 
         Raises:
-            InputError: if it is none that can be trained on.
+            InputError: if it is no job that could be decided on; a bid may be left out.
         """
         ...
 
-    async def appraise(self, file: FileRecord, training: Training) -> Appraisal:
-        """How much a data set is that vendors may mend, and what they ask.
+    async def preview(self, who: Principal, request: JobRequest) -> JobRow:
+        """The job as it would be decided; nothing happens.
 
         Raises:
-            InputError: if nobody can make anything of it.
+            InputError: if it is no job that could be decided on.
         """
         ...
 
+    async def submit(
+        self, job: str, who: Principal, request: JobRequest, reply: Reply | None
+    ) -> JobRow:
+        """Take a job, as it stands once this is on record.
 
-@dataclass(frozen=True, slots=True)
-class OpenZone:
-    """One zone.
+        Raises:
+            InputError: as `preview`.
+        """
+        ...
 
-    Attributes:
-        name: of the zone.
-        desk: decides.
-        supply: what it offers.
-        clock: its slots.
-        defaults: what it chooses where requests do not.
-        appraiser: looks at data sets for its base.
-        fresh: makes state and mechanism of before the first event.
-    """
+    async def accept(
+        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+    ) -> JobRow:
+        """The job of a line that was shown, at no more than was shown.
 
-    name: str
-    desk: Desk
-    supply: Supply
-    clock: SlotClock
-    defaults: Defaults
-    appraiser: Appraiser
-    fresh: Fresh
+        Raises:
+            InputError: if there is no such line, or it is of another job.
+            QuoteChangedError: if it is not to be had any more.
+        """
+        ...
 
-    async def ask(self, run: Callable[[AuctionZone], T]) -> T:
-        """What `run` comes to on the desk's thread, once it is on record."""
-        return await self.desk.ask_here(run)
+    async def close(self) -> None:
+        """Leave what is under way: it is on record, and goes on after the next start."""
+        ...

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from auctune.service.zones.auction.state import Change
+from auctune.service.zones.change import Change
 from auctune.service.zones.event import ZoneEvent
 
 Done = Callable[[Exception | None], None]

@@ -1,73 +1,61 @@
 """A zone as it stood: its newest snapshot, and what the log says came after it."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import orjson
 import structlog
 
-from auctune.domain import Admission, EnergyForecast, InputError, RepeatedEnergy
-from auctune.registry import build
+from auctune.domain import InputError
 from auctune.service.store.event_log import EventLog, EventRow
 from auctune.service.store.snapshots import Snapshots
-from auctune.service.zones.auction.market_events import to_market
-from auctune.service.zones.auction.records import read_cluster
-from auctune.service.zones.auction.snapshot import load_zone
-from auctune.service.zones.auction.state import Change, ZoneState
 from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.memory import Memory
 
 _log = structlog.get_logger(__name__)
 
-Fresh = Callable[[], tuple[ZoneState, Admission]]
-"""Makes an empty state and a mechanism over an empty cluster."""
+M = TypeVar("M", bound=Memory)
 
 
-def restart(
-    zone: str, fresh: Fresh, log: EventLog, snapshots: Snapshots
-) -> tuple[ZoneState, Admission]:
-    """State and mechanism after all events of the log."""
-
-    def read(body: bytes) -> tuple[ZoneState, Admission]:
-        state, mechanism = fresh()
-        try:
-            load_zone(body, state, mechanism)
-        except (InputError, KeyError, TypeError) as error:
-            # An older release's, or one of other settings: the log says it all.
-            raise ValueError(str(error)) from error
-        return state, mechanism
-
-    found = snapshots.newest(zone, read)
-    state, mechanism = fresh() if found is None else found.state
-    count = 0
-    for event in map(read_event, log.of_zone(zone, after=state.seq)):
-        fold(event, state, mechanism)
-        count += 1
-    _log.info("zone restarted", zone=zone, seq=state.seq, folded=count, snapshot=found is not None)
-    return state, mechanism
-
-
-def fresh_zone(
-    opened: Mapping[str, Any], energy: EnergyForecast | None = None
-) -> tuple[ZoneState, Admission]:
-    """A zone of which nothing is sold, as the event with which it opened says.
+def restart(zone: str, fresh: Callable[[], M], log: EventLog, snapshots: Snapshots) -> M:
+    """A zone's memory after all events of the log.
 
     Args:
-        opened: the event's body.
-        energy: what slots cost that are on no record yet; none: as the first window, again.
+        zone: its name.
+        fresh: makes a memory of nothing.
+        log: of events.
+        snapshots: of zones.
     """
-    cluster = read_cluster(opened["cluster"])
-    forecast = RepeatedEnergy(cluster) if energy is None else energy
-    return ZoneState(cluster), build(
-        opened["mechanism"], cluster, opened["settings"], energy=forecast
-    )
+    memory, count = rebuilt(zone, fresh, log, snapshots)
+    _log.info("zone restarted", zone=zone, seq=memory.seq, folded=count)
+    return memory
 
 
-def fold(event: ZoneEvent, state: ZoneState, mechanism: Admission) -> Change:
-    """Apply one event to both; what it changes for readers."""
-    told = to_market(event, state)
-    if told is not None:
-        mechanism.apply(told)
-    return state.apply(event)
+def rebuilt(
+    zone: str, fresh: Callable[[], M], log: EventLog, snapshots: Snapshots, until: int | None = None
+) -> tuple[M, int]:
+    """The same after all events up to a number, and how many had to be folded for it."""
+    found = snapshots.newest(zone, lambda body: loaded(fresh, body), until=until)
+    memory, count = fresh() if found is None else found.state, 0
+    for event in map(read_event, log.of_zone(zone, memory.seq, until)):
+        memory.apply(event)
+        count += 1
+    return memory, count
+
+
+def loaded(fresh: Callable[[], M], body: bytes) -> M:
+    """A memory of a snapshot.
+
+    Raises:
+        ValueError: if it cannot be read: it is an older release's, or one of other settings.
+    """
+    memory = fresh()
+    try:
+        memory.load(body)
+    except (InputError, KeyError, TypeError) as error:
+        # The log says it all.
+        raise ValueError(str(error)) from error
+    return memory
 
 
 def opening_of(zone: str, log: EventLog) -> ZoneEvent | None:
@@ -75,7 +63,7 @@ def opening_of(zone: str, log: EventLog) -> ZoneEvent | None:
     events: Iterator[EventRow] = log.of_zone(zone, page=1)
     for row in events:
         event = read_event(row)
-        assert event.kind is Kind.ZONE_OPENED
+        assert event.kind == Kind.ZONE_OPENED
         return event
     return None
 
@@ -83,4 +71,4 @@ def opening_of(zone: str, log: EventLog) -> ZoneEvent | None:
 def read_event(row: EventRow) -> ZoneEvent:
     """An event from the database."""
     body = orjson.loads(row.body)
-    return ZoneEvent(row.seq, row.zone, row.slot, row.at, Kind(row.kind), row.job, body)
+    return ZoneEvent(row.seq, row.zone, row.slot, row.at, row.kind, row.job, body)

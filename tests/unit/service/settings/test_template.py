@@ -72,6 +72,7 @@ def least_tables() -> list[int]:
 def test_as_it_is_it_says_what_holds_without_a_file(tmp_path: Path) -> None:
     found = read(LINES, tmp_path)
     (zone,) = found.zones
+    assert isinstance(zone, AuctionEntry)
     assert zone.auction == {"mechanism": "pdftsp"}
     bare = zone.model_copy(update={"auction": {}})
     assert found.model_copy(update={"zones": [bare]}) == ServiceFile()
@@ -110,6 +111,7 @@ def test_all_settings_together_are_taken(tmp_path: Path) -> None:
     del named["cost"]
     found = read(with_settings(*named.values(), *least_tables()), tmp_path)
     (zone,) = found.zones
+    assert isinstance(zone, AuctionEntry)
     assert found.model_fields_set == set(ServiceFile.model_fields)
     assert zone.model_fields_set == set(AuctionEntry.model_fields)
 
@@ -133,6 +135,7 @@ def test_no_setting_is_missing() -> None:
 def test_a_profile_lies_where_the_file_says_from_its_own_folder(tmp_path: Path) -> None:
     (index,) = [i for i in LEFT_OUT if LINES[i].startswith("#profile")]
     (zone,) = read(with_setting(index), tmp_path).zones
+    assert isinstance(zone, AuctionEntry)
     assert zone.node_types["local"].profile == str(tmp_path / "profile.json")
 
 

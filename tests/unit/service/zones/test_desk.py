@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from auctune.domain import InputError, Released
-from auctune.service.zones.auction.state import Change
 from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.change import Change
 from auctune.service.zones.desk import Desk, DeskClosedError
 from auctune.service.zones.event import ZoneEvent
 from auctune.service.zones.recorder import Done
@@ -35,12 +35,12 @@ def _unheard(_: Exception | None) -> None:
     return None
 
 
-def opened(log: MemoryLog, ended: "list[Exception]") -> tuple[MadeUpZone, Desk]:
+def opened(log: MemoryLog, ended: "list[Exception]") -> tuple[MadeUpZone, Desk[AuctionZone]]:
     made = MadeUpZone()
     return made, Desk(made.zone, log, ended.append)
 
 
-def settled(desk: Desk) -> None:
+def settled(desk: Desk[AuctionZone]) -> None:
     """All commands so far have run."""
     done: Future[None] = desk.ask(lambda zone: None)
     done.exception(WAIT)

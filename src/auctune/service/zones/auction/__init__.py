@@ -1,1 +1,1 @@
-"""Training what was sold: between a zone and its nodes."""
+"""Zones of kind `auction`: owned nodes, sold slot by slot by an admission mechanism."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from auctune.domain import AuctuneError, InputError, PriceMenu, parse_money
+from auctune.domain import InputError, PriceMenu, parse_money
 from auctune.domain.menu import MenuLine
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.time import to_rfc3339
@@ -23,21 +23,13 @@ from auctune.service.zones.job_row import JobRow
 _NAMES = ("suffix", "metadata")
 
 
-class QuoteChangedError(AuctuneError):
-    """A line of a quote is not to be had any more.
-
-    Attributes:
-        quote: what is to be had now.
-    """
-
-    def __init__(self, quote: Quote, line: MenuLine, clock: SlotClock) -> None:
-        start = line.schedule.start
-        super().__init__(
-            f"the first slot of this line's plan began at {to_rfc3339(clock.begins(start))}"
-            if start <= clock.slot()
-            else "the plan of this line is taken, or costs more by now"
-        )
-        self.quote = quote
+def why_changed(line: MenuLine, clock: SlotClock) -> str:
+    """Why a line of a quote is not to be had any more."""
+    start = line.schedule.start
+    if start <= clock.slot():
+        began = to_rfc3339(clock.begins(start))
+        return f"the first slot of this line's plan began at {began}"
+    return "the plan of this line is taken, or costs more by now"
 
 
 def accept_if_early(zone: AuctionZone, bid: Bid, line: MenuLine) -> JobRow | None:
@@ -56,17 +48,13 @@ def quote_if_early(zone: AuctionZone, bid: Bid) -> PriceMenu:
     return zone.quote(bid)
 
 
-def quoted_line(request: Acceptance, quote: Quote | None) -> tuple[Quote, MenuLine, JobRequest]:
+def quoted_line(request: Acceptance, quote: Quote) -> tuple[MenuLine, JobRequest]:
     """The line that a request accepts, and the request with all that was quoted filled in.
 
     Raises:
-        InputError: if there is no such quote or line, or the request says something else.
+        InputError: if there is no such line, or the request says something else.
     """
     terms = request.market
-    if quote is None:
-        raise InputError(
-            "market.quote", f"{terms.quote!r} is unknown or too old", "a quote of the last hour"
-        )
     num_lines = len(quote.menu.lines)
     if terms.line is None or terms.line >= num_lines:
         found = "is missing" if terms.line is None else f"{terms.line}"
@@ -79,7 +67,7 @@ def quoted_line(request: Acceptance, quote: Quote | None) -> tuple[Quote, MenuLi
             "market.bid", f"{terms.bid}", f"at least the line's price, {line.price}, or none"
         )
     names = {name: value for name in _NAMES if (value := getattr(request, name)) is not None}
-    return quote, line, quote.request.model_copy(update={**names, "market": terms})
+    return line, quote.request.model_copy(update={**names, "market": terms})
 
 
 def _check_same(request: Acceptance, quote: Quote) -> None:

@@ -5,44 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import Money
+from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
+from auctune.service.zones.appraisal import VendorOffer
 
 
 def _unlimited() -> None:
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class VendorOffer:
-    """A vendor's offer to mend the data.
-
-    Attributes:
-        vendor: its name.
-        price: what it takes.
-        seconds: how long its work lasts.
-        reference: what it calls the offer, where an order has to name it.
-    """
-
-    vendor: str
-    price: Money
-    seconds: float
-    reference: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """By what a request that is made again is known.
-
-    Attributes:
-        key: id of the key that made it.
-        token: what its maker called it, or a digest of its body.
-        digest: of its body.
-    """
-
-    key: str
-    token: str
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)

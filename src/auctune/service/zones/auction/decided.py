@@ -5,7 +5,8 @@ from typing import Any
 from auctune.domain import Decision, Money, Reason, Task
 from auctune.domain.menu import MenuLine
 from auctune.run.records import decision_record, schedule_record
-from auctune.service.zones.auction.bid import Bid, Reply
+from auctune.service.jobs.reply import reply_record
+from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.records import task_record
 
 
@@ -40,10 +41,3 @@ def line_record(line: MenuLine | None) -> dict[str, Any] | None:
     if line is None:
         return None
     return {"deadline": line.deadline, "schedule": schedule_record(line.schedule)}
-
-
-def reply_record(reply: Reply | None) -> dict[str, str] | None:
-    """By what a request that is made again is known."""
-    return (
-        None if reply is None else {"key": reply.key, "token": reply.token, "digest": reply.digest}
-    )

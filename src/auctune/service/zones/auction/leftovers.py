@@ -31,7 +31,9 @@ class Leftovers:
         busy: jobs that something else is at.
     """
 
-    def __init__(self, work: Path, desk: Desk, foreman: Foreman, busy: Collection[str]) -> None:
+    def __init__(
+        self, work: Path, desk: Desk[AuctionZone], foreman: Foreman, busy: Collection[str]
+    ) -> None:
         self._work = work
         self._desk = desk
         self._foreman = foreman

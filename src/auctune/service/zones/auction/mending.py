@@ -17,10 +17,10 @@ from auctune.service.files.library import Library
 from auctune.service.jobs.size import DataSize
 from auctune.service.repair.mender import Errand, Mender
 from auctune.service.vendors import Fault, VendorError
+from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction import repairs
-from auctune.service.zones.auction.bid import VendorOffer
+from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.open_job import OpenJob
-from auctune.service.zones.open_zone import OpenZone
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ class Mending:
 
     def __init__(
         self,
-        zone: OpenZone,
+        zone: OpenAuction,
         vendors: Mapping[str, Mender],
         desk: DataDesk,
         library: Library,

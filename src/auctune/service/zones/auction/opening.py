@@ -2,131 +2,147 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
-
-import structlog
 
 from auctune.device_profile import Profile
 from auctune.domain import Admission, Cluster, EnergyForecast, InputError, Node, NodeType
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build
 from auctune.run.base_facts import BaseFacts, Report
-from auctune.run.data.client import DataClient
 from auctune.run.executor import NodeSettings
 from auctune.service.data_desk import DataDesk
-from auctune.service.files.library import Library
 from auctune.service.jobs.asked import Defaults
-from auctune.service.repair.door import VendorDoor
+from auctune.service.jobs.job_files import JobFiles
 from auctune.service.repair.house import house_vendor
+from auctune.service.repair.mender import Mender
 from auctune.service.repair.outside import OutsideVendor
 from auctune.service.settings.auction_entry import AuctionEntry
-from auctune.service.store import Committer, EventLog, Snapshots, Store
+from auctune.service.settings.zone_entry import AUCTION
+from auctune.service.store import EventLog, Snapshots
+from auctune.service.zones.auction.bidding import Bidding
 from auctune.service.zones.auction.energy import zone_energy
+from auctune.service.zones.auction.explaining import AuctionExplainer
+from auctune.service.zones.auction.memory import fresh_memory
 from auctune.service.zones.auction.mending import Mending
+from auctune.service.zones.auction.nodes import AuctionNodes
+from auctune.service.zones.auction.open_auction import OpenAuction
+from auctune.service.zones.auction.quoting import Quoting
 from auctune.service.zones.auction.records import cluster_record, read_cluster
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.warm_up import warm_up
-from auctune.service.zones.auction.workshop import Workshop
+from auctune.service.zones.auction.workshop import AuctionWorkshop
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.event import VERSION, Kind
-from auctune.service.zones.open_zone import OpenZone
-from auctune.service.zones.recorder import Recorder
-from auctune.service.zones.restart import fresh_zone, opening_of, restart
-
-_log = structlog.get_logger(__name__)
+from auctune.service.zones.kind import Facts, Opened
+from auctune.service.zones.premises import Place, Premises
+from auctune.service.zones.restart import opening_of, restart
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a service keeps what it has.
+class AuctionOpening:
+    """Opens zones of this kind.
 
-    Attributes:
-        data: its folder.
-        cache: folder of bases that are built on this machine.
+    Args:
+        premises: what all zones are opened with.
     """
 
-    data: Path
-    cache: Path
+    def __init__(self, premises: Premises) -> None:
+        self._premises = premises
+        self._log = EventLog(premises.store.reader)
+        self._snapshots = Snapshots(premises.store.reader)
 
-
-@dataclass(frozen=True, slots=True)
-class ZoneOpening:
-    """What all zones are opened with."""
-
-    store: Store
-    place: Place
-    recorder: Recorder
-    committer: Committer
-    library: Library
-    data: DataClient
-    report: Report
-    alarm: Callable[[Exception], None]
-    lock: int | None
-    now: Callable[[], float]
-    door: VendorDoor
-
-    async def open(
-        self, entry: AuctionEntry, facts: Mapping[str, BaseFacts]
-    ) -> tuple[OpenZone, Workshop]:
+    async def open(self, entry: AuctionEntry, facts: Facts) -> Opened:
         """One zone, as it stood."""
-        log, snapshots = EventLog(self.store.reader), Snapshots(self.store.reader)
-        opened = opening_of(entry.name, log)
-        record = opening_record(entry, facts, self.now())
+        here = self._premises
+        opened = opening_of(entry.name, self._log)
+        record = opening_record(entry, facts, here.now())
         if opened is not None:
             _check_same(entry, record, opened.body)
             record = opened.body
         supply = supply_of(entry, facts, record)
-        await asyncio.to_thread(_warm_up, record, supply.cluster, self.report)
-        energy = zone_energy(entry, record["epoch"])
-        self.report(f"reading the log of zone {entry.name}", 0.0)
-        state, mechanism = await asyncio.to_thread(
-            restart, entry.name, lambda: fresh_zone(record, energy), log, snapshots
-        )
-        clock = SlotClock(record["epoch"], record["slot_seconds"], self.now)
-        zone = AuctionZone(entry.name, supply, mechanism, state, clock, self.recorder)
+        await asyncio.to_thread(_warm_up, record, supply.cluster, here.report)
+        zone = await self._zone(entry, record, supply)
         if opened is None:
             zone.happen(Kind.ZONE_OPENED, None, record)
         zone.begin_slots()
-        desk = Desk(zone, self.recorder, self.alarm)
-        house, outside = house_vendor(entry.house, self.data), self._outside(entry)
+        desk = Desk(zone, here.recorder, here.alarm)
+        house, outside = house_vendor(entry.house, here.data), self._outside(entry)
         looks = DataDesk(
-            entry.base, self.data, self.library, house, outside, entry.quote_seconds, self.now
+            entry.base, here.data, here.library, house, outside, entry.quote_seconds, here.now
         )
+        open_zone = self._open_zone(entry, record, zone, desk, looks)
+        vendors = {one.name: one for one in (house, *outside) if one is not None}
+        return Opened(open_zone, self._workshop(entry, facts, open_zone, looks, vendors))
+
+    async def _zone(
+        self, entry: AuctionEntry, record: Mapping[str, Any], supply: Supply
+    ) -> AuctionZone:
+        here, energy = self._premises, zone_energy(entry, record["epoch"])
+        here.report(f"reading the log of zone {entry.name}", 0.0)
+        memory = await asyncio.to_thread(
+            lambda: restart(
+                entry.name, lambda: fresh_memory(record, energy), self._log, self._snapshots
+            )
+        )
+        clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
+        return AuctionZone(entry.name, supply, memory.mechanism, memory.state, clock, here.recorder)
+
+    def _open_zone(
+        self,
+        entry: AuctionEntry,
+        record: Mapping[str, Any],
+        zone: AuctionZone,
+        desk: Desk[AuctionZone],
+        looks: DataDesk,
+    ) -> OpenAuction:
+        here, supply, clock = self._premises, zone.supply, zone.clock
         context = supply.context_tokens
-        open_zone = OpenZone(
-            entry.name,
+        defaults = Defaults(max_length=entry.max_length, share=entry.share, context_tokens=context)
+        files = JobFiles(here.library, supply.base_digest, looks)
+        bidding = Bidding(desk, defaults, files, here.turns, here.now)
+        num_slots = supply.cluster.slots
+        return OpenAuction(
             desk,
             supply,
             clock,
-            Defaults(max_length=entry.max_length, share=entry.share, context_tokens=context),
-            looks,
-            lambda: fresh_zone(record),
+            defaults,
+            files,
+            bidding,
+            Quoting(desk, clock, num_slots, defaults, files, bidding, here.turns, here.quotes),
+            AuctionNodes(desk, tuple(node.id for node in supply.cluster.nodes)),
+            AuctionExplainer(lambda: fresh_memory(record), self._log, self._snapshots),
         )
-        place = self.place
+
+    def _workshop(
+        self,
+        entry: AuctionEntry,
+        facts: Facts,
+        open_zone: OpenAuction,
+        looks: DataDesk,
+        vendors: Mapping[str, Mender],
+    ) -> AuctionWorkshop:
+        here, place = self._premises, self._premises.place
         work = place.data / "work" / entry.name
-        vendors = {one.name: one for one in (house, *outside) if one is not None}
-        workshop = Workshop(
+        return AuctionWorkshop(
+            open_zone,
             {node.id: _tuned_settings(entry, node.type, place, facts) for node in entry.nodes},
             work,
             place.data / "logs",
-            self.library,
-            self.data,
-            Mending(open_zone, vendors, looks, self.library, work),
-            snapshots,
-            self.committer,
-            self.lock,
-            self.alarm,
+            here.library,
+            here.data,
+            Mending(open_zone, vendors, looks, here.library, work),
+            self._snapshots,
+            here.committer,
+            here.lock,
+            here.alarm,
         )
-        return open_zone, workshop
 
     def _outside(self, entry: AuctionEntry) -> tuple[OutsideVendor, ...]:
         place = f"zone {entry.name}: vendors"
-        return self.door.vendors(
+        return self._premises.door.vendors(
             vendor.params(f"{place}[{index}]") for index, vendor in enumerate(entry.vendors)
         )
 
@@ -140,6 +156,7 @@ def opening_record(
     cluster = _cluster(entry, facts, zone_energy(entry, epoch))
     return {
         "version": VERSION,
+        "kind": AUCTION,
         "base": entry.base,
         "cluster": cluster_record(cluster),
         "profiles": {name: _sold(entry, facts, name).to_json() for name in facts},

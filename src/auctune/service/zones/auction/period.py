@@ -26,20 +26,22 @@ from auctune.domain.recorded import (
 from auctune.run.records import read_decision, read_schedule
 from auctune.service.store.event_log import EventLog
 from auctune.service.store.snapshots import Snapshots
+from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.auction.market_events import to_market
+from auctune.service.zones.auction.memory import fresh_zone
 from auctune.service.zones.auction.records import read_cluster, read_task
 from auctune.service.zones.auction.snapshot import load_zone
 from auctune.service.zones.auction.state import ZoneState
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.restart import fresh_zone, opening_of, read_event
+from auctune.service.zones.restart import opening_of, read_event
 
-_WHY = {
+_WHY: dict[str, Why] = {
     Kind.CANCELLED: Why.CANCELLED,
     Kind.PAUSED: Why.PAUSED,
     Kind.RESUMED: Why.RESUMED,
-    Kind.REPLANNED: Why.REPLANNED,
-    Kind.RELEASED: Why.RELEASED,
+    AuctionKind.REPLANNED: Why.REPLANNED,
+    AuctionKind.RELEASED: Why.RELEASED,
 }
 
 
@@ -171,11 +173,11 @@ def happened_of(events: Iterator[ZoneEvent], state: ZoneState) -> Iterator[Happe
 
 
 def _slot(event: ZoneEvent) -> int:
-    return int(event.body["slot"]) if event.kind is Kind.SLOT_BEGAN else event.slot
+    return int(event.body["slot"]) if event.kind == Kind.SLOT_BEGAN else event.slot
 
 
 def _happened(event: ZoneEvent, told: Event | None, state: ZoneState) -> Happened | None:
-    if event.kind is Kind.DECIDED:
+    if event.kind == Kind.DECIDED:
         body = event.body
         task, decision = read_task(body["task"]), read_decision(body["decision"])
         line = body["line"]
@@ -185,14 +187,14 @@ def _happened(event: ZoneEvent, told: Event | None, state: ZoneState) -> Happene
             chosen = MenuLine(line["deadline"], decision.payment, plan)
         return BidMade(task, decision, event.slot, chosen)
     if event.kind in _WHY:
-        if event.kind is Kind.CANCELLED and event.job not in state.jobs:
+        if event.kind == Kind.CANCELLED and event.job not in state.jobs:
             return None
         assert told is None or isinstance(told, Released | Replanned)
         assert event.job is not None
         why, sought = _WHY[event.kind], event.body.get("plan") or {}
         work, first = sought.get("work"), sought.get("first", 0)
         return PlanChanged(told, event.job, why, event.slot, work, first)
-    if event.kind is Kind.FAILED and event.body["refund"] and event.job in state.jobs:
+    if event.kind == Kind.FAILED and event.body["refund"] and event.job in state.jobs:
         return Refunded(str(event.job), event.slot)
     if isinstance(told, SlotAdvanced | PricesLearned | NodeLost | NodeReturned):
         return told

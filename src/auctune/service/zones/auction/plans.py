@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from auctune.domain import Cell, NodeLost, NodeReturned, Released, Replanned
+from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.auction.open_job import OpenJob, Phase, cell_records
-from auctune.service.zones.event import Kind
 
 if TYPE_CHECKING:
     from auctune.service.zones.auction.zone import AuctionZone
@@ -20,7 +20,7 @@ def release(zone: "AuctionZone", job: OpenJob) -> None:
     left = job.cells_from(zone.state.slot + 1)
     if left:
         zone.tell(Released(job.task, left))
-        zone.happen(Kind.RELEASED, job.id, moved(left, ()))
+        zone.happen(AuctionKind.RELEASED, job.id, moved(left, ()))
 
 
 def replan(zone: "AuctionZone", job: OpenJob, why: str, *, at_work: float = 0.0) -> bool:
@@ -40,11 +40,11 @@ def replan(zone: "AuctionZone", job: OpenJob, why: str, *, at_work: float = 0.0)
     zone.tell(Released(job.task, left))
     found, sought = plan_rest(zone, job, at_work)
     if found is None:
-        zone.happen(Kind.RELEASED, job.id, {**moved(left, ()), "plan": sought})
+        zone.happen(AuctionKind.RELEASED, job.id, {**moved(left, ()), "plan": sought})
         zone.fail(job.id, "deadline_missed", f"{why}; it could not be planned anew", None)
         return False
     zone.tell(Replanned(job.task, first, (), found, refunded=False))
-    zone.happen(Kind.REPLANNED, job.id, {**moved(left, found), "why": why, "plan": sought})
+    zone.happen(AuctionKind.REPLANNED, job.id, {**moved(left, found), "why": why, "plan": sought})
     return True
 
 
@@ -84,14 +84,14 @@ def drain_node(zone: "AuctionZone", node: str, why: str) -> None:
         _take_off(zone, node, why, first=zone.state.slot + 1, drained=True)
     elif node not in zone.state.drained:
         # It is lost already, and shall not be for sale again when it comes back.
-        zone.happen(Kind.NODE_LOST, None, {"node": node, "why": why, "drained": True})
+        zone.happen(AuctionKind.NODE_LOST, None, {"node": node, "why": why, "drained": True})
 
 
 def return_node(zone: "AuctionZone", node: str) -> None:
     """A node that is off the market is for sale again."""
     if node in zone.state.lost:
         zone.tell(NodeReturned(node, zone.state.slot))
-        zone.happen(Kind.NODE_RETURNED, None, {"node": node})
+        zone.happen(AuctionKind.NODE_RETURNED, None, {"node": node})
 
 
 def moved(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def moved(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
 
 def _take_off(zone: "AuctionZone", node: str, why: str, *, first: int, drained: bool) -> None:
     zone.tell(NodeLost(node, zone.state.slot))
-    zone.happen(Kind.NODE_LOST, None, {"node": node, "why": why, "drained": drained})
+    zone.happen(AuctionKind.NODE_LOST, None, {"node": node, "why": why, "drained": drained})
     hit = [job for job in zone.state.jobs.values() if _needs(job, node, first)]
     for job in sorted(hit, key=lambda job: job.task.deadline):
         why = f"node {node} {'was drained' if drained else 'was lost'}"

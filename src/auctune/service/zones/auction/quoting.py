@@ -1,53 +1,65 @@
 """Prices before a bid: what a job would cost or come to, and a shown line accepted."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from auctune.domain import Money
 from auctune.domain.money import ZERO
 from auctune.service.access.key import Principal
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.asked import training_of
-from auctune.service.jobs.bids import Bids, bid_amount, shown_request
+from auctune.service.jobs.asked import Defaults, training_of
+from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
-from auctune.service.jobs.offered_zones import OfferedZones
+from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.quotes import Quote, Quotes
+from auctune.service.jobs.terms import asked_deadline, bid_amount, shown_request
+from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.auction.acceptance import (
-    QuoteChangedError,
     accept_if_early,
     quote_if_early,
     quoted_line,
+    why_changed,
 )
-from auctune.service.zones.auction.bid import Bid, Reply
+from auctune.service.zones.auction.bid import Bid
+from auctune.service.zones.auction.bidding import Bidding
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.open_zone import OpenZone
 
 
 class Quoting:
-    """Shows menus and previews, and takes lines that were shown.
+    """Shows menus and previews of one zone, and takes lines that were shown.
 
     Args:
-        zones: that are open.
+        desk: of the zone.
+        clock: its slots.
+        num_slots: that it looks ahead.
+        defaults: what is chosen where requests do not.
         files: of jobs.
-        bids: makes bids.
+        bidding: makes bids.
+        turns: those of one budget pass one after the other.
         quotes: that were shown.
-        now: tells unix time.
     """
 
     def __init__(
         self,
-        zones: OfferedZones,
+        desk: Desk[AuctionZone],
+        clock: SlotClock,
+        num_slots: int,
+        defaults: Defaults,
         files: JobFiles,
-        bids: Bids,
+        bidding: Bidding,
+        turns: BudgetTurns,
         quotes: Quotes,
-        now: Callable[[], float],
     ) -> None:
-        self._zones = zones
+        self._desk = desk
+        self._clock = clock
+        self._num_slots = num_slots
+        self._defaults = defaults
         self._files = files
-        self._bids = bids
+        self._bidding = bidding
+        self._turns = turns
         self._quotes = quotes
-        self._now = now
 
     async def preview(self, who: Principal, request: JobRequest) -> JobRow:
         """The job as it would be decided; nothing happens.
@@ -55,10 +67,10 @@ class Quoting:
         Raises:
             InputError: if it is no job that could be decided on.
         """
-        zone = self._zones.meant(request)
         amount = bid_amount(request)
-        bid = await self._appraised(who, request, zone, amount, self._bids.deadline(request))
-        return await zone.ask(lambda desk: desk.preview(bid))
+        deadline = asked_deadline(request, self._clock.now())
+        bid = await self._appraised(who, request, amount, deadline)
+        return await self._desk.ask_here(lambda zone: zone.preview(bid))
 
     async def quote(self, who: Principal, request: JobRequest) -> Quote:
         """What a job would cost, by the time at which it is finished.
@@ -66,66 +78,60 @@ class Quoting:
         Raises:
             InputError: as `preview`; a bid and a deadline may be left out.
         """
-        zone = self._zones.meant(request)
         if request.market.bid is not None:
             # It does not count, but what is no amount of money is a mistake of the asker's.
             bid_amount(request)
+        now = self._clock.now()
         deadline = (
-            self._now() + zone.supply.cluster.slots * zone.clock.slot_seconds
+            now + self._num_slots * self._clock.slot_seconds
             if request.market.deadline is None
-            else self._bids.deadline(request)
+            else asked_deadline(request, now)
         )
-        bid = await self._appraised(who, request, zone, ZERO, deadline)
-        menu = await zone.ask(lambda desk: desk.quote(bid))
-        return self._quotes.add(who.user, zone.name, request, bid.training, menu, deadline)
+        bid = await self._appraised(who, request, ZERO, deadline)
+        menu = await self._desk.ask_here(lambda zone: zone.quote(bid))
+        return self._quotes.add(who.user, self._desk.name, request, bid.training, menu, deadline)
 
     async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, reply: Reply | None
+        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
     ) -> JobRow:
         """The job of a line that was shown, at no more than was shown.
 
         Raises:
             InputError: if there is no such line, or it is of another job.
             QuoteChangedError: if it is not to be had any more.
-            ZonePausedError: if its zone takes no bids.
         """
-        found_quote = self._quotes.get(accepted.market.quote or "", who.user)
-        quote, line, request = quoted_line(accepted, found_quote)
-        zone = self._zones.named(quote.zone)
-        self._zones.check_open(zone)
-        deadline = zone.clock.ends(line.deadline)
+        line, request = quoted_line(accepted, quote)
+        deadline = self._clock.ends(line.deadline)
         amount = line.price if request.market.bid is None else bid_amount(request)
         shown = shown_request(request, who, amount, deadline)
-        file = await self._files.get(quote.training.data, who.user, "training_file")
-        found = await self._files.appraise(zone, file, quote.training, who.user)
-        self._files.check_there(quote.training)
-        made = self._bids.make(job, who.user, quote.training, found, amount, deadline, shown)
-        bid = replace(made, reply=reply)
-        row = await self._bids.in_turn(
-            who.user, zone, lambda desk: accept_if_early(desk, bid, line)
+        training = quote.training
+        file = await self._files.get(training.data, who.user, "training_file")
+        found = await self._files.appraise(file, training, who.user)
+        self._files.check_there(training)
+        make = self._bidding.bid
+        bid = make(job, who.user, training, found, amount, deadline, shown, reply)
+        row = await self._turns.in_turn(
+            who.user, self._desk, lambda zone: accept_if_early(zone, bid, line)
         )
         if row is None:
-            raise QuoteChangedError(await self._again(quote, zone, bid), line, zone.clock)
+            again = await self._again(quote, bid)
+            raise QuoteChangedError(why_changed(line, self._clock), again)
         return row
 
-    async def _again(self, quote: Quote, zone: OpenZone, bid: Bid) -> Quote:
+    async def _again(self, quote: Quote, bid: Bid) -> Quote:
         """What is to be had now in place of a quote."""
         again = replace(bid, bid=ZERO, deadline=quote.deadline)
-        menu = await zone.ask(lambda desk: quote_if_early(desk, again))
+        menu = await self._desk.ask_here(lambda zone: quote_if_early(zone, again))
         return self._quotes.add(
-            quote.owner, zone.name, quote.request, quote.training, menu, quote.deadline
+            quote.owner, quote.zone, quote.request, quote.training, menu, quote.deadline
         )
 
     async def _appraised(
-        self,
-        who: Principal,
-        request: JobRequest,
-        zone: OpenZone,
-        amount: Money,
-        deadline: float,
+        self, who: Principal, request: JobRequest, amount: Money, deadline: float
     ) -> Bid:
-        training = training_of(request, zone.defaults)
+        training = training_of(request, self._defaults)
         file = await self._files.get(training.data, who.user, "training_file")
-        found = await self._files.appraise(zone, file, training, who.user)
+        found = await self._files.appraise(file, training, who.user)
         shown = shown_request(request, who, amount, deadline)
-        return self._bids.make(new_id("ftjob"), who.user, training, found, amount, deadline, shown)
+        make = self._bidding.bid
+        return make(new_id("ftjob"), who.user, training, found, amount, deadline, shown)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from auctune.domain import Released, Replanned
 from auctune.service.jobs.size import DataSize
+from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction import plans
-from auctune.service.zones.auction.bid import VendorOffer
+from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.auction.open_job import OpenJob, Phase
 from auctune.service.zones.auction.repair import Repair
-from auctune.service.zones.event import Kind
 
 if TYPE_CHECKING:
     from auctune.service.zones.auction.zone import AuctionZone
@@ -36,7 +36,7 @@ def note_repaired(
     if not is_waited_for(zone, name, repair):
         return False
     told = {"rows": size.rows, "mean_tokens": size.mean_tokens}
-    zone.happen(Kind.REPAIRED, name, {"file": file, "report": report, "size": told})
+    zone.happen(AuctionKind.REPAIRED, name, {"file": file, "report": report, "size": told})
     return True
 
 
@@ -81,17 +81,17 @@ def _plan_anew(
         if found is not None:
             zone.tell(Replanned(job.task, zone.state.slot + 1, (), found, refunded=False))
             body = {**plans.moved(left, found), "why": why, "plan": sought}
-            zone.happen(Kind.REPLANNED, job.id, body)
+            zone.happen(AuctionKind.REPLANNED, job.id, body)
             _change(zone, job, failed, why, repair)
             return
-    zone.happen(Kind.RELEASED, job.id, {**plans.moved(left, ()), "plan": sought})
+    zone.happen(AuctionKind.RELEASED, job.id, {**plans.moved(left, ()), "plan": sought})
     message = f"{why}; nobody else could mend the data in time"
     zone.fail(job.id, "vendor_failed", message, None)
 
 
 def _change(zone: "AuctionZone", job: OpenJob, failed: Repair, why: str, repair: Repair) -> None:
     body = {"failed": failed.vendor, "why": why, "repair": repair.to_record()}
-    zone.happen(Kind.VENDOR_CHANGED, job.id, body)
+    zone.happen(AuctionKind.VENDOR_CHANGED, job.id, body)
 
 
 def _repair(zone: "AuctionZone", offer: VendorOffer) -> Repair:

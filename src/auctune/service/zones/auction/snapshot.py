@@ -20,7 +20,8 @@ from auctune.service.zones.auction.open_job import (
 )
 from auctune.service.zones.auction.records import read_task, task_record
 from auctune.service.zones.auction.repair import Repair
-from auctune.service.zones.auction.state import Received, ZoneState
+from auctune.service.zones.auction.state import ZoneState
+from auctune.service.zones.received import Received
 
 # Jobs that are put into words while everybody waits: some milliseconds.
 _AT_ONCE = 100
@@ -50,10 +51,7 @@ class ZoneSaver:
         record = {
             "seq": state.seq,
             "slot": state.slot,
-            "received": [
-                {**asdict(one), "training": one.training.to_record()}
-                for one in state.received.values()
-            ],
+            "received": [one.to_record() for one in state.received.values()],
             "jobs": [orjson.Fragment(body) for _, body in self._written.values()],
             "lost": sorted(state.lost),
             "drained": sorted(state.drained),
@@ -87,7 +85,7 @@ def load_zone(body: bytes, state: ZoneState, mechanism: Admission) -> None:
     record = orjson.loads(saved["state"].tobytes())
     state.seq, state.slot = record["seq"], record["slot"]
     for one in record["received"]:
-        waiting = Received(**{**one, "training": Training.from_record(one["training"])})
+        waiting = Received.from_record(one)
         state.received[waiting.id] = waiting
     for one in record["jobs"]:
         job = _read_job(one)

@@ -6,43 +6,22 @@ each event changes for readers is handed back, to be stored with it.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from auctune.domain import Cell, Cluster, round_money
 from auctune.run.records import read_decision
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
-from auctune.service.ledger.entry import Entry, charge, earn, operation, refund, vendor_work
+from auctune.service.ledger.entry import charge, earn, operation, refund, vendor_work
+from auctune.service.zones.auction.event import AuctionKind
+from auctune.service.zones.auction.job_rows import closed_row, open_row
 from auctune.service.zones.auction.open_job import OpenJob, Phase, Progress, read_cells
 from auctune.service.zones.auction.records import read_task
 from auctune.service.zones.auction.repair import Repair, decided_repair
+from auctune.service.zones.change import Change
 from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.job_row import JobRow, Status, closed_row, open_row, received_row
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What an event changes outside of the zone's memory.
-
-    Attributes:
-        rows: jobs as readers see them from now on.
-        entries: of the ledger; they sum to zero.
-    """
-
-    rows: tuple[JobRow, ...] = ()
-    entries: tuple[Entry, ...] = ()
-
-
-@dataclass
-class Received:
-    """A job whose data are still being looked at."""
-
-    id: str
-    seq: int
-    owner: str
-    created_at: float
-    request: dict[str, Any]
-    training: Training
+from auctune.service.zones.fold import apply
+from auctune.service.zones.job_row import Status
+from auctune.service.zones.received import Received, receive
 
 
 @dataclass
@@ -79,9 +58,7 @@ class ZoneState:
 
     def apply(self, event: ZoneEvent) -> Change:
         """Take over what happened."""
-        self.seq = event.seq
-        handler = _HANDLERS.get(event.kind)
-        change = Change() if handler is None else handler(self, event)
+        change = apply(_HANDLERS, self, event)
         job = None if event.job is None else self.jobs.get(event.job)
         if job is not None:
             job.newest = event.seq
@@ -121,17 +98,7 @@ class ZoneState:
         return Change()
 
     def _received(self, event: ZoneEvent) -> Change:
-        body = event.body
-        job = Received(
-            _id(event),
-            event.seq,
-            body["owner"],
-            event.at,
-            body["request"],
-            Training.from_record(body["training"]),
-        )
-        self.received[job.id] = job
-        return Change(rows=(received_row(event),))
+        return receive(self.received, event)
 
     def _decided(self, event: ZoneEvent) -> Change:
         body = event.body
@@ -199,7 +166,7 @@ class ZoneState:
         gone = set(read_cells(event.body["given_up"]))
         kept = tuple(cell for cell in job.cells if cell not in gone)
         job.cells = tuple(sorted((*kept, *read_cells(event.body["found"]))))
-        if job.phase is Phase.PAUSED and event.kind is Kind.RESUMED:
+        if job.phase is Phase.PAUSED and event.kind == Kind.RESUMED:
             job.phase = Phase.TRAINING if job.progress.rows else Phase.PLANNED
         return Change((open_row(job, event),))
 
@@ -251,21 +218,21 @@ def _id(event: ZoneEvent) -> str:
     return event.job
 
 
-_HANDLERS: dict[Kind, Callable[[ZoneState, ZoneEvent], Change]] = {
+_HANDLERS: dict[str, Callable[[ZoneState, ZoneEvent], Change]] = {
     Kind.SLOT_BEGAN: ZoneState._began,
     Kind.RECEIVED: ZoneState._received,
     Kind.DECIDED: ZoneState._decided,
-    Kind.REPAIRED: ZoneState._repaired,
-    Kind.VENDOR_CHANGED: ZoneState._vendor_changed,
+    AuctionKind.REPAIRED: ZoneState._repaired,
+    AuctionKind.VENDOR_CHANGED: ZoneState._vendor_changed,
     Kind.TRAINED: ZoneState._trained,
-    Kind.RELEASED: ZoneState._replanned,
-    Kind.REPLANNED: ZoneState._replanned,
+    AuctionKind.RELEASED: ZoneState._replanned,
+    AuctionKind.REPLANNED: ZoneState._replanned,
     Kind.PAUSED: ZoneState._paused,
     Kind.RESUMED: ZoneState._replanned,
     Kind.JOB_NOTED: ZoneState._noted,
     Kind.CANCELLED: ZoneState._cancelled,
     Kind.FINISHED: ZoneState._finished,
     Kind.FAILED: ZoneState._failed,
-    Kind.NODE_LOST: ZoneState._node_lost,
-    Kind.NODE_RETURNED: ZoneState._node_returned,
+    AuctionKind.NODE_LOST: ZoneState._node_lost,
+    AuctionKind.NODE_RETURNED: ZoneState._node_returned,
 }

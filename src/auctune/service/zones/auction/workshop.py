@@ -18,17 +18,16 @@ from auctune.run.executor import LocalExecutor, NodeSettings
 from auctune.run.executor.orders import adapter_folder
 from auctune.service.background import Background
 from auctune.service.files.library import Library
-from auctune.service.jobs.submissions import Submissions
 from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.auction import plans
 from auctune.service.zones.auction.foreman import Foreman
 from auctune.service.zones.auction.leftovers import Leftovers
 from auctune.service.zones.auction.mending import Mending
+from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.open_job import OpenJob, Phase
 from auctune.service.zones.auction.snapshot import ZoneSaver, to_bytes
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.event import Kind
-from auctune.service.zones.open_zone import OpenZone
 
 _log = structlog.get_logger(__name__)
 
@@ -38,10 +37,11 @@ _SNAPSHOT_EVENTS = 20_000
 _TRIES = 20
 
 
-class Workshop:
+class AuctionWorkshop:
     """Of one zone.
 
     Args:
+        zone: whose.
         settings: of the nodes' processes, by node.
         work: folder of checkpoints and adapters.
         logs: folder of the nodes' logs.
@@ -56,6 +56,7 @@ class Workshop:
 
     def __init__(
         self,
+        zone: OpenAuction,
         settings: Mapping[str, NodeSettings],
         work: Path,
         logs: Path,
@@ -67,6 +68,7 @@ class Workshop:
         lock: int | None,
         alarm: Callable[[Exception], None],
     ) -> None:
+        self._zone = zone
         self._settings = settings
         self._work = work
         self._logs = logs
@@ -83,11 +85,6 @@ class Workshop:
         self._saver = ZoneSaver()
         self._snapshot_seq = 0
 
-    def attach(self, zone: OpenZone, submissions: Submissions) -> None:
-        """Say for which zone."""
-        self._zone = zone
-        self._submissions = submissions
-
     async def start(self) -> None:
         """Start the nodes, and take up what was under way."""
         self._loop = asyncio.get_running_loop()
@@ -97,7 +94,7 @@ class Workshop:
         self._leftovers = Leftovers(self._work, self._zone.desk, self._foreman, self._busy)
         waiting = await self._ask(lambda zone: list(zone.state.received.values()))
         for one in waiting:
-            self._submissions.decide_later(self._zone, one.id, one.owner, one.training, one.request)
+            self._zone.bidding.decide_later(one.id, one.owner, one.training, one.request)
         self._mending.resume(await self._ask(lambda zone: list(zone.state.jobs.values())))
         await self._ask(self._foreman.resume)
         self._background.begin(self._tick())

@@ -4,7 +4,7 @@ Each method leaves the zone whole, and notes what happened for the log (`take_ev
 and state are changed by the same functions as on replay.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from auctune.domain import (
@@ -19,18 +19,24 @@ from auctune.domain import (
     Task,
 )
 from auctune.domain.menu import MenuLine
+from auctune.service.jobs.reply import Reply, reply_record
 from auctune.service.jobs.training import Training
 from auctune.service.zones.auction import pauses, plans
-from auctune.service.zones.auction.bid import Bid, Reply
+from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.bid_task import bid_task
-from auctune.service.zones.auction.decided import decided_body, line_record, reply_record
+from auctune.service.zones.auction.decided import decided_body, line_record
 from auctune.service.zones.auction.earliest import earliest_slot
+from auctune.service.zones.auction.event import AuctionKind
+from auctune.service.zones.auction.job_rows import previewed_row
 from auctune.service.zones.auction.market_events import market_kind, market_record
-from auctune.service.zones.auction.state import Change, ZoneState
+from auctune.service.zones.auction.open_job import OpenJob
+from auctune.service.zones.auction.state import ZoneState
 from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.change import Change
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.job_row import JobRow, previewed_row
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.received import Received
 from auctune.service.zones.recorder import Recorder
 
 T = TypeVar("T")
@@ -71,7 +77,7 @@ class AuctionZone:
         happened, self._happened = self._happened, []
         return happened
 
-    def happen(self, kind: Kind, job: str | None, body: dict[str, Any]) -> ZoneEvent:
+    def happen(self, kind: Kind | AuctionKind, job: str | None, body: dict[str, Any]) -> ZoneEvent:
         """Note that something happened, now, and take it over into the state."""
         seq, slot = self._recorder.next_seq(), max(0, self.state.slot)
         event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
@@ -83,6 +89,24 @@ class AuctionZone:
     def is_ahead(self) -> bool:
         """Whether the mechanism knows of something that is on no record: a command broke off."""
         return self._is_ahead
+
+    @property
+    def waiting(self) -> Mapping[str, Received]:
+        """Jobs that were received and not decided on, by id."""
+        return self.state.received
+
+    @property
+    def under_way(self) -> Mapping[str, OpenJob]:
+        """Admitted jobs that are not over, by id."""
+        return self.state.jobs
+
+    def needs(self, file: str) -> bool:
+        """Whether a job that is not over needs a file."""
+        jobs = self.state.jobs.values()
+        asked = [one.training for one in self.state.received.values()]
+        asked += [job.training for job in jobs]
+        mended = (job.repaired for job in jobs)
+        return file in mended or any(file in (one.data, one.validation) for one in asked)
 
     def tell(self, event: Event) -> None:
         """Have the mechanism take something over; `happen` must follow."""

@@ -1,5 +1,6 @@
 """Between a zone and its nodes: each slot ordered once, failures planned anew, nothing repeated."""
 
+from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.auction.open_job import Phase
 from auctune.service.zones.event import Kind
 from support.zones import MadeUpZone
@@ -22,7 +23,7 @@ def go_to(made: MadeUpZone, slot: int) -> None:
         made.pass_slots()
 
 
-def kinds(made: MadeUpZone) -> list[Kind]:
+def kinds(made: MadeUpZone) -> list[str]:
     return [event.kind for event, _ in made.log.events if event.job == "a"]
 
 
@@ -43,7 +44,7 @@ def test_a_job_that_is_on_time_is_not_planned_anew() -> None:
         made.pass_slots()
         for slot, node in list(made.executor.orders):
             made.answer(slot, node)
-    assert Kind.REPLANNED not in kinds(made)
+    assert AuctionKind.REPLANNED not in kinds(made)
     assert made.trained == ["a"]
 
 
@@ -113,7 +114,7 @@ def test_slots_that_passed_while_nobody_was_there_are_planned_anew_or_refunded()
     assert made.zone.state.slot == passed + 1
     for slot, node in list(made.executor.orders):
         made.answer(slot, node, share=0.0)
-    assert Kind.REPLANNED in kinds(made)
+    assert AuctionKind.REPLANNED in kinds(made)
     late = with_job(rows=100, slots=3)
     late.now.time += 8 * late.clock.slot_seconds
     late.restart()

@@ -10,7 +10,7 @@ from auctune.service.settings.auction_entry import AuctionEntry, NodeTypeEntry
 from auctune.service.zones.auction.opening import _settings as settings_of
 from auctune.service.zones.auction.opening import opening_record, supply_of
 
-PROFILE = Path(__file__).parents[3] / "examples" / "first-market" / "cpu-core.json"
+PROFILE = Path(__file__).parents[5] / "examples" / "first-market" / "cpu-core.json"
 
 
 def compute_sold(spare: float) -> float:
