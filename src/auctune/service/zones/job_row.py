@@ -16,6 +16,7 @@ The body holds plain JSON values:
 A zone's kind may have keys of its own beside these.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -59,9 +60,15 @@ class JobRow:
     body: Record
 
 
-def received_row(event: ZoneEvent) -> JobRow:
-    """A job whose data are being looked at."""
+def received_row(event: ZoneEvent, own: Mapping[str, Any]) -> JobRow:
+    """A job whose data are being looked at.
+
+    Args:
+        event: that says so.
+        own: keys of the zone's kind, with nothing in them.
+    """
     body = event.body
+    blank = blank_body(body["owner"], body["request"], body["training"])
     return JobRow(
         event.job or "",
         event.zone,
@@ -69,7 +76,7 @@ def received_row(event: ZoneEvent) -> JobRow:
         body["owner"],
         event.at,
         Status.VALIDATING,
-        {**blank_body(body["owner"], body["request"], body["training"]), "state": "validating"},
+        {**blank, **own, "state": "validating"},
     )
 
 

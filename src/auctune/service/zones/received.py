@@ -1,5 +1,6 @@
 """Jobs that were received and wait for a decision: their data are being looked at."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +31,18 @@ class Received:
         return cls(**{**record, "training": Training.from_record(record["training"])})
 
 
-def receive(waiting: dict[str, Received], event: ZoneEvent) -> Change:
-    """Take over that a job was received, into those that wait, by id."""
+def receive(waiting: dict[str, Received], event: ZoneEvent, own: Mapping[str, Any]) -> Change:
+    """Take over that a job was received.
+
+    Args:
+        waiting: those that wait, by id.
+        event: that says so.
+        own: keys of a row that are of the zone's kind, with nothing in them.
+    """
     assert event.job is not None
     body = event.body
     training = Training.from_record(body["training"])
     waiting[event.job] = Received(
         event.job, event.seq, body["owner"], event.at, body["request"], training
     )
-    return Change(rows=(received_row(event),))
+    return Change(rows=(received_row(event, own),))

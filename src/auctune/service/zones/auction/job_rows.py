@@ -45,6 +45,18 @@ _STATES: dict[str, str] = {
 _OF_DECISION = ("size", "task", "decision", "earliest", "budget_left")
 
 
+def nothing_own() -> Record:
+    """The keys of an auction's rows, with nothing in them."""
+    return {
+        "task": None,
+        "earliest": None,
+        "budget_left": None,
+        "cells": [],
+        "vendor": None,
+        "repaired": None,
+    }
+
+
 def open_row(job: OpenJob, event: ZoneEvent) -> JobRow:
     """An admitted job."""
     status = Status.RUNNING if job.progress.steps or job.progress.rows else Status.QUEUED
@@ -104,8 +116,7 @@ def previewed_row(zone: str, at: float, body: Record) -> JobRow:
 
 
 def _blank(owner: str, request: Record, training: Record) -> Record:
-    own: Record = {"task": None, "earliest": None, "budget_left": None, "cells": [], "vendor": None}
-    return {**blank_body(owner, request, training), **own, "repaired": None}
+    return {**blank_body(owner, request, training), **nothing_own()}
 
 
 def _open_body(job: OpenJob) -> Record:

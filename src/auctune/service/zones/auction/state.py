@@ -13,7 +13,7 @@ from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.ledger.entry import charge, earn, operation, refund, vendor_work
 from auctune.service.zones.auction.event import AuctionKind
-from auctune.service.zones.auction.job_rows import closed_row, open_row
+from auctune.service.zones.auction.job_rows import closed_row, nothing_own, open_row
 from auctune.service.zones.auction.open_job import OpenJob, Phase, Progress, read_cells
 from auctune.service.zones.auction.records import read_task
 from auctune.service.zones.auction.repair import Repair, decided_repair
@@ -98,7 +98,7 @@ class ZoneState:
         return Change()
 
     def _received(self, event: ZoneEvent) -> Change:
-        return receive(self.received, event)
+        return receive(self.received, event, nothing_own())
 
     def _decided(self, event: ZoneEvent) -> Change:
         body = event.body
