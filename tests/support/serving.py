@@ -80,7 +80,13 @@ def made_up_facts(name: str = "tiny", speed: float = 1.0) -> BaseFacts:
     return BaseFacts(name, "0" * 64, 512, profile)
 
 
-def make_zone(name: str = "default", base: str = "tiny", nodes: int = 2, slots: int = 30) -> Any:
+def make_zone(
+    name: str = "default",
+    base: str = "tiny",
+    nodes: int = 2,
+    slots: int = 30,
+    energy_cost: float = 2.0,
+) -> Any:
     return AuctionEntry(
         name=name,
         base=base,
@@ -88,7 +94,7 @@ def make_zone(name: str = "default", base: str = "tiny", nodes: int = 2, slots: 
         slots=slots,
         nodes=[NodeEntry(id=f"{name}-{i}", type="local") for i in range(nodes)],
         # A price from the first bid on, so that menus and payments are not all zero.
-        node_types={"local": {"energy_cost": 2.0}},  # type: ignore[dict-item]
+        node_types={"local": {"energy_cost": energy_cost}},  # type: ignore[dict-item]
     )
 
 

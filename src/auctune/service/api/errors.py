@@ -122,10 +122,9 @@ def handle_errors(app: FastAPI) -> None:
         return answer_error(400, message, "invalid_value", path or None)
 
     @app.exception_handler(QuoteChangedError)
-    async def _quote(request: Request, error: QuoteChangedError) -> Response:
+    async def _quote(_: Request, error: QuoteChangedError) -> Response:
         # Clients try 409 again by themselves, which would be no use.
-        clock = request.app.state.market.clock(error.quote.zone)
-        menu = {"quote": quote_view(error.quote, clock)}
+        menu = {"quote": quote_view(error.quote)}
         return answer_error(422, str(error), "quote_changed", "market.quote", extra=menu)
 
     @app.exception_handler(TooManyError)

@@ -70,7 +70,10 @@ def job_view(row: JobRow, views: Views, clock: SlotClock) -> Shown:
         "error": body["error"],
         "integrations": None,
         "metadata": request["metadata"],
-        "market": views.market(row, clock),
+        "market": {
+            **views.market(row, clock),
+            "alternatives": [_alternative(one) for one in request.get("alternatives", ())],
+        },
     }
 
 
@@ -81,7 +84,7 @@ def model_name(row: JobRow, request: Shown) -> str:
     )
 
 
-def quote_view(quote: Quote, clock: SlotClock) -> Shown:
+def quote_view(quote: Quote) -> Shown:
     """A quote, in the real clock's time."""
     return {
         "id": quote.id,
@@ -90,23 +93,19 @@ def quote_view(quote: Quote, clock: SlotClock) -> Shown:
         "expires_at": int(quote.at + SECONDS),
         "expires_time": to_rfc3339(int(quote.at + SECONDS)),
         "zone": quote.zone,
+        "kind": quote.kind,
         "model": quote.request.model,
         "training_file": quote.request.training_file,
         "seed": quote.training.seed,
-        "lines": [
-            {
-                "line": index,
-                "price": str(line.price),
-                "finish": clock.ends(line.deadline),
-                "finish_time": to_rfc3339(clock.ends(line.deadline)),
-                "start": clock.begins(line.schedule.start),
-                "start_time": to_rfc3339(clock.begins(line.schedule.start)),
-                "vendor": line.schedule.vendor,
-                "slots": len(line.schedule.cells),
-            }
-            for index, line in enumerate(quote.menu.lines)
-        ],
+        **quote.offer.shown(),
+        "alternatives": [_alternative(one.to_record()) for one in quote.alternatives],
     }
+
+
+def _alternative(record: Shown) -> Shown:
+    """What a zone said of a job, as it is on record."""
+    finish = record["finish"]
+    return {**record, "finish_time": None if finish is None else to_rfc3339(finish)}
 
 
 def event_view(row: EventRow, told: Mapping[str, Told]) -> Shown:

@@ -26,6 +26,11 @@ class JobFiles:
         self._base_digest = base_digest
         self._appraiser = appraiser
 
+    @property
+    def has_vendors(self) -> bool:
+        """Whether there is anybody who could mend a data set."""
+        return self._appraiser.has_vendors
+
     async def get(self, name: str, owner: str, place: str) -> FileRecord:
         """A file of an owner's.
 

@@ -1,4 +1,8 @@
-"""Requests for jobs, each led to the zone that it is for."""
+"""Requests for jobs, each led to the zone that it is for.
+
+A request that names a zone, or whose model one zone alone has, goes there at once. For any other
+one all zones of its model are asked first, and what they said stays with the job.
+"""
 
 from collections.abc import Mapping
 
@@ -7,11 +11,13 @@ from auctune.service.access.open_jobs import OpenJobs
 from auctune.service.background import Background
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
+from auctune.service.jobs.choice import choose
 from auctune.service.jobs.offered_zones import OfferedZones
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.quotes import Quote, Quotes, known_quote
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
 from auctune.service.zones.open_zone import OpenZone
 
 
@@ -19,7 +25,7 @@ class Submissions:
     """Takes requests for jobs.
 
     Args:
-        zones: by name; the first is the default.
+        zones: by name.
         open_jobs: how many there are.
         quotes: that were shown.
     """
@@ -50,9 +56,13 @@ class Submissions:
         with self._open_jobs.room(who.user, job):
             if isinstance(request, Acceptance):
                 return await self._accept(job, who, request, reply)
-            zone = self._zones.meant(request)
+            zones = self._zones.meant(request)
+            zone, alternatives = zones[0], NO_CHOICE
+            if len(zones) > 1:
+                choice = await choose(zones, who, request, self.paused)
+                zone, alternatives = choice.zone, choice.alternatives
             self._zones.check_open(zone)
-            return await zone.submit(job, who, request, reply)
+            return await zone.submit(job, who, request, reply, alternatives)
 
     async def preview(self, who: Principal, request: JobRequest) -> JobRow:
         """The job as it would be decided; nothing happens.
@@ -60,7 +70,11 @@ class Submissions:
         Raises:
             InputError: as `submit`.
         """
-        return await self._zones.meant(request).preview(who, request)
+        zones = self._zones.meant(request)
+        if len(zones) == 1:
+            return await zones[0].preview(who, request, NO_CHOICE)
+        choice = await choose(zones, who, request, self.paused)
+        return await choice.zone.preview(who, request, choice.alternatives)
 
     async def quote(self, who: Principal, request: JobRequest) -> Quote:
         """What a job would cost.
@@ -68,7 +82,12 @@ class Submissions:
         Raises:
             InputError: as `submit`; a bid and a deadline may be left out.
         """
-        return await self._zones.meant(request).quote(who, request)
+        zones = self._zones.meant(request)
+        if len(zones) == 1:
+            return self._kept(who, zones[0], request, await zones[0].quote(who, request), ())
+        choice = await choose(zones, who, request, self.paused)
+        priced = choice.priced or await choice.zone.quote(who, request)
+        return self._kept(who, choice.zone, request, priced, choice.alternatives)
 
     def look_at(self, file: FileRecord) -> None:
         """Look at a new upload for all zones, so that bids for it need not wait."""
@@ -80,6 +99,16 @@ class Submissions:
         await self._background.close()
         for zone in self._zones:
             await zone.close()
+
+    def _kept(
+        self,
+        who: Principal,
+        zone: OpenZone,
+        request: JobRequest,
+        priced: Priced,
+        alternatives: Alternatives,
+    ) -> Quote:
+        return self._quotes.add(who.user, zone.name, zone.kind, request, priced, alternatives)
 
     async def _accept(
         self, job: str, who: Principal, accepted: Acceptance, reply: Reply | None

@@ -6,6 +6,7 @@ from auctune.domain import InputError, Money, parse_money
 from auctune.service.access.key import Principal
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.time import parse_deadline
+from auctune.service.zones.offer import NO_CHOICE, Alternatives
 
 
 def asked_deadline(request: JobRequest, now: float) -> float:
@@ -33,10 +34,23 @@ def bid_amount(request: JobRequest) -> Money:
 
 
 def shown_request(
-    request: JobRequest, who: Principal, bid: Money, deadline: float
+    request: JobRequest,
+    who: Principal,
+    bid: Money,
+    deadline: float,
+    alternatives: Alternatives = NO_CHOICE,
 ) -> dict[str, Any]:
-    """What an owner reads again of a request."""
+    """What an owner reads again of a request.
+
+    Args:
+        request: for a job.
+        who: asked.
+        bid: what it bids.
+        deadline: unix time.
+        alternatives: what zones said, where the market chose one: on record once and for all.
+    """
     rate = request.chosen.learning_rate_multiplier
+    chosen_from = {"alternatives": [one.to_record() for one in alternatives]}
     return {
         "model": request.model,
         "training_file": request.training_file,
@@ -47,4 +61,5 @@ def shown_request(
         "suffix": request.suffix,
         "bid": str(bid),
         "deadline": deadline,
+        **(chosen_from if alternatives else {}),
     }

@@ -14,6 +14,7 @@ from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.event import ZoneEvent
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.offer import Alternatives, Priced
 from auctune.service.zones.zone import Zone
 
 
@@ -113,7 +114,14 @@ class OpenZone(Protocol):
         """Look at a new upload, so that bids for it need not wait."""
         ...
 
-    async def quote(self, who: Principal, request: JobRequest) -> Quote:
+    def takes(self, request: JobRequest) -> str | None:
+        """Why it cannot take a job, by what the request says alone; none: it may.
+
+        For people, of the zone: "has no sites", "needs market.deadline".
+        """
+        ...
+
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job would cost here.
 
         Raises:
@@ -121,7 +129,9 @@ class OpenZone(Protocol):
         """
         ...
 
-    async def preview(self, who: Principal, request: JobRequest) -> JobRow:
+    async def preview(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives
+    ) -> JobRow:
         """The job as it would be decided; nothing happens.
 
         Raises:
@@ -130,9 +140,21 @@ class OpenZone(Protocol):
         ...
 
     async def submit(
-        self, job: str, who: Principal, request: JobRequest, reply: Reply | None
+        self,
+        job: str,
+        who: Principal,
+        request: JobRequest,
+        reply: Reply | None,
+        alternatives: Alternatives,
     ) -> JobRow:
         """Take a job, as it stands once this is on record.
+
+        Args:
+            job: its id.
+            who: asks for it.
+            request: for it.
+            reply: by what the same request is known when it is made again; none: by nothing.
+            alternatives: what zones said where this one was chosen; they stay on record with it.
 
         Raises:
             InputError: as `preview`.

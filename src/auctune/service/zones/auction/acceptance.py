@@ -18,6 +18,7 @@ from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.offer import MenuOffer
 
 # Names that an owner gives to a job are not part of what is quoted.
 _NAMES = ("suffix", "metadata")
@@ -55,12 +56,14 @@ def quoted_line(request: Acceptance, quote: Quote) -> tuple[MenuLine, JobRequest
         InputError: if there is no such line, or the request says something else.
     """
     terms = request.market
-    num_lines = len(quote.menu.lines)
+    assert isinstance(quote.offer, MenuOffer)
+    lines = quote.offer.menu.lines
+    num_lines = len(lines)
     if terms.line is None or terms.line >= num_lines:
         found = "is missing" if terms.line is None else f"{terms.line}"
         expected = f"0 to {num_lines - 1}" if num_lines else "another quote: this one has no lines"
         raise InputError("market.line", found, expected)
-    line = quote.menu.lines[terms.line]
+    line = lines[terms.line]
     _check_same(request, quote)
     if terms.bid is not None and parse_money(terms.bid, "market.bid") < line.price:
         raise InputError(

@@ -25,6 +25,7 @@ from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.offer import NO_CHOICE, Alternatives
 
 _log = structlog.get_logger(__name__)
 
@@ -56,7 +57,12 @@ class Bidding:
         self._background = Background()
 
     async def submit(
-        self, job: str, who: Principal, request: JobRequest, reply: Reply | None
+        self,
+        job: str,
+        who: Principal,
+        request: JobRequest,
+        reply: Reply | None,
+        alternatives: Alternatives = NO_CHOICE,
     ) -> JobRow:
         """A job, as it stands once this is on record.
 
@@ -70,7 +76,7 @@ class Bidding:
         if training.validation is not None:
             await self._files.get(training.validation, who.user, "validation_file")
         self._files.check_there(training)
-        shown = shown_request(request, who, amount, deadline)
+        shown = shown_request(request, who, amount, deadline, alternatives)
         size = self._files.known_size(file, training)
         if size is None:
             row = await self._desk.ask_here(

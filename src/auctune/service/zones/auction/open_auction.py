@@ -21,6 +21,7 @@ from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.offer import Alternatives, Priced
 
 T = TypeVar("T")
 
@@ -84,19 +85,32 @@ class OpenAuction:
         """Size a new upload, so that bids for it need not wait."""
         await self.files.look_at(file, self.defaults.length)
 
-    async def quote(self, who: Principal, request: JobRequest) -> Quote:
+    def takes(self, request: JobRequest) -> str | None:
+        """Why it cannot take a job, by what the request says alone; none: it may."""
+        if request.market.repair and not self.files.has_vendors:
+            return "has no vendor that could mend data"
+        return None
+
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job would cost, by the time at which it is finished."""
         return await self.quoting.quote(who, request)
 
-    async def preview(self, who: Principal, request: JobRequest) -> JobRow:
+    async def preview(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives
+    ) -> JobRow:
         """The job as it would be decided; nothing happens."""
-        return await self.quoting.preview(who, request)
+        return await self.quoting.preview(who, request, alternatives)
 
     async def submit(
-        self, job: str, who: Principal, request: JobRequest, reply: Reply | None
+        self,
+        job: str,
+        who: Principal,
+        request: JobRequest,
+        reply: Reply | None,
+        alternatives: Alternatives,
     ) -> JobRow:
         """A job, as it stands once this is on record."""
-        return await self.bidding.submit(job, who, request, reply)
+        return await self.bidding.submit(job, who, request, reply, alternatives)
 
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None

@@ -25,6 +25,7 @@ from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.offer import NO_CHOICE, Alternatives, MenuOffer, Priced
 
 
 class Quoting:
@@ -61,7 +62,9 @@ class Quoting:
         self._turns = turns
         self._quotes = quotes
 
-    async def preview(self, who: Principal, request: JobRequest) -> JobRow:
+    async def preview(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives = NO_CHOICE
+    ) -> JobRow:
         """The job as it would be decided; nothing happens.
 
         Raises:
@@ -69,10 +72,10 @@ class Quoting:
         """
         amount = bid_amount(request)
         deadline = asked_deadline(request, self._clock.now())
-        bid = await self._appraised(who, request, amount, deadline)
+        bid = await self._appraised(who, request, amount, deadline, alternatives)
         return await self._desk.ask_here(lambda zone: zone.preview(bid))
 
-    async def quote(self, who: Principal, request: JobRequest) -> Quote:
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job would cost, by the time at which it is finished.
 
         Raises:
@@ -89,7 +92,7 @@ class Quoting:
         )
         bid = await self._appraised(who, request, ZERO, deadline)
         menu = await self._desk.ask_here(lambda zone: zone.quote(bid))
-        return self._quotes.add(who.user, self._desk.name, request, bid.training, menu, deadline)
+        return Priced(bid.training, deadline, MenuOffer(menu, self._clock))
 
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
@@ -122,16 +125,20 @@ class Quoting:
         """What is to be had now in place of a quote."""
         again = replace(bid, bid=ZERO, deadline=quote.deadline)
         menu = await self._desk.ask_here(lambda zone: quote_if_early(zone, again))
-        return self._quotes.add(
-            quote.owner, quote.zone, quote.request, quote.training, menu, quote.deadline
-        )
+        priced = Priced(quote.training, quote.deadline, MenuOffer(menu, self._clock))
+        return self._quotes.add(quote.owner, quote.zone, quote.kind, quote.request, priced)
 
     async def _appraised(
-        self, who: Principal, request: JobRequest, amount: Money, deadline: float
+        self,
+        who: Principal,
+        request: JobRequest,
+        amount: Money,
+        deadline: float,
+        alternatives: Alternatives = NO_CHOICE,
     ) -> Bid:
         training = training_of(request, self._defaults)
         file = await self._files.get(training.data, who.user, "training_file")
         found = await self._files.appraise(file, training, who.user)
-        shown = shown_request(request, who, amount, deadline)
+        shown = shown_request(request, who, amount, deadline, alternatives)
         make = self._bidding.bid
         return make(new_id("ftjob"), who.user, training, found, amount, deadline, shown)
