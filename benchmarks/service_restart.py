@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from auctune.domain import write_snapshot
 from auctune.run.base_cache import base_cache
 from auctune.service.access.directory import Directory
 from auctune.service.access.spending import Spending
@@ -33,7 +34,7 @@ from auctune.service.store.unit import ignore
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.memory import fresh_zone
 from auctune.service.zones.auction.opening import opening_record, supply_of
-from auctune.service.zones.auction.snapshot import ZoneSaver, to_bytes
+from auctune.service.zones.auction.snapshot import ZoneSaver
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
@@ -69,7 +70,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
             zone.decide(_bid(draw))
             recorder.record(zone.take_events(), ignore)
             if snapshot_after is not None and zone.state.seq >= snapshot_after:
-                body = to_bytes(ZoneSaver().save(zone.state, zone.mechanism))
+                body = write_snapshot(ZoneSaver().save(zone.state, zone.mechanism))
                 seq, snapshot_after = zone.state.seq, None
                 committer.submit(Snapshots(store.reader).unit(entry.name, seq, time.time(), body))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from auctune.domain import InputError
+from auctune.domain import InputError, write_snapshot
 from auctune.service.jobs.size import DataSize
 from auctune.service.ledger.entry import HELD, balances
 from auctune.service.zones.appraisal import VendorOffer
@@ -17,7 +17,7 @@ from auctune.service.zones.auction import repairs
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.memory import fold
 from auctune.service.zones.auction.open_job import OpenJob, Phase
-from auctune.service.zones.auction.snapshot import ZoneSaver, load_zone, to_bytes
+from auctune.service.zones.auction.snapshot import ZoneSaver, load_zone
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
 from support.zones import MadeUpZone
@@ -252,7 +252,7 @@ class ZonePlayer:
         zone = self.made.zone
         self.saver.prepare(zone.state, 2)
         saved = self.saver.save(zone.state, zone.mechanism)
-        self.snapshots.append((zone.state.seq, to_bytes(saved)))
+        self.snapshots.append((zone.state.seq, write_snapshot(saved)))
 
     def restart(self) -> None:
         self.made.restart()

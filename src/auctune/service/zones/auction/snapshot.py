@@ -1,13 +1,12 @@
 """A zone's memory as bytes, so that a restart folds only what came later."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import orjson
 
-from auctune.domain import Admission, read_snapshot, write_snapshot
+from auctune.domain import Admission, read_snapshot
 from auctune.run.records import decision_record, read_decision
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
@@ -67,11 +66,6 @@ class ZoneSaver:
         if known is not None and known[0] == job.newest:
             return known
         return job.newest, orjson.dumps(_job_record(job))
-
-
-def to_bytes(saved: Mapping[str, Any]) -> bytes:
-    """What `ZoneSaver.save` gave, as it is kept."""
-    return write_snapshot(saved)
 
 
 def load_zone(body: bytes, state: ZoneState, mechanism: Admission) -> None:

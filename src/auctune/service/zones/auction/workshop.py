@@ -4,15 +4,13 @@ The desk decides; the workshop waits for slots, nodes and vendors, and tells the
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataClient
 from auctune.run.executor import LocalExecutor, NodeSettings
 from auctune.run.executor.orders import adapter_folder
@@ -21,20 +19,17 @@ from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.auction import plans
 from auctune.service.zones.auction.foreman import Foreman
-from auctune.service.zones.auction.leftovers import Leftovers
 from auctune.service.zones.auction.mending import Mending
 from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.open_job import OpenJob, Phase
-from auctune.service.zones.auction.snapshot import ZoneSaver, to_bytes
+from auctune.service.zones.auction.saver import AuctionSaver
 from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.chores import Chores
 from auctune.service.zones.event import Kind
+from auctune.service.zones.keeping import Keeper
+from auctune.service.zones.leftovers import Leftovers
 
 _log = structlog.get_logger(__name__)
-
-# Events after which a restart would have to fold so many: a second's work or so.
-_SNAPSHOT_EVENTS = 20_000
-# Work that fails is done again at the next tick; a disk that is full may have room by then.
-_TRIES = 20
 
 
 class AuctionWorkshop:
@@ -75,15 +70,11 @@ class AuctionWorkshop:
         self._library = library
         self._data = data
         self._mending = mending
-        self._snapshots = snapshots
-        self._committer = committer
         self._lock = lock
         self._alarm = alarm
         self._background = Background()
-        self._busy: set[str] = set()
-        self._failures: Counter[str] = Counter()
-        self._saver = ZoneSaver()
-        self._snapshot_seq = 0
+        self._chores = Chores(self._give_up)
+        self._keeper = Keeper(zone.desk, zone.clock, AuctionSaver(), snapshots, committer)
 
     async def start(self) -> None:
         """Start the nodes, and take up what was under way."""
@@ -91,7 +82,9 @@ class AuctionWorkshop:
         self._work.mkdir(parents=True, exist_ok=True)
         self._executor = LocalExecutor(self._settings, self._hear, logs=self._logs, lock=self._lock)
         self._foreman = Foreman(self._executor, self._work, self._library.blobs.path, self._trained)
-        self._leftovers = Leftovers(self._work, self._zone.desk, self._foreman, self._busy)
+        self._leftovers = Leftovers(
+            self._work, self._zone.desk, self._foreman.is_given, self._chores.busy
+        )
         waiting = await self._ask(lambda zone: list(zone.state.received.values()))
         for one in waiting:
             self._zone.bidding.decide_later(one.id, one.owner, one.training, one.request)
@@ -102,6 +95,7 @@ class AuctionWorkshop:
     async def stop(self) -> None:
         """Stop the nodes; what they trained in this slot is in their checkpoints."""
         await self._background.close()
+        await self._chores.close()
         await self._mending.close()
         await asyncio.to_thread(self._executor.close)
 
@@ -118,7 +112,7 @@ class AuctionWorkshop:
             await self._ask(self._foreman.tick)
             await self._take_up()
             await self._leftovers.drop()
-            await self._snapshot()
+            await self._keeper.keep()
             left = clock.ends(clock.slot()) - clock.now()
             await asyncio.sleep(max(0.01, min(left, 1.0)))
 
@@ -138,7 +132,7 @@ class AuctionWorkshop:
         self._loop.call_soon_threadsafe(self._pack, job.id, job.owner)
 
     def _pack(self, job: str, owner: str) -> None:
-        self._begin_once(job, self._finish(job, owner))
+        self._chores.begin_once(job, self._finish(job, owner))
 
     async def _finish(self, job: str, owner: str) -> None:
         folder = self._foreman.folder(job)
@@ -168,60 +162,12 @@ class AuctionWorkshop:
 
         to_repair, to_pack = await self._ask(waiting)
         for job in to_repair:
-            self._begin_once(job.id, self._mending.mend(job))
+            self._chores.begin_once(job.id, self._mending.mend(job))
         for job in to_pack:
             self._pack(job.id, job.owner)
 
-    async def _snapshot(self) -> None:
-        """Keep the zone's memory from time to time, when the next one would fold much."""
-
-        def save(zone: AuctionZone) -> tuple[int, dict[str, Any]] | None:
-            if zone.state.seq - self._snapshot_seq < _SNAPSHOT_EVENTS:
-                return None
-            return zone.state.seq, self._saver.save(zone.state, zone.mechanism)
-
-        def prepare(zone: AuctionZone) -> bool:
-            due = zone.state.seq - self._snapshot_seq >= _SNAPSHOT_EVENTS
-            return not due or self._saver.prepare(zone.state)
-
-        while not await self._ask(prepare):
-            pass
-        saved = await self._ask(save)
-        if saved is None:
-            return
-        seq, memory = saved
-        self._snapshot_seq = seq
-        body = await asyncio.to_thread(to_bytes, memory)
-        unit = await asyncio.to_thread(
-            self._snapshots.unit, self._zone.name, seq, self._zone.clock.now(), body
-        )
-        self._committer.submit(unit)
-
-    def _begin_once(self, job: str, work: Coroutine[Any, Any, None]) -> None:
-        """Begin work for a job, unless some is under way."""
-        if job in self._busy:
-            work.close()
-            return
-        self._busy.add(job)
-
-        async def run() -> None:
-            try:
-                await work
-                del self._failures[job]
-            except (AuctuneError, OSError) as error:
-                await self._failed(job, error)
-            finally:
-                self._busy.discard(job)
-
-        self._background.begin(run())
-
-    async def _failed(self, job: str, error: Exception) -> None:
-        """Work for a job failed: it is done again, unless that is no use."""
-        self._failures[job] += 1
-        _log.error("work for a job failed", job=job, reason=str(error))
-        if isinstance(error, InputError) or self._failures[job] >= _TRIES:
-            del self._failures[job]
-            await self._ask(lambda zone: _give_up(zone, job, str(error)))
+    async def _give_up(self, job: str, why: str) -> None:
+        await self._ask(lambda zone: _give_up(zone, job, why))
 
     async def _ask(self, run: Any) -> Any:
         return await self._zone.desk.ask_here(run)

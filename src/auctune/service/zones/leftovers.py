@@ -7,14 +7,13 @@ the folder of a job that is over.
 import asyncio
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import structlog
 
-from auctune.service.zones.auction.foreman import Foreman
-from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.desk import Desk
+from auctune.service.zones.zone import Zone, is_open
 
 _log = structlog.get_logger(__name__)
 
@@ -27,16 +26,16 @@ class Leftovers:
     Args:
         work: its folder.
         desk: knows which jobs are open.
-        foreman: knows at which of them nodes are.
+        is_given: whether something that runs jobs may be at one, which may be over by now.
         busy: jobs that something else is at.
     """
 
     def __init__(
-        self, work: Path, desk: Desk[AuctionZone], foreman: Foreman, busy: Collection[str]
+        self, work: Path, desk: Desk[Zone], is_given: Callable[[str], bool], busy: Collection[str]
     ) -> None:
         self._work = work
         self._desk = desk
-        self._foreman = foreman
+        self._is_given = is_given
         self._busy = busy
 
     async def drop(self) -> None:
@@ -45,7 +44,7 @@ class Leftovers:
         if not there:
             return
 
-        def unneeded(zone: AuctionZone) -> list[str]:
+        def unneeded(zone: Zone) -> list[str]:
             return [job for job in there if not self._is_needed(zone, job)]
 
         gone = await self._desk.ask_here(unneeded)
@@ -53,9 +52,8 @@ class Leftovers:
         paths = [path for job in gone if job not in self._busy for path in there[job]]
         await asyncio.to_thread(_remove, paths)
 
-    def _is_needed(self, zone: AuctionZone, job: str) -> bool:
-        is_open = job in zone.state.jobs or job in zone.state.received
-        return is_open or self._foreman.is_given(job)
+    def _is_needed(self, zone: Zone, job: str) -> bool:
+        return is_open(zone, job) or self._is_given(job)
 
 
 def _found(folder: Path) -> dict[str, list[Path]]:

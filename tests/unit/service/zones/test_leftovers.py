@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.zones.auction.leftovers import Leftovers
 from auctune.service.zones.desk import Desk
+from auctune.service.zones.leftovers import Leftovers
 from support.zones import MadeUpZone
 
 JOB = "ftjob-a"
@@ -41,7 +41,7 @@ class Place:
 
         async def drop() -> None:
             desk = Desk(self.made.zone, self.made.log)
-            await Leftovers(self.folder, desk, self.made.foreman, self.busy).drop()
+            await Leftovers(self.folder, desk, self.made.foreman.is_given, self.busy).drop()
             await asyncio.to_thread(desk.close)
 
         asyncio.run(drop())
