@@ -19,6 +19,7 @@ class ZoneView(BaseModel):
 
     id: str
     object: str = "zone"
+    kind: str
     model: str
     slot_seconds: float
     slots: int
@@ -147,6 +148,7 @@ def _view(market: Market, zone: OpenZone) -> dict[str, Any]:
     return {
         "id": zone.name,
         "object": "zone",
+        "kind": zone.kind,
         "model": zone.base,
         "slot_seconds": clock.slot_seconds,
         "slots": zone.num_slots,
