@@ -9,8 +9,10 @@ that came to nothing, and is planned anew wherever it runs.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from auctune.edge.arrays import Ints
+from auctune.edge.checker import first_violation
 from auctune.edge.events import EdgeCommitment, EdgeReplanned
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
@@ -58,12 +60,16 @@ def best_rest(
     ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob, data: Ints, now: int
 ) -> EdgePlan | None:
     """The plan for the rest of a job that gains most, from slot `now` on; none if there is none."""
-    found = max(
-        offers(ledger, pricing, job, max(now, job.arrival), data),
-        key=lambda offer: job.value(offer.finish) - offer.cost,
-        default=None,
+    first = max(now, job.arrival)
+    rest = replace(
+        job, arrival=first, chunks=dict(zip(ledger.market.site_ids, data.tolist(), strict=True))
     )
-    return None if found is None else found.plan(ledger, job)
+    found = sorted(
+        offers(ledger, pricing, job, first, data),
+        key=lambda offer: offer.cost - job.value(offer.finish),
+    )
+    plans = (offer.plan(ledger, job) for offer in found)
+    return next((plan for plan in plans if first_violation(rest, plan, ledger) is None), None)
 
 
 def _lacks(one: EdgeCommitment) -> bool:
