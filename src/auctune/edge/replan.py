@@ -36,7 +36,7 @@ def plan_anew(
     hit = [one for one in running if _uses(one.plan.since(now), site) or _lacks(one)]
     for one in hit:
         ledger.give_back(one.job, one.plan.since(now))
-    hit.sort(key=lambda one: (-one.job.value(one.plan.finish), one.job.id))
+    hit.sort(key=lambda one: (-_worth(one, now), one.job.id))
     outcome = []
     for one in hit:
         data = data_left(ledger, one.job, one.plan, now)
@@ -74,6 +74,11 @@ def best_rest(
 
 def _lacks(one: EdgeCommitment) -> bool:
     return sum(part.chunks for part in one.plan.slots) < one.job.num_chunks
+
+
+def _worth(one: EdgeCommitment, now: int) -> float:
+    """By its last slot, which is not before `now`: of one that lacks a slot none may be left."""
+    return one.job.value(max([now, *(part.slot for part in one.plan.slots)]))
 
 
 def _uses(plan: EdgePlan, site: str) -> bool:

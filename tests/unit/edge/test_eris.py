@@ -193,6 +193,18 @@ def check_after_loss(
         ledger.take(rest_of_job, rest)
 
 
+def test_a_job_whose_only_slot_came_to_nothing_is_planned_anew_from_its_start() -> None:
+    small = replace(JOB, chunks={"a": 2})
+    eris = Eris(MARKET)
+    decision = eris.offer(small, 1)
+    assert decision.plan is not None
+    assert len(decision.plan.slots) == 1
+    (change,) = eris.lose_site("a", 2, [EdgeCommitment(small, EdgePlan(()))])
+    assert change.found is not None
+    assert sum(part.chunks for part in change.found.slots) == 2
+    assert change.found.slots[0].slot >= 2
+
+
 def test_a_site_that_returns_is_used_again() -> None:
     eris = Eris(MARKET)
     eris.lose_site("a", 0, [])
