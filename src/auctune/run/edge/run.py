@@ -20,6 +20,7 @@ from auctune.run.edge.local_cluster import LocalCluster, drop_folder, hush
 from auctune.run.edge.report import EdgeRunReport, make_report, write_report
 from auctune.run.edge.state import EdgeRunState
 from auctune.run.journal import Journal
+from auctune.train.edge.gradients import check_device
 
 _ANSWER_SECONDS = 5.0
 
@@ -117,6 +118,7 @@ def _cluster(inputs: EdgeRunInputs, place: EdgeFolder, journal: Journal) -> Iter
         finally:
             ray.shutdown()
         return
+    check_device(inputs.device)
     lost = {event["site"] for event in journal.events if event["type"] == "site_lost"}
     sites = [site for site in inputs.instance.market.sites if site.id not in lost]
     if place.sites.exists():

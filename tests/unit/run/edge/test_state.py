@@ -119,6 +119,14 @@ def test_a_cluster_that_does_not_answer_leaves_no_folder(tmp_path: Path) -> None
     assert not place.root.exists()
 
 
+def test_a_device_that_is_not_there_is_said_before_nodes_are_started(tmp_path: Path) -> None:
+    inputs = replace(make_inputs(epochs=2), device="cuda:99")
+    place = EdgeFolder(tmp_path / "out")
+    with pytest.raises(InputError, match="--device: 'cuda:99' cannot be used"):
+        run_edge(inputs, {}, place, SilentListener(), prepare=place.inputs.mkdir)
+    assert not place.root.exists()
+
+
 @pytest.mark.parametrize(
     ("recipe", "chunks", "place"),
     [(Recipe(model="vast"), 3, "job job: model"), (Recipe(), 5000, "job job: chunks")],
