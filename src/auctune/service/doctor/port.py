@@ -21,13 +21,33 @@ def look(at: Installation) -> Iterator[Finding]:
         yield unread("port")
         return
     host, port = at.file.host, at.file.port
-    running = _noted(at.url_file)
-    if port == 0:
-        yield ok("port", "0: any that is free")
-    elif _is_at(running, port):
-        yield _of_this_service(str(running))
-    else:
-        yield _tried(host, port)
+    yield ok("port", "0: any that is free") if port == 0 else _tried(host, port, at.url_file)
+
+
+def _tried(host: str, port: int, url_file: Path) -> Finding:
+    try:
+        socket.create_server((host, port), reuse_port=False).close()
+    except OSError as error:
+        # The address is named already.
+        return _refused(host, port, url_file, str(error.strerror).partition(" (")[0])
+    noted = _noted(url_file)
+    if _is_at(noted, port):
+        mend = "auctune serve: started again, it goes on where it was"
+        return warn("port", f"the data folder notes a service at {noted} that is gone", mend)
+    return ok("port", f"{host}:{port} is free")
+
+
+def _refused(host: str, port: int, url_file: Path, reason: str) -> Finding:
+    place = f"{host}:{port}"
+    if not answers_as_auctune(f"http://{place}"):
+        said = f"{place} cannot be listened at ({reason}; {_holder(port)})"
+        return wrong("port", said, _MEND)
+    # A service that was opening notes where it is before it answers.
+    noted = _noted(url_file)
+    if _is_at(noted, port):
+        return ok("port", f"held by the service of this data folder, at {noted}")
+    said = f"{place} is held by an auctune of another data folder ({_holder(port)})"
+    return wrong("port", said, f"its --data, or {_MEND}")
 
 
 def _noted(url_file: Path) -> str | None:
@@ -39,28 +59,6 @@ def _noted(url_file: Path) -> str | None:
 
 def _is_at(url: str | None, port: int) -> bool:
     return url is not None and url.endswith(f":{port}")
-
-
-def _of_this_service(url: str) -> Finding:
-    if answers_as_auctune(url):
-        return ok("port", f"held by the service of this data folder, at {url}")
-    mend = "auctune serve: started again, it goes on where it was"
-    return warn("port", f"the data folder notes a service at {url} that does not answer", mend)
-
-
-def _tried(host: str, port: int) -> Finding:
-    try:
-        socket.create_server((host, port), reuse_port=False).close()
-    except OSError as error:
-        place, url = f"{host}:{port}", f"http://{host}:{port}"
-        if answers_as_auctune(url):
-            said = f"{place} is held by an auctune of another data folder ({_holder(port)})"
-            return wrong("port", said, f"its --data, or {_MEND}")
-        # The address is named already.
-        reason = str(error.strerror).partition(" (")[0]
-        said = f"{place} cannot be listened at ({reason}; {_holder(port)})"
-        return wrong("port", said, _MEND)
-    return ok("port", f"{host}:{port} is free")
 
 
 def answers_as_auctune(url: str) -> bool:

@@ -17,7 +17,8 @@ def look(at: Installation) -> Iterator[Finding]:
     elif at.config is None:
         yield ok("settings", "no file: the defaults, one zone on this machine")
     else:
-        yield ok("settings", f"{at.config}: {len(at.zones)} zones can be opened")
+        names = ", ".join(zone.name for zone in at.zones)
+        yield ok("settings", f"{at.config}: can be opened, zones: {names}")
 
 
 def unread(name: str) -> Finding:

@@ -85,7 +85,9 @@ def test_a_port_of_a_service_of_another_folder_is_wrong(tmp_path: Path, healthy:
 
 
 def test_a_noted_service_that_is_gone_is_a_warning(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        free = listening.getsockname()[1]
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / URL_FILE).write_text("http://127.0.0.1:9\n")
-    (finding,) = found(look, installation(tmp_path, "port = 9\n"))
-    assert (finding.state, "does not answer" in finding.said) == (State.WARN, True)
+    (tmp_path / "data" / URL_FILE).write_text(f"http://127.0.0.1:{free}\n")
+    (finding,) = found(look, installation(tmp_path, f"port = {free}\n"))
+    assert (finding.state, "that is gone" in finding.said) == (State.WARN, True)
