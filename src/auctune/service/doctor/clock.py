@@ -7,6 +7,7 @@ for unsynchronized (adjtimex(2) returns TIME_ERROR), and that it is behind files
 import ctypes
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from auctune.service.doctor.finding import Finding, ok, warn, wrong
@@ -48,9 +49,13 @@ def synchronized(state: int | None) -> Finding:
 
 def newest_time(data: Path) -> float | None:
     """When the data folder was last written, in unix time; none: there is nothing in it."""
-    if not data.is_dir():
-        return None
-    return max((path.stat().st_mtime for path in data.iterdir()), default=None)
+    times = []
+    # A service that runs makes files and removes them.
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for path in data.iterdir():
+            with suppress(FileNotFoundError):
+                times.append(path.stat().st_mtime)
+    return max(times, default=None)
 
 
 def not_behind(newest: float, now: float) -> Finding:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from auctune.run.base_place import base_place
+from auctune.run.lock import NODES_LOCK
 from auctune.service.doctor.finding import Finding, ok, warn, wrong
 from auctune.service.doctor.installation import Installation
 from auctune.service.doctor.writing import nearest, why_not_written
@@ -15,7 +16,7 @@ _LEAST_BYTES = 200 << 20
 _JOBS_A_DAY = 96
 """Of a node: four side by side, one after the other each hour."""
 _ADAPTER_SHARE = 0.01
-"""Of a base's bytes: LoRA of rank 16 on all modules of a model of 7 billion parameters has 0.6%."""
+"""Of a base's bytes: LoRA of rank 16 on all modules of one of 7 billion parameters adds 0.6%."""
 
 
 def look(at: Installation) -> Iterator[Finding]:
@@ -40,8 +41,9 @@ def needed_bytes(at: Installation) -> int:
     """Room for the log and a day of adapters, as an estimate: see the constants above."""
     adapters = 0.0
     for zone in at.zones:
+        num_nodes = sum(need.num_nodes for need in zone.needs().devices)
         base = base_place(zone.base, at.cache).num_bytes
-        adapters += _JOBS_A_DAY * _ADAPTER_SHARE * base * len(zone.nodes)
+        adapters += _JOBS_A_DAY * _ADAPTER_SHARE * base * num_nodes
     return _LEAST_BYTES + round(adapters)
 
 
@@ -60,9 +62,7 @@ def room(free: int, needed: int) -> Finding:
 
 
 def _held(at: Installation) -> Finding:
-    from auctune.service.server import LOCK
-
-    holder = lock_holder(at.data / LOCK)
+    holder = lock_holder(at.data / NODES_LOCK)
     if holder is None:
         return ok("data folder", "no service is at work in it")
     if at.url_file.is_file():

@@ -24,7 +24,8 @@ def look(at: Installation) -> Iterator[Finding]:
     """The CPU, its memory, and each CUDA device; that those in the settings are there."""
     yield _cores()
     yield _memory()
-    wanted = [(device, place) for device, place in at.devices() if device != "cpu"]
+    needs = [(need.device, f"{place}.device") for place, need in at.devices()]
+    wanted = [need for need in needs if need[0] != "cpu"]
     if find_spec("torch") is None:
         yield warn("devices", "CUDA is not looked for without torch", "install the extra train")
         return

@@ -70,16 +70,30 @@ def examine(at: Installation, checks: Iterable[Check] | None = None) -> Iterator
 
 
 def _findings(check: Check, at: Installation) -> list[Finding]:
+    """What it found, and what kept it from finding more."""
+    found: list[Finding] = []
+
+    def collect() -> None:
+        for finding in _each(check, at):
+            found.append(finding)  # noqa: PERF402 - each counts, also if the next never comes
+
     try:
-        return within(check.seconds, lambda: list(check.look(at)))
+        within(check.seconds, collect)
     except HungError as error:
-        return [wrong(check.name, f"the check {error}", "see what its disk, driver or server does")]
+        mend = "see what its disk, driver or server does"
+        return [*found, wrong(check.name, f"the check {error}", mend)]
+    return found
+
+
+def _each(check: Check, at: Installation) -> Iterator[Finding]:
+    try:
+        yield from check.look(at)
     except ModuleNotFoundError as error:
         said = f"not looked at: the package {error.name} is not installed"
-        return [warn(check.name, said, "install the extras: see the line extras")]
+        yield warn(check.name, said, "install the extras: see the lines extras")
     except (AuctuneError, OSError) as error:
-        return [wrong(check.name, str(error), "see what is said")]
+        yield wrong(check.name, str(error), "mend what is named")
     except Exception as error:
         # A check that has a defect must not take the others with it.
         said = f"the check failed: {type(error).__name__}: {error}"
-        return [wrong(check.name, said, "report it: that is a defect of auctune")]
+        yield wrong(check.name, said, "report it: that is a defect of auctune")

@@ -15,6 +15,7 @@ from auctune.service.doctor.limit import HungError, within
 if TYPE_CHECKING:
     from auctune.service.settings.service_file import ServiceFile
     from auctune.service.settings.zone_entry import ZoneEntry
+    from auctune.service.settings.zone_needs import DeviceNeed
 
 _READ_SECONDS = 10.0
 
@@ -48,12 +49,11 @@ class Installation:
         """Of the settings; none where they cannot be read."""
         return [] if self.file is None else self.file.zones
 
-    def devices(self) -> Iterator[tuple[str, str]]:
-        """Each device that nodes are to have, with its place in the settings."""
+    def devices(self) -> "Iterator[tuple[str, DeviceNeed]]":
+        """What all zones need, with its place in the settings."""
         for index, zone in enumerate(self.zones):
-            for name in sorted({node.type for node in zone.nodes}):
-                place = f"zones[{index}].node_types.{name}.device"
-                yield zone.node_types[name].device, place
+            for need in zone.needs().devices:
+                yield f"zones[{index}].{need.place}", need
 
 
 def look_up(

@@ -19,15 +19,13 @@ def look(at: Installation) -> Iterator[Finding]:
         yield unread("profiles")
         return
     kept = len(list((at.data / "profiles").glob("profile-*.json")))
-    for index, zone in enumerate(at.zones):
-        for name, kind in zone.node_types.items():
-            place = f"zones[{index}].node_types.{name}.profile"
-            if kind.profile is not None:
-                yield _given(Path(kind.profile), kind.device, place)
-            elif kept:
-                yield ok("profiles", f"{place}: none given; {kept} kept from earlier starts")
-            else:
-                yield ok("profiles", f"{place}: none given; measured at the first start")
+    for place, need in at.devices():
+        if need.profile is not None:
+            yield _given(Path(need.profile), need.device, f"{place}.profile")
+        elif kept:
+            yield ok("profiles", f"{place}: none given; {kept} kept from earlier starts")
+        else:
+            yield ok("profiles", f"{place}: none given; measured at the first start")
 
 
 def _given(path: Path, device: str, place: str) -> Finding:

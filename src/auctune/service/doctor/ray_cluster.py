@@ -11,7 +11,7 @@ from auctune.service.doctor.finding import Finding, ok, warn, wrong
 from auctune.service.doctor.installation import Installation
 
 _CONNECT_SECONDS = 3.0
-_HEALTH_SECONDS = 30.0
+_HEALTH_SECONDS = 15.0
 _MEND = "RAY_ADDRESS=HOST:PORT of a cluster that runs: ray start --head"
 
 

@@ -14,7 +14,7 @@ def look(at: Installation) -> Iterator[Finding]:
     if at.file is None:
         yield unread("vendors")
         return
-    urls = {vendor.name: vendor.url for zone in at.zones for vendor in zone.vendors}
+    urls = {name: url for zone in at.zones for name, url in zone.needs().vendors.items()}
     if not urls:
         yield ok("vendors", "none outside")
     elif not at.online:

@@ -10,6 +10,7 @@ from auctune.schema import STRICT
 from auctune.service.settings.fields import Name, Positive, Rate
 from auctune.service.settings.vendor_entries import HouseEntry, VendorEntry, check_names
 from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
 
 _DAY_SECONDS = 86_400
 
@@ -92,6 +93,16 @@ class AuctionEntry(ZoneEntry):
             if node.id in seen:
                 raise InputError(f"nodes[{index}].id", f"{node.id!r} is twice", "unique ids")
             seen.add(node.id)
+
+    def needs(self) -> ZoneNeeds:
+        """Devices of its node types, as far as nodes have them, and its vendors outside."""
+        types = [node.type for node in self.nodes]
+        devices = tuple(
+            DeviceNeed(f"node_types.{name}", kind.device, kind.profile, types.count(name))
+            for name, kind in self.node_types.items()
+            if name in types
+        )
+        return ZoneNeeds(devices, {vendor.name: vendor.url for vendor in self.vendors})
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from auctune.client.address import URL_FILE
-from auctune.run.lock import hold
+from auctune.run.lock import NODES_LOCK, hold
 from auctune.service.doctor import State
 from auctune.service.doctor.data_folder import lock_holder, look, needed_bytes, room
 from auctune.service.doctor.writing import why_not_written
-from auctune.service.server import LOCK
 from support.examined import found, installation, only, states
 from support.other_user import without_rights
 
@@ -73,8 +72,8 @@ def test_a_folder_in_use_is_told_by_its_process(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     at = installation(tmp_path)
-    assert lock_holder(data / LOCK) is None
-    with hold(data / LOCK, "data"):
+    assert lock_holder(data / NODES_LOCK) is None
+    with hold(data / NODES_LOCK, "data"):
         opening = only(found(look, at), State.WARN)
         assert f"process {os.getpid()}" in opening.said
         (data / URL_FILE).write_text("http://127.0.0.1:1\n")

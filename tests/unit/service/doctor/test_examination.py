@@ -39,7 +39,9 @@ def of_error(error: Exception) -> Check:
 def test_a_check_that_fails_is_a_finding_and_the_next_one_is_made(
     tmp_path: Path, error: Exception, state: State, said: str
 ) -> None:
-    broken, last = examine(installation(tmp_path), [of_error(error), Check("last", fine)])
+    checks = [of_error(error), Check("last", fine)]
+    first, broken, last = examine(installation(tmp_path), checks)
+    assert first.said == "was seen before"
     assert (broken.name, broken.state, last.said) == ("broken", state, "was reached")
     assert said in broken.said
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from auctune.run.edge.local_cluster import LocalCluster
 from auctune.service.doctor import State, look_up
 from auctune.service.doctor.bases import look as look_at_bases
 from auctune.service.doctor.profiles import look as look_at_profiles
@@ -157,3 +158,11 @@ def test_ray_is_asked_only_where_an_address_names_a_cluster(
 @pytest.mark.thorough
 def test_what_listens_and_is_no_head_of_ray_is_wrong(vendor: str) -> None:
     assert "is no head" in answering(vendor.removeprefix("http://")).said
+
+
+@pytest.mark.thorough
+def test_the_head_of_a_cluster_that_runs_is_right() -> None:
+    with LocalCluster(()):
+        import ray
+
+        assert answering(ray.get_runtime_context().gcs_address).state == State.OK
