@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from auctune.run.lock import NODES_LOCK
+from auctune.service.doctor.data_folder import lock_holder
 from auctune.service.doctor.finding import Finding, ok, warn, wrong
 from auctune.service.doctor.installation import Installation
 from auctune.service.doctor.settings import unread
@@ -21,32 +23,35 @@ def look(at: Installation) -> Iterator[Finding]:
         yield unread("port")
         return
     host, port = at.file.host, at.file.port
-    yield ok("port", "0: any that is free") if port == 0 else _tried(host, port, at.url_file)
+    yield ok("port", "0: any that is free") if port == 0 else _tried(host, port, at)
 
 
-def _tried(host: str, port: int, url_file: Path) -> Finding:
+def _tried(host: str, port: int, at: Installation) -> Finding:
     try:
         socket.create_server((host, port), reuse_port=False).close()
     except OSError as error:
         # The address is named already.
-        return _refused(host, port, url_file, str(error.strerror).partition(" (")[0])
-    noted = _noted(url_file)
+        return _refused(host, port, at, str(error.strerror).partition(" (")[0])
+    noted = _noted(at.url_file)
     if _is_at(noted, port):
         mend = "auctune serve: started again, it goes on where it was"
         return warn("port", f"the data folder notes a service at {noted} that is gone", mend)
     return ok("port", f"{host}:{port} is free")
 
 
-def _refused(host: str, port: int, url_file: Path, reason: str) -> Finding:
-    place = f"{host}:{port}"
+def _refused(host: str, port: int, at: Installation, reason: str) -> Finding:
+    place, holder = f"{host}:{port}", _holder(port)
     if not answers_as_auctune(f"http://{place}"):
-        said = f"{place} cannot be listened at ({reason}; {_holder(port)})"
+        if holder.startswith(f"process {lock_holder(at.data / NODES_LOCK)},"):
+            said = f"{place} is held by the service of this data folder, which is opening"
+            return warn("port", said, "wait until it is open")
+        said = f"{place} cannot be listened at ({reason}; {holder})"
         return wrong("port", said, _MEND)
     # A service that was opening notes where it is before it answers.
-    noted = _noted(url_file)
+    noted = _noted(at.url_file)
     if _is_at(noted, port):
         return ok("port", f"held by the service of this data folder, at {noted}")
-    said = f"{place} is held by an auctune of another data folder ({_holder(port)})"
+    said = f"{place} is held by an auctune of another data folder ({holder})"
     return wrong("port", said, f"its --data, or {_MEND}")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from auctune.client.address import URL_FILE
+from auctune.run.lock import NODES_LOCK, hold
 from auctune.service.doctor import State
 from auctune.service.doctor.port import look
 from support.examined import found, installation
@@ -62,6 +63,16 @@ def test_a_taken_port_is_wrong_and_names_the_process(
     assert finding.state == State.WRONG
     assert f"process {os.getpid()}, " in finding.said
     assert "auctune serve --port" in finding.mend
+
+
+def test_a_port_of_a_service_that_is_opening_is_a_warning(
+    tmp_path: Path, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auctune.service.doctor.port._ANSWER_SECONDS", 0.05)
+    (tmp_path / "data").mkdir()
+    with hold(tmp_path / "data" / NODES_LOCK, "data"):
+        (finding,) = found(look, installation(tmp_path, f"port = {taken}\n"))
+    assert (finding.state, "which is opening" in finding.said) == (State.WARN, True)
 
 
 def test_an_address_of_another_machine_is_wrong(tmp_path: Path) -> None:
