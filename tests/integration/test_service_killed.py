@@ -21,7 +21,7 @@ REQUEST = {
     "model": "tiny",
     "hyperparameters": {"n_epochs": 3, "batch_size": 4},
     "seed": 7,
-    "market": {"bid": "50", "deadline": "+100s", "lora": {"rank": 4, "learning_rate": 0.01}},
+    "market": {"bid": "50", "deadline": "+280s", "lora": {"rank": 4, "learning_rate": 0.01}},
 }
 
 
@@ -44,8 +44,10 @@ def submit(service: ServiceProcess, file: str) -> str:
 def test_a_killed_job_ends_as_an_undisturbed_one_and_is_charged_once(
     tiny_base: Base, tmp_path: Path
 ) -> None:
-    # So little is sold of a slot that the job takes several.
-    config = write_service(tmp_path, tiny_base.digest, slot_seconds=2.0, tokens_per_second=1200)
+    # So little is sold of a slot that the job takes several; a busy machine needs more of them.
+    config = write_service(
+        tmp_path, tiny_base.digest, slot_seconds=2.0, tokens_per_second=1200, slots=150
+    )
     with running(config, tmp_path / "data") as service:
         file = service.upload(rows_of(40))
         undisturbed = adapter(service, submit(service, file))
