@@ -17,11 +17,12 @@ from auctune.run.edge.actors import Member, ParameterServer, StoredChunk, Worker
 from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.job_data import read_all
-from auctune.run.edge.local_cluster import LocalCluster
 from auctune.run.edge.report import EdgeRunReport
+from auctune.run.edge.resources import offered
 from auctune.run.edge.run import run_connected
 from auctune.run.edge.state import JobRecord
 from auctune.run.journal import Journal
+from auctune.run.local_cluster import LocalCluster
 from auctune.train.edge.descent import TrainingState
 from auctune.train.edge.gradients import GradientMaker
 from auctune.train.edge.images import digits
@@ -65,7 +66,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     place = EdgeFolder(tmp_path_factory.mktemp("edge"))
     inputs = make_inputs(epochs=12)
     data = read_all(inputs.instance.jobs, inputs.recipes)
-    with LocalCluster(MARKET.sites) as cluster, closing(Journal(place.journal)) as journal:
+    with (
+        LocalCluster({site.id: offered(site) for site in MARKET.sites}) as cluster,
+        closing(Journal(place.journal)) as journal,
+    ):
         listener = Losing(cluster)
         report = run_connected(inputs, data, place, journal, listener)
     record = listener.records["job"]
@@ -119,7 +123,7 @@ def test_what_it_came_to_is_handed_out_by_the_models_names(ran: Ran) -> None:
 
 def test_no_worker_computes_before_all_have_their_chunks() -> None:
     recipe, data = Recipe(), digits(0)
-    with LocalCluster([Site("a", {})]):
+    with LocalCluster({"a": offered(Site("a", {}))}):
         import ray
 
         worker = ray.remote(Worker).options(num_cpus=0).remote(recipe, data.shape, "a", "cpu")
