@@ -61,14 +61,18 @@ class LocalCluster:
     Args:
         nodes: what each has, by its name; `CPU` and `GPU` are Ray's own.
         namespace: of the driver's named actors.
+        port: of its head; 0: any that is free.
 
     Attributes:
         folder: of sockets and logs; goes with the cluster, unless that was killed.
     """
 
-    def __init__(self, nodes: Mapping[str, Mapping[str, float]], namespace: str = "") -> None:
+    def __init__(
+        self, nodes: Mapping[str, Mapping[str, float]], namespace: str = "", port: int = 0
+    ) -> None:
         self._resources = {name: dict(has) for name, has in nodes.items()}
         self._namespace = namespace
+        self._port = port
         self._nodes: dict[str, Any] = {}
         self._cluster: Any = None
         # Paths of sockets are short: not in a folder of the user's.
@@ -96,6 +100,7 @@ class LocalCluster:
                 num_cpus=0,
                 temp_dir=str(self.folder),
                 include_dashboard=False,
+                gcs_server_port=self._port,
                 _system_config=_HEALTH,
             )
             for name, resources in self._resources.items():

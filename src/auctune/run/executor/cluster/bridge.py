@@ -33,8 +33,8 @@ from auctune.run.executor.cluster.view import ClusterView
 from auctune.run.executor.messages import NodeSettings
 
 _LOOK_SECONDS = 1.0
-# A head that restarts takes some ten seconds.
-_HEAD_SECONDS = 30.0
+# Ray itself gives up a head that has been away for a minute, as a rule.
+_HEAD_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True)

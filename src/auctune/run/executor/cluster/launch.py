@@ -148,7 +148,7 @@ class _Bridge:
                 link.bridge_says(message)
 
     def _over(self) -> None:
-        how = self._failure or f"lost its bridge to Ray ({self.process.ending()})"
+        how = self._failure or "lost its bridge to the cluster"
         with self._lock:
             self.has_ended = True
             links, self._links = self._links, {}
