@@ -215,6 +215,11 @@ def living(pids: list[int]) -> list[int]:
     return [pid for pid in pids if pid in parents]
 
 
+def parent_of(pid: int) -> int:
+    """Which process started one that is there."""
+    return _parents()[pid]
+
+
 def _parents() -> dict[int, int]:
     """Parents by process, of all that are not zombies."""
     found = {}

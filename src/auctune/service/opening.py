@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import structlog
@@ -16,6 +17,7 @@ from auctune.service.access.rate import RateLimit
 from auctune.service.access.spending import Spending
 from auctune.service.access.streams import Streams
 from auctune.service.audible_recorder import AudibleRecorder
+from auctune.service.executors import nodes_of
 from auctune.service.explanations import Explanations
 from auctune.service.files.library import Library
 from auctune.service.files.room import FileLimits
@@ -83,7 +85,7 @@ class OpenMarket:
 def learn_zone(
     entry: ZoneEntry, place: Place, report: Report, alone: Alone = at_once
 ) -> dict[str, BaseFacts]:
-    """What must be known of a zone's base, by node type; measured once on this machine.
+    """What must be known of a zone's base, by node type; measured once where its nodes are.
 
     Args:
         entry: the zone.
@@ -99,10 +101,16 @@ def learn_zone(
         name: None if kind.profile is None else read_profile(Path(kind.profile))
         for name, kind in entry.node_types.items()
     }
-    return {
-        name: learn_base(node_settings(entry, name, place), kept, report, given[name], alone)
-        for name in entry.node_types
-    }
+    facts = {}
+    for name in entry.node_types:
+        settings = node_settings(entry, name, place)
+        # A type without nodes is asked here.
+        nodes = [node.id for node in entry.nodes if node.type == name]
+        work = place.data / "work" / entry.name
+        asking = nodes_of(entry).asking(nodes[0], settings, work) if nodes else nullcontext()
+        with asking as elsewhere:
+            facts[name] = learn_base(settings, kept, report, given[name], alone, elsewhere)
+    return facts
 
 
 async def open_market(

@@ -17,6 +17,7 @@ from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.data.client import DataClient
 from auctune.run.executor import NodeSettings
 from auctune.service.data_desk import DataDesk
+from auctune.service.executors import nodes_of
 from auctune.service.files.library import Library
 from auctune.service.jobs.asked import Defaults
 from auctune.service.open_zone import OpenZone
@@ -110,16 +111,17 @@ class ZoneOpening:
         place = self.place
         work = place.data / "work" / entry.name
         vendors = {one.name: one for one in (house, *outside) if one is not None}
+        settings = {n.id: _tuned_settings(entry, n.type, place, facts) for n in entry.nodes}
+        # The lock keeps other markets from meeting what is still alive of this one.
+        logs, lock = place.data / "logs", self.lock
         workshop = Workshop(
-            {node.id: _tuned_settings(entry, node.type, place, facts) for node in entry.nodes},
+            nodes_of(entry).executor(settings, work, logs, lock),
             work,
-            place.data / "logs",
             self.library,
             self.data,
             Mending(open_zone, vendors, looks, self.library, work),
             snapshots,
             self.committer,
-            self.lock,
             self.alarm,
         )
         return open_zone, workshop
@@ -237,7 +239,9 @@ def _sold(entry: ZoneEntry, facts: Mapping[str, BaseFacts], name: str) -> Profil
 def node_settings(entry: ZoneEntry, node_type: str, place: Place) -> NodeSettings:
     """What a node's process is started with, before anything was measured."""
     on_cpu = sum(entry.node_types[node.type].device == "cpu" for node in entry.nodes)
-    threads = entry.threads or max(1, len(os.sched_getaffinity(0)) // max(1, on_cpu))
+    # How many cores other machines have is not known here.
+    share = 1 if entry.adopts else len(os.sched_getaffinity(0)) // max(1, on_cpu)
+    threads = entry.threads or max(1, share)
     return NodeSettings(
         base=entry.base,
         cache=str(place.cache),

@@ -10,6 +10,7 @@ from pathlib import Path
 from auctune.device_profile import read_profile
 from auctune.domain import InputError
 from auctune.registry import check_settings
+from auctune.service.executors import nodes_of
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.zone.energy import zone_energy
@@ -33,6 +34,7 @@ def _check_zone(entry: ZoneEntry, place: str) -> None:
     except InputError as error:
         path = f"{place}.auction.{error.place}"
         raise InputError(path, error.found, error.expected) from None
+    nodes_of(entry).check(f"{place}.executor")
     for index, vendor in enumerate(entry.vendors):
         vendor.params(f"{place}.vendors[{index}]")
     for kind in entry.node_types.values():

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 from auctune.domain import InputError
 from auctune.schema import STRICT
 from auctune.service.settings.fields import Count, Name, Positive, Rate
+from auctune.service.settings.ray_entry import RayEntry, Resource
 from auctune.service.settings.vendor_entries import HouseEntry, VendorEntry, check_names
 
 _DAY_SECONDS = 86_400
@@ -38,6 +39,7 @@ class NodeEntry(BaseModel):
 
     id: Name
     type: Name
+    resource: Resource | None = None
 
 
 class ZoneEntry(BaseModel):
@@ -53,6 +55,8 @@ class ZoneEntry(BaseModel):
     dtype: Literal["float32", "bfloat16"] = "float32"
     mode: Literal["fused", "exact"] = "fused"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    executor: Literal["local", "ray"] = "local"
+    ray: RayEntry | None = None
     max_length: Count = 512
     share: Annotated[float, Field(gt=0, le=1)] = 0.25
     energy_price: float | str | None = None
@@ -78,9 +82,15 @@ class ZoneEntry(BaseModel):
         name = str(self.auction.get("mechanism", "pdftsp"))
         return name, {k: str(v) for k, v in self.auction.items() if k != "mechanism"}
 
+    @property
+    def adopts(self) -> bool:
+        """Whether its nodes are on a cluster that others look after."""
+        return self.ray is not None and self.ray.address is not None
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         self._check_nodes()
+        self._check_executor()
         check_names(self.house, self.vendors)
         for name, kind in self.node_types.items():
             if kind.power_kw is not None and self.energy_price is None:
@@ -98,6 +108,17 @@ class ZoneEntry(BaseModel):
             if node.id in seen:
                 raise InputError(f"nodes[{index}].id", f"{node.id!r} is twice", "unique ids")
             seen.add(node.id)
+
+    def _check_executor(self) -> None:
+        if self.executor == "local":
+            places = ["ray"] if self.ray is not None else []
+            places += [f"nodes[{i}].resource" for i, node in enumerate(self.nodes) if node.resource]
+            if places:
+                raise InputError(places[0], "is given with executor 'local'", 'executor = "ray"')
+        for name, kind in self.node_types.items():
+            if self.adopts and kind.device.startswith("cuda:"):
+                found = f"{kind.device!r}, where Ray gives each node a GPU of its own"
+                raise InputError(f"node_types.{name}.device", found, "cuda")
 
     def beside(self, folder: Path) -> "ZoneEntry":
         """The same with paths that start from a folder."""
