@@ -20,6 +20,7 @@ from auctune.run.market.market_file import (
 )
 from auctune.service.settings import service_file, vendor_entries, zone_entry
 from auctune.service.settings.access_entries import KeyEntry, UserEntry
+from auctune.service.settings.ray_entry import RayEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.sim.result_file import decision_json
@@ -76,6 +77,7 @@ def test_market_file_lists_each_key_with_its_default(heading: str, model: type[B
         ("[[zones]]", ZoneEntry),
         ("[zones.node_types.NAME]", zone_entry.NodeTypeEntry),
         ("[[zones.nodes]]", zone_entry.NodeEntry),
+        ("[zones.ray]", RayEntry),
         ("[zones.house]", vendor_entries.HouseEntry),
         ("[[zones.vendors]]", vendor_entries.VendorEntry),
         ("[[users]]", UserEntry),

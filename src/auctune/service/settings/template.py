@@ -67,8 +67,11 @@ slot_seconds = 60.0
 #mode = "fused"
 # Of a node on a CPU. Left out: this machine's cores, divided among its nodes; 1 on a cluster.
 #threads = 1
-# Where nodes are: "local", processes of this machine, or "ray", actors of a Ray cluster.
-#executor = "local"
+# Where nodes are. Left out: "local", processes of this machine; "ray": on a Ray cluster, which
+# docs/how-to/run-on-a-cluster.md sets up. ray is said with it alone; without an address the service
+# starts a cluster on this machine. Examples:
+#executor = "ray"
+#ray = { address = "10.0.0.1:6379", lease_seconds = 8.0, missing_seconds = 15.0 }
 
 # Where a request leaves it to the market: the longest row in tokens, and the share of a node's slot
 # that one job takes at most.
@@ -95,15 +98,6 @@ mechanism = "pdftsp"
 #memory_low = 0.01
 #memory_high = 1.0
 
-# With executor = "ray": the cluster's head; left out, a cluster on this machine. How to run one is
-# in docs/how-to/run-on-a-cluster.md.
-#[zones.ray]
-#address = "10.0.0.1:6379"
-# Without a word between market and node, after which the node ends itself and is given up; and
-# without a place on the cluster, after which it is lost until it has one.
-#lease_seconds = 8.0
-#missing_seconds = 15.0
-
 # Types of nodes. What a device can do with the base is measured at the first start, and kept;
 # or a file of auctune profile says it, whose path starts from the folder of this file.
 [zones.node_types.local]
@@ -117,12 +111,13 @@ mechanism = "pdftsp"
 #power_kw = 0.4
 #energy_cost = 0.0
 
-# Nodes: each is a process on this machine.
+# Nodes: each is a process, on this machine or on a cluster's.
 [[zones.nodes]]
 id = "local-0"
 type = "local"
-# With executor = "ray": what its Ray node is known by; left out, auctune: and the node's id.
-#resource = "auctune:local-0"
+# With executor = "ray", the custom resource of its Ray node; left out: auctune: and the node's id.
+# An example:
+#resource = "auctune:gpu"
 
 # Who mends data, for bids that ask for it: the house, in a process of the service's own.
 [zones.house]
