@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.executor_kinds import NEEDS_RAY, ExecutorKind, Local, OnRay
+from support.executor_kinds import KINDS, ExecutorKind, Local, OnRay
 from support.ray_nodes import ENVIRONMENT, RayNodes, ray_nodes
 
 
@@ -16,9 +16,6 @@ def nodes() -> Iterator[RayNodes]:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
         yield cluster
-
-
-KINDS = ["local", pytest.param("ray", marks=[pytest.mark.thorough, NEEDS_RAY])]
 
 
 @pytest.fixture(params=KINDS)

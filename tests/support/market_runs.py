@@ -220,6 +220,14 @@ def parent_of(pid: int) -> int:
     return _parents()[pid]
 
 
+def descendants(pid: int) -> list[int]:
+    """All that a process, and those that it started, have started."""
+    parents, found = _parents(), [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
+
+
 def _parents() -> dict[int, int]:
     """Parents by process, of all that are not zombies."""
     found = {}
