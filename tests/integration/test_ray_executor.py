@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from auctune.run.base_facts import learn_base
 from auctune.run.child import Message
 from auctune.run.executor import KeeperParams, LoraJob, NodeSettings, RayExecutor, RayParams
 from auctune.run.executor.kept import KeptExecutor
 from auctune.run.executor.messages import TaskOrder
+from auctune.service.executors import ClusterNodes
 from auctune.train.base import load_base
 from auctune.train.node import NodeTrainer
 from support.executor_kinds import LEASE_SECONDS, NEEDS_RAY
@@ -149,3 +151,16 @@ def test_a_node_that_is_cut_off_has_ended_when_its_tasks_go_on(
         assert not living([pid])
 
     train_disturbed(nodes, tiny_cache, tmp_path, cut_off)
+
+
+def test_a_base_is_learned_where_its_node_is(
+    nodes: RayNodes, tiny_cache: Path, tmp_path: Path
+) -> None:
+    settings = NodeSettings("tiny", str(tiny_cache))
+    params = RayParams(nodes.address, lease_seconds=LEASE_SECONDS)
+    where, kept = ClusterNodes(params, {"gamma": "auctune:beta"}), tmp_path / "kept"
+    with where.asking("gamma", settings, tmp_path / "work") as elsewhere:
+        facts = learn_base(settings, kept, elsewhere=elsewhere)
+    assert facts.digest == load_base("tiny", cache=tiny_cache).digest
+    # Files here say nothing of what was measured there.
+    assert [path.name[:8] for path in kept.iterdir()] == ["profile-"]
