@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,8 @@ from typing import Any
 
 _PREFIX = "auctune-ray-"
 _STORE_BYTES = 80_000_000
+_DROP_TRIES = 20
+_DROP_PAUSE_SECONDS = 0.1
 _LOOPBACK = "127.0.0.1"
 _ENVIRONMENT = {
     # Loopback stays loopback, which Ray otherwise replaces by the machine's address.
@@ -172,6 +175,12 @@ class LocalCluster:
 
 
 def drop_folder(folder: Path) -> None:
-    """Remove what a cluster that is gone has left."""
-    if folder.name.startswith(_PREFIX):
+    """Remove what a cluster that is gone, or is going, has left."""
+    if not folder.name.startswith(_PREFIX):
+        return
+    # What is ended last still writes its last lines.
+    for _ in range(_DROP_TRIES):
         shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_DROP_PAUSE_SECONDS)
