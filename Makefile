@@ -42,8 +42,9 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 # A file's tests stay together: what they share is made once. One process more than most machines'
-# two cores, as many tests wait for slots to end.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile
+# two cores, as many tests wait for slots to end. Files keep their order: those of whole services,
+# few and long, come before the many short ones of units.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 test: checked
 	$(PYTEST)
 

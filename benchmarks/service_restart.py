@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from auctune.domain import write_snapshot
 from auctune.run.base_cache import base_cache
 from auctune.service.access.directory import Directory
 from auctune.service.access.spending import Spending
@@ -26,16 +27,18 @@ from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.opening import learn_zone
 from auctune.service.recorder import LogRecorder
+from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.service_file import read_service_file
 from auctune.service.store import Committer, Snapshots, open_store
 from auctune.service.store.unit import ignore
-from auctune.service.zone.bid import Bid
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.event import Kind
-from auctune.service.zone.restart import fresh_zone
-from auctune.service.zone.snapshot import ZoneSaver, to_bytes
-from auctune.service.zone.zone import Zone
-from auctune.service.zone_opening import Place, opening_record, supply_of
+from auctune.service.zones.auction.bid import Bid
+from auctune.service.zones.auction.memory import fresh_zone
+from auctune.service.zones.auction.opening import opening_record, supply_of
+from auctune.service.zones.auction.snapshot import ZoneSaver
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind
+from auctune.service.zones.premises import Place
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.service_process import ServiceProcess, write_service
@@ -48,6 +51,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
     """Decide on so many bids, one after the other."""
     data.mkdir()
     entry = read_service_file(config).zones[0]
+    assert isinstance(entry, AuctionEntry)
     facts = learn_zone(entry, Place(data, base_cache()), _unheard)
     record = opening_record(entry, facts, time.time())
     draw = random.Random(1)
@@ -57,14 +61,16 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         recorder = LogRecorder(committer, spending)
         state, mechanism = fresh_zone(record)
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
-        zone = Zone(entry.name, supply_of(entry, facts, record), mechanism, state, clock, recorder)
+        zone = AuctionZone(
+            entry.name, supply_of(entry, facts, record), mechanism, state, clock, recorder
+        )
         zone.happen(Kind.ZONE_OPENED, None, record)
         zone.begin_slots()
         while zone.state.seq < count:
             zone.decide(_bid(draw))
             recorder.record(zone.take_events(), ignore)
             if snapshot_after is not None and zone.state.seq >= snapshot_after:
-                body = to_bytes(ZoneSaver().save(zone.state, zone.mechanism))
+                body = write_snapshot(ZoneSaver().save(zone.state, zone.mechanism))
                 seq, snapshot_after = zone.state.seq, None
                 committer.submit(Snapshots(store.reader).unit(entry.name, seq, time.time(), body))
 

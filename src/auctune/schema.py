@@ -4,10 +4,12 @@ One wrong field is one line: where it is, what was found, what was expected.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, core_schema
 
 from auctune.domain import InputError
 
@@ -17,6 +19,43 @@ _SHOWN = 60
 
 # Numbers are numbers and texts are texts: "3" is not 3, and true is not 1.
 STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ByKind:
+    """An annotation: a table whose key `kind` says of which model it is.
+
+    pydantic's own unions want two models or more, and the key in every table.
+
+    Attributes:
+        models: by kind, each with a field `kind`.
+        default: the kind of a table that says none.
+    """
+
+    models: Mapping[str, type[BaseModel]]
+    default: str
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Check that the kind is known, and then its model's fields."""
+        choices = {_tag(name): handler(model) for name, model in self.models.items()}
+        union = core_schema.tagged_union_schema(choices, lambda value: _tag(self._kind(value)))
+        return core_schema.no_info_before_validator_function(self._known, union)
+
+    def _kind(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return value.get("kind", self.default)
+        return getattr(value, "kind", self.default)
+
+    def _known(self, value: Any) -> Any:
+        kind = self._kind(value)
+        if not isinstance(kind, str) or kind not in self.models:
+            raise InputError("kind", f"{_shorten(kind)} is unknown", _one_of(self.models))
+        return value
+
+
+def _tag(kind: str) -> str:
+    """A kind within pydantic's locations, where nothing of a file is called so."""
+    return f"[{kind}]"
 
 
 def check_schema(model: type[M], value: Any, place: str) -> M:
@@ -68,7 +107,7 @@ def to_input_error(
         # A validator of a single value does not know what it is called.
         return _placed(own, place, path)
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return InputError(where, "is an unknown key", _expected_keys(model, path))
+        return InputError(where, "is an unknown key", _expected_keys(model, first["loc"]))
     if first["type"] == "missing":
         return InputError(where, "is missing", "a value")
     message = first["msg"].removeprefix("Input should be ")
@@ -81,16 +120,29 @@ def _placed(own: InputError, place: str, path: Sequence[str | int]) -> InputErro
     return InputError(f"{place}: {where}" if where else place, own.found, own.expected)
 
 
-def _expected_keys(model: Any, path: Sequence[str | int]) -> str:
+def _expected_keys(model: Any, loc: Sequence[str | int]) -> str:
     """The keys beside an unknown one."""
-    for part in path[:-1]:
+    kind = ""
+    for part in loc[:-1]:
+        for mark in getattr(model, "__metadata__", ()):
+            if isinstance(mark, ByKind) and (known := _of_tag(mark, part)) is not None:
+                model, kind = mark.models[known], f" (kind {known!r})"
         fields = getattr(model, "model_fields", None)
-        model = fields[part].annotation if fields and part in fields else model
-        # Of a list or a table of models, the model.
-        inner = [kind for kind in get_args(model) if hasattr(kind, "model_fields")]
-        model = inner[0] if inner else model
+        if fields and part in fields:
+            model, kind = fields[part].annotation, ""
+            # Of a list or a table of models, the model.
+            inner = [one for one in get_args(model) if hasattr(one, "model_fields")]
+            model = inner[0] if inner else model
     fields = getattr(model, "model_fields", None)
-    return f"one of {', '.join(fields)}" if fields else "one of the keys that the docs list"
+    return f"{_one_of(fields)}{kind}" if fields else "one of the keys that the docs list"
+
+
+def _of_tag(mark: ByKind, part: str | int) -> str | None:
+    return next((kind for kind in mark.models if _tag(kind) == part), None)
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return f"one of {', '.join(names)}"
 
 
 def format_path(loc: Sequence[str | int]) -> str:
@@ -108,7 +160,7 @@ def _path_in(value: Any, loc: Sequence[str | int]) -> tuple[str | int, ...]:
     """The keys and indices of a pydantic location, without its names of types."""
     path: list[str | int] = []
     for part in loc:
-        if isinstance(value, Mapping) and part != "[key]":
+        if isinstance(value, Mapping) and not str(part).startswith("["):
             path.append(part)
             value = value.get(part)
         elif isinstance(value, list) and isinstance(part, int):

@@ -10,9 +10,9 @@ import pytest
 from auctune.domain import Admission, NodeLost, RepeatedEnergy
 from auctune.domain.recorded import BidMade, PlanChanged, RecordedPeriod, Why
 from auctune.registry import build
-from auctune.service.period import happened_of
-from auctune.service.zone.event import Kind
-from auctune.service.zone.state import ZoneState
+from auctune.service.zones.auction.period import happened_of
+from auctune.service.zones.auction.state import ZoneState
+from auctune.service.zones.event import Kind
 from auctune.sim.replay import recorded_takings, replay_other, replay_same
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone
@@ -40,7 +40,7 @@ def test_the_same_mechanism_decides_identically() -> None:
         period, made = recorded(seed, 250)
         again = replay_same(period, mechanism(period))
         assert again.differences == ()
-        decided = sum(event.kind is Kind.DECIDED for event, _ in made.log.events)
+        decided = sum(event.kind == Kind.DECIDED for event, _ in made.log.events)
         assert again.num_decisions == decided
         decisions, lessons = decisions + decided, lessons + again.num_lessons
         plans += again.num_plans

@@ -18,11 +18,11 @@ from auctune.run.market.market_file import (
     NodeTypeEntry,
     VendorEntry,
 )
-from auctune.service.settings import service_file, vendor_entries, zone_entry
+from auctune.service.settings import auction_entry, service_file, vendor_entries
 from auctune.service.settings.access_entries import KeyEntry, UserEntry
+from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.ray_entry import RayEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
-from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.sim.result_file import decision_json
 from support.command_line import all_commands
 from support.pages import Row, rows
@@ -74,9 +74,9 @@ def test_market_file_lists_each_key_with_its_default(heading: str, model: type[B
         ("The file", ServiceFile),
         ("[limits]", LimitsEntry),
         ("[webhooks]", service_file.WebhooksEntry),
-        ("[[zones]]", ZoneEntry),
-        ("[zones.node_types.NAME]", zone_entry.NodeTypeEntry),
-        ("[[zones.nodes]]", zone_entry.NodeEntry),
+        ("[[zones]]", AuctionEntry),
+        ("[zones.node_types.NAME]", auction_entry.NodeTypeEntry),
+        ("[[zones.nodes]]", auction_entry.NodeEntry),
         ("[zones.ray]", RayEntry),
         ("[zones.house]", vendor_entries.HouseEntry),
         ("[[zones.vendors]]", vendor_entries.VendorEntry),

@@ -266,7 +266,7 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
 ) -> None:
     key = served.key("unlucky")
     client, file = served.client(key), served.upload(key)
-    zone, job = served.market.zones["default"], "ftjob-unlucky"
+    zone, job = served.auction(), "ftjob-unlucky"
     training = Training(file)
     terms = {"model": "tiny", "training_file": file, "bid": "100", "deadline": EPOCH + 1200}
     request = {**terms, "validation_file": None, "metadata": None, "suffix": None}
@@ -275,7 +275,7 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
 
     async def decide() -> None:
         # What it asked for does not say what it bids.
-        served.market.submissions.decide_later(zone, job, "unlucky", training, {})
+        zone.bidding.decide_later(job, "unlucky", training, {})
 
     served.run(decide)
     failed = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")

@@ -12,10 +12,11 @@ from typing import Any
 import orjson
 import pytest
 
+from auctune.domain import write_snapshot
 from auctune.service.durable import durable
-from auctune.service.period import LoggedPeriod
 from auctune.service.store import EventLog, Snapshots, reading
-from auctune.service.zone.snapshot import ZoneSaver, to_bytes
+from auctune.service.zones.auction.period import LoggedPeriod
+from auctune.service.zones.auction.snapshot import ZoneSaver
 from support.command_line import run_auctune
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_zone, serving
 
@@ -63,7 +64,7 @@ def accept(served: Served, file: str) -> None:
 
 def keep_snapshot(served: Served) -> None:
     seq, body = served.ask(
-        lambda zone: (zone.state.seq, to_bytes(ZoneSaver().save(zone.state, zone.mechanism)))
+        lambda zone: (zone.state.seq, write_snapshot(ZoneSaver().save(zone.state, zone.mechanism)))
     )
 
     async def write() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.kernels import Kernels
-from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.auction_entry import AuctionEntry
+from auctune.service.zones.auction.kernels import Kernels
 from support.service_process import running, write_service
 from support.tiny_digest import tiny_digest
 
@@ -18,8 +18,8 @@ from numba.core import event
 compiled = event.RecordingListener()
 event.register("numba:compile", compiled)
 from auctune.registry import build
-from auctune.service.kernel_worker import made_up_cluster
-from auctune.service.zone.warm_up import warm_up
+from auctune.service.zones.auction.kernel_worker import made_up_cluster
+from auctune.service.zones.auction.warm_up import warm_up
 cluster = made_up_cluster(1)
 warm_up(cluster, lambda small, energy: build("pdftsp", small, {}, energy=energy), lambda _: None)
 print(len(compiled.buffer))
@@ -40,13 +40,13 @@ def test_whoever_comes_after_the_compilers_has_nothing_to_compile(
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     told: list[float] = []
-    with Kernels([ZoneEntry()]) as kernels:
+    with Kernels([AuctionEntry()]) as kernels:
         kernels.wait(lambda what, share: told.append(share))
     assert told[-1] == 1.0
     done = subprocess.run(
         [sys.executable, "-c", _DECIDE_AND_COUNT], capture_output=True, text=True, check=True
     )
     assert done.stdout == "0\n"
-    with Kernels([ZoneEntry()]) as again:
+    with Kernels([AuctionEntry()]) as again:
         again.wait(lambda what, share: told.append(-1.0))
     assert told[-1] == 1.0

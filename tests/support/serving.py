@@ -27,12 +27,13 @@ from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ShortHeads
 from auctune.service.market import Market
 from auctune.service.opening import OpenMarket, open_market
+from auctune.service.settings.auction_entry import AuctionEntry, NodeEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
-from auctune.service.settings.zone_entry import NodeEntry, ZoneEntry
 from auctune.service.store import open_store
-from auctune.service.zone.event import Kind
-from auctune.service.zone.zone import Zone
-from auctune.service.zone_opening import Place
+from auctune.service.zones.auction.open_auction import OpenAuction
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.event import Kind
+from auctune.service.zones.premises import Place
 from support.zones import made_up_profile
 
 T = TypeVar("T")
@@ -79,19 +80,25 @@ def made_up_facts(name: str = "tiny", speed: float = 1.0) -> BaseFacts:
     return BaseFacts(name, "0" * 64, 512, profile)
 
 
-def make_zone(name: str = "default", base: str = "tiny", nodes: int = 2, slots: int = 30) -> Any:
-    return ZoneEntry(
+def make_zone(
+    name: str = "default",
+    base: str = "tiny",
+    nodes: int = 2,
+    slots: int = 30,
+    energy_cost: float = 2.0,
+) -> Any:
+    return AuctionEntry(
         name=name,
         base=base,
         slot_seconds=SLOT_SECONDS,
         slots=slots,
         nodes=[NodeEntry(id=f"{name}-{i}", type="local") for i in range(nodes)],
         # A price from the first bid on, so that menus and payments are not all zero.
-        node_types={"local": {"energy_cost": 2.0}},  # type: ignore[dict-item]
+        node_types={"local": {"energy_cost": energy_cost}},  # type: ignore[dict-item]
     )
 
 
-def make_file(zones: Sequence[ZoneEntry] = (), **limits: Any) -> ServiceFile:
+def make_file(zones: Sequence[AuctionEntry] = (), **limits: Any) -> ServiceFile:
     return ServiceFile(zones=list(zones) or [make_zone()], limits=LimitsEntry(**limits))
 
 
@@ -126,9 +133,15 @@ class Served:
         """What a coroutine function gives, on the market's loop."""
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
 
-    def ask(self, run: Callable[[Zone], T], zone: str = "default") -> T:
+    def auction(self, zone: str = "default") -> OpenAuction:
+        """A zone of this market."""
+        found = self.market.zones[zone]
+        assert isinstance(found, OpenAuction)
+        return found
+
+    def ask(self, run: Callable[[AuctionZone], T], zone: str = "default") -> T:
         """Have a zone do something."""
-        return self.market.zones[zone].desk.ask(run).result(60)
+        return self.auction(zone).desk.ask(run).result(60)
 
     def key(self, user: str, role: Role = Role.USER, **account: Any) -> str:
         """A new key of a user, who is added if need be."""
@@ -185,7 +198,7 @@ class Served:
     def train(self, job: str, rows: int, zone: str = "default") -> None:
         """What the zone notes when a node has trained so many rows in all."""
 
-        def trained(desk: Zone) -> None:
+        def trained(desk: AuctionZone) -> None:
             desk.begin_slots()
             found = desk.state.jobs[job]
             result = {
@@ -245,6 +258,7 @@ async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[S
         facts = {
             zone.name: {name: made_up_facts(zone.base) for name in zone.node_types}
             for zone in file.zones
+            if isinstance(zone, AuctionEntry)
         }
         with open_store(folder) as store:
             data = DataClient(folder / "cache", program=_WORDS)

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import orjson
 
-from auctune.domain import InputError
+from auctune.domain import InputError, write_snapshot
 from auctune.service.jobs.size import DataSize
 from auctune.service.ledger.entry import HELD, balances
-from auctune.service.zone import repairs
-from auctune.service.zone.bid import Bid, VendorOffer
-from auctune.service.zone.event import Kind
-from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.open_job import OpenJob, Phase
-from auctune.service.zone.restart import fold
-from auctune.service.zone.snapshot import ZoneSaver, load_zone, to_bytes
+from auctune.service.zones.appraisal import VendorOffer
+from auctune.service.zones.auction import repairs
+from auctune.service.zones.auction.bid import Bid
+from auctune.service.zones.auction.memory import fold
+from auctune.service.zones.auction.open_job import OpenJob, Phase
+from auctune.service.zones.auction.snapshot import ZoneSaver, load_zone
+from auctune.service.zones.event import Kind
+from auctune.service.zones.job_row import JobRow
 from support.zones import MadeUpZone
 
 TINY = 1e-9
@@ -136,7 +137,7 @@ class ZonePlayer:
         before = len(self.made.log.events)
         self.made.zone.preview(self._new_bid())
         self.made.keep()
-        assert all(e.kind is not Kind.DECIDED for e, _ in self.made.log.events[before:])
+        assert all(e.kind != Kind.DECIDED for e, _ in self.made.log.events[before:])
 
     def cancel(self) -> None:
         self.made.zone.cancel(self._some([*self.made.zone.state.jobs, *self._waiting]))
@@ -251,7 +252,7 @@ class ZonePlayer:
         zone = self.made.zone
         self.saver.prepare(zone.state, 2)
         saved = self.saver.save(zone.state, zone.mechanism)
-        self.snapshots.append((zone.state.seq, to_bytes(saved)))
+        self.snapshots.append((zone.state.seq, write_snapshot(saved)))
 
     def restart(self) -> None:
         self.made.restart()
@@ -260,7 +261,7 @@ class ZonePlayer:
         """All that holds at any time."""
         self._check_money()
         self._check_capacity()
-        events = [event for event, _ in self.made.log.events if event.kind is Kind.TRAINED]
+        events = [event for event, _ in self.made.log.events if event.kind == Kind.TRAINED]
         trained = [(event.job, event.body["slot"]) for event in events]
         assert len(trained) == len(set(trained)), "a slot of a job is on record twice"
 

@@ -14,17 +14,19 @@ from auctune.registry import build
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.ledger.entry import Entry
-from auctune.service.training.foreman import Foreman
-from auctune.service.zone.bid import Bid, VendorOffer
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.event import Kind, ZoneEvent
-from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.open_job import OpenJob
-from auctune.service.zone.recorder import Done
-from auctune.service.zone.restart import fold
-from auctune.service.zone.state import Change, ZoneState
-from auctune.service.zone.supply import Supply
-from auctune.service.zone.zone import Zone
+from auctune.service.zones.appraisal import VendorOffer
+from auctune.service.zones.auction.bid import Bid
+from auctune.service.zones.auction.foreman import Foreman
+from auctune.service.zones.auction.memory import fold
+from auctune.service.zones.auction.open_job import OpenJob
+from auctune.service.zones.auction.state import ZoneState
+from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.change import Change
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.recorder import Done
 
 SLOT_SECONDS = 10.0
 SLOTS = 12
@@ -167,7 +169,7 @@ class MadeUpZone:
         self.keep()
 
     def _open(self, state: ZoneState, mechanism: Admission) -> None:
-        self.zone = Zone("made-up", self.supply, mechanism, state, self.clock, self.log)
+        self.zone = AuctionZone("made-up", self.supply, mechanism, state, self.clock, self.log)
         self.executor = OrdersKept()
         self.foreman = Foreman(self.executor, Path("work"), Path, self._done)
 

@@ -1,11 +1,11 @@
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, BeforeValidator, Field
 
 from auctune.domain import InputError, parse_money
-from auctune.schema import STRICT, check_schema, format_path
+from auctune.schema import STRICT, ByKind, check_schema, format_path
 
 
 class Part(BaseModel):
@@ -76,3 +76,58 @@ def test_long_values_are_cut() -> None:
 def test_paths_are_written_as_a_reader_writes_them() -> None:
     assert format_path(("bids", 2, "deadline")) == "bids[2].deadline"
     assert format_path(()) == ""
+
+
+class Round(BaseModel):
+    model_config = STRICT
+
+    kind: str
+    size: int = 1
+
+
+class Ball(Round):
+    kind: Literal["ball"] = "ball"
+    # Called as a kind is: a location of pydantic's has both.
+    ball: dict[str, int] = Field(default_factory=dict)
+
+
+class Ring(Round):
+    kind: Literal["ring"] = "ring"
+    hole: int = 1
+
+
+class Box(BaseModel):
+    model_config = STRICT
+
+    things: list[Annotated[Round, ByKind({"ball": Ball, "ring": Ring}, "ball")]]
+
+
+def test_a_table_is_of_the_model_that_its_kind_says_or_of_the_default() -> None:
+    made = check_schema(Box, {"things": [{"size": 2}, {"kind": "ring", "hole": 3}]}, "file")
+
+    assert made.things == [Ball(size=2), Ring(hole=3)]
+
+
+@pytest.mark.parametrize(
+    ("thing", "expected"),
+    [
+        ({"kind": "cube"}, "things[0].kind: 'cube' is unknown; expected one of ball, ring"),
+        ({"kind": 1}, "things[0].kind: 1 is unknown; expected one of ball, ring"),
+        (
+            {"hole": 1},
+            "things[0].hole: is an unknown key; expected one of kind, size, ball (kind 'ball')",
+        ),
+        (
+            {"kind": "ring", "ball": {}},
+            "things[0].ball: is an unknown key; expected one of kind, size, hole (kind 'ring')",
+        ),
+        ({"kind": "ring", "hole": "x"}, "things[0].hole: 'x'; expected a valid integer"),
+        ({"ball": {"a": "x"}}, "things[0].ball.a: 'x'; expected a valid integer"),
+    ],
+)
+def test_what_is_wrong_with_a_table_of_a_kind_is_said_without_pydantics_tags(
+    thing: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        check_schema(Box, {"things": [thing]}, "file")
+    assert str(caught.value) == f"file: {expected}"

@@ -33,3 +33,21 @@ def show_menu(quoted: dict[str, Any], options: str) -> None:
     typer.echo(f"accept a line before it begins{by}; the last one with:")
     name, last = quoted["id"], lines[-1]["line"]
     typer.echo(f"  auctune submit --quote {name} --line {last}{options}")
+
+
+def show_alternatives(quoted: dict[str, Any]) -> None:
+    """Print what each zone said, where there was a choice, above the quote of the default one."""
+    from auctune.cli.job_lines import clock
+    from auctune.cli.wide import show, table_of
+
+    if not quoted["alternatives"]:
+        return
+    table = table_of("zone", "kind", "cost", "done by", "risk", "", right=("cost", "risk"))
+    for one in quoted["alternatives"]:
+        chosen = "shown below" if one["zone"] == quoted["zone"] else ""
+        if one["cost"] is None:
+            table.add_row(one["zone"], one["kind"], "-", "-", "-", one["why_not"])
+        else:
+            cost, risk = one["cost"], f"{one['risk']:.0%}"
+            table.add_row(one["zone"], one["kind"], cost, clock(one["finish"]), risk, chosen)
+    show(table)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from auctune.cli.menu import show_menu
+from auctune.cli.menu import show_alternatives, show_menu
 from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
 from auctune.cli.work_options import (
     Model,
@@ -47,4 +47,5 @@ def quote(
     if as_json:
         print_json(found)
     else:
+        show_alternatives(found)
         show_menu(found, connect.options)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
-    from auctune.service.period import LoggedPeriod
+    from auctune.service.zones.auction.period import LoggedPeriod
     from auctune.sim.comparison import Contender
 
 
@@ -127,8 +127,8 @@ def _period(
     reader: "Engine", zone: str | None, begin: str | None, end: str | None
 ) -> "LoggedPeriod":
     from auctune.service.jobs.time import parse_moment
-    from auctune.service.period import LoggedPeriod
     from auctune.service.store import EventLog
+    from auctune.service.zones.auction.period import LoggedPeriod
 
     log, now = EventLog(reader), time.time()
     names = log.zones()

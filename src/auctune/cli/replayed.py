@@ -15,8 +15,8 @@ from auctune.domain.events import PricesLearned, SlotAdvanced
 from auctune.domain.recorded import BidMade, Happened, RecordedPeriod
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build
-from auctune.service.period import LoggedPeriod
 from auctune.service.store import Snapshots
+from auctune.service.zones.auction.period import LoggedPeriod
 from auctune.sim.comparison import Contender
 from auctune.sim.replay import Difference, recorded_takings, replay_other, replay_same
 from auctune.sim.result_file import decision_json

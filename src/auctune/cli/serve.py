@@ -46,7 +46,7 @@ def serve(
     from auctune.client.address import KEY_FILE, URL_FILE
     from auctune.run.base_cache import base_cache
     from auctune.service.server import serve as run_server
-    from auctune.service.zone_opening import Place
+    from auctune.service.zones.premises import Place
 
     place = Place(data.resolve(), base_cache())
     url_file = place.data / URL_FILE
@@ -79,15 +79,15 @@ def serve(
 def _settings(
     config: Path | None, host: str | None, port: int | None, slot_seconds: float | None
 ) -> "ServiceFile":
+    from auctune.service.settings.auction_entry import AuctionEntry
     from auctune.service.settings.service_file import ServiceFile
-    from auctune.service.settings.zone_entry import ZoneEntry
 
     if config is not None and slot_seconds is not None:
         raise InputError("--slot-seconds", "is given with --config", "slot_seconds in the file")
     if slot_seconds is not None and not 1 <= slot_seconds <= _LONGEST_SLOT:
         raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_LONGEST_SLOT} seconds")
     file = ServiceFile() if config is None else _checked(config)
-    zones = None if slot_seconds is None else [ZoneEntry(slot_seconds=slot_seconds)]
+    zones = None if slot_seconds is None else [AuctionEntry(slot_seconds=slot_seconds)]
     changes = {"host": host, "port": port, "zones": zones}
     return file.model_copy(update={k: v for k, v in changes.items() if v is not None})
 

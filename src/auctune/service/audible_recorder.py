@@ -6,9 +6,9 @@ from auctune.service.access.open_jobs import OPEN, OpenJobs
 from auctune.service.metrics import Metrics
 from auctune.service.news import News
 from auctune.service.webhooks.messenger import OVER
-from auctune.service.zone.event import ZoneEvent
-from auctune.service.zone.recorder import Done, Recorder
-from auctune.service.zone.state import Change
+from auctune.service.zones.change import Change
+from auctune.service.zones.event import ZoneEvent
+from auctune.service.zones.recorder import Done, Recorder
 
 
 class AudibleRecorder:

@@ -10,11 +10,10 @@ from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
-from auctune.service.open_zone import Appraisal
 from auctune.service.repair.house import HouseVendor
 from auctune.service.repair.outside import OutsideVendor, ask_outside
 from auctune.service.vendors.links import Clock
-from auctune.service.zone.bid import VendorOffer
+from auctune.service.zones.appraisal import Appraisal, VendorOffer
 
 
 class DataDesk:

@@ -1,39 +1,16 @@
-"""Why a bid got its answer, told afterwards: the market is rebuilt as it was, and asked.
-
-Decisions follow from the log alone, so that none has to be explained while others wait for theirs:
-the newest snapshot before it and the events between are folded into a market of their own.
-"""
+"""Why a bid got its answer, told afterwards by its zone, one question after the other."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from auctune.domain import Admission, Explanation
-from auctune.run.records import read_decision
 from auctune.service.access.open_jobs import TooManyError
 from auctune.service.store.event_log import EventLog
-from auctune.service.store.snapshots import Snapshots
-from auctune.service.zone.event import Kind, ZoneEvent
-from auctune.service.zone.records import read_task
-from auctune.service.zone.restart import Fresh, fold, read_event
-from auctune.service.zone.snapshot import load_zone
-from auctune.service.zone.state import ZoneState
+from auctune.service.zones.event import Kind
+from auctune.service.zones.open_zone import Explained, Explainer
+from auctune.service.zones.restart import read_event
 
 _KEPT = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """A decision, and why.
-
-    Attributes:
-        decided: the event.
-        explanation: what its plan cost then, and what others would have cost.
-    """
-
-    decided: ZoneEvent
-    explanation: Explanation
 
 
 class Explanations:
@@ -41,14 +18,12 @@ class Explanations:
 
     Args:
         log: of events.
-        snapshots: of zones.
-        fresh: makes an empty market, by zone.
+        explainers: of zones that explain theirs, by name.
     """
 
-    def __init__(self, log: EventLog, snapshots: Snapshots, fresh: Mapping[str, Fresh]) -> None:
+    def __init__(self, log: EventLog, explainers: Mapping[str, Explainer]) -> None:
         self._log = log
-        self._snapshots = snapshots
-        self._fresh = fresh
+        self._explainers = explainers
         self._turn = asyncio.Lock()
         self._asking: set[str] = set()
         self._known: OrderedDict[str, Explained] = OrderedDict()
@@ -88,23 +63,6 @@ class Explanations:
     def _explain(self, job: str) -> Explained | None:
         rows = self._log.of_job(job)
         decided = next((read_event(row) for row in rows if row.kind == Kind.DECIDED), None)
-        if decided is None or decided.zone not in self._fresh:
+        if decided is None or decided.zone not in self._explainers:
             return None
-        state, mechanism = self._before(decided)
-        task, decision = read_task(decided.body["task"]), read_decision(decided.body["decision"])
-        return Explained(decided, mechanism.explain(task, decision, state.slot))
-
-    def _before(self, event: ZoneEvent) -> tuple[ZoneState, Admission]:
-        """A zone as it was just before an event."""
-        fresh = self._fresh[event.zone]
-
-        def read(body: bytes) -> tuple[ZoneState, Admission]:
-            state, mechanism = fresh()
-            load_zone(body, state, mechanism)
-            return state, mechanism
-
-        found = self._snapshots.newest(event.zone, read, until=event.seq - 1)
-        state, mechanism = fresh() if found is None else found.state
-        for row in self._log.of_zone(event.zone, after=state.seq, until=event.seq - 1):
-            fold(read_event(row), state, mechanism)
-        return state, mechanism
+        return self._explainers[decided.zone].explain(decided)

@@ -19,7 +19,6 @@ from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.metrics import Metrics
 from auctune.service.news import News
-from auctune.service.open_zone import OpenZone
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import read_job
@@ -27,9 +26,12 @@ from auctune.service.store.committer import Committer
 from auctune.service.store.event_log import EventLog
 from auctune.service.store.pages import Pages
 from auctune.service.webhooks.messenger import Messenger
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.restart import opening_of
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.kind import Views, ZoneKind
+from auctune.service.zones.kinds import KINDS, kind_of_opening
+from auctune.service.zones.open_zone import OpenZone
+from auctune.service.zones.restart import opening_of
 
 _ID = re.compile(r"ftjob-[A-Za-z0-9]{1,64}")
 
@@ -83,19 +85,20 @@ class Market:
     vendor_data: ASGIApp | None
     work: Path
     now: Callable[[], float]
-    _clocks: dict[str, SlotClock] = field(default_factory=dict)
+    _closed: dict[str, tuple[ZoneKind, SlotClock]] = field(default_factory=dict)
 
     def clock(self, zone: str) -> SlotClock:
         """The slots of a zone, also of one that is no longer in the settings."""
         found = self.zones.get(zone)
         if found is not None:
             return found.clock
-        if zone not in self._clocks:
-            opened = opening_of(zone, self.log)
-            assert opened is not None
-            body = opened.body
-            self._clocks[zone] = SlotClock(body["epoch"], body["slot_seconds"], self.now)
-        return self._clocks[zone]
+        return self._of_closed(zone)[1]
+
+    def views(self, zone: str) -> Views:
+        """What readers see of a zone's jobs, likewise."""
+        found = self.zones.get(zone)
+        kind = KINDS[found.kind] if found is not None else self._of_closed(zone)[0]
+        return kind.views
 
     async def job(self, name: str, owner: str | None) -> JobRow | None:
         """A job of an owner, or of anybody; none: there is none, or it is somebody else's."""
@@ -105,6 +108,16 @@ class Market:
         if row is None or (owner is not None and row.owner != owner):
             return None
         return read_job(row)
+
+    def _of_closed(self, zone: str) -> tuple[ZoneKind, SlotClock]:
+        """Kind and slots of a zone that is no longer in the settings."""
+        if zone not in self._closed:
+            opened = opening_of(zone, self.log)
+            assert opened is not None
+            body = opened.body
+            clock = SlotClock(body["epoch"], body["slot_seconds"], self.now)
+            self._closed[zone] = kind_of_opening(body), clock
+        return self._closed[zone]
 
     async def put_team(self, name: str, budget: Budget | None) -> Account:
         """Add a team, or change its budget; what was paid in its span counts."""

@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from auctune.service.access.open_jobs import OpenJobs
 from auctune.service.webhooks.messenger import ENDINGS
-from auctune.service.zone.event import Kind, ZoneEvent
-from auctune.service.zone.state import Change
+from auctune.service.zones.change import Change
+from auctune.service.zones.event import Kind, ZoneEvent
 
 # Anybody may call any method; each would be kept for good.
 _METHODS = frozenset(("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"))
@@ -65,8 +65,8 @@ class Metrics:
     def note(self, happened: Sequence[tuple[ZoneEvent, Change]]) -> None:
         """Something is on record."""
         for event, _ in happened:
-            self._events.labels(event.zone, event.kind.value).inc()
-            if event.kind is Kind.DECIDED:
+            self._events.labels(event.zone, str(event.kind)).inc()
+            if event.kind == Kind.DECIDED:
                 decision = event.body["decision"]
                 outcome = "admitted" if decision["admitted"] else str(decision["reason"])
                 self._decisions.labels(event.zone, outcome).inc()

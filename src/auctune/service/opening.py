@@ -3,13 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from pathlib import Path
 
 import structlog
 
-from auctune.device_profile import read_profile
-from auctune.run.base_facts import Alone, BaseFacts, Report, at_once, learn_base
+from auctune.domain import InputError
+from auctune.run.base_facts import Alone, Report, at_once
 from auctune.run.data.client import DataClient
 from auctune.service.access.directory import Directory
 from auctune.service.access.open_jobs import OpenJobs, stored_open_jobs
@@ -17,26 +15,29 @@ from auctune.service.access.rate import RateLimit
 from auctune.service.access.spending import Spending
 from auctune.service.access.streams import Streams
 from auctune.service.audible_recorder import AudibleRecorder
-from auctune.service.executors import nodes_of
 from auctune.service.explanations import Explanations
 from auctune.service.files.library import Library
 from auctune.service.files.room import FileLimits
+from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.market import Market
 from auctune.service.metrics import Metrics
 from auctune.service.news import News
-from auctune.service.open_zone import OpenZone
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import LogRecorder
 from auctune.service.repair.door import VendorDoor
 from auctune.service.settings.service_file import ServiceFile
-from auctune.service.settings.zone_entry import ZoneEntry
-from auctune.service.store import Committer, EventLog, Pages, Snapshots, Store
-from auctune.service.training.workshop import Workshop
+from auctune.service.settings.zone_entry import AUCTION, ZoneEntry
+from auctune.service.store import Committer, EventLog, Pages, Store
 from auctune.service.webhooks.opening import open_messenger
-from auctune.service.zone_opening import Place, ZoneOpening, node_settings
+from auctune.service.zones.kind import Facts
+from auctune.service.zones.kinds import KINDS, kind_of_opening
+from auctune.service.zones.open_zone import OpenZone
+from auctune.service.zones.premises import Place, Premises
+from auctune.service.zones.restart import opening_of
+from auctune.service.zones.workshop import Workshop
 
 _log = structlog.get_logger(__name__)
 
@@ -82,10 +83,8 @@ class OpenMarket:
         await asyncio.to_thread(self._committer.close)
 
 
-def learn_zone(
-    entry: ZoneEntry, place: Place, report: Report, alone: Alone = at_once
-) -> dict[str, BaseFacts]:
-    """What must be known of a zone's base, by node type; measured once where its nodes are.
+def learn_zone(entry: ZoneEntry, place: Place, report: Report, alone: Alone = at_once) -> Facts:
+    """What must be known of a zone's base, by node type; measured once on this machine.
 
     Args:
         entry: the zone.
@@ -96,26 +95,12 @@ def learn_zone(
     Raises:
         InputError: for an unknown base or device, or a profile that cannot be used.
     """
-    kept = place.data / "profiles"
-    given = {
-        name: None if kind.profile is None else read_profile(Path(kind.profile))
-        for name, kind in entry.node_types.items()
-    }
-    facts = {}
-    for name in entry.node_types:
-        settings = node_settings(entry, name, place)
-        # A type without nodes is asked here.
-        nodes = [node.id for node in entry.nodes if node.type == name]
-        work = place.data / "work" / entry.name
-        asking = nodes_of(entry).asking(nodes[0], settings, work) if nodes else nullcontext()
-        with asking as elsewhere:
-            facts[name] = learn_base(settings, kept, report, given[name], alone, elsewhere)
-    return facts
+    return KINDS[entry.kind].learn(entry, place, report, alone)
 
 
 async def open_market(
     file: ServiceFile,
-    facts: Mapping[str, Mapping[str, BaseFacts]],
+    facts: Mapping[str, Facts],
     store: Store,
     place: Place,
     report: Report,
@@ -155,19 +140,30 @@ async def open_market(
     if data is None:
         data = DataClient(place.cache, log=place.data / "logs" / "data.log")
     door = VendorDoor(file.public_url or url, now)
-    opening = ZoneOpening(
-        store, place, recorder, committer, library, data, report, alarm, lock, now, door
+    quotes, turns = Quotes(now), BudgetTurns(spending, is_alone=len(file.zones) == 1)
+    premises = Premises(
+        store=store,
+        place=place,
+        recorder=recorder,
+        committer=committer,
+        library=library,
+        data=data,
+        turns=turns,
+        quotes=quotes,
+        report=report,
+        alarm=alarm,
+        lock=lock,
+        now=now,
+        door=door,
     )
     zones: dict[str, OpenZone] = {}
     workshops: list[Workshop] = []
     for entry in file.zones:
-        zone, workshop = await opening.open(entry, facts[entry.name])
-        zones[entry.name] = zone
-        workshops.append(workshop)
-    quotes = Quotes(now)
-    submissions = Submissions(zones, library, spending, open_jobs, quotes, now)
-    for zone, workshop in zip(zones.values(), workshops, strict=True):
-        workshop.attach(zone, submissions)
+        _check_kind(entry, log)
+        opened = await KINDS[entry.kind].open(entry, facts[entry.name], premises)
+        zones[entry.name] = opened.zone
+        workshops.append(opened.workshop)
+    submissions = Submissions(zones, open_jobs, quotes)
     market = Market(
         zones=zones,
         directory=directory,
@@ -181,7 +177,7 @@ async def open_market(
         submissions=submissions,
         open_jobs=open_jobs,
         explanations=Explanations(
-            log, Snapshots(store.reader), {name: zone.fresh for name, zone in zones.items()}
+            log, {one.name: one.explainer for one in zones.values() if one.explainer is not None}
         ),
         messenger=open_messenger(file, place.data, store.reader, committer, news, now),
         committer=committer,
@@ -194,3 +190,16 @@ async def open_market(
         now=now,
     )
     return OpenMarket(market, workshops, data, committer, door)
+
+
+def _check_kind(entry: ZoneEntry, log: EventLog) -> None:
+    """A zone's log is of one kind: of another one, none of its promises would be understood.
+
+    Raises:
+        InputError: if the zone was opened as one of another kind.
+    """
+    before = opening_of(entry.name, log)
+    if before is None or KINDS[entry.kind] is kind_of_opening(before.body):
+        return
+    found = f"{entry.kind!r} where the zone was opened with {before.body.get('kind', AUCTION)!r}"
+    raise InputError(f"zone {entry.name}: kind", found, "the same, or another zone")

@@ -1,4 +1,4 @@
-"""Quotes: menus that were shown, so that a line of them can be accepted. They hold nothing.
+"""Quotes: offers that were shown, so that a line of them can be accepted. They hold nothing.
 
 There is room for so many, and for so many cells in all of their plans. Where that is not enough,
 who has the most in it loses the oldest: asking again and again costs nobody else a quote.
@@ -8,42 +8,47 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auctune.domain import InputError, PriceMenu
+from auctune.domain import AuctuneError, InputError
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.training import Training
+from auctune.service.zones.offer import NO_CHOICE, Alternatives, Offer, Priced
 
 SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A menu that was shown.
+    """An offer that was shown.
 
     Attributes:
         id: names it.
         owner: who asked.
         zone: where.
+        kind: of the zone.
         request: what was asked about; its bid does not count.
         training: what it would train, seed and all.
-        menu: the lines.
+        offer: of the zone.
         deadline: unix time up to which it looked.
         at: unix time.
+        alternatives: what zones said that were asked as well.
     """
 
     id: str
     owner: str
     zone: str
+    kind: str
     request: JobRequest
     training: Training
-    menu: PriceMenu
+    offer: Offer
     deadline: float
     at: float
+    alternatives: Alternatives = NO_CHOICE
 
     @property
     def size(self) -> int:
-        """Cells in the plans of all its lines, and one for itself."""
-        return 1 + sum(len(line.schedule.cells) for line in self.menu.lines)
+        """Cells in all of its plans, and one for itself and for each alternative."""
+        return 1 + self.offer.size + len(self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,18 @@ class QuotesParams:
         for name in ("quotes", "cells"):
             if getattr(self, name) < 1:
                 raise InputError(name, f"{getattr(self, name)}", "a whole number >= 1")
+
+
+class QuoteChangedError(AuctuneError):
+    """A line of a quote is not to be had any more.
+
+    Attributes:
+        quote: what is to be had now.
+    """
+
+    def __init__(self, why: str, quote: Quote) -> None:
+        super().__init__(why)
+        self.quote = quote
 
 
 class Quotes:
@@ -84,14 +101,25 @@ class Quotes:
         self,
         owner: str,
         zone: str,
+        kind: str,
         request: JobRequest,
-        training: Training,
-        menu: PriceMenu,
-        deadline: float,
+        priced: Priced,
+        alternatives: Alternatives = NO_CHOICE,
     ) -> Quote:
-        """Keep a menu."""
+        """Keep what was shown."""
         name = new_id("quote")
-        quote = Quote(name, owner, zone, request, training, menu, deadline, self._now())
+        quote = Quote(
+            name,
+            owner,
+            zone,
+            kind,
+            request,
+            priced.training,
+            priced.offer,
+            priced.deadline,
+            self._now(),
+            alternatives,
+        )
         self._drop_old()
         self._kept[name] = self._of[owner][name] = quote
         self._sizes[owner] += quote.size
@@ -124,3 +152,17 @@ class Quotes:
         self._sizes[quote.owner] -= quote.size
         if not self._of[quote.owner]:
             del self._of[quote.owner], self._sizes[quote.owner]
+
+
+def known_quote(quotes: Quotes, accepted: Acceptance, owner: str) -> Quote:
+    """The quote that a request accepts a line of.
+
+    Raises:
+        InputError: if there is none of this owner's.
+    """
+    name = accepted.market.quote or ""
+    quote = quotes.get(name, owner)
+    if quote is None:
+        found = f"{name!r} is unknown or too old"
+        raise InputError("market.quote", found, "a quote of the last hour")
+    return quote

@@ -11,10 +11,10 @@ from auctune.service.store import tables
 from auctune.service.store.committer import Committer
 from auctune.service.store.pages import JobRow as StoredJob
 from auctune.service.store.unit import Unit
-from auctune.service.zone.event import ZoneEvent
-from auctune.service.zone.job_row import JobRow, Status
-from auctune.service.zone.recorder import Done
-from auctune.service.zone.state import Change
+from auctune.service.zones.change import Change
+from auctune.service.zones.event import ZoneEvent
+from auctune.service.zones.job_row import JobRow, Status
+from auctune.service.zones.recorder import Done
 
 _STEPS = int(1 / STEP)
 
@@ -112,7 +112,7 @@ def _event(event: ZoneEvent) -> dict[str, object]:
         "zone": event.zone,
         "slot": event.slot,
         "at": event.at,
-        "kind": event.kind.value,
+        "kind": str(event.kind),
         "job": event.job,
         "body": orjson.dumps(event.body),
     }

@@ -2,26 +2,29 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import structlog
 import uvicorn
 import uvloop
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.base_facts import BaseFacts, Report
+from auctune.run.base_facts import Report
 from auctune.run.lock import hold
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ShortHeads
 from auctune.service.first_keys import add_first_keys, first_operator_key
-from auctune.service.kernels import Kernels
 from auctune.service.logs import logs_in
 from auctune.service.memory import settle
 from auctune.service.opening import learn_zone, open_market
 from auctune.service.settings.service_file import ServiceFile
+from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.stopping import Stop, StoppableServer
 from auctune.service.store import Store, open_store
-from auctune.service.zone_opening import Place
+from auctune.service.zones.kind import Facts
+from auctune.service.zones.kinds import KINDS
+from auctune.service.zones.premises import Place
 
 LOCK = "nodes.lock"
 
@@ -64,11 +67,8 @@ def serve(
         hold(place.data / LOCK, str(place.data)) as lock,
         logs_in(place.data / "logs"),
     ):
-        with Kernels(file.zones) as kernels:
-            facts = {
-                zone.name: learn_zone(zone, place, report, kernels.wait) for zone in file.zones
-            }
-            kernels.wait(report)
+        with ExitStack() as ends:
+            facts = _learn(file.zones, place, report, ends)
         report("opening the market", 0.0)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             failure = runner.run(_serve(file, facts, store, place, listening, lock, report, ready))
@@ -76,9 +76,27 @@ def serve(
         raise ServiceEndedError(failure)
 
 
+def _learn(
+    entries: Sequence[ZoneEntry], place: Place, report: Report, ends: ExitStack
+) -> dict[str, Facts]:
+    """What must be known of all zones' bases, while all else that takes long goes on beside."""
+    under_way = [
+        ends.enter_context(kind.prepare([entry for entry in entries if entry.kind == name]))
+        for name, kind in KINDS.items()
+    ]
+
+    def wait(report: Report) -> None:
+        for one in under_way:
+            one.wait(report)
+
+    facts = {entry.name: learn_zone(entry, place, report, wait) for entry in entries}
+    wait(report)
+    return facts
+
+
 async def _serve(
     file: ServiceFile,
-    facts: dict[str, dict[str, BaseFacts]],
+    facts: dict[str, Facts],
     store: Store,
     place: Place,
     listening: socket.socket,

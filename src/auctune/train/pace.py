@@ -6,7 +6,8 @@ With s seconds a row, w seconds to save all tasks, and now the time, a round may
 
 rows: half of what is left, so that rounds grow smaller towards the end, and one that is twice as
 slow as those before it is still in time. Nothing is trained any more once n < 1. Both s and w are
-learned from what the node has done so far.
+learned from what the node has done so far. An s by which not one row can be trained would never be
+learned better, whatever bad moment it comes from: only half of it is believed the next time.
 """
 
 import time
@@ -80,6 +81,11 @@ class Pace:
         before = latest if self.row_seconds is None else self.row_seconds
         self.row_seconds = max(latest, (before + latest) / 2)
 
+    def doubt(self) -> None:
+        """By what was learned, no row fits where some should: next time, half of it counts."""
+        assert self.row_seconds is not None
+        self.row_seconds /= 2
+
     def until(self, moment: float, num_tasks: int) -> "Deadline":
         """The time left to train so many tasks that shall be saved by a moment, unix time."""
         return Deadline(self, moment - self.save_seconds(num_tasks))
@@ -97,6 +103,7 @@ class Deadline:
         self._pace = pace
         self._end = end
         self._began = pace.now()
+        self._is_first = True
 
     def most_rows(self) -> int:
         """Rows of the round that begins now; 0 if there is no time for one."""
@@ -106,7 +113,11 @@ class Deadline:
             return 0
         # A first row says how long the others take.
         speed = self._pace.row_seconds
-        return 1 if speed is None else int(left / (ROUND_MARGIN * speed))
+        rows = 1 if speed is None else int(left / (ROUND_MARGIN * speed))
+        if rows == 0 and self._is_first:
+            self._pace.doubt()
+        self._is_first = False
+        return rows
 
     def trained(self, rows: int) -> None:
         """The round is over; one without a row, as memory ran out, says nothing of speed."""

@@ -3,7 +3,7 @@
 import pytest
 
 from auctune.service.access.open_jobs import OpenJobs, TooManyError
-from auctune.service.zone.job_row import JobRow, Status
+from auctune.service.zones.job_row import JobRow, Status
 
 
 def row(job: str, status: Status, owner: str = "ada") -> JobRow:

@@ -7,14 +7,17 @@ from auctune.domain.menu import MenuLine
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
 from auctune.service.quotes import SECONDS, Quotes, QuotesParams
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.offer import MenuOffer, Priced
 
 REQUEST = JobRequest(model="tiny", training_file="file-a")
 TRAINING = Training(data="file-a")
 
 
-def menu(cells: int) -> PriceMenu:
+def priced(cells: int) -> Priced:
     plan = Schedule(tuple(Cell(slot, "alpha") for slot in range(cells)), None)
-    return PriceMenu("ftjob-a", (MenuLine(cells, Decimal(1), plan),))
+    menu = PriceMenu("ftjob-a", (MenuLine(cells, Decimal(1), plan),))
+    return Priced(TRAINING, 9.0, MenuOffer(menu, SlotClock(0.0, 1.0, lambda: 0.0)))
 
 
 class Shelf:
@@ -25,7 +28,7 @@ class Shelf:
         self.quotes = Quotes(lambda: self.time, QuotesParams(**room))
 
     def ask(self, owner: str, cells: int = 1) -> str:
-        return self.quotes.add(owner, "north", REQUEST, TRAINING, menu(cells), 9.0).id
+        return self.quotes.add(owner, "north", "auction", REQUEST, priced(cells)).id
 
     def has(self, owner: str, quote: str) -> bool:
         return self.quotes.get(quote, owner) is not None

@@ -63,6 +63,22 @@ def test_rows_that_become_twice_as_slow_are_still_in_time() -> None:
     assert clock.time <= end - reserve
 
 
+@pytest.mark.parametrize("slow", [1.5, 30.0, 400.0])
+def test_one_slow_row_does_not_end_training_for_good(slow: float) -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    trained = []
+    for slot in range(12):
+        end = clock.time + 2.0
+        trained.append(train(clock, pace, end, slow if slot == 0 else 0.01))
+        clock.time = max(clock.time, end)
+        pace.saved(0.01)
+    assert trained[0] == 1
+    assert trained[-1] > 150
+    # What is found to be true again is believed again at once.
+    assert pace.row_seconds == pytest.approx(0.01, rel=0.1)
+
+
 def test_the_slowest_save_of_late_is_what_is_kept_free() -> None:
     pace = Pace(Clock())
     assert pace.save_seconds(3) == ANSWER_SECONDS + SAVE_MARGIN * 3 * FIRST_SAVE_SECONDS

@@ -19,6 +19,7 @@ from auctune.run.edge.resources import offered
 from auctune.run.edge.state import EdgeRunState
 from auctune.run.journal import Journal
 from auctune.run.local_cluster import LocalCluster, drop_folder
+from auctune.train.edge.gradients import check_device
 
 
 def nothing() -> None:
@@ -91,6 +92,7 @@ def _cluster(inputs: EdgeRunInputs, place: EdgeFolder, journal: Journal) -> Iter
         with adopted(inputs.ray, "--ray"):
             yield
         return
+    check_device(inputs.device)
     lost = {event["site"] for event in journal.events if event["type"] == "site_lost"}
     sites = [site for site in inputs.instance.market.sites if site.id not in lost]
     if place.sites.exists():

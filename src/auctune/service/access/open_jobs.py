@@ -8,7 +8,7 @@ from sqlalchemy import Engine, select
 
 from auctune.domain import AuctuneError
 from auctune.service.store import tables
-from auctune.service.zone.job_row import JobRow, Status
+from auctune.service.zones.job_row import JobRow, Status
 
 OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
 

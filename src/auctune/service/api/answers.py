@@ -101,6 +101,21 @@ class JobProgress(BaseModel):
     last_loss: float | None
 
 
+class AlternativeView(BaseModel):
+    """What a zone said of a job for which none was named, or why it cannot have it.
+
+    `cost` is not exceeded with a probability of 0.9; `risk` is that of being late, or not done.
+    """
+
+    zone: str
+    kind: str
+    cost: str | None
+    finish: float | None
+    finish_time: str | None
+    risk: float | None
+    why_not: str | None
+
+
 class MarketPart(BaseModel):
     """What the market knows of a job beyond OpenAI's fields."""
 
@@ -120,6 +135,7 @@ class MarketPart(BaseModel):
     progress: JobProgress | None
     notes: list[str]
     lora: dict[str, Any]
+    alternatives: list[AlternativeView]
 
 
 class Job(BaseModel):

@@ -18,10 +18,10 @@ from auctune.service.access.open_jobs import TooManyError
 from auctune.service.api.answers import ErrorBody
 from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import TooLargeError
-from auctune.service.jobs.acceptance import QuoteChangedError
 from auctune.service.jobs.offered_zones import ZonePausedError
+from auctune.service.quotes import QuoteChangedError
 from auctune.service.store.errors import StoreError
-from auctune.service.zone.desk import DeskClosedError
+from auctune.service.zones.desk import DeskClosedError
 
 _log = structlog.get_logger(__name__)
 
@@ -122,10 +122,9 @@ def handle_errors(app: FastAPI) -> None:
         return answer_error(400, message, "invalid_value", path or None)
 
     @app.exception_handler(QuoteChangedError)
-    async def _quote(request: Request, error: QuoteChangedError) -> Response:
+    async def _quote(_: Request, error: QuoteChangedError) -> Response:
         # Clients try 409 again by themselves, which would be no use.
-        clock = request.app.state.market.clock(error.quote.zone)
-        menu = {"quote": quote_view(error.quote, clock)}
+        menu = {"quote": quote_view(error.quote)}
         return answer_error(422, str(error), "quote_changed", "market.quote", extra=menu)
 
     @app.exception_handler(TooManyError)

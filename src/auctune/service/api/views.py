@@ -1,19 +1,19 @@
 """From rows to what the API shows: OpenAI's objects, with the market's part beside."""
 
-from decimal import Decimal
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from auctune.domain import Reason
-from auctune.domain.money import least_above
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.time import to_rfc3339
 from auctune.service.quotes import SECONDS, Quote
 from auctune.service.store.event_log import EventRow
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.event import Kind
-from auctune.service.zone.job_row import JobRow, why_rejected
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.kind import Views
+from auctune.service.zones.told import Told
 
 Shown = dict[str, Any]
 
@@ -33,11 +33,12 @@ def file_view(record: FileRecord) -> Shown:
     }
 
 
-def job_view(row: JobRow, clock: SlotClock) -> Shown:
+def job_view(row: JobRow, views: Views, clock: SlotClock) -> Shown:
     """A job.
 
     Args:
         row: as it stands.
+        views: of its zone's kind.
         clock: of its zone.
     """
     body = row.body
@@ -47,8 +48,8 @@ def job_view(row: JobRow, clock: SlotClock) -> Shown:
         "batch_size": training["batch_size"],
         "learning_rate_multiplier": request["learning_rate_multiplier"],
     }
-    cells, is_over = body["cells"], body["finished_at"] is not None
-    finish = clock.ends(cells[-1]["slot"]) if cells else None
+    is_over = body["finished_at"] is not None
+    finish = None if is_over else views.finish(row, clock)
     return {
         "id": row.id,
         "object": "fine_tuning.job",
@@ -65,11 +66,14 @@ def job_view(row: JobRow, clock: SlotClock) -> Shown:
         "trained_tokens": progress["tokens"] if progress and is_over else None,
         "fine_tuned_model": model_name(row, request) if row.status == "succeeded" else None,
         "finished_at": int(body["finished_at"]) if is_over else None,
-        "estimated_finish": int(finish) if finish is not None and not is_over else None,
+        "estimated_finish": None if finish is None else int(finish),
         "error": body["error"],
         "integrations": None,
         "metadata": request["metadata"],
-        "market": _market(row, body, clock),
+        "market": {
+            **views.market(row, clock),
+            "alternatives": [_alternative(one) for one in request.get("alternatives", ())],
+        },
     }
 
 
@@ -80,55 +84,7 @@ def model_name(row: JobRow, request: Shown) -> str:
     )
 
 
-def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
-    decision, task, training = body["decision"], body["task"], body["training"]
-    admitted = decision is not None and decision["admitted"]
-    reason = None if decision is None else decision["reason"]
-    earliest, left = body.get("earliest"), body.get("budget_left")
-    return {
-        "zone": row.zone,
-        "state": body["state"],
-        "decision": None if decision is None else ("admitted" if admitted else "rejected"),
-        "reason": reason,
-        "bid": task["bid"] if task else body["request"]["bid"],
-        "payment": decision["payment"] if admitted else None,
-        "least_bid": _least_bid(decision),
-        "price": None if left is None else decision["price"],
-        "budget_left": left,
-        "deadline": body["request"]["deadline"],
-        "earliest_deadline": None if earliest is None else clock.ends(earliest),
-        "refunded": body["refunded"],
-        "plan": _plan(body, clock),
-        "progress": body["progress"],
-        "notes": body["notes"],
-        "lora": {
-            name: training[name]
-            for name in ("rank", "alpha", "dropout", "target_modules", "learning_rate")
-        },
-    }
-
-
-def _least_bid(decision: Shown | None) -> str | None:
-    """The least bid that would have been admitted; none where no bid would, or it was."""
-    if decision is None or decision["reason"] != Reason.UNPROFITABLE or decision["price"] is None:
-        return None
-    least = least_above(Decimal(decision["price"]))
-    return None if least is None else str(least)
-
-
-def _plan(body: Shown, clock: SlotClock) -> Shown | None:
-    cells, decision = body["cells"], body["decision"]
-    if not cells or decision is None or decision["schedule"] is None:
-        return None
-    return {
-        "cells": [{**cell, "begins_at": clock.begins(cell["slot"])} for cell in cells],
-        "vendor": body["vendor"],
-        "start": clock.begins(cells[0]["slot"]),
-        "finish": clock.ends(cells[-1]["slot"]),
-    }
-
-
-def quote_view(quote: Quote, clock: SlotClock) -> Shown:
+def quote_view(quote: Quote) -> Shown:
     """A quote, in the real clock's time."""
     return {
         "id": quote.id,
@@ -137,105 +93,39 @@ def quote_view(quote: Quote, clock: SlotClock) -> Shown:
         "expires_at": int(quote.at + SECONDS),
         "expires_time": to_rfc3339(int(quote.at + SECONDS)),
         "zone": quote.zone,
+        "kind": quote.kind,
         "model": quote.request.model,
         "training_file": quote.request.training_file,
         "seed": quote.training.seed,
-        "lines": [
-            {
-                "line": index,
-                "price": str(line.price),
-                "finish": clock.ends(line.deadline),
-                "finish_time": to_rfc3339(clock.ends(line.deadline)),
-                "start": clock.begins(line.schedule.start),
-                "start_time": to_rfc3339(clock.begins(line.schedule.start)),
-                "vendor": line.schedule.vendor,
-                "slots": len(line.schedule.cells),
-            }
-            for index, line in enumerate(quote.menu.lines)
-        ],
+        **quote.offer.shown(),
+        "alternatives": [_alternative(one.to_record()) for one in quote.alternatives],
     }
 
 
-_LEVELS = {
-    Kind.FAILED: "error",
-    Kind.JOB_NOTED: "warn",
-    Kind.REPLANNED: "warn",
-    Kind.VENDOR_CHANGED: "warn",
-}
+def _alternative(record: Shown) -> Shown:
+    """What a zone said of a job, as it is on record."""
+    finish = record["finish"]
+    return {**record, "finish_time": None if finish is None else to_rfc3339(finish)}
 
 
-TOLD = (
-    Kind.RECEIVED,
-    Kind.DECIDED,
-    Kind.REPAIRED,
-    Kind.VENDOR_CHANGED,
-    Kind.TRAINED,
-    Kind.REPLANNED,
-    Kind.PAUSED,
-    Kind.RESUMED,
-    Kind.CANCELLED,
-    Kind.FINISHED,
-    Kind.FAILED,
-    Kind.JOB_NOTED,
-)
-"""Kinds of events that are news to a job's owner."""
+def event_view(row: EventRow, told: Mapping[str, Told]) -> Shown:
+    """An event of a job for its owner.
 
-
-def event_view(row: EventRow) -> Shown:
-    """An event of a job, of a kind in `TOLD`, for its owner."""
-    kind, body = Kind(row.kind), orjson.loads(row.body)
-    message = _message(kind, body)
-    is_metrics = kind is Kind.TRAINED
+    Args:
+        row: of a kind in `told`.
+        told: by the job's zone.
+    """
+    how, body = told[row.kind], orjson.loads(row.body)
+    is_metrics = row.kind == Kind.TRAINED
     return {
         "id": f"ftevent-{row.seq}",
         "object": "fine_tuning.job.event",
         "created_at": int(row.at),
-        "level": _LEVELS.get(kind, "info"),
-        "message": message,
+        "level": how.level,
+        "message": how.message(body),
         "type": "metrics" if is_metrics else "message",
         "data": _metrics(body) if is_metrics else {"kind": row.kind, "slot": row.slot},
     }
-
-
-def _message(kind: Kind, body: Shown) -> str:
-    match kind:
-        case Kind.RECEIVED:
-            return "The files are being looked at"
-        case Kind.DECIDED:
-            return _decided(body)
-        case Kind.REPAIRED:
-            return f"The data were repaired; {body['size']['rows']} rows remain"
-        case Kind.VENDOR_CHANGED:
-            return f"{body['why']}; {body['repair']['vendor']} does it instead, at no charge"
-        case Kind.TRAINED:
-            result = body["result"]
-            return f"{result['rows']} of {result['total_rows']} rows trained"
-        case Kind.REPLANNED:
-            return f"Planned anew, at the price that was agreed: {body['why']}"
-        case Kind.PAUSED:
-            return "Paused by its owner"
-        case Kind.RESUMED:
-            return "Resumed"
-        case Kind.CANCELLED:
-            return "Cancelled by its owner"
-        case Kind.FINISHED:
-            return "The adapter is ready"
-        case Kind.FAILED:
-            ending = "; refunded" if body["refund"] else ""
-            return f"{body['message']}{ending}"
-        case Kind.JOB_NOTED:
-            text: str = body["text"]
-            return text
-    raise AssertionError(kind)
-
-
-def _decided(body: Shown) -> str:
-    decision = body["decision"]
-    if decision["admitted"]:
-        return f"Admitted for {decision['payment']}"
-    least = _least_bid(decision)
-    why = f"Rejected ({decision['reason']}): {why_rejected(body)}"
-    return why + (f"; {least} would do" if least else "")
 
 
 def _metrics(body: Shown) -> Shown:

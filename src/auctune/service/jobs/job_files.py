@@ -7,20 +7,29 @@ from auctune.service.files.library import Library, owned
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
-from auctune.service.open_zone import Appraisal, OpenZone
+from auctune.service.zones.appraisal import Appraisal, Appraiser
 
 _log = structlog.get_logger(__name__)
 
 
 class JobFiles:
-    """Looks at files for jobs, once for each base and length.
+    """Looks at files for a zone's jobs, once for each base and length.
 
     Args:
         library: of files.
+        base_digest: of the zone's base.
+        appraiser: looks at data sets for it.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, base_digest: str, appraiser: Appraiser) -> None:
         self._library = library
+        self._base_digest = base_digest
+        self._appraiser = appraiser
+
+    @property
+    def has_vendors(self) -> bool:
+        """Whether there is anybody who could mend a data set."""
+        return self._appraiser.has_vendors
 
     async def get(self, name: str, owner: str, place: str) -> FileRecord:
         """A file of an owner's.
@@ -43,20 +52,18 @@ class JobFiles:
             if name is not None and not self._library.is_there(name):
                 raise InputError(place, f"{name!r} is being deleted", "a file that stays")
 
-    def known_size(self, zone: OpenZone, file: FileRecord, training: Training) -> DataSize | None:
+    def known_size(self, file: FileRecord, training: Training) -> DataSize | None:
         """The size of a clean data set, if everything about the job's files is known."""
         if training.repair:
             return None
         if training.validation is not None:
             validation = self._library.known(training.validation)
-            key = zone.supply.base_digest, training.max_length
+            key = self._base_digest, training.max_length
             if validation is None or validation.size_for(*key) is None:
                 return None
-        return file.size_for(zone.supply.base_digest, training.max_length)
+        return file.size_for(self._base_digest, training.max_length)
 
-    async def appraise(
-        self, zone: OpenZone, file: FileRecord, training: Training, owner: str
-    ) -> Appraisal:
+    async def appraise(self, file: FileRecord, training: Training, owner: str) -> Appraisal:
         """How much a job's data are, and what vendors ask if they may mend it.
 
         Raises:
@@ -64,29 +71,29 @@ class JobFiles:
         """
         if training.validation is not None:
             validation = await self.get(training.validation, owner, "validation_file")
-            await self._size(zone, validation, training.max_length)
+            await self._size(validation, training.max_length)
         if training.repair:
-            return await zone.appraiser.appraise(file, training)
+            return await self._appraiser.appraise(file, training)
         try:
-            return Appraisal(await self._size(zone, file, training.max_length))
+            return Appraisal(await self._size(file, training.max_length))
         except InputError as error:
-            if not zone.appraiser.has_vendors:
+            if not self._appraiser.has_vendors:
                 raise
             expected = f"{error.expected}; or market.repair (--repair), and a vendor may mend it"
             raise InputError(error.place, error.found, expected) from None
 
-    async def look_at(self, zone: OpenZone, file: FileRecord) -> None:
+    async def look_at(self, file: FileRecord, max_length: int) -> None:
         """Size a new upload, so that bids for it need not wait; what is wrong is noted with it."""
         try:
-            await self._size(zone, file, zone.defaults.length)
+            await self._size(file, max_length)
         except InputError as error:
             await self._library.note_error(file.id, str(error))
         except AuctuneError as error:
             _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
 
-    async def _size(self, zone: OpenZone, file: FileRecord, max_length: int) -> DataSize:
-        size = file.size_for(zone.supply.base_digest, max_length)
+    async def _size(self, file: FileRecord, max_length: int) -> DataSize:
+        size = file.size_for(self._base_digest, max_length)
         if size is None:
-            size = await zone.appraiser.size(file, max_length)
-            await self._library.note_size(file.id, zone.supply.base_digest, max_length, size)
+            size = await self._appraiser.size(file, max_length)
+            await self._library.note_size(file.id, self._base_digest, max_length, size)
         return size

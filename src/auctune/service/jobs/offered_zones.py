@@ -1,10 +1,10 @@
-"""Which zone a request is for, and whether it takes bids now."""
+"""Which zones a request may be for, and whether they take bids now."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from auctune.domain import AuctuneError, InputError
 from auctune.service.jobs.request import JobRequest
-from auctune.service.open_zone import OpenZone
+from auctune.service.zones.open_zone import OpenZone
 
 
 class ZonePausedError(AuctuneError):
@@ -15,7 +15,7 @@ class OfferedZones:
     """Zones that are open.
 
     Args:
-        zones: by name; the first of a base is its default.
+        zones: by name, in the order of the settings.
 
     Attributes:
         paused: names of zones that take no bids for now.
@@ -24,6 +24,9 @@ class OfferedZones:
     def __init__(self, zones: Mapping[str, OpenZone]) -> None:
         self.paused: set[str] = set()
         self._zones = zones
+        self._of_base: dict[str, list[OpenZone]] = {}
+        for zone in zones.values():
+            self._of_base.setdefault(zone.base, []).append(zone)
 
     def __iter__(self) -> Iterator[OpenZone]:
         return iter(self._zones.values())
@@ -31,25 +34,25 @@ class OfferedZones:
     def __len__(self) -> int:
         return len(self._zones)
 
-    def meant(self, request: JobRequest) -> OpenZone:
-        """The zone that a request means.
+    def meant(self, request: JobRequest) -> Sequence[OpenZone]:
+        """The zones that a request may mean: the one that it names, or all that have its model.
 
         Raises:
             InputError: if there is none of this name, or it has another base.
         """
         name = request.market.zone
         if name is None:
-            fitting = [zone for zone in self if zone.supply.base == request.model]
-            zone = fitting[0] if fitting else None
+            found = self._of_base.get(request.model, [])
         else:
             zone = self._zones.get(name)
             if zone is None:
                 known = ", ".join(self._zones)
                 raise InputError("market.zone", f"{name!r} is unknown", f"one of {known}")
-        if zone is None or zone.supply.base != request.model:
-            bases = ", ".join(dict.fromkeys(z.supply.base for z in self))
+            found = [zone] if zone.base == request.model else []
+        if not found:
+            bases = ", ".join(self._of_base)
             raise InputError("model", f"{request.model!r} is not offered", f"one of {bases}")
-        return zone
+        return found
 
     def named(self, name: str) -> OpenZone:
         """The zone of this name, which is there."""

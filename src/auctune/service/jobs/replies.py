@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from sqlalchemy import Engine, select
 
 from auctune.domain import InputError
+from auctune.service.jobs.reply import Reply
 from auctune.service.store import tables
-from auctune.service.zone.bid import Reply
 
 BODY_SECONDS = 600.0
 KEY_SECONDS = 86_400.0

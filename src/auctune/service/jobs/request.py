@@ -99,6 +99,7 @@ class Terms(BaseModel):
     quote: Annotated[str, StringConstraints(pattern=r"^quote-[A-Za-z0-9]{1,64}$")] | None = None
     line: Annotated[int, Field(ge=0, le=100_000, strict=True)] | None = None
     what_if: bool = False
+    risk: Annotated[float, Field(ge=0, le=1)] = 0.1
 
 
 def _refuse_integrations(value: list[Any]) -> list[Any]:

@@ -1,66 +1,39 @@
-"""From a request for a job to its decision: files are looked at, the bid is read, the zone decides.
+"""Requests for jobs, each led to the zone that it is for.
 
-Where the files were looked at before, the decision is the answer. Where they were not, or a vendor
-must be asked, the job is on record as `validating_files` first, and decided as soon as they are.
+A request that names a zone, or whose model one zone alone has, goes there at once. For any other
+one all zones of its model are asked first, and what they said stays with the job.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
 
-import structlog
-
-from auctune.domain import AuctuneError, InputError, Money
-from auctune.run.data.client import DataError
 from auctune.service.access.key import Principal
 from auctune.service.access.open_jobs import OpenJobs
-from auctune.service.access.spending import Spending
 from auctune.service.background import Background
-from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.asked import training_of
-from auctune.service.jobs.bids import Bids, bid_amount, shown_request
-from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.choice import choose
 from auctune.service.jobs.offered_zones import OfferedZones
-from auctune.service.jobs.quoting import Quoting
+from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.training import Training
-from auctune.service.open_zone import Appraisal, OpenZone
-from auctune.service.quotes import Quote, Quotes
-from auctune.service.zone.bid import Reply
-from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.zone import Zone
-
-_log = structlog.get_logger(__name__)
+from auctune.service.quotes import Quote, Quotes, known_quote
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
+from auctune.service.zones.open_zone import OpenZone
 
 
 class Submissions:
     """Takes requests for jobs.
 
     Args:
-        zones: by name; the first is the default.
-        library: of files.
-        spending: against budgets.
+        zones: by name.
         open_jobs: how many there are.
         quotes: that were shown.
-        now: tells unix time.
     """
 
-    def __init__(
-        self,
-        zones: Mapping[str, OpenZone],
-        library: Library,
-        spending: Spending,
-        open_jobs: OpenJobs,
-        quotes: Quotes,
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, zones: Mapping[str, OpenZone], open_jobs: OpenJobs, quotes: Quotes) -> None:
         self._open_jobs = open_jobs
         self._zones = OfferedZones(zones)
-        self._files = JobFiles(library)
-        self._bids = Bids(spending, now, is_alone=len(zones) == 1)
-        self._quoting = Quoting(self._zones, self._files, self._bids, quotes, now)
+        self._quotes = quotes
         self._background = Background()
 
     @property
@@ -82,8 +55,14 @@ class Submissions:
         job = new_id("ftjob")
         with self._open_jobs.room(who.user, job):
             if isinstance(request, Acceptance):
-                return await self._quoting.accept(job, who, request, reply)
-            return await self._bid_for(job, who, request, reply)
+                return await self._accept(job, who, request, reply)
+            zones = self._zones.meant(request)
+            zone, alternatives = zones[0], NO_CHOICE
+            if len(zones) > 1:
+                choice = await choose(zones, who, request, self.paused)
+                zone, alternatives = choice.zone, choice.alternatives
+            self._zones.check_open(zone)
+            return await zone.submit(job, who, request, reply, alternatives)
 
     async def preview(self, who: Principal, request: JobRequest) -> JobRow:
         """The job as it would be decided; nothing happens.
@@ -91,89 +70,50 @@ class Submissions:
         Raises:
             InputError: as `submit`.
         """
-        return await self._quoting.preview(who, request)
+        zones = self._zones.meant(request)
+        if len(zones) == 1:
+            return await zones[0].preview(who, request, NO_CHOICE)
+        choice = await choose(zones, who, request, self.paused)
+        return await choice.zone.preview(who, request, choice.alternatives)
 
     async def quote(self, who: Principal, request: JobRequest) -> Quote:
-        """What a job would cost, by the time at which it is finished.
+        """What a job would cost.
 
         Raises:
             InputError: as `submit`; a bid and a deadline may be left out.
         """
-        return await self._quoting.quote(who, request)
+        zones = self._zones.meant(request)
+        if len(zones) == 1:
+            return self._kept(who, zones[0], request, await zones[0].quote(who, request), ())
+        choice = await choose(zones, who, request, self.paused)
+        priced = choice.priced or await choice.zone.quote(who, request)
+        return self._kept(who, choice.zone, request, priced, choice.alternatives)
 
     def look_at(self, file: FileRecord) -> None:
-        """Size a new upload for all bases, so that bids for it need not wait."""
+        """Look at a new upload for all zones, so that bids for it need not wait."""
         for zone in self._zones:
-            self._background.begin(self._files.look_at(zone, file))
-
-    def decide_later(
-        self,
-        zone: OpenZone,
-        job: str,
-        owner: str,
-        training: Training,
-        request: dict[str, Any],
-    ) -> None:
-        """Look at a received job's files, then decide on it; also after a restart."""
-        self._background.begin(self._decide(zone, job, owner, training, request))
+            self._background.begin(zone.look_at(file))
 
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
         await self._background.close()
+        for zone in self._zones:
+            await zone.close()
 
-    async def _bid_for(
-        self, job: str, who: Principal, request: JobRequest, reply: Reply | None
-    ) -> JobRow:
-        zone = self._zones.meant(request)
-        self._zones.check_open(zone)
-        amount = bid_amount(request)
-        deadline = self._bids.deadline(request)
-        training = training_of(request, zone.defaults)
-        file = await self._files.get(training.data, who.user, "training_file")
-        if training.validation is not None:
-            await self._files.get(training.validation, who.user, "validation_file")
-        self._files.check_there(training)
-        shown = shown_request(request, who, amount, deadline)
-        size = self._files.known_size(zone, file, training)
-        if size is None:
-            row = await zone.ask(lambda desk: desk.receive(job, who.user, shown, training, reply))
-            self.decide_later(zone, job, who.user, training, shown)
-            return row
-        made = self._bids.make(job, who.user, training, Appraisal(size), amount, deadline, shown)
-        bid = replace(made, reply=reply)
-        return await self._bids.in_turn(who.user, zone, lambda desk: desk.decide(bid))
-
-    async def _decide(
+    def _kept(
         self,
+        who: Principal,
         zone: OpenZone,
-        job: str,
-        owner: str,
-        training: Training,
-        request: dict[str, Any],
-    ) -> None:
-        try:
-            file = await self._files.get(training.data, owner, "training_file")
-            found = await self._files.appraise(zone, file, training, owner)
-            amount, deadline = Money(request["bid"]), request["deadline"]
-            bid = self._bids.make(job, owner, training, found, amount, deadline, request)
-            await self._bids.in_turn(owner, zone, lambda desk: desk.decide_received(bid))
-        except InputError as error:
-            refusal = error
-            await zone.ask(lambda desk: desk.refuse(job, refusal))
-        except DataError as error:
-            reason = str(error)
-            await zone.ask(lambda desk: _give_up(desk, job, "data_failed", reason, "training_file"))
-        except AuctuneError as error:
-            # The job stays on record as received, and is taken up again at the next start.
-            _log.error("a job could not be decided on", job=job, reason=str(error))
-        except Exception:
-            # A mistake of ours would be made again: its owner shall not wait for it.
-            _log.exception("a job could not be decided on", job=job)
-            reason = "the service made a mistake; it is on record, and nothing was charged"
-            await zone.ask(lambda desk: _give_up(desk, job, "internal", reason, None))
+        request: JobRequest,
+        priced: Priced,
+        alternatives: Alternatives,
+    ) -> Quote:
+        return self._quotes.add(who.user, zone.name, zone.kind, request, priced, alternatives)
 
-
-def _give_up(zone: Zone, job: str, code: str, reason: str, param: str | None) -> None:
-    """End a job that is not decided on yet: it holds no cells, and has paid nothing."""
-    if job in zone.state.received:
-        zone.fail(job, code, reason, param, refund=False)
+    async def _accept(
+        self, job: str, who: Principal, accepted: Acceptance, reply: Reply | None
+    ) -> JobRow:
+        quote = known_quote(self._quotes, accepted, who.user)
+        zone = self._zones.named(quote.zone)
+        self._zones.check_open(zone)
+        return await zone.accept(job, who, accepted, quote, reply)

@@ -7,10 +7,9 @@ from pathlib import Path
 from auctune.run.data.client import DataClient
 from auctune.run.vendors import RepairParams, RepairReport
 from auctune.service.jobs.size import DataSize
-from auctune.service.open_zone import Appraisal
 from auctune.service.repair.mender import Errand
 from auctune.service.settings.vendor_entries import HouseEntry
-from auctune.service.zone.bid import VendorOffer
+from auctune.service.zones.appraisal import Appraisal, VendorOffer
 
 
 @dataclass(frozen=True, slots=True)

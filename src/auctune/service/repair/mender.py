@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from auctune.run.vendors import RepairReport
-from auctune.service.zone.repair import Repair
+from auctune.service.zones.auction.repair import Repair
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from auctune.service.vendors import (
     read_facts,
 )
 from auctune.service.vendors.links import Clock
-from auctune.service.zone.bid import VendorOffer
+from auctune.service.zones.appraisal import VendorOffer
 
 # What is ready can be fetched, even if its time passed while nobody was there to fetch it.
 _LEAST_SECONDS = 5.0

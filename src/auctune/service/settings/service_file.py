@@ -10,8 +10,10 @@ from pydantic import BaseModel, Field, model_validator
 from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema
 from auctune.service.settings.access_entries import KeyEntry, UserEntry, check_users
+from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.fields import MOST, Count, Positive
 from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.zone_kinds import AnyZone
 
 _URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 
@@ -42,6 +44,10 @@ class WebhooksEntry(BaseModel):
     first_wait_seconds: Positive = 5.0
 
 
+def _one_zone() -> list[ZoneEntry]:
+    return [AuctionEntry()]
+
+
 class ServiceFile(BaseModel):
     """The whole file."""
 
@@ -53,9 +59,7 @@ class ServiceFile(BaseModel):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8420
     limits: LimitsEntry = LimitsEntry()
     webhooks: WebhooksEntry = WebhooksEntry()
-    zones: Annotated[list[ZoneEntry], Field(min_length=1)] = Field(
-        default_factory=lambda: [ZoneEntry()]
-    )
+    zones: Annotated[list[AnyZone], Field(min_length=1)] = Field(default_factory=_one_zone)
     users: list[UserEntry] = Field(default_factory=list)
     keys: list[KeyEntry] = Field(default_factory=list)
 

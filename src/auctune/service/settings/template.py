@@ -45,9 +45,11 @@ port = 8420
 #tries = 8
 #first_wait_seconds = 5.0
 
-# A zone sells the nodes of one base model. A bid names its zone, or its model; the first zone with
-# that model is its default. More zones are more [[zones]] tables.
+# A zone sells the nodes of one base model. A bid names its zone, or its model; of several zones
+# with that model it goes to the one that does it for least. More zones are more [[zones]] tables.
 [[zones]]
+# How it is sold, which says what other keys there are: "auction", of nodes that are here.
+#kind = "auction"
 name = "default"
 
 # tiny (a toy, built on this machine), a folder in transformers' format, or a name on the hub.

@@ -21,14 +21,18 @@ from auctune.service.store import Committer, Unit, tables
 from auctune.service.webhooks.hook import Hook, Hooks
 from auctune.service.webhooks.post import PostError, post
 from auctune.service.webhooks.signing import Signer
-from auctune.service.zone.event import Kind
+from auctune.service.zones.event import Kind
 
 _log = structlog.get_logger(__name__)
 
 OVER = "jobs that are over"
 """The topic of news of them; no zone and no job has a name with spaces."""
 
-ENDINGS = {Kind.FINISHED: "succeeded", Kind.FAILED: "failed", Kind.CANCELLED: "cancelled"}
+ENDINGS: dict[str, str] = {
+    Kind.FINISHED: "succeeded",
+    Kind.FAILED: "failed",
+    Kind.CANCELLED: "cancelled",
+}
 
 _TOLD = "webhooks.told:"
 _AT_ONCE = 200
@@ -258,13 +262,13 @@ def _endings(reader: Engine, zone: str, after: int, limit: int) -> list[Ending]:
         .where(
             events.c.zone == zone,
             events.c.seq > after,
-            or_(events.c.kind.in_([kind.value for kind in ENDINGS]), is_late_rejection),
+            or_(events.c.kind.in_(list(map(str, ENDINGS))), is_late_rejection),
         )
         .order_by(events.c.seq)
         .limit(limit)
     )
     with reader.connect() as connection:
         return [
-            Ending(row.seq, row.at, ENDINGS.get(Kind(row.kind), "failed"), row.job, row.owner)
+            Ending(row.seq, row.at, ENDINGS.get(row.kind, "failed"), row.job, row.owner)
             for row in connection.execute(chosen)
         ]

@@ -6,7 +6,9 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.service.access.key import hash_key
+from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.service_file import ServiceFile, read_service_file
+from auctune.service.settings.vendor_entries import VendorEntry
 
 ZONE = '[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\n'
 VENDOR = ZONE + '[[zones.vendors]]\nname = "mender"\nurl = "https://mender.example/auctune"\n'
@@ -73,17 +75,25 @@ def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, text: str, path: str
     assert "a:b" not in str(caught.value)
 
 
+def only_vendor(file: ServiceFile) -> VendorEntry:
+    (zone,) = file.zones
+    assert isinstance(zone, AuctionEntry)
+    (vendor,) = zone.vendors
+    return vendor
+
+
 def test_files_lie_where_the_settings_say_from_their_own_folder(tmp_path: Path) -> None:
     text = VENDOR.replace("[[zones]]\n", '[[zones]]\nenergy_price = "prices.csv"\n')
     found = read(tmp_path, text + 'secret_file = "mender.secret"\n' + KEYS + "secret_file = 'k'\n")
     (zone,), (key,) = found.zones, found.keys
+    assert isinstance(zone, AuctionEntry)
     assert zone.energy_price == str(tmp_path / "prices.csv")
     assert zone.vendors[0].secret_file == str(tmp_path / "mender.secret")
     assert key.secret_file == str(tmp_path / "k")
 
 
 def test_a_vendors_secret_is_read_from_its_file_and_never_shown(tmp_path: Path) -> None:
-    (vendor,) = read(tmp_path, VENDOR + 'secret_file = "mender.secret"\n').zones[0].vendors
+    vendor = only_vendor(read(tmp_path, VENDOR + 'secret_file = "mender.secret"\n'))
     with pytest.raises(InputError, match=r"here\.secret_file"):
         vendor.params("here")
     (tmp_path / "mender.secret").write_text("too short, and a secret\n")
@@ -99,7 +109,7 @@ def test_a_vendors_secret_is_read_from_its_file_and_never_shown(tmp_path: Path) 
 def test_a_vendors_secret_is_read_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (vendor,) = read(tmp_path, VENDOR + 'secret_variable = "MENDER"\n').zones[0].vendors
+    vendor = only_vendor(read(tmp_path, VENDOR + 'secret_variable = "MENDER"\n'))
     monkeypatch.delenv("MENDER", raising=False)
     with pytest.raises(InputError, match="MENDER"):
         vendor.params("here")

@@ -7,6 +7,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.service.settings.access_entries import KeyEntry, UserEntry
+from auctune.service.settings.auction_entry import AuctionEntry, NodeTypeEntry
 from auctune.service.settings.service_file import (
     LimitsEntry,
     ServiceFile,
@@ -15,7 +16,6 @@ from auctune.service.settings.service_file import (
 )
 from auctune.service.settings.template import TEMPLATE
 from auctune.service.settings.vendor_entries import HouseEntry, VendorEntry
-from auctune.service.settings.zone_entry import NodeTypeEntry, ZoneEntry
 
 LINES = TEMPLATE.splitlines()
 SETTINGS = [index for index, line in enumerate(LINES) if re.match(r"#\w+ = ", line)]
@@ -73,6 +73,7 @@ def least_tables() -> list[int]:
 def test_as_it_is_it_says_what_holds_without_a_file(tmp_path: Path) -> None:
     found = read(LINES, tmp_path)
     (zone,) = found.zones
+    assert isinstance(zone, AuctionEntry)
     assert zone.auction == {"mechanism": "pdftsp"}
     bare = zone.model_copy(update={"auction": {}})
     assert found.model_copy(update={"zones": [bare]}) == ServiceFile()
@@ -111,8 +112,9 @@ def test_all_settings_together_are_taken(tmp_path: Path) -> None:
     del named["cost"]
     found = read(with_settings(*named.values(), *least_tables()), tmp_path)
     (zone,) = found.zones
+    assert isinstance(zone, AuctionEntry)
     assert found.model_fields_set == set(ServiceFile.model_fields)
-    assert zone.model_fields_set == set(ZoneEntry.model_fields)
+    assert zone.model_fields_set == set(AuctionEntry.model_fields)
 
 
 def test_a_line_that_is_no_setting_explains() -> None:
@@ -125,7 +127,7 @@ def test_no_setting_is_missing() -> None:
     shown = {match[1] for line in LINES if (match := re.match(r"#?(\w+) = ", line))}
     tables = {"zones", "limits", "webhooks", "users", "keys"}
     tables |= {"auction", "node_types", "nodes", "house", "vendors"}
-    zones = (ZoneEntry, NodeTypeEntry, HouseEntry, VendorEntry)
+    zones = (AuctionEntry, NodeTypeEntry, HouseEntry, VendorEntry)
     for model in (ServiceFile, LimitsEntry, WebhooksEntry, *zones, UserEntry, KeyEntry):
         missing = set(model.model_fields) - shown - tables
         assert not missing, model
@@ -134,6 +136,7 @@ def test_no_setting_is_missing() -> None:
 def test_a_profile_lies_where_the_file_says_from_its_own_folder(tmp_path: Path) -> None:
     (index,) = [i for i in LEFT_OUT if LINES[i].startswith("#profile")]
     (zone,) = read(with_setting(index), tmp_path).zones
+    assert isinstance(zone, AuctionEntry)
     assert zone.node_types["local"].profile == str(tmp_path / "profile.json")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from auctune.service.jobs.training import Training
 from auctune.service.settings.service_file import WebhooksEntry
 from auctune.service.webhooks.messenger import MessengerParams
-from auctune.service.zone.zone import Zone
+from auctune.service.zones.auction.zone import AuctionZone
 from support.serving import Served, make_file, serving
 
 
@@ -62,7 +62,7 @@ class Address:
 def end_jobs(served: Served, user: str, count: int) -> None:
     """Have so many jobs of a user be over."""
 
-    def end(zone: Zone) -> None:
+    def end(zone: AuctionZone) -> None:
         for number in range(count):
             job = f"ftjob-{user}{number}"
             zone.receive(job, user, {}, Training("file-a"), None)

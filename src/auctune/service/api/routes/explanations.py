@@ -8,9 +8,8 @@ from pydantic import BaseModel
 from auctune.domain import PricedPlan
 from auctune.service.api.access import MarketDep, Owner
 from auctune.service.api.errors import ERRORS, ApiError, not_found
-from auctune.service.explanations import Explained
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.job_row import why_rejected
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.open_zone import Explained
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["market"], responses=ERRORS)
 
@@ -101,7 +100,7 @@ def _view(explained: Explained, clock: SlotClock, *, has_units: bool) -> dict[st
         "decided_at": int(event.at),
         "decision": "admitted" if decision["admitted"] else "rejected",
         "reason": decision["reason"],
-        "why": None if decision["admitted"] else why_rejected(event.body),
+        "why": explained.why,
         "bid": event.body["task"]["bid"],
         "payment": decision["payment"] if decision["admitted"] else None,
         "least_bid": None if least is None else str(least),

@@ -15,7 +15,6 @@ from auctune.service.api.views import Shown, file_view
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.record import FileRecord
 from auctune.service.market import Market
-from auctune.service.zone.zone import Zone
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)
 # Of a form, beside its file.
@@ -89,7 +88,7 @@ async def delete(market: MarketDep, who: Owner, file_id: str) -> Shown:
     async with market.library.leaving(record):
         # From here on no job can be asked for with it; those that were are on the desks.
         for zone in market.zones.values():
-            if await asyncio.wrap_future(zone.desk.ask(lambda desk: _needs(desk, file_id))):
+            if await asyncio.wrap_future(zone.desk.ask(lambda desk: desk.needs(file_id))):
                 raise ApiError(400, "a job that is not over needs it", "file_in_use", "id")
         await market.library.delete(record)
     return {"id": file_id, "object": "file", "deleted": True}
@@ -108,14 +107,6 @@ async def content(market: MarketDep, who: Owner, file_id: str) -> FileResponse:
     except FileNotFoundError:
         raise not_found("file", file_id) from None
     return FileResponse(path, media_type="application/octet-stream", stat_result=found)
-
-
-def _needs(zone: Zone, file: str) -> bool:
-    state = zone.state
-    asked = [job.training for job in state.received.values()]
-    asked += [job.training for job in state.jobs.values()]
-    mended = (job.repaired for job in state.jobs.values())
-    return file in mended or any(file in (one.data, one.validation) for one in asked)
 
 
 async def _own(market: Market, who: Principal, name: str) -> FileRecord:

@@ -17,13 +17,14 @@ from auctune.service.access.key import Principal
 from auctune.service.api.access import SECURED, MarketDep, Owner, ask_owner
 from auctune.service.api.answers import Checkpoint, Job, JobEvent, Page
 from auctune.service.api.errors import ERRORS, ApiError, not_found
-from auctune.service.api.views import TOLD, Shown, checkpoint_view, event_view, job_view
+from auctune.service.api.views import Shown, checkpoint_view, event_view, job_view
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.market import Market
 from auctune.service.recorder import read_job
-from auctune.service.zone.event import Kind
-from auctune.service.zone.job_row import JobRow
-from auctune.service.zone.zone import Zone
+from auctune.service.zones.event import Kind
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.kinds import TOLD
+from auctune.service.zones.zone import Zone, is_open
 
 T = TypeVar("T")
 
@@ -187,10 +188,11 @@ async def list_events(
     market: MarketDep, who: Owner, job_id: str, after: AfterEvent = None, limit: Limit = 20
 ) -> Response:
     """What happened to a job, newest first."""
-    await own_job(market, who, job_id)
+    job = await own_job(market, who, job_id)
     last = None if after is None else int(after.removeprefix("ftevent-"))
     page = await asyncio.to_thread(market.pages.events, job_id, TOLD, limit, last)
-    data = [event_view(row) for row in page.items]
+    told = market.views(job.zone).told
+    data = [event_view(row, told) for row in page.items]
     return _json({"object": "list", "data": data, "has_more": page.has_more})
 
 
@@ -254,7 +256,7 @@ def _find(
 
 
 def _shown(market: Market, row: JobRow) -> Shown:
-    return job_view(row, market.clock(row.zone))
+    return job_view(row, market.views(row.zone), market.clock(row.zone))
 
 
 async def _view(market: Market, who: Principal, job: str) -> Shown:
@@ -278,7 +280,7 @@ async def _act(market: Market, who: Principal, job: str, run: Callable[[Zone], T
     def run_if_open(desk: Zone) -> T:
         # It may have ended since it was looked at, or end with the slots that have passed.
         desk.begin_slots()
-        if job not in desk.state.jobs and job not in desk.state.received:
+        if not is_open(desk, job):
             raise over
         return run(desk)
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from auctune.service.api.access import MarketDep, Owner
+from auctune.service.api.answers import AlternativeView
 from auctune.service.api.errors import ERRORS, not_found
 from auctune.service.api.views import quote_view
 from auctune.service.jobs.request import JobRequest
@@ -29,6 +30,9 @@ class QuoteLine(BaseModel):
 class QuoteAnswer(BaseModel):
     """A menu, earliest finish first, each line cheaper than the one before. It holds nothing.
 
+    Where no zone was named and several have the model, it is that of the default one, and
+    `alternatives` says what each of them said; else they are empty.
+
     Each moment stands in it as unix seconds, and as `*_time` in RFC 3339.
     """
 
@@ -38,17 +42,19 @@ class QuoteAnswer(BaseModel):
     expires_at: int
     expires_time: str
     zone: str
+    kind: str
     model: str
     training_file: str
     seed: int
     lines: list[QuoteLine]
+    alternatives: list[AlternativeView]
 
 
 @router.post("", response_model=QuoteAnswer)
 async def create_quote(market: MarketDep, who: Owner, body: JobRequest) -> dict[str, Any]:
     """Ask what a job would cost. A bid is not needed, and does not count."""
     quote = await market.submissions.quote(who, body)
-    return quote_view(quote, market.clock(quote.zone))
+    return quote_view(quote)
 
 
 @router.get("/{quote_id}", response_model=QuoteAnswer)
@@ -57,4 +63,4 @@ async def retrieve_quote(market: MarketDep, who: Owner, quote_id: str) -> dict[s
     quote = market.quotes.get(quote_id, who.user)
     if quote is None:
         raise not_found("quote", quote_id)
-    return quote_view(quote, market.clock(quote.zone))
+    return quote_view(quote)

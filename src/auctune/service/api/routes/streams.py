@@ -18,10 +18,10 @@ from auctune.service.api.access import MarketDep, Operator, Owner
 from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.jobs import own_job
 from auctune.service.api.routes.zones import zone_of
-from auctune.service.api.views import TOLD, Shown, event_view
+from auctune.service.api.views import Shown, event_view
 from auctune.service.market import Market
 from auctune.service.store import EventRow
-from auctune.service.zone.event import Kind
+from auctune.service.zones.event import Kind
 
 router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)
 LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}$")]
@@ -51,12 +51,13 @@ async def job_stream(
     """What happens to a job, from its beginning or an event on, until it is over."""
     job = await own_job(market, who, job_id)
     market.streams.check(who.key)
+    told = market.views(job.zone).told
 
     def read(seq: int) -> tuple[EventRow, ...]:
         return market.log.of_job(job_id, seq, _AT_ONCE)
 
     def show(row: EventRow) -> Shown | None:
-        return event_view(row) if row.kind in TOLD else None
+        return event_view(row, told) if row.kind in told else None
 
     start = int(last_event_id) if last_event_id is not None else after or 0
     is_over = job.status not in OPEN

@@ -10,10 +10,10 @@ from auctune.service.api.access import MarketDep, Operator
 from auctune.service.api.answers import JobProgress, Plan
 from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.zones import zone_of
-from auctune.service.api.views import job_view
 from auctune.service.recorder import read_job
-from auctune.service.zone.clock import SlotClock
-from auctune.service.zone.job_row import JobRow, Status
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.job_row import JobRow, Status
+from auctune.service.zones.kind import Views
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 After = Annotated[str | None, Query(pattern=r"^ftjob-[A-Za-z0-9]{1,64}$")]
@@ -54,9 +54,10 @@ async def decisions(
     market: MarketDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 100
 ) -> dict[str, Any]:
     """All bids of a zone, newest first."""
-    clock = zone_of(market, zone_id).clock
+    zone = zone_of(market, zone_id)
+    clock, views = zone.clock, market.views(zone.name)
     page = await asyncio.to_thread(market.pages.jobs, None, limit, after, zone_id)
-    data = [_view(read_job(row), clock) for row in page.items]
+    data = [_view(read_job(row), views, clock) for row in page.items]
     return {"object": "list", "data": data, "has_more": page.has_more}
 
 
@@ -65,15 +66,16 @@ async def plans(
     market: MarketDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 1000
 ) -> dict[str, Any]:
     """Admitted jobs that are not over: which cells each has."""
-    clock = zone_of(market, zone_id).clock
+    zone = zone_of(market, zone_id)
+    clock, views = zone.clock, market.views(zone.name)
     under_way = [Status.QUEUED.value, Status.RUNNING.value]
     page = await asyncio.to_thread(market.pages.jobs, None, limit, after, zone_id, under_way)
-    data = [_view(read_job(row), clock) for row in page.items]
+    data = [_view(read_job(row), views, clock) for row in page.items]
     return {"object": "list", "data": data, "has_more": page.has_more}
 
 
-def _view(row: JobRow, clock: SlotClock) -> dict[str, Any]:
-    shown = job_view(row, clock)["market"]
+def _view(row: JobRow, views: Views, clock: SlotClock) -> dict[str, Any]:
+    shown = views.market(row, clock)
     decision = row.body["decision"] or {}
     return {
         "job": row.id,

@@ -1,7 +1,5 @@
 """/v1/zones: what the market offers; prices, use and plans for operators."""
 
-import asyncio
-from collections.abc import Container
 from typing import Any, Literal
 
 from fastapi import APIRouter
@@ -9,10 +7,9 @@ from pydantic import BaseModel
 
 from auctune.domain import InputError
 from auctune.service.api.access import MarketDep, Operator, Owner
-from auctune.service.api.errors import ERRORS, not_found
+from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.market import Market
-from auctune.service.open_zone import OpenZone
-from auctune.service.zone.zone import Zone
+from auctune.service.zones.open_zone import Nodes, OpenZone
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 
@@ -22,6 +19,7 @@ class ZoneView(BaseModel):
 
     id: str
     object: str = "zone"
+    kind: str
     model: str
     slot_seconds: float
     slots: int
@@ -78,45 +76,22 @@ async def retrievezone_of(market: MarketDep, who: Owner, zone_id: str) -> dict[s
 @router.get("/{zone_id}/prices", response_model=PriceTable)
 async def prices(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
     """Prices and use by slot and node: an operator's, as a step of a price gives a bid away."""
-    found = zone_of(market, zone_id)
-
-    def read(zone: Zone) -> dict[str, Any]:
-        zone.begin_slots()
-        state = zone.mechanism.state()
-        lost, drained = zone.state.lost, zone.state.drained
-        return {
-            "zone": zone.name,
-            "first_slot": state.first_slot,
-            "first_begins_at": zone.clock.begins(state.first_slot),
-            "slot_seconds": zone.clock.slot_seconds,
-            "nodes": [
-                {"id": n.id, "type": n.type, "state": _state(n.id, lost, drained)}
-                for n in zone.supply.cluster.nodes
-            ],
-            "compute_price": state.compute_price.tolist(),
-            "memory_price": state.memory_price.tolist(),
-            "compute_used": state.compute_used.tolist(),
-            "memory_used": state.memory_used.tolist(),
-        }
-
-    return await asyncio.wrap_future(found.desk.ask(read))
+    return dict(await _nodes(zone_of(market, zone_id)).prices())
 
 
 @router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneView)
 async def drain(market: MarketDep, who: Operator, zone_id: str, node_id: str) -> dict[str, Any]:
     """Take a node off the market; what it was to run is planned anew, or refunded."""
-    found = _node(market, zone_id, node_id)
-    await asyncio.wrap_future(
-        found.desk.ask(lambda zone: zone.drain_node(node_id, "drained by an operator"))
-    )
+    found = zone_of(market, zone_id)
+    await _with_node(found, node_id).drain(node_id)
     return _view(market, found)
 
 
 @router.post("/{zone_id}/nodes/{node_id}/return", response_model=ZoneView)
 async def give_back(market: MarketDep, who: Operator, zone_id: str, node_id: str) -> dict[str, Any]:
     """Put a node on the market again."""
-    found = _node(market, zone_id, node_id)
-    await asyncio.wrap_future(found.desk.ask(lambda zone: zone.return_node(node_id)))
+    found = zone_of(market, zone_id)
+    await _with_node(found, node_id).give_back(node_id)
     return _view(market, found)
 
 
@@ -148,30 +123,38 @@ def zone_of(market: Market, name: str) -> OpenZone:
     return zone
 
 
-def _state(node: str, lost: Container[str], drained: Container[str]) -> str:
-    return "drained" if node in drained else "lost" if node in lost else "up"
+def _nodes(zone: OpenZone) -> Nodes:
+    """A zone's nodes.
+
+    Raises:
+        ApiError: 404 if it has none of its own.
+    """
+    if zone.nodes is None:
+        raise ApiError(404, f"zone {zone.name} has no nodes of its own", "not_found", "id")
+    return zone.nodes
 
 
-def _node(market: Market, zone_id: str, node_id: str) -> OpenZone:
-    zone = zone_of(market, zone_id)
-    known = [node.id for node in zone.supply.cluster.nodes]
-    if node_id not in known:
-        raise InputError("node_id", f"{node_id!r} is unknown", f"one of {', '.join(known)}")
-    return zone
+def _with_node(zone: OpenZone, node: str) -> Nodes:
+    nodes = _nodes(zone)
+    if node not in nodes.names:
+        known = ", ".join(nodes.names)
+        raise InputError("node_id", f"{node!r} is unknown", f"one of {known}")
+    return nodes
 
 
 def _view(market: Market, zone: OpenZone) -> dict[str, Any]:
-    clock, cluster = zone.clock, zone.supply.cluster
+    clock = zone.clock
     slot = clock.slot()
     return {
         "id": zone.name,
         "object": "zone",
-        "model": zone.supply.base,
+        "kind": zone.kind,
+        "model": zone.base,
         "slot_seconds": clock.slot_seconds,
-        "slots": cluster.slots,
-        "num_nodes": len(cluster.nodes),
+        "slots": zone.num_slots,
+        "num_nodes": zone.num_nodes,
         "slot": slot,
         "slot_ends_at": clock.ends(slot),
-        "latest_deadline": clock.ends(slot + cluster.slots - 1),
+        "latest_deadline": clock.ends(slot + zone.num_slots - 1),
         "takes_bids": zone.name not in market.pauses.paused,
     }

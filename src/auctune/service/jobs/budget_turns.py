@@ -1,0 +1,39 @@
+"""Bids of one budget pass one after the other, whatever zones they are for."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from auctune.domain import Money
+from auctune.service.access.spending import Spending
+from auctune.service.access.turns import Turns
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.zone import Zone
+
+T = TypeVar("T")
+Z = TypeVar("Z", bound=Zone)
+
+
+class BudgetTurns:
+    """Lets those of one budget pass one after the other.
+
+    Args:
+        spending: against budgets.
+        is_alone: whether there is one desk only, which takes bids in turn by itself.
+    """
+
+    def __init__(self, spending: Spending, *, is_alone: bool) -> None:
+        self._spending = spending
+        self._is_alone = is_alone
+        self._turns = Turns()
+
+    def left(self, owner: str) -> Money | None:
+        """What an owner may still pay; none: any amount."""
+        return self._spending.left(owner)
+
+    async def in_turn(self, owner: str, desk: Desk[Z], run: Callable[[Z], T]) -> T:
+        """Desks decide side by side; what two of them take from one budget must not."""
+        names = [one.key for one in self._spending.accounts(owner) if one.budget is not None]
+        if not names or self._is_alone:
+            return await desk.ask_here(run)
+        async with self._turns.of(names):
+            return await desk.ask_here(run)

@@ -1,0 +1,105 @@
+"""Which zone a job goes to, where its owner names none and several could train it.
+
+All of them are asked what it would cost. The default is the cheapest, by the cost that is not
+exceeded with a probability of 0.9, among those that keep the owner's limit on the risk of being
+late; if none keeps it, the one with the least risk. Of equals the first in the settings.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from auctune.domain import InputError
+from auctune.service.access.key import Principal
+from auctune.service.jobs.request import JobRequest
+from auctune.service.zones.offer import Alternative, Alternatives, Priced
+
+
+class Quoter(Protocol):
+    """What a choice must know of an `OpenZone`."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the service."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """Of which kind it is."""
+        ...
+
+    def takes(self, request: JobRequest) -> str | None:
+        """Why it cannot take a job; none: it may."""
+        ...
+
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
+        """What a job would cost here."""
+        ...
+
+
+Q = TypeVar("Q", bound=Quoter)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[Q]):
+    """A zone, and what it was chosen from.
+
+    Attributes:
+        zone: the default one for a job.
+        priced: what it offers; none: it offers nothing, and will say why.
+        alternatives: what all zones said that were asked.
+    """
+
+    zone: Q
+    priced: Priced | None
+    alternatives: Alternatives
+
+
+async def choose(
+    zones: Sequence[Q], who: Principal, request: JobRequest, paused: Collection[str]
+) -> Choice[Q]:
+    """The default zone for a job.
+
+    Args:
+        zones: of the job's model, in the order of the settings; two at least.
+        who: asks.
+        request: for the job; what it bids does not count.
+        paused: names of zones that take no bids now.
+    """
+    asked = await asyncio.gather(*(_ask(zone, who, request, paused) for zone in zones))
+    alternatives = tuple(alternative for alternative, _ in asked)
+    places = [place for place, one in enumerate(alternatives) if one.outlook is not None]
+    if places:
+        place = _cheapest(alternatives, places, request.market.risk)
+    else:
+        # It is asked all the same: what is wrong with the job it says as if it stood alone.
+        place = next((i for i, zone in enumerate(zones) if zone.name not in paused), 0)
+    return Choice(zones[place], asked[place][1], alternatives)
+
+
+def _cheapest(alternatives: Alternatives, places: list[int], limit: float) -> int:
+    def rank(place: int) -> tuple[object, ...]:
+        outlook = alternatives[place].outlook
+        assert outlook is not None
+        excess = max(0.0, outlook.risk - limit)
+        return excess, outlook.cost, place
+
+    return min(places, key=rank)
+
+
+async def _ask(
+    zone: Quoter, who: Principal, request: JobRequest, paused: Collection[str]
+) -> tuple[Alternative, Priced | None]:
+    """What a zone says of a job."""
+    why = "it takes no bids now" if zone.name in paused else zone.takes(request)
+    priced = None
+    if why is None:
+        try:
+            priced = await zone.quote(who, request)
+        except InputError as error:
+            why = str(error)
+    outlook = None if priced is None else priced.offer.outlook
+    if priced is not None and outlook is None:
+        why = "it cannot be done by its deadline"
+    return Alternative(zone.name, zone.kind, outlook, why), priced

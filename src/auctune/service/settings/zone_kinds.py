@@ -1,0 +1,9 @@
+"""Zones of any kind in auctune.toml: the key `kind` says which, and so which keys there are."""
+
+from typing import Annotated
+
+from auctune.schema import ByKind
+from auctune.service.settings.auction_entry import AuctionEntry
+from auctune.service.settings.zone_entry import AUCTION, ZoneEntry
+
+AnyZone = Annotated[ZoneEntry, ByKind({AUCTION: AuctionEntry}, AUCTION)]

@@ -1,1 +1,0 @@
-"""Training what was sold: between a zone and its nodes."""

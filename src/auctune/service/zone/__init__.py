@@ -1,1 +1,0 @@
-"""A zone: one base model, its supply and one mechanism, decided on by one thread."""

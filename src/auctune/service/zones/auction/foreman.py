@@ -1,0 +1,202 @@
+"""Has a zone's nodes train what the zone sold, slot by slot.
+
+At a slot's beginning each node gets its tasks, with cumulative quotas: what earlier slots left over
+is made good by itself. When a node has answered, or will not, plans that cannot hold any more are
+made anew at the market's cost, while there is still room before the deadline. All of it runs on
+the desk's thread.
+"""
+
+from collections.abc import Callable
+from math import floor
+from pathlib import Path
+
+import structlog
+
+from auctune.run.executor import TaskOrder
+from auctune.run.executor.executor import Executor
+from auctune.run.executor.orders import make_order
+from auctune.service.zones.auction import pauses, plans
+from auctune.service.zones.auction.open_job import OpenJob, Phase
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.event import Kind
+
+_log = structlog.get_logger(__name__)
+
+# A plan is made anew if it falls short by more than this share of one of its slots: what a device
+# is short of by less, it makes good by the margin that its profile holds back.
+_SHORT = 0.1
+
+
+class Foreman:
+    """Between one zone and its nodes.
+
+    Args:
+        executor: of the nodes.
+        work: folder of the jobs' checkpoints and adapters.
+        content: where the content of a file lies, by its id.
+        done: told a job whose adapter lies in its folder; it is to be packed, and then finished.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        work: Path,
+        content: Callable[[str], Path],
+        done: Callable[[OpenJob], None],
+    ) -> None:
+        self._executor = executor
+        self._work = work
+        self._content = content
+        self._done = done
+        # Jobs of orders that were given and not answered, by (slot, node).
+        self._given: dict[tuple[int, str], frozenset[str]] = {}
+        # A slot may have begun by a bid that came before the clock's word.
+        self._slot = -1
+
+    def folder(self, job: str) -> Path:
+        """A job's own."""
+        return self._work / job
+
+    def is_given(self, job: str) -> bool:
+        """Whether a node may be at a job, which may be over by now."""
+        return any(job in jobs for jobs in self._given.values())
+
+    def resume(self, zone: AuctionZone) -> None:
+        """After a start: take up what was under way."""
+        for job in zone.state.jobs.values():
+            if job.phase is Phase.TRAINED:
+                self._done(job)
+        # What was lost in another life of the market has a process again.
+        for node in sorted(zone.state.lost - zone.state.drained):
+            zone.return_node(node)
+        self.tick(zone)
+
+    def tick(self, zone: AuctionZone) -> None:
+        """Begin the current slot, if it has not begun, and have it trained."""
+        zone.begin_slots()
+        if zone.state.slot == self._slot:
+            return
+        self._slot = zone.state.slot
+        self._give_orders(zone)
+        # Those that are at work are looked at when their slot is over.
+        for job in list(zone.state.jobs.values()):
+            if not self._is_at_work(job):
+                self._check_plan(zone, job, "a slot passed without its work")
+
+    def hear(self, zone: AuctionZone, node: str, message: dict[str, object]) -> None:
+        """Take over what a node says."""
+        match message["kind"]:
+            case "trained" if not message.get("stale"):
+                self._trained(zone, node, message)
+            case "failed" | "unanswered" if not message.get("stale"):
+                self._unanswered(zone, node, message)
+            case "noted":
+                self._noted(zone, message)
+            case "lost":
+                zone.lose_node(node, f"it is lost ({message['how']})")
+            case "back" if node not in zone.state.drained:
+                zone.return_node(node)
+
+    def _give_orders(self, zone: AuctionZone) -> None:
+        slot = zone.state.slot
+        for node, jobs in zone.state.cells_of(slot).items():
+            if (slot, node) in self._given:
+                continue
+            orders = [self._order(zone, job, slot) for job in jobs if _can_train(job, slot)]
+            if orders:
+                self._given[slot, node] = frozenset(order.job.id for order in orders)
+                self._executor.start(slot, node, orders, zone.clock.ends(slot))
+
+    def _order(self, zone: AuctionZone, job: OpenJob, slot: int) -> TaskOrder:
+        training = job.training
+        validation = training.validation
+        return make_order(
+            job.id,
+            training.settings(),
+            self._content(job.repaired or training.data),
+            None if validation is None else self._content(validation),
+            self.folder(job.id),
+            number=slot + 1,
+            target=_target(zone, job, slot),
+            known_steps=job.progress.steps,
+        )
+
+    def _trained(self, zone: AuctionZone, node: str, message: dict[str, object]) -> None:
+        slot, results, refused = message["slot"], message["results"], message.get("refused") or {}
+        assert isinstance(slot, int)
+        assert isinstance(results, dict)
+        assert isinstance(refused, dict)
+        self._given.pop((slot, node), None)
+        for name, result in results.items():
+            job = zone.state.jobs.get(name)
+            if job is None or job.answered >= slot:
+                continue
+            body = {"node": node, "slot": slot, "seconds": message["seconds"], "result": result}
+            zone.happen(Kind.TRAINED, name, body)
+            self._settle(zone, job, result)
+        for name, error in refused.items():
+            if (job := zone.state.jobs.get(name)) is not None:
+                plans.release(zone, job)
+                zone.fail(name, "training_failed", f"{error['place']} {error['found']}", None)
+
+    def _settle(self, zone: AuctionZone, job: OpenJob, result: dict[str, object]) -> None:
+        if result["note"]:
+            zone.happen(Kind.JOB_NOTED, job.id, {"text": result["note"]})
+        if result["state"] == "done":
+            plans.release(zone, job)
+            self._done(job)
+        elif result["state"] == "failed":
+            plans.release(zone, job)
+            # Settings that let the weights go astray are not the market's failure.
+            zone.fail(job.id, "training_failed", str(result["note"]), None, refund=False)
+        else:
+            self._check_plan(zone, job, "its slots trained less than was sold")
+
+    def _unanswered(self, zone: AuctionZone, node: str, message: dict[str, object]) -> None:
+        slot = message.get("slot")
+        _log.warning("a slot was not trained", node=node, slot=slot, why=message.get("why"))
+        given = {one for one in self._given if one[1] == node and slot in (None, one[0])}
+        for one in given:
+            del self._given[one]
+        for job in list(zone.state.jobs.values()):
+            if any((cell.slot, cell.node) in given for cell in job.cells):
+                self._check_plan(zone, job, f"node {node} did not train a slot")
+
+    def _noted(self, zone: AuctionZone, message: dict[str, object]) -> None:
+        job = zone.state.jobs.get(str(message["task"]))
+        text = str(message["text"])
+        if job is not None and text not in job.notes:
+            zone.happen(Kind.JOB_NOTED, job.id, {"text": text})
+
+    def _is_at_work(self, job: OpenJob) -> bool:
+        return any((cell.slot, cell.node) in self._given for cell in job.cells)
+
+    def _check_plan(self, zone: AuctionZone, job: OpenJob, why: str) -> None:
+        """Plan anew if what is left of a plan cannot do what is left of the work."""
+        if job.phase is Phase.PAUSED:
+            pauses.end_if_late(zone, job)
+        if job.phase in (Phase.PAUSED, Phase.TRAINED):
+            return
+        left = job.cells_from(zone.state.slot + 1)
+        speeds = [job.task.throughput[zone.state.node_type(cell.node)] for cell in left]
+        spare = _SHORT * (min(speeds) if speeds else 0.0)
+        if job.work_left > sum(speeds) + spare and not self._is_at_work(job):
+            plans.replan(zone, job, why)
+
+
+def _target(zone: AuctionZone, job: OpenJob, slot: int) -> int:
+    """Rows that the plan has sold up to the end of a slot, over all epochs."""
+    if slot == job.cells[-1].slot:
+        return job.total_rows
+    sold = sum(
+        job.task.throughput[zone.state.node_type(cell.node)]
+        for cell in job.cells
+        if cell.slot <= slot
+    )
+    rows = sold * zone.supply.sample_tokens / job.size.mean_tokens
+    return min(job.total_rows, floor(rows))
+
+
+def _can_train(job: OpenJob, slot: int) -> bool:
+    # After a restart a slot may be on record already.
+    return not job.is_raw and job.phase in (Phase.PLANNED, Phase.TRAINING) and job.answered < slot

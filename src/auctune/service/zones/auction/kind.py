@@ -1,0 +1,77 @@
+"""Zones of kind `auction`, as the service knows a kind."""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from pathlib import Path
+
+from auctune.device_profile import read_profile
+from auctune.domain import InputError
+from auctune.registry import check_settings
+from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
+from auctune.service.executors import nodes_of
+from auctune.service.settings.auction_entry import AuctionEntry
+from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.zones.auction.energy import zone_energy
+from auctune.service.zones.auction.kernels import Kernels
+from auctune.service.zones.auction.opening import AuctionOpening, node_settings
+from auctune.service.zones.auction.views import AuctionViews
+from auctune.service.zones.kind import Facts, Opened
+from auctune.service.zones.premises import Place, Premises
+
+
+class AuctionZones:
+    """All that the service must know of auctions' zones."""
+
+    @property
+    def views(self) -> AuctionViews:
+        """What readers see of their jobs."""
+        return AuctionViews()
+
+    def check(self, entry: ZoneEntry, place: str, now: float) -> None:
+        """Refuse settings that a start would refuse in the middle."""
+        entry = _own(entry)
+        try:
+            check_settings(*entry.mechanism)
+        except InputError as error:
+            path = f"{place}.auction.{error.place}"
+            raise InputError(path, error.found, error.expected) from None
+        nodes_of(entry).check(f"{place}.executor")
+        for index, vendor in enumerate(entry.vendors):
+            vendor.params(f"{place}.vendors[{index}]")
+        for kind in entry.node_types.values():
+            if kind.profile is not None:
+                read_profile(Path(kind.profile))
+        zone_energy(entry, now)
+
+    def prepare(self, entries: Iterable[ZoneEntry]) -> Kernels:
+        """Have what they decide with compiled."""
+        return Kernels([_own(entry) for entry in entries])
+
+    def learn(
+        self, entry: ZoneEntry, place: Place, report: Report, alone: Alone
+    ) -> dict[str, BaseFacts]:
+        """What must be known of a zone's base, by node type; measured once where its nodes are."""
+        entry, kept = _own(entry), place.data / "profiles"
+        given = {
+            name: None if kind.profile is None else read_profile(Path(kind.profile))
+            for name, kind in entry.node_types.items()
+        }
+        facts = {}
+        for name in entry.node_types:
+            settings = node_settings(entry, name, place)
+            # A type without nodes is asked here.
+            nodes = [node.id for node in entry.nodes if node.type == name]
+            work = place.data / "work" / entry.name
+            asking = nodes_of(entry).asking(nodes[0], settings, work) if nodes else nullcontext()
+            with asking as elsewhere:
+                facts[name] = learn_base(settings, kept, report, given[name], alone, elsewhere)
+        return facts
+
+    async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
+        """A zone as it stood."""
+        return await AuctionOpening(premises).open(_own(entry), facts)
+
+
+def _own(entry: ZoneEntry) -> AuctionEntry:
+    assert isinstance(entry, AuctionEntry)
+    return entry

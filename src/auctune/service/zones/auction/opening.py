@@ -1,0 +1,283 @@
+"""Opening one zone as it stood: its supply, its log, its desk and its workshop."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from auctune.device_profile import Profile
+from auctune.domain import Admission, Cluster, EnergyForecast, InputError, Node, NodeType
+from auctune.numerics.jit import COMPILING, kernels_are_compiled
+from auctune.registry import build
+from auctune.run.base_facts import BaseFacts, Report
+from auctune.run.executor import NodeSettings
+from auctune.service.data_desk import DataDesk
+from auctune.service.executors import nodes_of
+from auctune.service.jobs.asked import Defaults
+from auctune.service.jobs.job_files import JobFiles
+from auctune.service.repair.house import house_vendor
+from auctune.service.repair.mender import Mender
+from auctune.service.repair.outside import OutsideVendor
+from auctune.service.settings.auction_entry import AuctionEntry
+from auctune.service.settings.zone_entry import AUCTION
+from auctune.service.store import EventLog, Snapshots
+from auctune.service.zones.auction.bidding import Bidding
+from auctune.service.zones.auction.energy import zone_energy
+from auctune.service.zones.auction.explaining import AuctionExplainer
+from auctune.service.zones.auction.memory import fresh_memory
+from auctune.service.zones.auction.mending import Mending
+from auctune.service.zones.auction.nodes import AuctionNodes
+from auctune.service.zones.auction.open_auction import OpenAuction
+from auctune.service.zones.auction.quoting import Quoting
+from auctune.service.zones.auction.records import cluster_record, read_cluster
+from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.auction.warm_up import warm_up
+from auctune.service.zones.auction.workshop import AuctionWorkshop
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.event import VERSION, Kind
+from auctune.service.zones.kind import Facts, Opened
+from auctune.service.zones.premises import Place, Premises
+from auctune.service.zones.restart import opening_of, restart
+
+
+class AuctionOpening:
+    """Opens zones of this kind.
+
+    Args:
+        premises: what all zones are opened with.
+    """
+
+    def __init__(self, premises: Premises) -> None:
+        self._premises = premises
+        self._log = EventLog(premises.store.reader)
+        self._snapshots = Snapshots(premises.store.reader)
+
+    async def open(self, entry: AuctionEntry, facts: Facts) -> Opened:
+        """One zone, as it stood."""
+        here = self._premises
+        opened = opening_of(entry.name, self._log)
+        record = opening_record(entry, facts, here.now())
+        if opened is not None:
+            _check_same(entry, record, opened.body)
+            record = opened.body
+        supply = supply_of(entry, facts, record)
+        await asyncio.to_thread(_warm_up, record, supply.cluster, here.report)
+        zone = await self._zone(entry, record, supply)
+        if opened is None:
+            zone.happen(Kind.ZONE_OPENED, None, record)
+        zone.begin_slots()
+        desk = Desk(zone, here.recorder, here.alarm)
+        house, outside = house_vendor(entry.house, here.data), self._outside(entry)
+        looks = DataDesk(
+            entry.base, here.data, here.library, house, outside, entry.quote_seconds, here.now
+        )
+        open_zone = self._open_zone(entry, record, zone, desk, looks)
+        vendors = {one.name: one for one in (house, *outside) if one is not None}
+        return Opened(open_zone, self._workshop(entry, facts, open_zone, looks, vendors))
+
+    async def _zone(
+        self, entry: AuctionEntry, record: Mapping[str, Any], supply: Supply
+    ) -> AuctionZone:
+        here, energy = self._premises, zone_energy(entry, record["epoch"])
+        here.report(f"reading the log of zone {entry.name}", 0.0)
+        memory = await asyncio.to_thread(
+            lambda: restart(
+                entry.name, lambda: fresh_memory(record, energy), self._log, self._snapshots
+            )
+        )
+        clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
+        return AuctionZone(entry.name, supply, memory.mechanism, memory.state, clock, here.recorder)
+
+    def _open_zone(
+        self,
+        entry: AuctionEntry,
+        record: Mapping[str, Any],
+        zone: AuctionZone,
+        desk: Desk[AuctionZone],
+        looks: DataDesk,
+    ) -> OpenAuction:
+        here, supply, clock = self._premises, zone.supply, zone.clock
+        context = supply.context_tokens
+        defaults = Defaults(max_length=entry.max_length, share=entry.share, context_tokens=context)
+        files = JobFiles(here.library, supply.base_digest, looks)
+        bidding = Bidding(desk, defaults, files, here.turns, here.now)
+        num_slots = supply.cluster.slots
+        return OpenAuction(
+            desk,
+            supply,
+            clock,
+            defaults,
+            files,
+            bidding,
+            Quoting(desk, clock, num_slots, defaults, files, bidding, here.turns, here.quotes),
+            AuctionNodes(desk, tuple(node.id for node in supply.cluster.nodes)),
+            AuctionExplainer(lambda: fresh_memory(record), self._log, self._snapshots),
+        )
+
+    def _workshop(
+        self,
+        entry: AuctionEntry,
+        facts: Facts,
+        open_zone: OpenAuction,
+        looks: DataDesk,
+        vendors: Mapping[str, Mender],
+    ) -> AuctionWorkshop:
+        here, place = self._premises, self._premises.place
+        work = place.data / "work" / entry.name
+        settings = {n.id: _tuned_settings(entry, n.type, place, facts) for n in entry.nodes}
+        # The lock keeps other markets from meeting what is still alive of this one.
+        return AuctionWorkshop(
+            open_zone,
+            nodes_of(entry).executor(settings, work, place.data / "logs", here.lock),
+            work,
+            here.library,
+            here.data,
+            Mending(open_zone, vendors, looks, here.library, work),
+            self._snapshots,
+            here.committer,
+            here.alarm,
+        )
+
+    def _outside(self, entry: AuctionEntry) -> tuple[OutsideVendor, ...]:
+        place = f"zone {entry.name}: vendors"
+        return self._premises.door.vendors(
+            vendor.params(f"{place}[{index}]") for index, vendor in enumerate(entry.vendors)
+        )
+
+
+def opening_record(
+    entry: AuctionEntry, facts: Mapping[str, BaseFacts], now: float
+) -> dict[str, Any]:
+    """The body of the event with which a zone opens: all that its decisions follow from."""
+    mechanism, settings = entry.mechanism
+    epoch = now // entry.slot_seconds * entry.slot_seconds
+    cluster = _cluster(entry, facts, zone_energy(entry, epoch))
+    return {
+        "version": VERSION,
+        "kind": AUCTION,
+        "base": entry.base,
+        "cluster": cluster_record(cluster),
+        "profiles": {name: _sold(entry, facts, name).to_json() for name in facts},
+        "mechanism": mechanism,
+        "settings": settings,
+        "sample_tokens": entry.sample_tokens,
+        "epoch": epoch,
+        "slot_seconds": entry.slot_seconds,
+    }
+
+
+def supply_of(
+    entry: AuctionEntry, facts: Mapping[str, BaseFacts], record: Mapping[str, Any]
+) -> Supply:
+    """What a zone offers, as the event with which it opened says."""
+    base = next(iter(facts.values()))
+    return Supply(
+        base=entry.base,
+        base_digest=base.digest,
+        context_tokens=base.context_tokens,
+        cluster=read_cluster(record["cluster"]),
+        profiles={
+            name: Profile.from_json(text, f"profile of {name}")
+            for name, text in record["profiles"].items()
+        },
+        sample_tokens=record["sample_tokens"],
+    )
+
+
+def _warm_up(record: Mapping[str, Any], cluster: Cluster, report: Report) -> None:
+    what = "getting the auction ready" if kernels_are_compiled() else COMPILING
+
+    def make(small: Cluster, energy: EnergyForecast) -> Admission:
+        return build(record["mechanism"], small, record["settings"], energy=energy)
+
+    warm_up(cluster, make, lambda share: report(what, share))
+
+
+def _check_same(entry: AuctionEntry, wanted: Mapping[str, Any], opened: Mapping[str, Any]) -> None:
+    """What is sold, and how, cannot change while plans stand on it."""
+    now, before = wanted["cluster"], opened["cluster"]
+    for what, new, old in (
+        ("base", wanted["base"], opened["base"]),
+        ("slots", now["slots"], before["slots"]),
+        ("slot_seconds", now["slot_seconds"], before["slot_seconds"]),
+        ("nodes", now["nodes"], before["nodes"]),
+        ("sample_tokens", wanted["sample_tokens"], opened["sample_tokens"]),
+        ("auction.mechanism", wanted["mechanism"], opened["mechanism"]),
+        *_settings(wanted["settings"], opened["settings"]),
+    ):
+        if new != old:
+            raise InputError(
+                f"zone {entry.name}: {what}",
+                f"{_said(new)} where the zone was opened with {_said(old)}",
+                "the same, or another zone",
+            )
+
+
+def _settings(
+    wanted: Mapping[str, Any], opened: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Settings of the auction, each as it is now and as it was."""
+    for key in sorted(wanted.keys() | opened.keys()):
+        yield f"auction.{key}", wanted.get(key), opened.get(key)
+
+
+def _said(value: Any) -> Any:
+    return "nothing" if value is None else value
+
+
+def _cluster(
+    entry: AuctionEntry, facts: Mapping[str, BaseFacts], energy: EnergyForecast
+) -> Cluster:
+    kinds = {}
+    for name, kind in entry.node_types.items():
+        profile = _sold(entry, facts, name)
+        sharing = sum(entry.node_types[node.type].device == kind.device for node in entry.nodes)
+        kinds[name] = NodeType(
+            compute=profile.compute(entry.slot_seconds, entry.sample_tokens),
+            memory_gb=profile.memory_gb / max(1, sharing),
+            energy_cost=tuple(energy(name, slot) for slot in range(entry.num_slots)),
+        )
+    return Cluster(
+        slots=entry.num_slots,
+        slot_seconds=entry.slot_seconds,
+        base_memory_gb=max(one.profile.base_memory_gb for one in facts.values()),
+        node_types=kinds,
+        nodes=tuple(Node(node.id, node.type) for node in entry.nodes),
+    )
+
+
+def _sold(entry: AuctionEntry, facts: Mapping[str, BaseFacts], name: str) -> Profile:
+    """What a node type was measured to do, less what is kept back of it."""
+    profile = facts[name].profile
+    kept = 1 - (1 - profile.margin) * (1 - entry.node_types[name].spare)
+    return replace(profile, margin=kept)
+
+
+def node_settings(entry: AuctionEntry, node_type: str, place: Place) -> NodeSettings:
+    """What a node's process is started with, before anything was measured."""
+    on_cpu = sum(entry.node_types[node.type].device == "cpu" for node in entry.nodes)
+    # How many cores other machines have is not known here.
+    share = 1 if entry.adopts else len(os.sched_getaffinity(0)) // max(1, on_cpu)
+    threads = entry.threads or max(1, share)
+    return NodeSettings(
+        base=entry.base,
+        cache=str(place.cache),
+        device=entry.node_types[node_type].device,
+        dtype=entry.dtype,
+        mode=entry.mode,
+        threads=threads,
+    )
+
+
+def _tuned_settings(
+    entry: AuctionEntry, node_type: str, place: Place, facts: Mapping[str, BaseFacts]
+) -> NodeSettings:
+    profile = facts[node_type].profile
+    return replace(
+        node_settings(entry, node_type, place),
+        token_budget=profile.micro_batch_tokens,
+        overhead_tokens=round(profile.step_seconds / profile.token_seconds),
+    )

@@ -1,0 +1,134 @@
+"""A zone's memory as bytes, so that a restart folds only what came later."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import orjson
+
+from auctune.domain import Admission, read_snapshot
+from auctune.run.records import decision_record, read_decision
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
+from auctune.service.zones.auction.open_job import (
+    OpenJob,
+    Phase,
+    Progress,
+    cell_records,
+    read_cells,
+)
+from auctune.service.zones.auction.records import read_task, task_record
+from auctune.service.zones.auction.repair import Repair
+from auctune.service.zones.auction.state import ZoneState
+from auctune.service.zones.received import Received
+
+# Jobs that are put into words while everybody waits: some milliseconds.
+_AT_ONCE = 100
+
+
+class ZoneSaver:
+    """Saves a zone again and again; what did not change since is not written anew."""
+
+    def __init__(self) -> None:
+        # By job: the newest event about it, and its record as JSON.
+        self._written: dict[str, tuple[int, bytes]] = {}
+
+    def prepare(self, state: ZoneState, most: int = _AT_ONCE) -> bool:
+        """Put some jobs into words ahead of `save`; whether all are. Bids go on in between."""
+        for job in state.jobs.values():
+            known = self._written.get(job.id)
+            if known is None or known[0] != job.newest:
+                if most == 0:
+                    return False
+                self._written[job.id] = self._write(job)
+                most -= 1
+        return True
+
+    def save(self, state: ZoneState, mechanism: Admission) -> dict[str, Any]:
+        """All that a zone remembers; nothing of it changes when the zone goes on."""
+        self._written = {job.id: self._write(job) for job in state.jobs.values()}
+        record = {
+            "seq": state.seq,
+            "slot": state.slot,
+            "received": [one.to_record() for one in state.received.values()],
+            "jobs": [orjson.Fragment(body) for _, body in self._written.values()],
+            "lost": sorted(state.lost),
+            "drained": sorted(state.drained),
+            "energy": state.energy,
+            "energy_first": state.energy_first,
+        }
+        # As bytes: names that users chose stand for nothing in it.
+        text = np.frombuffer(orjson.dumps(record), dtype=np.uint8)
+        return {"state": text, "mechanism": mechanism.save()}
+
+    def _write(self, job: OpenJob) -> tuple[int, bytes]:
+        known = self._written.get(job.id)
+        if known is not None and known[0] == job.newest:
+            return known
+        return job.newest, orjson.dumps(_job_record(job))
+
+
+def load_zone(body: bytes, state: ZoneState, mechanism: Admission) -> None:
+    """Take over what was kept, into a new state and a new mechanism.
+
+    Raises:
+        ValueError: if it cannot be read, or is of another mechanism.
+    """
+    saved = read_snapshot(body)
+    mechanism.load(saved["mechanism"])
+    record = orjson.loads(saved["state"].tobytes())
+    state.seq, state.slot = record["seq"], record["slot"]
+    for one in record["received"]:
+        waiting = Received.from_record(one)
+        state.received[waiting.id] = waiting
+    for one in record["jobs"]:
+        job = _read_job(one)
+        state.jobs[job.id] = job
+    state.lost, state.drained = set(record["lost"]), set(record["drained"])
+    state.energy, state.energy_first = record["energy"], record["energy_first"]
+
+
+def _job_record(job: OpenJob) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "seq": job.seq,
+        "newest": job.newest,
+        "owner": job.owner,
+        "training": job.training.to_record(),
+        "task": task_record(job.task),
+        "decision": decision_record(job.decision),
+        "cells": cell_records(job.cells),
+        "size": asdict(job.size),
+        "created_at": job.created_at,
+        "phase": job.phase.value,
+        "repair": None if job.repair is None else job.repair.to_record(),
+        "failed_vendors": list(job.failed_vendors),
+        "repaired": job.repaired,
+        "progress": asdict(job.progress),
+        "answered": job.answered,
+        "request": job.request,
+        "notes": list(job.notes),
+    }
+
+
+def _read_job(record: dict[str, Any]) -> OpenJob:
+    return OpenJob(
+        id=record["id"],
+        seq=record["seq"],
+        newest=record["newest"],
+        owner=record["owner"],
+        training=Training.from_record(record["training"]),
+        task=read_task(record["task"]),
+        decision=read_decision(record["decision"]),
+        cells=read_cells(record["cells"]),
+        size=DataSize(**record["size"]),
+        created_at=record["created_at"],
+        phase=Phase(record["phase"]),
+        repair=None if record["repair"] is None else Repair.from_record(record["repair"]),
+        failed_vendors=tuple(record["failed_vendors"]),
+        repaired=record["repaired"],
+        progress=Progress(**record["progress"]),
+        answered=record["answered"],
+        request=record["request"],
+        notes=list(record["notes"]),
+    )

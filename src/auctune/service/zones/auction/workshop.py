@@ -1,0 +1,174 @@
+"""Everything of a zone that takes time: its clock, its nodes, its vendors' work, its snapshots.
+
+The desk decides; the workshop waits for slots, nodes and vendors, and tells the desk.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from auctune.run.data.client import DataClient
+from auctune.run.executor.orders import adapter_folder
+from auctune.service.background import Background
+from auctune.service.executors import MakeExecutor
+from auctune.service.files.library import Library
+from auctune.service.store import Committer, Snapshots
+from auctune.service.zones.auction import plans
+from auctune.service.zones.auction.foreman import Foreman
+from auctune.service.zones.auction.mending import Mending
+from auctune.service.zones.auction.open_auction import OpenAuction
+from auctune.service.zones.auction.open_job import OpenJob, Phase
+from auctune.service.zones.auction.saver import AuctionSaver
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.chores import Chores
+from auctune.service.zones.event import Kind
+from auctune.service.zones.keeping import Keeper
+from auctune.service.zones.leftovers import Leftovers
+
+_log = structlog.get_logger(__name__)
+
+
+class AuctionWorkshop:
+    """Of one zone.
+
+    Args:
+        zone: whose.
+        make_executor: of the nodes.
+        work: folder of checkpoints and adapters.
+        library: files.
+        data: the data process.
+        mending: has data mended.
+        snapshots: reads and makes snapshots.
+        committer: writes them.
+        alarm: told if the zone cannot go on.
+    """
+
+    def __init__(
+        self,
+        zone: OpenAuction,
+        make_executor: MakeExecutor,
+        work: Path,
+        library: Library,
+        data: DataClient,
+        mending: Mending,
+        snapshots: Snapshots,
+        committer: Committer,
+        alarm: Callable[[Exception], None],
+    ) -> None:
+        self._zone = zone
+        self._make_executor = make_executor
+        self._work = work
+        self._library = library
+        self._data = data
+        self._mending = mending
+        self._alarm = alarm
+        self._background = Background()
+        self._chores = Chores(self._give_up)
+        self._keeper = Keeper(zone.desk, zone.clock, AuctionSaver(), snapshots, committer)
+
+    async def start(self) -> None:
+        """Start the nodes, and take up what was under way."""
+        self._loop = asyncio.get_running_loop()
+        self._work.mkdir(parents=True, exist_ok=True)
+        self._executor = self._make_executor(self._hear)
+        self._foreman = Foreman(self._executor, self._work, self._library.blobs.path, self._trained)
+        self._leftovers = Leftovers(
+            self._work, self._zone.desk, self._foreman.is_given, self._chores.busy
+        )
+        waiting = await self._ask(lambda zone: list(zone.state.received.values()))
+        for one in waiting:
+            self._zone.bidding.decide_later(one.id, one.owner, one.training, one.request)
+        self._mending.resume(await self._ask(lambda zone: list(zone.state.jobs.values())))
+        await self._ask(self._foreman.resume)
+        self._background.begin(self._tick())
+
+    async def stop(self) -> None:
+        """Stop the nodes; what they trained in this slot is in their checkpoints."""
+        await self._background.close()
+        await self._chores.close()
+        await self._mending.close()
+        await asyncio.to_thread(self._executor.close)
+
+    async def _tick(self) -> None:
+        try:
+            await self._tick_on()
+        except Exception as error:
+            # Without its clock a zone would sell what nobody trains.
+            self._alarm(error)
+
+    async def _tick_on(self) -> None:
+        clock = self._zone.clock
+        while True:
+            await self._ask(self._foreman.tick)
+            await self._take_up()
+            await self._leftovers.drop()
+            await self._keeper.keep()
+            left = clock.ends(clock.slot()) - clock.now()
+            await asyncio.sleep(max(0.01, min(left, 1.0)))
+
+    def _hear(self, node: str, message: dict[str, Any]) -> None:
+        """On the executor's thread."""
+        if message["kind"] in ("trained", "failed", "unanswered", "noted", "lost", "back"):
+            heard = self._zone.desk.ask(lambda zone: self._foreman.hear(zone, node, message))
+            heard.add_done_callback(self._check_heard)
+
+    def _check_heard(self, heard: "Future[None]") -> None:
+        error = heard.exception()
+        if error is not None and self._zone.desk.broken is None:
+            self._alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
+
+    def _trained(self, job: OpenJob) -> None:
+        """On the desk's thread: a job's adapter is to be packed."""
+        self._loop.call_soon_threadsafe(self._pack, job.id, job.owner)
+
+    def _pack(self, job: str, owner: str) -> None:
+        self._chores.begin_once(job, self._finish(job, owner))
+
+    async def _finish(self, job: str, owner: str) -> None:
+        folder = self._foreman.folder(job)
+        target = self._work / f"{job}.zip"
+        await asyncio.wrap_future(self._data.archive(adapter_folder(folder), target, job))
+        record = await self._library.keep(owner, f"{job}.zip", target)
+
+        def finish(zone: AuctionZone) -> bool:
+            if job not in zone.state.jobs:
+                return False
+            zone.happen(Kind.FINISHED, job, {"files": [record.id]})
+            return True
+
+        if not await self._ask(finish):
+            # It was cancelled meanwhile: nobody is to have it.
+            await self._library.delete(record)
+
+    async def _take_up(self) -> None:
+        """Begin the work of vendors that were chosen, and what failed before."""
+
+        def waiting(zone: AuctionZone) -> tuple[list[OpenJob], list[OpenJob]]:
+            jobs = zone.state.jobs.values()
+            return (
+                [job for job in jobs if job.is_raw],
+                [job for job in jobs if job.phase is Phase.TRAINED],
+            )
+
+        to_repair, to_pack = await self._ask(waiting)
+        for job in to_repair:
+            self._chores.begin_once(job.id, self._mending.mend(job))
+        for job in to_pack:
+            self._pack(job.id, job.owner)
+
+    async def _give_up(self, job: str, why: str) -> None:
+        await self._ask(lambda zone: _give_up(zone, job, why))
+
+    async def _ask(self, run: Any) -> Any:
+        return await self._zone.desk.ask_here(run)
+
+
+def _give_up(zone: AuctionZone, job: str, why: str) -> None:
+    found = zone.state.jobs.get(job)
+    if found is not None:
+        plans.release(zone, found)
+        zone.fail(job, "service_failed", why, None)

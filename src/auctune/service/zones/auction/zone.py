@@ -1,0 +1,318 @@
+"""A zone's decisions: bids, quotes, slots, cancellations; what the desk's thread runs.
+
+Each method leaves the zone whole, and notes what happened for the log (`take_events`). Mechanism
+and state are changed by the same functions as on replay.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from auctune.domain import (
+    Admission,
+    Decision,
+    Event,
+    InputError,
+    Money,
+    Offered,
+    PriceMenu,
+    Reason,
+    Task,
+)
+from auctune.domain.menu import MenuLine
+from auctune.service.jobs.reply import Reply, reply_record
+from auctune.service.jobs.training import Training
+from auctune.service.zones.auction import pauses, plans
+from auctune.service.zones.auction.bid import Bid
+from auctune.service.zones.auction.bid_task import bid_task
+from auctune.service.zones.auction.decided import decided_body, line_record
+from auctune.service.zones.auction.earliest import earliest_slot
+from auctune.service.zones.auction.event import AuctionKind
+from auctune.service.zones.auction.job_rows import previewed_row
+from auctune.service.zones.auction.market_events import market_kind, market_record
+from auctune.service.zones.auction.open_job import OpenJob
+from auctune.service.zones.auction.state import ZoneState
+from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.change import Change
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.received import Received
+from auctune.service.zones.recorder import Recorder
+
+T = TypeVar("T")
+
+
+class AuctionZone:
+    """One zone, at its newest slot.
+
+    Args:
+        name: of the zone.
+        supply: what it offers.
+        mechanism: as it stands.
+        state: as it stands, of the same events.
+        clock: its slots.
+        recorder: hands out numbers of events.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        supply: Supply,
+        mechanism: Admission,
+        state: ZoneState,
+        clock: SlotClock,
+        recorder: Recorder,
+    ) -> None:
+        self.name = name
+        self.supply = supply
+        self.mechanism = mechanism
+        self.state = state
+        self.clock = clock
+        self._recorder = recorder
+        self._happened: list[tuple[ZoneEvent, Change]] = []
+        self._is_ahead = False
+
+    def take_events(self) -> list[tuple[ZoneEvent, Change]]:
+        """What happened since the last call."""
+        happened, self._happened = self._happened, []
+        return happened
+
+    def happen(self, kind: Kind | AuctionKind, job: str | None, body: dict[str, Any]) -> ZoneEvent:
+        """Note that something happened, now, and take it over into the state."""
+        seq, slot = self._recorder.next_seq(), max(0, self.state.slot)
+        event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
+        self._happened.append((event, self.state.apply(event)))
+        self._is_ahead = False
+        return event
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the mechanism knows of something that is on no record: a command broke off."""
+        return self._is_ahead
+
+    @property
+    def waiting(self) -> Mapping[str, Received]:
+        """Jobs that were received and not decided on, by id."""
+        return self.state.received
+
+    @property
+    def under_way(self) -> Mapping[str, OpenJob]:
+        """Admitted jobs that are not over, by id."""
+        return self.state.jobs
+
+    def needs(self, file: str) -> bool:
+        """Whether a job that is not over needs a file."""
+        jobs = self.state.jobs.values()
+        asked = [one.training for one in self.state.received.values()]
+        asked += [job.training for job in jobs]
+        mended = (job.repaired for job in jobs)
+        return file in mended or any(file in (one.data, one.validation) for one in asked)
+
+    def tell(self, event: Event) -> None:
+        """Have the mechanism take something over; `happen` must follow."""
+        self._is_ahead = True
+        self.mechanism.apply(event)
+
+    def begin_slots(self) -> range:
+        """Begin the current slot, if it has not begun; the slots that passed by it, and itself.
+
+        Slots in which nobody was there to decide are gone over in one step.
+        """
+        before, now = self.state.slot, self.clock.slot()
+        if now > before:
+            self._advance(now)
+        return range(before + 1, now + 1)
+
+    def decide(self, bid: Bid) -> JobRow:
+        """Decide on a bid, at once and for good; the job as it stands then.
+
+        Raises:
+            InputError: if it is no bid that this zone can decide on; nothing has happened then.
+        """
+        self.begin_slots()
+        self._advance(self.state.slot)
+        task = self.task(bid)
+        left = bid.left()
+        decision = self._within_budget(task, left)
+        if decision is None:
+            decision = self._changing(lambda slot: self.mechanism.offer(task, slot))
+        return self._decided(bid, task, decision, left)
+
+    def decide_received(self, bid: Bid) -> JobRow | None:
+        """Decide on a job that was received; none if it was cancelled or decided on meanwhile.
+
+        Raises:
+            InputError: as `decide`.
+        """
+        return self.decide(bid) if bid.job in self.state.received else None
+
+    def preview(self, bid: Bid) -> JobRow:
+        """What `decide` would answer; nothing happens."""
+        self.begin_slots()
+        task = self.task(bid)
+        decision = self.mechanism.preview(task, self.state.slot)
+        left = bid.left()
+        if left is not None and decision.payment > left:
+            decision = _over_budget(task, decision.payment)
+        body = self._body(bid, task, decision, left)
+        return previewed_row(self.name, self.clock.now(), body)
+
+    def quote(self, bid: Bid) -> PriceMenu:
+        """Prices by finish time; what it bids does not count."""
+        self.begin_slots()
+        return self.mechanism.quote(self.task(bid), self.state.slot)
+
+    def accept(self, bid: Bid, line: MenuLine) -> JobRow | None:
+        """Run and charge a line of an earlier menu as shown; none if that is not possible now."""
+        self.begin_slots()
+        self._advance(self.state.slot)
+        task = self.task(bid)
+        if line.schedule.start <= self.state.slot:
+            return None
+        left = bid.left()
+        if left is not None and line.price > left:
+            decision: Decision | None = self._rejected_over_budget(task, line.price)
+        else:
+            decision = self._changing(lambda slot: self.mechanism.take(task, line, slot))
+            if decision is None:
+                self._is_ahead = False
+        return None if decision is None else self._decided(bid, task, decision, left, line)
+
+    def receive(
+        self,
+        job: str,
+        owner: str,
+        request: dict[str, Any],
+        training: Training,
+        reply: Reply | None,
+    ) -> JobRow:
+        """Note a job whose data are still being looked at."""
+        self.begin_slots()
+        body = {"owner": owner, "request": request, "training": training.to_record()}
+        self.happen(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
+        return self._last_row()
+
+    def refuse(self, job: str, error: InputError) -> None:
+        """A received job cannot be decided on: its data or its terms are wrong."""
+        if job in self.state.received:
+            self.fail(job, "invalid_request", str(error), error.place, refund=False)
+
+    def cancel(self, job: str) -> bool:
+        """End a job for its owner; cells to come go back to the market. Whether it was open."""
+        self.begin_slots()
+        if job in self.state.received:
+            self.happen(Kind.CANCELLED, job, {})
+            return True
+        found = self.state.jobs.get(job)
+        if found is None:
+            return False
+        plans.release(self, found)
+        self.happen(Kind.CANCELLED, job, {})
+        return True
+
+    def pause(self, job: str) -> None:
+        """Give a job's cells to come back, until it is resumed.
+
+        Raises:
+            InputError: if it is over, or paused already.
+        """
+        self.begin_slots()
+        pauses.pause(self, job)
+
+    def resume(self, job: str) -> bool:
+        """Find a paused job new cells at no charge; whether there were any.
+
+        Raises:
+            InputError: if it is over, or not paused.
+        """
+        self.begin_slots()
+        return pauses.resume(self, job)
+
+    def fail(
+        self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
+    ) -> None:
+        """End a job that cannot be done."""
+        self.happen(
+            Kind.FAILED,
+            job,
+            {"code": code, "message": message, "param": param, "refund": refund},
+        )
+
+    def lose_node(self, node: str, why: str) -> None:
+        """A node runs nothing from the current slot on; what it was to run is planned anew."""
+        self.begin_slots()
+        plans.lose_node(self, node, why)
+
+    def drain_node(self, node: str, why: str) -> None:
+        """A node ends the current slot, and gets nothing more until it is returned."""
+        self.begin_slots()
+        plans.drain_node(self, node, why)
+
+    def return_node(self, node: str) -> None:
+        """A lost or drained node is for sale again."""
+        self.begin_slots()
+        plans.return_node(self, node)
+
+    def task(self, bid: Bid) -> Task:
+        """A bid as the mechanism sees it, from the next slot on.
+
+        Raises:
+            InputError: if its deadline leaves no slot, or no node can hold it.
+        """
+        return bid_task(bid, self.supply, self.clock, self.state.slot + 1, self._last_slot())
+
+    def _last_slot(self) -> int:
+        return self.state.slot + self.supply.cluster.slots - 1
+
+    def _advance(self, slot: int) -> None:
+        self._is_ahead = True
+        for event in self.mechanism.advance(slot):
+            self.happen(market_kind(event), None, market_record(event))
+        self._is_ahead = False
+
+    def _changing(self, decide: Callable[[int], T]) -> T:
+        """A decision that the mechanism books at once; a bid that it refuses changes nothing."""
+        self._is_ahead = True
+        try:
+            return decide(self.state.slot)
+        except InputError:
+            self._is_ahead = False
+            raise
+
+    def _last_row(self) -> JobRow:
+        return self._happened[-1][1].rows[-1]
+
+    def _decided(
+        self,
+        bid: Bid,
+        task: Task,
+        decision: Decision,
+        left: Money | None,
+        line: MenuLine | None = None,
+    ) -> JobRow:
+        body = self._body(bid, task, decision, left) | {"line": line_record(line)}
+        self.happen(Kind.DECIDED, bid.job, body)
+        return self._last_row()
+
+    def _body(self, bid: Bid, task: Task, decision: Decision, left: Money | None) -> dict[str, Any]:
+        slot, last = self.state.slot, self._last_slot()
+        earliest = earliest_slot(self.mechanism, task, decision, slot, last)
+        return decided_body(bid, task, decision, left, earliest)
+
+    def _within_budget(self, task: Task, left: Money | None) -> Decision | None:
+        """The rejection of a bid whose price is over its owner's budget; none: it is not."""
+        if left is None:
+            return None
+        shown = self.mechanism.preview(task, self.state.slot)
+        if not shown.admitted or shown.payment <= left:
+            return None
+        return self._rejected_over_budget(task, shown.payment)
+
+    def _rejected_over_budget(self, task: Task, price: Money) -> Decision:
+        decision = _over_budget(task, price)
+        self.tell(Offered(task, decision, self.state.slot))
+        return decision
+
+
+def _over_budget(task: Task, price: Money) -> Decision:
+    return Decision(task.id, admitted=False, price=price, reason=Reason.OVER_BUDGET)

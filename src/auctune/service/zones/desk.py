@@ -1,0 +1,168 @@
+"""The thread that decides for a zone: one command after the other, none answered before it is kept.
+
+A command runs on the zone; the events that it made are handed to the log, and its answer is given
+once they are on disk. Meanwhile the next command runs: a flush of the disk is shared by all that
+wait for it. If the log fails, or a command breaks off between decision and record, what is in
+memory is no longer what is on disk: the desk closes for good, tells so, and the zone must be read
+from the log again.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+import structlog
+
+from auctune.domain import AuctuneError
+from auctune.service.zones.answers import LoopAnswer, Post
+from auctune.service.zones.recorder import Recorder
+from auctune.service.zones.zone import Zone
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+# A desk of a zone of some kind is one of any: whoever asks it gets that zone, or less.
+Z_co = TypeVar("Z_co", bound=Zone, covariant=True)
+Broken = Callable[[Exception], None]
+"""Told once why a desk has closed, on any thread."""
+
+
+class DeskClosedError(AuctuneError):
+    """The zone takes no commands now."""
+
+
+class _Command(Generic[Z_co, T]):
+    __slots__ = ("answer", "run")
+
+    def __init__(self, run: Callable[[Z_co], T], answer: "Future[T] | LoopAnswer[T]") -> None:
+        self.run = run
+        self.answer = answer
+
+
+def _unheard(_: Exception) -> None:
+    """For a desk whose end nobody waits for."""
+
+
+class Desk(Generic[Z_co]):
+    """One zone's thread.
+
+    Args:
+        zone: touched by nobody else from now on.
+        recorder: the log.
+        tell: told if the desk closes by itself.
+    """
+
+    def __init__(self, zone: Z_co, recorder: Recorder, tell: Broken = _unheard) -> None:
+        self._zone = zone
+        self._recorder = recorder
+        self._tell = tell
+        self._commands: queue.SimpleQueue[_Command[Z_co, object] | None] = queue.SimpleQueue()
+        self._post: Post | None = None
+        self._broken: Exception | None = None
+        self._breaking = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name=f"desk-{zone.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """Of the zone."""
+        return self._zone.name
+
+    @property
+    def broken(self) -> Exception | None:
+        """Why the desk has closed; none: all is well."""
+        return self._broken
+
+    def ask(self, run: Callable[[Z_co], T]) -> Future[T]:
+        """Run a command on the zone; its answer comes when all that it did is on disk."""
+        answer: Future[T] = Future()
+        self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
+        return answer
+
+    def ask_here(self, run: Callable[[Z_co], T]) -> "asyncio.Future[T]":
+        """The same, to be awaited on the running loop."""
+        loop = asyncio.get_running_loop()
+        if self._post is None or self._post.loop is not loop:
+            self._post = Post(loop)
+        answer: LoopAnswer[T] = LoopAnswer(self._post)
+        self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
+        return answer.future
+
+    def close(self) -> None:
+        """Answer what was asked so far, and end."""
+        self._commands.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (command := self._commands.get()) is not None:
+            if command.answer.set_running_or_notify_cancel():
+                self._do_whole(command)
+
+    def _do_whole(self, command: _Command[Z_co, T]) -> None:
+        """Whatever happens, the thread goes on, so that nobody waits for good."""
+        if self._broken is not None:
+            command.answer.set_exception(_closed(self._broken))
+            return
+        try:
+            self._do(command)
+        except BaseException as error:
+            # A mistake of ours, and no command's: what is on record is not known any more.
+            lost = error if isinstance(error, Exception) else RuntimeError(repr(error))
+            self._break(lost)
+            with suppress(InvalidStateError):
+                command.answer.set_exception(_closed(lost))
+
+    def _do(self, command: _Command[Z_co, T]) -> None:
+        failure: Exception | None = None
+        try:
+            answer = command.run(self._zone)
+        except Exception as error:
+            failure = error
+        if self._zone.is_ahead:
+            assert failure is not None
+            self._break(failure)
+            command.answer.set_exception(_closed(failure))
+            return
+
+        def give(lost: Exception | None) -> None:
+            # What a command did before it was refused has happened; it is kept like the rest.
+            error = lost or failure
+            if error is not None:
+                command.answer.set_exception(error)
+            else:
+                command.answer.set_result(answer)
+
+        self._keep(give)
+
+    def _keep(self, give: Callable[[Exception | None], None]) -> None:
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                self._break(error)
+            give(None if error is None else _closed(error))
+
+        happened = self._zone.take_events()
+        if not happened:
+            give(None)
+            return
+        try:
+            self._recorder.record(happened, done)
+        except Exception as error:
+            done(error)
+
+    def _break(self, error: Exception) -> None:
+        with self._breaking:
+            first, self._broken = self._broken is None, self._broken or error
+        if not first:
+            return
+        try:
+            self._tell(error)
+        except Exception:
+            _log.exception("nobody heard that a desk has closed", zone=self.name, why=str(error))
+
+
+def _closed(error: Exception) -> DeskClosedError:
+    return DeskClosedError(f"the market cannot be written to ({error}); try again later")

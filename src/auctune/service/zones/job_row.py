@@ -1,0 +1,98 @@
+"""A job as readers see it: one row, replaced whenever something happens to the job.
+
+The body holds plain JSON values:
+
+| key | holds |
+| --- | --- |
+| request, training, owner | what was asked for, and what was made of it |
+| state | where it stands, in the market's words |
+| size | rows and mean_tokens of its data |
+| decision | what was answered: `admitted`, `reason`, and what is of the zone's kind |
+| progress | rows, total_rows, tokens, steps, first_loss, last_loss |
+| files | ids of what came out |
+| error | code, message and param, where it failed |
+| refunded, finished_at, notes | |
+
+A zone's kind may have keys of its own beside these.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from auctune.service.zones.event import ZoneEvent
+
+Record = dict[str, Any]
+
+
+class Status(StrEnum):
+    """As OpenAI's API names it."""
+
+    VALIDATING = "validating_files"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A row of the table of jobs.
+
+    Attributes:
+        id: the job's.
+        zone: its zone's name.
+        seq: of the first event about it: the order of lists.
+        owner: user id.
+        created_at: unix time.
+        status: as OpenAI's API names it.
+        body: see above.
+    """
+
+    id: str
+    zone: str
+    seq: int
+    owner: str
+    created_at: float
+    status: Status
+    body: Record
+
+
+def received_row(event: ZoneEvent, own: Mapping[str, Any]) -> JobRow:
+    """A job whose data are being looked at.
+
+    Args:
+        event: that says so.
+        own: keys of the zone's kind, with nothing in them.
+    """
+    body = event.body
+    blank = blank_body(body["owner"], body["request"], body["training"])
+    return JobRow(
+        event.job or "",
+        event.zone,
+        event.seq,
+        body["owner"],
+        event.at,
+        Status.VALIDATING,
+        {**blank, **own, "state": "validating"},
+    )
+
+
+def blank_body(owner: str, request: Record, training: Record) -> Record:
+    """The body of a job of which nothing is known yet."""
+    return {
+        "owner": owner,
+        "request": request,
+        "training": training,
+        "state": "",
+        "size": None,
+        "decision": None,
+        "progress": None,
+        "files": [],
+        "error": None,
+        "refunded": False,
+        "finished_at": None,
+        "notes": [],
+    }

@@ -1,0 +1,86 @@
+"""Snapshots of a zone's memory, from time to time, so that a restart folds only what came later."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from auctune.domain import write_snapshot
+from auctune.service.store import Committer, Snapshots
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.zone import Zone
+
+EVENTS = 20_000
+"""What a restart would have to fold: a second's work or so."""
+
+Z = TypeVar("Z", bound=Zone)
+Z_contra = TypeVar("Z_contra", contravariant=True)
+
+
+class Saver(Protocol[Z_contra]):
+    """Puts a zone's memory into words, on the desk's thread."""
+
+    def seq(self, zone: Z_contra) -> int:
+        """Of the newest event that the memory knows."""
+        ...
+
+    def prepare(self, zone: Z_contra) -> bool:
+        """Do some of it ahead of `save`; whether all is done. Requests go on in between."""
+        ...
+
+    def save(self, zone: Z_contra) -> Mapping[str, Any]:
+        """All that the zone remembers; nothing of it changes when the zone goes on."""
+        ...
+
+
+class Keeper(Generic[Z]):
+    """Of one zone.
+
+    Args:
+        desk: its thread.
+        clock: tells the time.
+        saver: puts its memory into words.
+        snapshots: makes them.
+        committer: writes them.
+        events: after how many events there is to be another one.
+    """
+
+    def __init__(
+        self,
+        desk: Desk[Z],
+        clock: SlotClock,
+        saver: Saver[Z],
+        snapshots: Snapshots,
+        committer: Committer,
+        events: int = EVENTS,
+    ) -> None:
+        self._events = events
+        self._desk = desk
+        self._clock = clock
+        self._saver = saver
+        self._snapshots = snapshots
+        self._committer = committer
+        self._seq = 0
+
+    async def keep(self) -> None:
+        """Keep the zone's memory, when the next restart would fold much."""
+        while not await self._desk.ask_here(self._prepare):
+            pass
+        saved = await self._desk.ask_here(self._save)
+        if saved is None:
+            return
+        self._seq, memory = saved
+        body = await asyncio.to_thread(write_snapshot, memory)
+        unit = await asyncio.to_thread(
+            self._snapshots.unit, self._desk.name, self._seq, self._clock.now(), body
+        )
+        self._committer.submit(unit)
+
+    def _is_due(self, zone: Z) -> bool:
+        return self._saver.seq(zone) - self._seq >= self._events
+
+    def _prepare(self, zone: Z) -> bool:
+        return not self._is_due(zone) or self._saver.prepare(zone)
+
+    def _save(self, zone: Z) -> tuple[int, Mapping[str, Any]] | None:
+        return (self._saver.seq(zone), self._saver.save(zone)) if self._is_due(zone) else None

@@ -1,0 +1,137 @@
+"""What a zone offers for a job: in the terms of its kind, and in those that zones compare by."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from auctune.domain import Money, PriceMenu
+from auctune.service.jobs.time import to_rfc3339
+from auctune.service.jobs.training import Training
+from auctune.service.zones.clock import SlotClock
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a job would come to in a zone, whatever its kind.
+
+    Attributes:
+        cost: that is not exceeded with a probability of 0.9; where a price is binding, the price.
+        finish: unix time by which it is expected to be done.
+        risk: probability in [0, 1] that it is late, or not done.
+    """
+
+    cost: Money
+    finish: float
+    risk: float
+
+
+class Offer(Protocol):
+    """What a zone offers for a job."""
+
+    @property
+    def size(self) -> int:
+        """How much room it takes to keep, in cells of plans."""
+        ...
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """The cheapest of it; none: the job cannot be done by its deadline."""
+        ...
+
+    def shown(self) -> dict[str, Any]:
+        """The part of a quote's answer that is of the zone's kind: `lines`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MenuOffer:
+    """Prices by finish time, each binding for as long as its plan is to be had.
+
+    Attributes:
+        menu: earliest finish first, each line cheaper than the one before.
+        clock: of its slots.
+    """
+
+    menu: PriceMenu
+    clock: SlotClock
+
+    @property
+    def size(self) -> int:
+        """Cells in the plans of all lines."""
+        return sum(len(line.schedule.cells) for line in self.menu.lines)
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """The last line: what is bought is run by then, or refunded."""
+        if not self.menu.lines:
+            return None
+        last = self.menu.lines[-1]
+        return Outlook(last.price, self.clock.ends(last.deadline), 0.0)
+
+    def shown(self) -> dict[str, Any]:
+        """All lines, in the real clock's time."""
+        ends, begins = self.clock.ends, self.clock.begins
+        return {
+            "lines": [
+                {
+                    "line": index,
+                    "price": str(line.price),
+                    "finish": ends(line.deadline),
+                    "finish_time": to_rfc3339(ends(line.deadline)),
+                    "start": begins(line.schedule.start),
+                    "start_time": to_rfc3339(begins(line.schedule.start)),
+                    "vendor": line.schedule.vendor,
+                    "slots": len(line.schedule.cells),
+                }
+                for index, line in enumerate(self.menu.lines)
+            ]
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A job, and what a zone offers for it.
+
+    Attributes:
+        training: what it would train, seed and all.
+        deadline: unix time up to which the zone looked.
+        offer: what it offers.
+    """
+
+    training: Training
+    deadline: float
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """What one of several zones said of a job.
+
+    Attributes:
+        zone: its name.
+        kind: of the zone.
+        outlook: what the job would come to; none: it cannot have it.
+        why_not: why, for people; none: it can.
+    """
+
+    zone: str
+    kind: str
+    outlook: Outlook | None
+    why_not: str | None
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain values; money as text."""
+        found = self.outlook
+        return {
+            "zone": self.zone,
+            "kind": self.kind,
+            "cost": None if found is None else str(found.cost),
+            "finish": None if found is None else found.finish,
+            "risk": None if found is None else found.risk,
+            "why_not": self.why_not,
+        }
+
+
+Alternatives = tuple[Alternative, ...]
+"""What each zone said, where there was a choice; none: there was none."""
+
+NO_CHOICE: Alternatives = ()

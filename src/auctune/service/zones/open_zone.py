@@ -1,0 +1,177 @@
+"""A zone that is open for business: what requests speak to, whatever its kind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from auctune.domain import Explanation
+from auctune.service.access.key import Principal
+from auctune.service.files.record import FileRecord
+from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.quotes import Quote
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.event import ZoneEvent
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.offer import Alternatives, Priced
+from auctune.service.zones.zone import Zone
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A decision, and why.
+
+    Attributes:
+        decided: the event.
+        why: the reason for people; none: it was admitted.
+        explanation: what its plan cost then, and what others would have cost.
+    """
+
+    decided: ZoneEvent
+    why: str | None
+    explanation: Explanation
+
+
+class Explainer(Protocol):
+    """Tells afterwards why a job got its answer."""
+
+    def explain(self, decided: ZoneEvent) -> Explained:
+        """Why, by the market as it was just before; takes seconds, and may run on any thread."""
+        ...
+
+
+class Nodes(Protocol):
+    """A zone's nodes, as an operator sees them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their ids."""
+        ...
+
+    async def prices(self) -> Mapping[str, Any]:
+        """Prices and use by slot and node: `PriceTable` of the API."""
+        ...
+
+    async def drain(self, node: str) -> None:
+        """Take one off the market."""
+        ...
+
+    async def give_back(self, node: str) -> None:
+        """Put one on the market again."""
+        ...
+
+
+class OpenZone(Protocol):
+    """One zone."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the service."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """Of which kind it is: a name of the table of kinds."""
+        ...
+
+    @property
+    def base(self) -> str:
+        """Name of the base model that it trains."""
+        ...
+
+    @property
+    def desk(self) -> Desk[Zone]:
+        """Decides."""
+        ...
+
+    @property
+    def clock(self) -> SlotClock:
+        """Its slots."""
+        ...
+
+    @property
+    def num_slots(self) -> int:
+        """How many slots from now on it looks ahead."""
+        ...
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes it has at most."""
+        ...
+
+    @property
+    def nodes(self) -> Nodes | None:
+        """Those that an operator prices and drains; none: it has none of its own."""
+        ...
+
+    @property
+    def explainer(self) -> Explainer | None:
+        """Explains its decisions; none: they are not explained."""
+        ...
+
+    async def look_at(self, file: FileRecord) -> None:
+        """Look at a new upload, so that bids for it need not wait."""
+        ...
+
+    def takes(self, request: JobRequest) -> str | None:
+        """Why it cannot take a job, by what the request says alone; none: it may.
+
+        For people, of the zone: "has no sites", "needs market.deadline".
+        """
+        ...
+
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
+        """What a job would cost here.
+
+        Raises:
+            InputError: if it is no job that could be decided on; a bid may be left out.
+        """
+        ...
+
+    async def preview(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives
+    ) -> JobRow:
+        """The job as it would be decided; nothing happens.
+
+        Raises:
+            InputError: if it is no job that could be decided on.
+        """
+        ...
+
+    async def submit(
+        self,
+        job: str,
+        who: Principal,
+        request: JobRequest,
+        reply: Reply | None,
+        alternatives: Alternatives,
+    ) -> JobRow:
+        """Take a job, as it stands once this is on record.
+
+        Args:
+            job: its id.
+            who: asks for it.
+            request: for it.
+            reply: by what the same request is known when it is made again; none: by nothing.
+            alternatives: what zones said where this one was chosen; they stay on record with it.
+
+        Raises:
+            InputError: as `preview`.
+        """
+        ...
+
+    async def accept(
+        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+    ) -> JobRow:
+        """The job of a line that was shown, at no more than was shown.
+
+        Raises:
+            InputError: if there is no such line, or it is of another job.
+            QuoteChangedError: if it is not to be had any more.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Leave what is under way: it is on record, and goes on after the next start."""
+        ...

@@ -1,0 +1,62 @@
+"""What all zones of a service are opened with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from auctune.run.base_facts import Report
+from auctune.run.data.client import DataClient
+from auctune.service.files.library import Library
+from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.quotes import Quotes
+from auctune.service.repair.door import VendorDoor
+from auctune.service.store import Committer, Store
+from auctune.service.zones.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a service keeps what it has.
+
+    Attributes:
+        data: its folder.
+        cache: folder of bases that are built on this machine.
+    """
+
+    data: Path
+    cache: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Premises:
+    """What all zones share.
+
+    Attributes:
+        store: the database.
+        place: of data and cache.
+        recorder: the log.
+        committer: writes.
+        library: files.
+        data: the data process.
+        turns: those of one budget pass one after the other.
+        quotes: that were shown.
+        report: told how far opening is.
+        alarm: told if a zone cannot go on.
+        lock: descriptor of the lock that nodes hold too; none: there is none.
+        now: tells unix time.
+        door: where vendors outside come in.
+    """
+
+    store: Store
+    place: Place
+    recorder: Recorder
+    committer: Committer
+    library: Library
+    data: DataClient
+    turns: BudgetTurns
+    quotes: Quotes
+    report: Report
+    alarm: Callable[[Exception], None]
+    lock: int | None
+    now: Callable[[], float]
+    door: VendorDoor

@@ -1,0 +1,99 @@
+"""What a zone of any kind does on its desk's thread."""
+
+from collections.abc import Container, Mapping
+from typing import Any, Protocol
+
+from auctune.domain import InputError
+from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.training import Training
+from auctune.service.zones.change import Change
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import ZoneEvent
+from auctune.service.zones.job_row import JobRow
+
+
+class Zone(Protocol):
+    """One zone, at its newest slot. Each method leaves it whole, and notes what happened."""
+
+    @property
+    def name(self) -> str:
+        """Of the zone."""
+        ...
+
+    @property
+    def clock(self) -> SlotClock:
+        """Its slots."""
+        ...
+
+    def take_events(self) -> list[tuple[ZoneEvent, Change]]:
+        """What happened since the last call."""
+        ...
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it knows of something that is on no record: a command broke off."""
+        ...
+
+    def begin_slots(self) -> range:
+        """Begin the current slot, if it has not begun; the slots that passed by it, and itself."""
+        ...
+
+    @property
+    def waiting(self) -> Mapping[str, Any]:
+        """Jobs that were received and not decided on, by id."""
+        ...
+
+    @property
+    def under_way(self) -> Container[str]:
+        """Ids of admitted jobs that are not over."""
+        ...
+
+    def needs(self, file: str) -> bool:
+        """Whether a job that is not over needs a file."""
+        ...
+
+    def receive(
+        self,
+        job: str,
+        owner: str,
+        request: dict[str, Any],
+        training: Training,
+        reply: Reply | None,
+    ) -> JobRow:
+        """Note a job whose data are still being looked at."""
+        ...
+
+    def refuse(self, job: str, error: InputError) -> None:
+        """A received job cannot be decided on: its data or its terms are wrong."""
+        ...
+
+    def fail(
+        self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
+    ) -> None:
+        """End a job that cannot be done."""
+        ...
+
+    def cancel(self, job: str) -> bool:
+        """End a job for its owner. Whether it was open."""
+        ...
+
+    def pause(self, job: str) -> None:
+        """Have a job wait until it is resumed.
+
+        Raises:
+            InputError: if it is over, or paused already.
+        """
+        ...
+
+    def resume(self, job: str) -> bool:
+        """Have a paused job go on; whether that is possible now.
+
+        Raises:
+            InputError: if it is over, or not paused.
+        """
+        ...
+
+
+def is_open(zone: Zone, job: str) -> bool:
+    """Whether a job is not over: it waits for a decision, or goes on."""
+    return job in zone.waiting or job in zone.under_way

@@ -1,0 +1,118 @@
+"""The zone that a job goes to by default, among those that have its model."""
+
+import asyncio
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auctune.domain import InputError
+from auctune.service.access.key import Principal, Role
+from auctune.service.jobs.choice import Choice, choose
+from auctune.service.jobs.request import JobRequest, Terms
+from auctune.service.jobs.training import Training
+from auctune.service.zones.offer import Outlook, Priced
+
+WHO = Principal("key", "ada", None, Role.USER)
+
+
+@dataclass(frozen=True)
+class Said:
+    """An offer that is nothing but its outlook."""
+
+    outlook: Outlook | None
+    size: int = 1
+
+    def shown(self) -> dict[str, Any]:
+        return {"lines": []}
+
+
+@dataclass
+class Zone:
+    """A zone that says what it was told to, and counts how often it is asked."""
+
+    name: str
+    outlook: Outlook | None = None
+    why_not: str | None = None
+    error: InputError | None = None
+    kind: str = "auction"
+    asked: int = 0
+
+    def takes(self, _: JobRequest) -> str | None:
+        return self.why_not
+
+    async def quote(self, _: Principal, __: JobRequest) -> Priced:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return Priced(Training("file-a"), 9.0, Said(self.outlook))
+
+
+def outlook(cost: float, risk: float = 0.0) -> Outlook:
+    return Outlook(Decimal(str(cost)), 1.0, risk)
+
+
+def chosen(*zones: Zone, risk: float = 0.1, paused: tuple[str, ...] = ()) -> Choice[Zone]:
+    request = JobRequest(model="tiny", training_file="file-a", market=Terms(risk=risk))
+    return asyncio.run(choose(zones, WHO, request, paused))
+
+
+OUTLOOKS = st.builds(
+    outlook, st.integers(1, 4).map(float), st.sampled_from([0.0, 0.05, 0.1, 0.3, 0.9])
+)
+
+
+@given(st.lists(st.none() | OUTLOOKS, min_size=2, max_size=5), st.sampled_from([0.0, 0.1, 0.5]))
+def test_nothing_that_keeps_the_limit_is_cheaper_and_nothing_at_all_safer_if_none_keeps_it(
+    outlooks: list[Outlook | None], limit: float
+) -> None:
+    zones = [Zone(f"z{place}", one) for place, one in enumerate(outlooks)]
+    found = chosen(*zones, risk=limit).zone.outlook
+    able = [one for one in outlooks if one is not None]
+    within = [one for one in able if one.risk <= limit]
+    if within:
+        assert found in within
+        assert found.cost == min(one.cost for one in within)
+    elif able:
+        assert found is not None
+        assert found.risk == min(one.risk for one in able)
+    else:
+        assert found is None
+
+
+def test_of_equals_the_first_in_the_settings_is_the_default() -> None:
+    assert (
+        chosen(Zone("a", outlook(2)), Zone("b", outlook(1)), Zone("c", outlook(1))).zone.name == "b"
+    )
+
+
+def test_each_zone_that_cannot_have_the_job_says_why() -> None:
+    wrong = InputError("rank", "9", "less")
+    zones = (
+        Zone("full"),
+        Zone("other", outlook(0), why_not="has no sites"),
+        Zone("small", outlook(0), error=wrong),
+        Zone("shut", outlook(0)),
+        Zone("able", outlook(5)),
+    )
+    found = chosen(*zones, paused=("shut",))
+    assert found.zone.name == "able"
+    assert [one.why_not for one in found.alternatives] == [
+        "it cannot be done by its deadline",
+        "has no sites",
+        str(wrong),
+        "it takes no bids now",
+        None,
+    ]
+    assert [zone.asked for zone in zones] == [1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(("paused", "expected"), [((), "a"), (("a",), "b"), (("a", "b"), "a")])
+def test_where_none_can_have_it_the_first_that_takes_bids_is_to_say_why(
+    paused: tuple[str, ...], expected: str
+) -> None:
+    found = chosen(Zone("a"), Zone("b"), paused=paused)
+    assert found.zone.name == expected

@@ -1,0 +1,37 @@
+"""What a zone opens with."""
+
+from pathlib import Path
+
+import pytest
+
+from auctune.device_profile import Profile
+from auctune.run.base_facts import BaseFacts
+from auctune.service.settings.auction_entry import AuctionEntry, NodeTypeEntry
+from auctune.service.zones.auction.opening import _settings as settings_of
+from auctune.service.zones.auction.opening import opening_record, supply_of
+
+PROFILE = Path(__file__).parents[5] / "examples" / "first-market" / "cpu-core.json"
+
+
+def compute_sold(spare: float) -> float:
+    """Samples a node sells in a slot."""
+    profile = Profile.from_json(PROFILE.read_text(), str(PROFILE))
+    facts = {"local": BaseFacts(name="tiny", digest="d", context_tokens=128, profile=profile)}
+    entry = AuctionEntry(node_types={"local": NodeTypeEntry(spare=spare)})
+    record = opening_record(entry, facts, now=1_000.0)
+    supply = supply_of(entry, facts, record)
+    # What a task may be sold comes from the same profile as what a node has.
+    ratio = supply.profiles["local"].compute(60.0, 64.0) / profile.compute(60.0, 64.0)
+    assert ratio == pytest.approx(1 - spare, rel=1e-3)
+    return supply.cluster.node_types["local"].compute
+
+
+def test_what_is_spared_is_not_sold() -> None:
+    assert compute_sold(0.25) == pytest.approx(0.75 * compute_sold(0.0), rel=1e-3)
+
+
+def test_a_setting_of_the_auction_that_was_changed_is_named() -> None:
+    opened = {"pricing": "exponential", "compute_low": "0.0005", "seed": "1"}
+    wanted = {"pricing": "exponential", "compute_low": "0.002"}
+    found = {what: (new, old) for what, new, old in settings_of(wanted, opened) if new != old}
+    assert found == {"auction.compute_low": ("0.002", "0.0005"), "auction.seed": (None, "1")}

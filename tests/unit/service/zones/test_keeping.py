@@ -1,0 +1,47 @@
+"""Snapshots of a zone: made when there is much to fold, and as good as the log."""
+
+import asyncio
+from pathlib import Path
+
+from auctune.service.store import Committer, EventLog, Snapshots, open_store
+from auctune.service.zones.auction.memory import AuctionMemory
+from auctune.service.zones.auction.saver import AuctionSaver
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.keeping import Keeper
+from auctune.service.zones.restart import rebuilt
+from support.zone_player import assert_same
+from support.zones import MadeUpZone
+
+
+def test_a_snapshot_is_made_once_there_is_much_to_fold_and_gives_what_the_zone_remembers(
+    tmp_path: Path,
+) -> None:
+    made = MadeUpZone()
+    for number in range(5):
+        made.zone.decide(made.bid(f"ftjob-{number}", "50"))
+    made.keep()
+    so_many = made.zone.state.seq
+
+    def fresh() -> AuctionMemory:
+        return AuctionMemory(*made.fresh())
+
+    with open_store(tmp_path) as store:
+        snapshots, log = Snapshots(store.reader), EventLog(store.reader)
+
+        def keep(events: int) -> AuctionMemory:
+            with Committer(store) as committer:
+                desk = Desk(made.zone, made.log)
+                keeper = Keeper(desk, made.clock, AuctionSaver(), snapshots, committer, events)
+                asyncio.run(keeper.keep())
+                desk.close()
+            # The log of this store is empty: what is found is a snapshot's.
+            memory, folded = rebuilt(
+                "made-up", lambda: AuctionMemory(*made.fresh()), log, snapshots
+            )
+            assert folded == 0
+            return memory
+
+        assert keep(so_many + 1).seq == 0
+        found = keep(so_many)
+    assert found.state == made.zone.state
+    assert_same(found.mechanism.save(), made.zone.mechanism.save())

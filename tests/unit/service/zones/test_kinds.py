@@ -1,0 +1,27 @@
+"""Kinds of zones, found by their names."""
+
+from auctune.service.settings.zone_entry import AUCTION
+from auctune.service.settings.zone_kinds import AnyZone
+from auctune.service.zones.auction.event import AuctionKind
+from auctune.service.zones.event import Kind
+from auctune.service.zones.kinds import KINDS, TOLD, kind_of_opening
+
+
+def test_a_zone_that_was_opened_before_there_were_kinds_is_an_auction() -> None:
+    assert kind_of_opening({"version": 1}) is KINDS[AUCTION]
+
+
+def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:
+    (by_kind,) = AnyZone.__metadata__  # type: ignore[attr-defined]
+    assert by_kind.models.keys() == KINDS.keys()
+    assert all(model().kind == name for name, model in by_kind.models.items())
+
+
+def test_owners_are_told_of_each_kind_of_event_once() -> None:
+    assert len(set(TOLD)) == len(TOLD)
+    assert {Kind.DECIDED, Kind.FAILED, AuctionKind.REPLANNED} <= set(TOLD)
+    assert Kind.SLOT_BEGAN not in TOLD
+
+
+def test_no_kind_calls_an_event_of_its_own_as_all_kinds_call_another() -> None:
+    assert not set(Kind) & set(AuctionKind)
