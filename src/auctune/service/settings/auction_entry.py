@@ -11,6 +11,7 @@ from auctune.service.settings.fields import Name, Positive, Rate
 from auctune.service.settings.ray_entry import RayEntry, Resource
 from auctune.service.settings.vendor_entries import HouseEntry, VendorEntry, check_names
 from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
 
 _DAY_SECONDS = 86_400
 
@@ -113,6 +114,16 @@ class AuctionEntry(ZoneEntry):
             if self.adopts and kind.device.startswith("cuda:"):
                 found = f"{kind.device!r}, where Ray gives each node a GPU of its own"
                 raise InputError(f"node_types.{name}.device", found, "cuda")
+
+    def needs(self) -> ZoneNeeds:
+        """Devices of its node types, as far as nodes here have them, and its vendors outside."""
+        types = [node.type for node in self.nodes]
+        devices = tuple(
+            DeviceNeed(f"node_types.{name}", kind.device, kind.profile, types.count(name))
+            for name, kind in self.node_types.items()
+            if name in types and not self.adopts
+        )
+        return ZoneNeeds(devices, {vendor.name: vendor.url for vendor in self.vendors})
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""
