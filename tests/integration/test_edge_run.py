@@ -20,12 +20,13 @@ from auctune.run.edge.crews import sites_alive
 from auctune.run.edge.driver import EdgeDriver, Parts
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.job_data import read_all
-from auctune.run.edge.local_cluster import LocalCluster
 from auctune.run.edge.report import EdgeRunReport
+from auctune.run.edge.resources import offered
 from auctune.run.edge.run import run_connected
 from auctune.run.edge.state import JobRecord
 from auctune.run.edge.storage import Storage
 from auctune.run.journal import Journal
+from auctune.run.local_cluster import LocalCluster
 from auctune.sim.edge.instance import EdgeInstance
 from auctune.train.edge.descent import TrainingState
 from auctune.train.edge.gradients import GradientMaker
@@ -40,6 +41,7 @@ pytestmark = [
 ]
 
 LOST_IN = 1
+NODES = {site.id: offered(site) for site in MARKET.sites}
 
 
 class Losing(Hearing):
@@ -70,7 +72,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     place = EdgeFolder(tmp_path_factory.mktemp("edge"))
     inputs = make_inputs(epochs=12)
     data = read_all(inputs.instance.jobs, inputs.recipes)
-    with LocalCluster(MARKET.sites) as cluster, closing(Journal(place.journal)) as journal:
+    with (
+        LocalCluster(NODES) as cluster,
+        closing(Journal(place.journal)) as journal,
+    ):
         listener = Losing(cluster)
         report = run_connected(inputs, data, place, journal, listener)
     record = listener.records["job"]
@@ -126,7 +131,7 @@ def test_chunks_of_a_site_that_is_gone_and_not_yet_known_to_be_are_lent() -> Non
     inputs = make_inputs(epochs=1)
     (job,) = inputs.instance.jobs
     (data,) = read_all([job], inputs.recipes).values()
-    with LocalCluster(MARKET.sites) as cluster:
+    with LocalCluster(NODES) as cluster:
         import ray
 
         cluster.kill("b")
@@ -161,7 +166,7 @@ def test_what_was_trained_of_a_slot_stands_if_a_site_is_lost_before_the_slot_goe
         params=ErisParams(worth=0),
     )
     data, place = read_all(jobs, inputs.recipes), EdgeFolder(tmp_path)
-    with LocalCluster(MARKET.sites) as cluster:
+    with LocalCluster(NODES) as cluster:
         with closing(Journal(place.journal)) as journal, pytest.raises(StoppedError):
             run_connected(inputs, data, place, journal, Stopping())
         with closing(Journal(place.journal)) as journal:
@@ -184,7 +189,7 @@ def test_what_was_trained_of_a_slot_stands_if_a_site_is_lost_before_the_slot_goe
 
 def test_no_worker_computes_before_all_have_their_chunks() -> None:
     recipe, data = Recipe(), digits(0)
-    with LocalCluster([Site("a", {})]):
+    with LocalCluster({"a": offered(Site("a", {}))}):
         import ray
 
         worker = ray.remote(Worker).options(num_cpus=0).remote(recipe, data.shape, "a", "cpu")

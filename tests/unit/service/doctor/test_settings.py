@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.edge.local_cluster import LocalCluster
+from auctune.run.local_cluster import LocalCluster
 from auctune.service.doctor import State, look_up
 from auctune.service.doctor.bases import look as look_at_bases
 from auctune.service.doctor.profiles import look as look_at_profiles
@@ -162,7 +162,7 @@ def test_what_listens_and_is_no_head_of_ray_is_wrong(vendor: str) -> None:
 
 @pytest.mark.thorough
 def test_the_head_of_a_cluster_that_runs_is_right() -> None:
-    with LocalCluster(()):
+    with LocalCluster({}):
         import ray
 
         assert answering(ray.get_runtime_context().gcs_address).state == State.OK
