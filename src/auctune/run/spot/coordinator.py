@@ -2,27 +2,30 @@
 
 Each decision is in the journal before anything is rented by it, so a slot is paid once, whoever is
 killed when. A run that goes on does so at the last moment on record, in the slot that it was in,
-with the instances that were left of it; training goes on from the newest checkpoint.
+with the instances that were left of it; training goes on from the newest checkpoint. Where time
+goes on meanwhile, slots that passed are missed: nothing was held in them, and nothing is paid.
 """
 
 import time
 from dataclasses import replace
-from math import inf
+from math import floor, inf
 
 from auctune.domain import InputError
-from auctune.run.spot.errors import SpotRunError
+from auctune.run.spot.errors import CapReachedError, SpotRunError, StoppedError
 from auctune.run.spot.measured import ReadyTimes
 from auctune.run.spot.parts import Parts
 from auctune.run.spot.provider import Instance, Kind
 from auctune.run.spot.records import allocation_record, observation_record
 from auctune.run.spot.state import SpotRunState
-from auctune.spot.allocation import SpotAllocation, check
+from auctune.spot.allocation import IDLE, SpotAllocation, check
 from auctune.spot.observation import SpotObservation
 
 # The provider is asked so often at least whether it has taken anything away.
 _LOOK_SECONDS = 0.1
 # A model's clock adds up fractions of slots.
 _SLACK = 1e-9
+# Where time goes on, a slot of which more has passed is not worth its price.
+_LATE = 0.5
 # A worker that dies so many times without bringing anything in will not do better.
 _DEATHS = 3
 
@@ -48,6 +51,7 @@ class Coordinator:
         self._begin_at = self.state.time_at(self._trainer.rows)
         self._finish = self._finish_on_record() if self._trainer.is_done else None
         self._ready = ReadyTimes(0.0, ())
+        self._losses: list[tuple[int, int, float]] = []
         self._saved_rows = self._trainer.rows
         self._saved_at = time.monotonic()
 
@@ -58,6 +62,8 @@ class Coordinator:
             InfeasibleAllocationError: if the policy wants what may not be held.
             SpotRunError: if a worker dies again and again.
             InputError: if workers cannot use the job.
+            CapReachedError: if what comes next would cost more than may be paid.
+            StoppedError: if it is to stop; a checkpoint is written.
         """
         self._clock.start(self._begin_at)
         if self.state.slots:
@@ -91,7 +97,7 @@ class Coordinator:
         """Bring the policy to where it was: what it answered stands."""
         for record in self.state.slots:
             answer = self._policy.allocate(record.observation)
-            if answer != record.allocation:
+            if not record.is_missed and answer != record.allocation:
                 raise InputError(
                     f"slot {record.observation.slot}",
                     f"{answer} is the policy's answer, {record.allocation} is on record",
@@ -101,10 +107,16 @@ class Coordinator:
     def _run_slot(self) -> None:
         slot, resumed = self._slot, self.state.current is not None
         if not resumed:
+            if self._is_missed(slot):
+                self._miss(slot)
+                return
             # Within the slack it may be a little early.
-            self._clock.idle(float(slot))
+            self._idle(float(slot))
             self._take_back()
             self._decide(slot)
+        elif self._clock.goes_on and self._clock.now() >= slot + 1.0:
+            self._close_slot()
+            return
         record = self.state.slots[-1]
         if resumed:
             self._parts.listener.slot_begun(record)
@@ -116,9 +128,41 @@ class Coordinator:
         self._work(until=slot + 1.0)
         self._close_slot()
 
+    def _is_missed(self, slot: int) -> bool:
+        """Whether it is too late to begin a slot."""
+        return self._clock.goes_on and self._clock.now() > slot + _LATE
+
+    def _miss(self, slot: int) -> None:
+        """Let a slot pass in which nobody was there; the policy sees it, whatever it answers."""
+        observation = self._observe(slot, float(slot))
+        self._policy.allocate(observation)
+        self._hold(IDLE)
+        self._note("missed", observation=observation_record(observation))
+        self._parts.listener.slot_begun(self.state.slots[-1])
+        self._parts.listener.slot_done(self.state.slots[-1])
+
     def _decide(self, slot: int) -> None:
         """Ask the policy what to hold, and pay it."""
-        offer = self._provider.offer(self._clock.now())
+        observation = self._observe(slot, self._clock.now())
+        allocation = self._policy.allocate(observation)
+        check(allocation, self._job, observation.available, slot)
+        spot_cost = allocation.spot * observation.price
+        paid = allocation.on_demand * observation.on_demand_price + spot_cost
+        if self.state.slot_cost + paid > self._parts.cap:
+            self._hold(IDLE)
+            raise CapReachedError(f"slot {slot} would cost {paid:g} more")
+        self._clock.hold(allocation.total, observation.last.total)
+        self._note(
+            "slot",
+            observation=observation_record(observation),
+            allocation=allocation_record(allocation),
+            paid=paid,
+        )
+        self._parts.listener.slot_begun(self.state.slots[-1])
+
+    def _observe(self, slot: int, now: float) -> SpotObservation:
+        """What the policy is shown of a slot."""
+        offer = self._provider.offer(now)
         before = self.state.slots[-1].observation.available if slot else offer.available
         seen = SpotObservation(
             slot=slot,
@@ -132,17 +176,7 @@ class Coordinator:
             forecast=None,
         )
         forecast = self._parts.foresee([r.observation for r in self.state.slots], seen)
-        observation = replace(seen, forecast=forecast)
-        allocation = self._policy.allocate(observation)
-        check(allocation, self._job, offer.available, slot)
-        self._clock.hold(allocation.total, seen.last.total)
-        self._note(
-            "slot",
-            observation=observation_record(observation),
-            allocation=allocation_record(allocation),
-            paid=allocation.on_demand * offer.on_demand_price + allocation.spot * offer.price,
-        )
-        self._parts.listener.slot_begun(self.state.slots[-1])
+        return replace(seen, forecast=forecast)
 
     def _work_done(self, rows: int) -> float:
         """Z, in the job's units: all rows are its whole workload."""
@@ -156,19 +190,47 @@ class Coordinator:
             end = self._slot + 1.0
             seen = min(self._clock.now(), end) if self._trainer.is_done else end
             lost = self._ready.lost(end, seen)
-        self._note("slot_done", rows=self._trainer.rows, lost=lost)
+        progress = self._trainer.progress()
+        losses, self._losses = [*self._losses, *progress.losses], []
+        trained = {"steps": progress.steps, "tokens": progress.tokens, "losses": losses}
+        self._note("slot_done", rows=self._trainer.rows, lost=lost, trained=trained)
         self._parts.listener.slot_done(self.state.slots[-1])
 
     def _run_ending(self) -> None:
         """All that the job can use, on demand, until it is done."""
         if self.state.ending is None:
-            self._clock.idle(float(self._job.deadline))
+            self._idle(float(self._job.deadline))
             self._note("ending")
         self._ready = ReadyTimes(0.0, ())
         self._hold(SpotAllocation(self._job.n_max, 0))
         self._parts.listener.ending_begun(self._clock.now(), self._job.n_max)
-        self._work(until=inf)
+        if self._clock.goes_on:
+            while not self._trainer.is_done:
+                self._hold_ending_slot()
+        else:
+            self._work(until=inf)
         self._save()
+
+    def _hold_ending_slot(self) -> None:
+        """Go on to the end of a slot, or of what may be paid, and put on record what was held."""
+        since = self._clock.now()
+        rate = self._provider.offer(since).on_demand_price * self._job.n_max
+        most = (self._parts.cap - self.state.slot_cost - self.state.held_slots * rate) / rate
+        if most < _SLACK:
+            self._hold(IDLE)
+            raise CapReachedError(f"{rate:g} a slot would be paid from now on")
+        end = floor(since + _SLACK) + 1.0
+        try:
+            self._work(until=min(end, since + most))
+        finally:
+            until = min(max(self._clock.now(), since), end, since + most)
+            self._note_held(since, until)
+
+    def _note_held(self, since: float, until: float) -> None:
+        event = {"type": "held", "time": until, "since": since}
+        self._parts.journal.append(event)
+        self.state.apply(event)
+        self._parts.listener.ending_held(since, until)
 
     @property
     def _held(self) -> list[str]:
@@ -189,8 +251,11 @@ class Coordinator:
         """Train until a moment, or to the end of the job."""
         while not self._trainer.is_done and self._clock.now() < until - _SLACK:
             self._take_back()
+            if self._parts.is_stopped():
+                self._save()
+                raise StoppedError("it was to stop")
             if not self._crew.instances:
-                self._clock.idle(until)
+                self._idle(until)
             elif rows := self._trainer.advance():
                 self._clock.worked(rows, len(self._crew.instances))
                 self._tell()
@@ -200,6 +265,15 @@ class Coordinator:
                 self._save()
         if self._trainer.is_done and self._finish is None:
             self._finish = min(self._clock.now(), until)
+
+    def _idle(self, moment: float) -> None:
+        """Let time pass, but hear if the run is to stop."""
+        while self._clock.goes_on and (left := self._clock.seconds_until(moment)) > _LOOK_SECONDS:
+            if self._parts.is_stopped():
+                raise StoppedError("it was to stop")
+            now = self._clock.now()
+            self._clock.idle(now + (moment - now) * _LOOK_SECONDS / left)
+        self._clock.idle(moment)
 
     def _listen(self, seconds: float) -> None:
         turn = self._crew.turn(seconds)
@@ -213,7 +287,9 @@ class Coordinator:
 
     def _tell(self) -> None:
         now, num_ready = self._clock.now(), len(self._crew.ready)
-        self._parts.listener.trained(now, num_ready, self._trainer.progress())
+        progress = self._trainer.progress()
+        self._losses += progress.losses
+        self._parts.listener.trained(now, num_ready, progress)
 
     def _tell_resumed(self) -> None:
         """Say where a run that was begun goes on."""
