@@ -1,4 +1,4 @@
-"""What a job is likely to come to, by what was seen of a market: what `auctune spot advise` says."""
+"""What a job is likely to come to, by what was seen of a market; as of `auctune spot advise`."""
 
 from dataclasses import dataclass
 

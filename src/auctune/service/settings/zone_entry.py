@@ -9,6 +9,7 @@ from auctune.schema import STRICT
 from auctune.service.settings.fields import Count, Name, Positive
 
 AUCTION = "auction"
+SPOT = "spot"
 
 
 class ZoneEntry(BaseModel):

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from auctune.schema import ByKind
 from auctune.service.settings.auction_entry import AuctionEntry
-from auctune.service.settings.zone_entry import AUCTION, ZoneEntry
+from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.settings.zone_entry import AUCTION, SPOT, ZoneEntry
 
-AnyZone = Annotated[ZoneEntry, ByKind({AUCTION: AuctionEntry}, AUCTION)]
+AnyZone = Annotated[ZoneEntry, ByKind({AUCTION: AuctionEntry, SPOT: SpotEntry}, AUCTION)]

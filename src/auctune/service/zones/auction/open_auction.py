@@ -56,6 +56,8 @@ class OpenAuction:
     nodes: AuctionNodes
     explainer: AuctionExplainer
 
+    renting = None
+
     @property
     def name(self) -> str:
         """Unique in the service."""
