@@ -67,7 +67,8 @@ def _meter(zone: SpotZone, job: RentedJob, message: Message) -> None:
 
 def _train(zone: SpotZone, job: RentedJob, message: Message) -> None:
     number = message["slot"]
-    if number < job.next_trained or message["steps"] is None:
+    # A slot in which nothing was trained left nothing to go on from.
+    if number < job.next_trained or message["rows"] in (None, job.progress.rows):
         return
     result = {
         "rows": message["rows"],
