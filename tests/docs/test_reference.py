@@ -22,6 +22,7 @@ from auctune.service.settings import auction_entry, service_file, vendor_entries
 from auctune.service.settings.access_entries import KeyEntry, UserEntry
 from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
+from auctune.service.settings.spot_entry import SpotEntry
 from auctune.sim.result_file import decision_json
 from support.command_line import all_commands
 from support.pages import Row, rows
@@ -74,6 +75,7 @@ def test_market_file_lists_each_key_with_its_default(heading: str, model: type[B
         ("[limits]", LimitsEntry),
         ("[webhooks]", service_file.WebhooksEntry),
         ("[[zones]]", AuctionEntry),
+        ("[[zones]] of kind spot", SpotEntry),
         ("[zones.node_types.NAME]", auction_entry.NodeTypeEntry),
         ("[[zones.nodes]]", auction_entry.NodeEntry),
         ("[zones.house]", vendor_entries.HouseEntry),

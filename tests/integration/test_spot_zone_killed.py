@@ -26,7 +26,7 @@ pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow
 
 ROWS, EPOCHS = 40, 16
-SETTINGS = {"rank": 4, "learning_rate": 0.01}
+SETTINGS: dict[str, Any] = {"rank": 4, "learning_rate": 0.01}
 REQUEST: dict[str, Any] = {
     "model": "tiny",
     "hyperparameters": {"n_epochs": EPOCHS, "batch_size": 4},

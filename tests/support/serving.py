@@ -29,11 +29,14 @@ from auctune.service.market import Market
 from auctune.service.opening import OpenMarket, open_market
 from auctune.service.settings.auction_entry import AuctionEntry, NodeEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
+from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.store import open_store
 from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.event import Kind
 from auctune.service.zones.premises import Place
+from auctune.service.zones.spot.kind import INSTANCE
 from support.zones import made_up_profile
 
 T = TypeVar("T")
@@ -98,7 +101,7 @@ def make_zone(
     )
 
 
-def make_file(zones: Sequence[AuctionEntry] = (), **limits: Any) -> ServiceFile:
+def make_file(zones: Sequence[ZoneEntry] = (), **limits: Any) -> ServiceFile:
     return ServiceFile(zones=list(zones) or [make_zone()], limits=LimitsEntry(**limits))
 
 
@@ -259,6 +262,10 @@ async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[S
             zone.name: {name: made_up_facts(zone.base) for name in zone.node_types}
             for zone in file.zones
             if isinstance(zone, AuctionEntry)
+        } | {
+            zone.name: {INSTANCE: made_up_facts(zone.base)}
+            for zone in file.zones
+            if isinstance(zone, SpotEntry)
         }
         with open_store(folder) as store:
             data = DataClient(folder / "cache", program=_WORDS)

@@ -40,8 +40,11 @@ OWNERS = ("ann", "bob")
 
 def made_up_rental(now: Callable[[], float], jobs: int = 4) -> Rental:
     slots = np.arange(60)
-    market = SpotMarket(0.2 + 0.1 * (slots % 3), slots % 5, slot_seconds=SLOT_SECONDS)
-    record = SpotRecord(slots * SLOT_SECONDS, market.price, market.available)
+    price = np.asarray(0.2 + 0.1 * (slots % 3), dtype=np.float64)
+    market = SpotMarket(price, slots % 5, slot_seconds=SLOT_SECONDS)
+    record = SpotRecord(
+        np.asarray(slots * SLOT_SECONDS, dtype=np.float64), market.price, market.available
+    )
     return Rental(
         base="tiny",
         base_digest="0",

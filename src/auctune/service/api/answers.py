@@ -126,7 +126,8 @@ class MeteredPart(BaseModel):
     """What a metered job has cost so far, and what is still set aside for it.
 
     `least_max_cost` is the cap that would have been enough where one was too low; `slots` counts
-    what is charged; the estimate is that of the decision.
+    what is charged; `value` is what the job was worth when it was done; the estimate is that of the
+    decision.
     """
 
     max_cost: str
@@ -134,6 +135,7 @@ class MeteredPart(BaseModel):
     cost: str
     held: str
     slots: int
+    value: str | None
     estimate: EstimateView | None
 
 

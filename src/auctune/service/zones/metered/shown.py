@@ -15,7 +15,7 @@ def metered_part(row: JobRow) -> dict[str, Any] | None:
     """Of a job that was decided on; none before that.
 
     Its row's decision has max_cost, estimate, and least_max_cost where it was rejected for its cap;
-    its `meter` is a record of one.
+    its `meter` is a record of one; its `worth`, if it has one, says what was `reached`.
     """
     decision, meter = row.body["decision"], row.body["meter"]
     if decision is None:
@@ -29,5 +29,6 @@ def metered_part(row: JobRow) -> dict[str, Any] | None:
         "cost": "0.0000" if found is None else str(found.charged),
         "held": str(Decimal("0.0000") if found is None or is_over else found.left),
         "slots": 0 if found is None else found.next_slot,
+        "value": (row.body.get("worth") or {}).get("reached"),
         "estimate": None if estimate is None else estimate_view(estimate, decision["max_cost"]),
     }

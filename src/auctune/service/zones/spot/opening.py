@@ -11,6 +11,9 @@ from auctune.run.rental.market import ReplayedRecord, read_replayed
 from auctune.service.data_desk import DataDesk
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.training import Training
 from auctune.service.settings.spot_entry import SpotEntry
 from auctune.service.settings.zone_entry import SPOT
 from auctune.service.store import EventLog, Snapshots
@@ -53,6 +56,8 @@ class SpotOpening:
             _check_same(entry, record, opened.body)
             record = opened.body
         rental = rental_of(entry, facts, market, record, here.now)
+        here.report(f"getting the estimates of zone {entry.name} ready", 0.0)
+        await asyncio.to_thread(_warm_up, rental)
         here.report(f"reading the log of zone {entry.name}", 0.0)
         memory = await asyncio.to_thread(
             lambda: restart(entry.name, SpotMemory, self._log, self._snapshots)
@@ -145,6 +150,15 @@ def rental_of(
         unit_cost=unit_cost,
         unit_price=unit_cost * (1.0 + entry.margin),
     )
+
+
+def _warm_up(rental: Rental) -> None:
+    """Make one estimate: kernels are compiled, or loaded, before anybody waits for them."""
+    slots = rental.window(rental.clock.begins(4), 0)
+    if slots:
+        worth = Worth(None, rental.clock.ends(slots[-1]), rental.clock.ends(slots[-1]))
+        terms = rental.terms(Training("none"), DataSize(8, 16.0), worth, slots)
+        rental.estimate(terms, slots.start)
 
 
 def _check_same(entry: SpotEntry, wanted: Mapping[str, Any], opened: Mapping[str, Any]) -> None:
