@@ -7,12 +7,13 @@ goes on meanwhile, slots that passed are missed: nothing was held in them, and n
 """
 
 import time
-from dataclasses import replace
-from math import floor, inf
+from math import inf
 
 from auctune.domain import InputError
+from auctune.run.spot.ending import hold_piece
 from auctune.run.spot.errors import CapReachedError, SpotRunError, StoppedError
 from auctune.run.spot.measured import ReadyTimes
+from auctune.run.spot.observing import observe
 from auctune.run.spot.parts import Parts
 from auctune.run.spot.provider import Instance, Kind
 from auctune.run.spot.records import allocation_record, observation_record
@@ -122,7 +123,8 @@ class Coordinator:
             self._parts.listener.slot_begun(record)
         self._hold(record.left)
         # A slot's overhead is known only if it was seen from its beginning.
-        self._ready = ReadyTimes(float(slot), [] if resumed else self._held)
+        held = [instance.id for instance in self._crew.instances]
+        self._ready = ReadyTimes(float(slot), [] if resumed else held)
         for instance in self._crew.ready:
             self._ready.ready(instance.id, self._clock.now())
         self._work(until=slot + 1.0)
@@ -149,7 +151,6 @@ class Coordinator:
         spot_cost = allocation.spot * observation.price
         paid = allocation.on_demand * observation.on_demand_price + spot_cost
         if self.state.slot_cost + paid > self._parts.cap:
-            self._hold(IDLE)
             raise CapReachedError(f"slot {slot} would cost {paid:g} more")
         self._clock.hold(allocation.total, observation.last.total)
         self._note(
@@ -161,26 +162,9 @@ class Coordinator:
         self._parts.listener.slot_begun(self.state.slots[-1])
 
     def _observe(self, slot: int, now: float) -> SpotObservation:
-        """What the policy is shown of a slot."""
-        offer = self._provider.offer(now)
-        before = self.state.slots[-1].observation.available if slot else offer.available
-        seen = SpotObservation(
-            slot=slot,
-            price=offer.price,
-            available=offer.available,
-            available_before=before,
-            on_demand_price=offer.on_demand_price,
-            progress=self._work_done(self._trainer.rows),
-            cost=self.state.slot_cost,
-            last=self.state.last_before(slot),
-            forecast=None,
-        )
-        forecast = self._parts.foresee([r.observation for r in self.state.slots], seen)
-        return replace(seen, forecast=forecast)
-
-    def _work_done(self, rows: int) -> float:
-        """Z, in the job's units: all rows are its whole workload."""
-        return float(self._job.workload) * rows / self._trainer.total_rows
+        # Z, in the job's units: all rows are its whole workload.
+        done = float(self._job.workload) * self._trainer.rows / self._trainer.total_rows
+        return observe(self._parts, self.state, slot, now, done)
 
     def _close_slot(self) -> None:
         """Write a checkpoint, and end the slot."""
@@ -205,36 +189,12 @@ class Coordinator:
         self._hold(SpotAllocation(self._job.n_max, 0))
         self._parts.listener.ending_begun(self._clock.now(), self._job.n_max)
         if self._clock.goes_on:
+            since = self._clock.now()
             while not self._trainer.is_done:
-                self._hold_ending_slot()
+                since = hold_piece(self._parts, self.state, since, self._work)
         else:
             self._work(until=inf)
         self._save()
-
-    def _hold_ending_slot(self) -> None:
-        """Go on to the end of a slot, or of what may be paid, and put on record what was held."""
-        since = self._clock.now()
-        rate = self._provider.offer(since).on_demand_price * self._job.n_max
-        most = (self._parts.cap - self.state.slot_cost - self.state.held_slots * rate) / rate
-        if most < _SLACK:
-            self._hold(IDLE)
-            raise CapReachedError(f"{rate:g} a slot would be paid from now on")
-        end = floor(since + _SLACK) + 1.0
-        try:
-            self._work(until=min(end, since + most))
-        finally:
-            until = min(max(self._clock.now(), since), end, since + most)
-            self._note_held(since, until)
-
-    def _note_held(self, since: float, until: float) -> None:
-        event = {"type": "held", "time": until, "since": since}
-        self._parts.journal.append(event)
-        self.state.apply(event)
-        self._parts.listener.ending_held(since, until)
-
-    @property
-    def _held(self) -> list[str]:
-        return [instance.id for instance in self._crew.instances]
 
     def _hold(self, wanted: SpotAllocation) -> None:
         """Give back what is too much, the newest first, and rent what is missing."""
