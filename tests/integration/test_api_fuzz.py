@@ -17,7 +17,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from support.serving import Served, make_file, serving
+from support.serving import Served, make_file, make_zone, serving
+from support.spot_zones import spot_zone
 
 CHECKS = [
     not_a_server_error,
@@ -29,7 +30,9 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("market"), make_file()) as opened:
+    folder = tmp_path_factory.mktemp("market")
+    file = make_file([make_zone(), spot_zone(tmp_path_factory.mktemp("files"))])
+    with serving(folder, file) as opened:
         yield opened
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from auctune.service.access.directory import Budget
 from auctune.service.settings.service_file import ServiceFile
-from auctune.service.settings.spot_entry import SpotEntry
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.event import Kind
 from auctune.service.zones.spot.event import SpotKind
@@ -16,32 +15,17 @@ from auctune.service.zones.spot.hearing import hear
 from auctune.service.zones.spot.open_spot import OpenSpot
 from auctune.service.zones.spot.zone import SpotZone
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
-from support.spot_files import daily_market, write_market
+from support.spot_zones import spot_zone
 
 JOBS, QUOTES = "/v1/fine_tuning/jobs", "/v1/quotes"
 
 pytest_plugins = ["support.served_market"]
 
 
-def rented(folder: Path, name: str = "rented", price: float = 60.0) -> SpotEntry:
-    market = daily_market(200, SLOT_SECONDS, period=12)
-    return SpotEntry(
-        name=name,
-        slot_seconds=SLOT_SECONDS,
-        market=str(write_market(folder / f"{name}.csv", market, price)),
-        on_demand_price=price,
-        margin=0.5,
-        policy="msu",
-        start=100,
-        slots=30,
-        jobs=20,
-    )
-
-
 @pytest.fixture(scope="module")
 def service_file(tmp_path_factory: pytest.TempPathFactory) -> ServiceFile:
     folder = tmp_path_factory.mktemp("markets")
-    return make_file([make_zone("owned", energy_cost=8.0), rented(folder)])
+    return make_file([make_zone("owned", energy_cost=8.0), spot_zone(folder)])
 
 
 def work(served: Served, **more: Any) -> dict[str, Any]:
@@ -180,6 +164,23 @@ def test_no_more_than_what_is_left_of_a_budget_is_set_aside(served: Served) -> N
     assert (seen["market"]["refunded"], seen["market"]["payment"]) == (False, "20.0000")
 
 
+def test_what_is_set_aside_counts_however_long_ago_and_not_once_it_is_released(
+    served: Served,
+) -> None:
+    key = served.key("dora", budget=Budget(Decimal(50), 2 * SLOT_SECONDS))
+    name = admitted(served, key, cap="30")["id"]
+    slot(served, name, 0, 4.0)
+    served.clock.pass_slots(3)
+    # What was charged is of an earlier span; what is still set aside is not.
+    assert statement(served, key)["budget_left"] == "26.0000"
+    with served.http(key) as http:
+        http.post(f"{JOBS}/{name}/cancel").raise_for_status()
+    assert statement(served, key)["budget_left"] == "50.0000"
+    other = admitted(served, key, cap="10")
+    slot(served, other["id"], 0, 2.0)
+    assert statement(served, key)["budget_left"] == "40.0000"
+
+
 def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(served: Served) -> None:
     value = {"amount": "90", "deadline": "+10m", "zero_at": "+20m"}
     market = {"zone": "rented", "value": value, "max_cost": "40"}
@@ -263,7 +264,7 @@ def test_an_estimate_cannot_be_accepted_and_operators_see_market_and_holdings(
 
 
 def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
-    file = make_file([rented(tmp_path)])
+    file = make_file([spot_zone(tmp_path)])
     with serving(tmp_path / "market", file) as first:
         job = admitted(first)["id"]
         slot(first, job, 0, 2.0)

@@ -1,8 +1,10 @@
-"""A spot zone for `auctune serve`, with a market that is made up."""
+"""Spot zones, with a market that is made up."""
 
 from pathlib import Path
 
+from auctune.service.settings.spot_entry import SpotEntry
 from support.service_process import write_service
+from support.serving import SLOT_SECONDS
 from support.spot_files import daily_market, write_market
 
 ON_DEMAND_PRICE = 3600.0
@@ -46,3 +48,25 @@ saved_every = 0.3
 """
     )
     return file
+
+
+def spot_zone(folder: Path, name: str = "rented", price: float = 60.0) -> SpotEntry:
+    """A zone for `support.serving`: a slot of an instance on demand costs a 60th of `price`.
+
+    Args:
+        folder: where its market's file is written.
+        name: of the zone.
+        price: of a GPU for an hour.
+    """
+    market = daily_market(200, SLOT_SECONDS, period=12)
+    return SpotEntry(
+        name=name,
+        slot_seconds=SLOT_SECONDS,
+        market=str(write_market(folder / f"{name}.csv", market, price)),
+        on_demand_price=price,
+        margin=0.5,
+        policy="msu",
+        start=100,
+        slots=30,
+        jobs=20,
+    )

@@ -108,7 +108,7 @@ class Coordinator:
     def _run_slot(self) -> None:
         slot, resumed = self._slot, self.state.current is not None
         if not resumed:
-            if self._is_missed(slot):
+            if self._clock.goes_on and self._clock.now() > slot + _LATE:
                 self._miss(slot)
                 return
             # Within the slack it may be a little early.
@@ -129,10 +129,6 @@ class Coordinator:
             self._ready.ready(instance.id, self._clock.now())
         self._work(until=slot + 1.0)
         self._close_slot()
-
-    def _is_missed(self, slot: int) -> bool:
-        """Whether it is too late to begin a slot."""
-        return self._clock.goes_on and self._clock.now() > slot + _LATE
 
     def _miss(self, slot: int) -> None:
         """Let a slot pass in which nobody was there; the policy sees it, whatever it answers."""
