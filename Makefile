@@ -8,7 +8,9 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO_OUT ?= out/demo
 
-.PHONY: help setup demo test thorough checked lint kernels bench soak experiments clean
+DOCS_READY := .venv/.docs-ready
+
+.PHONY: help setup docs demo test thorough checked lint kernels bench soak experiments clean
 
 help:
 	@echo "make demo    start the service, bid for the example jobs, watch them to the end, stop it"
@@ -19,6 +21,7 @@ help:
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
 	@echo "make soak    kills a service under load 50 times and looks for what was lost: 10 minutes"
 	@echo "make experiments  the figures of docs/explanation/experiments-*.md: an hour or so"
+	@echo "make docs    the site of these pages, in build/site/index.html"
 	@echo "make setup   only the virtual environment in .venv"
 	@echo "make clean   remove what the other targets made"
 
@@ -80,6 +83,16 @@ experiments: $(READY)
 	$(BIN)/python experiments/spot/run_all_spot.py
 	$(BIN)/python experiments/edge/run_all_edge.py
 	$(BIN)/python experiments/timeshare/run_all_timeshare.py
+
+# Sphinx is for the site alone: `make setup` and `make test` do without it.
+$(DOCS_READY): $(READY)
+	@echo "setting up what builds the site: once" && $(PIP) --editable '.[docs]'
+	@touch $(DOCS_READY)
+
+docs: $(DOCS_READY)
+	$(BIN)/sphinx-build --quiet --fail-on-warning -c docs/site -d build/doctrees docs build/site
+	$(BIN)/python docs/site/check_assets.py build/site
+	@echo "the site is in build/site/index.html"
 
 clean:
 	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

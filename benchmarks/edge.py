@@ -186,8 +186,10 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds (%(default)s)")
     options = parser.parse_args()
     tables = dict(zip(PARTS, (speed_table, gap_table, welfare_table, optimum_table), strict=True))
-    console = Console()
-    for part in options.only.split(","):
+    console, wanted = Console(), options.only.split(",")
+    if unknown := set(wanted) - set(PARTS):
+        parser.error(f"--only: {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
+    for part in wanted:
         start = time.perf_counter()
         console.print(tables[part](options.seeds, options.time_limit))
         console.print(f"in {time.perf_counter() - start:.0f} s")

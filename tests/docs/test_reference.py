@@ -21,6 +21,7 @@ from auctune.run.market.market_file import (
 from auctune.service.settings import auction_entry, service_file, vendor_entries
 from auctune.service.settings.access_entries import KeyEntry, UserEntry
 from auctune.service.settings.auction_entry import AuctionEntry
+from auctune.service.settings.ray_entry import RayEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
 from auctune.service.settings.spot_entry import SpotEntry
 from auctune.sim.result_file import decision_json
@@ -78,6 +79,7 @@ def test_market_file_lists_each_key_with_its_default(heading: str, model: type[B
         ("[[zones]] of kind spot", SpotEntry),
         ("[zones.node_types.NAME]", auction_entry.NodeTypeEntry),
         ("[[zones.nodes]]", auction_entry.NodeEntry),
+        ("[zones.ray]", RayEntry),
         ("[zones.house]", vendor_entries.HouseEntry),
         ("[[zones.vendors]]", vendor_entries.VendorEntry),
         ("[[users]]", UserEntry),

@@ -11,6 +11,7 @@ import openai
 import pytest
 
 from auctune.service.access.key import Role
+from auctune.service.doctor.port import answers_as_auctune
 from auctune.service.erasure import erase
 from auctune.service.jobs.training import Training
 from support.serving import EPOCH, ROWS, Served, make_file, make_zone, serving
@@ -55,6 +56,11 @@ def test_what_is_no_upload_is_refused_and_leaves_nothing(served: Served) -> None
         )
         assert cut.status_code == 400
     assert contents(served) == before
+
+
+def test_a_service_is_known_by_its_health(served: Served) -> None:
+    assert answers_as_auctune(served.url)
+    assert not answers_as_auctune(f"{served.url}/v1")
 
 
 def test_a_stream_without_an_end_is_cut_off_at_the_limit(served: Served) -> None:

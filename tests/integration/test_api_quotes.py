@@ -27,7 +27,8 @@ class Buyer:
         self.file = served.upload(self.key)
 
     def quote(self, market: dict[str, Any], **fields: Any) -> Any:
-        return self._post("/v1/quotes", {**self.work(), **fields, "market": market}).json()
+        terms = {"zone": "default", **market}
+        return self._post("/v1/quotes", {**self.work(), **fields, "market": terms}).json()
 
     def accept(self, quote: str, line: int, market: Any = None, **fields: Any) -> httpx2.Response:
         terms = {"quote": quote, "line": line, **(market or {})}

@@ -5,23 +5,29 @@ One cluster and one run serve all tests: their processes are heavy.
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from auctune.domain.money import ZERO
-from auctune.edge import Site
+from auctune.edge import ErisParams, Site
 from auctune.run.edge.actors import Member, ParameterServer, StoredChunk, Worker
 from auctune.run.edge.checkpoints import Checkpoints
+from auctune.run.edge.crews import sites_alive
+from auctune.run.edge.driver import EdgeDriver, Parts
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.job_data import read_all
-from auctune.run.edge.local_cluster import LocalCluster
 from auctune.run.edge.report import EdgeRunReport
+from auctune.run.edge.resources import offered
 from auctune.run.edge.run import run_connected
 from auctune.run.edge.state import JobRecord
+from auctune.run.edge.storage import Storage
 from auctune.run.journal import Journal
+from auctune.run.local_cluster import LocalCluster
+from auctune.sim.edge.instance import EdgeInstance
 from auctune.train.edge.descent import TrainingState
 from auctune.train.edge.gradients import GradientMaker
 from auctune.train.edge.images import digits
@@ -35,6 +41,7 @@ pytestmark = [
 ]
 
 LOST_IN = 1
+NODES = {site.id: offered(site) for site in MARKET.sites}
 
 
 class Losing(Hearing):
@@ -65,7 +72,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     place = EdgeFolder(tmp_path_factory.mktemp("edge"))
     inputs = make_inputs(epochs=12)
     data = read_all(inputs.instance.jobs, inputs.recipes)
-    with LocalCluster(MARKET.sites) as cluster, closing(Journal(place.journal)) as journal:
+    with (
+        LocalCluster(NODES) as cluster,
+        closing(Journal(place.journal)) as journal,
+    ):
         listener = Losing(cluster)
         report = run_connected(inputs, data, place, journal, listener)
     record = listener.records["job"]
@@ -117,9 +127,69 @@ def test_what_it_came_to_is_handed_out_by_the_models_names(ran: Ran) -> None:
     np.testing.assert_array_equal(flat, ran.state.weights)
 
 
+def test_chunks_of_a_site_that_is_gone_and_not_yet_known_to_be_are_lent() -> None:
+    inputs = make_inputs(epochs=1)
+    (job,) = inputs.instance.jobs
+    (data,) = read_all([job], inputs.recipes).values()
+    with LocalCluster(NODES) as cluster:
+        import ray
+
+        cluster.kill("b")
+        storage = Storage()
+        storage.place("job", ["a", "b"], data)
+        for one in storage.of("job", [0, 17]):
+            assert len(ray.get(one.content)) == len(data.chunks[one.chunk])
+
+
+class StoppedError(Exception):
+    """The driver ends here."""
+
+
+class Stopping(Hearing):
+    """Ends the driver once a job's slot is trained and saved."""
+
+    def trained(self, record: JobRecord, slot: int) -> None:
+        raise StoppedError
+
+
+def test_what_was_trained_of_a_slot_stands_if_a_site_is_lost_before_the_slot_goes_on(
+    tmp_path: Path,
+) -> None:
+    inputs = make_inputs(epochs=1)
+    (job,) = inputs.instance.jobs
+    job = replace(job, chunks={"a": 4, "b": 4}, server={}, worker={"cpu": 0.6}, parameter_mb=0)
+    jobs = (job, replace(job, id="other"))
+    inputs = replace(
+        inputs,
+        instance=EdgeInstance(MARKET, jobs),
+        recipes=dict.fromkeys(("job", "other"), Recipe()),
+        params=ErisParams(worth=0),
+    )
+    data, place = read_all(jobs, inputs.recipes), EdgeFolder(tmp_path)
+    with LocalCluster(NODES) as cluster:
+        with closing(Journal(place.journal)) as journal, pytest.raises(StoppedError):
+            run_connected(inputs, data, place, journal, Stopping())
+        with closing(Journal(place.journal)) as journal:
+            driver = EdgeDriver(Parts(inputs, data, place, journal, Hearing()))
+            before = driver.state.jobs.values()
+            assert sum(0 in record.trained for record in before) == 1
+            assert all(record.plan and record.plan.slots[0].workers["b"] for record in before)
+            cluster.kill("b")
+            while "b" in sites_alive():
+                """Ray notices within two seconds."""
+            driver.run()
+            records = driver.state.jobs
+    assert driver.state.lost == {"b": 1}
+    for record in records.values():
+        assert record.is_done
+        assert record.plan is not None
+        assert sum(part.chunks for part in record.plan.slots) == 8
+    assert sorted(record.num_torn for record in records.values()) == [0, 1]
+
+
 def test_no_worker_computes_before_all_have_their_chunks() -> None:
     recipe, data = Recipe(), digits(0)
-    with LocalCluster([Site("a", {})]):
+    with LocalCluster({"a": offered(Site("a", {}))}):
         import ray
 
         worker = ray.remote(Worker).options(num_cpus=0).remote(recipe, data.shape, "a", "cpu")

@@ -55,7 +55,7 @@ def play(served: Served) -> None:
 
 def accept(served: Served, file: str) -> None:
     with served.http() as http:
-        body = {"model": "tiny", "training_file": file}
+        body = {"model": "tiny", "training_file": file, "market": {"zone": "default"}}
         quoted = http.post("/v1/quotes", json=body).json()
         if quoted["lines"]:
             terms = {"quote": quoted["id"], "line": len(quoted["lines"]) - 1}

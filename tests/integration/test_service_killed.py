@@ -11,6 +11,7 @@ from sqlalchemy import create_engine, select
 
 from auctune.service.store.tables import entries, events, jobs
 from auctune.train.base import Base
+from support.executor_kinds import KINDS
 from support.processes import kill
 from support.service_process import Answer, ServiceProcess, rows_of, running, write_service
 
@@ -21,7 +22,7 @@ REQUEST = {
     "model": "tiny",
     "hyperparameters": {"n_epochs": 3, "batch_size": 4},
     "seed": 7,
-    "market": {"bid": "50", "deadline": "+100s", "lora": {"rank": 4, "learning_rate": 0.01}},
+    "market": {"bid": "50", "deadline": "+280s", "lora": {"rank": 4, "learning_rate": 0.01}},
 }
 
 
@@ -41,11 +42,19 @@ def submit(service: ServiceProcess, file: str) -> str:
     return job
 
 
+@pytest.mark.parametrize("executor", KINDS)
 def test_a_killed_job_ends_as_an_undisturbed_one_and_is_charged_once(
-    tiny_base: Base, tmp_path: Path
+    tiny_base: Base, tmp_path: Path, executor: str
 ) -> None:
-    # So little is sold of a slot that the job takes several.
-    config = write_service(tmp_path, tiny_base.digest, slot_seconds=2.0, tokens_per_second=1200)
+    # So little is sold of a slot that the job takes several; a busy machine needs more of them.
+    config = write_service(
+        tmp_path,
+        tiny_base.digest,
+        slot_seconds=2.0,
+        tokens_per_second=1200,
+        slots=150,
+        executor=executor,
+    )
     with running(config, tmp_path / "data") as service:
         file = service.upload(rows_of(40))
         undisturbed = adapter(service, submit(service, file))

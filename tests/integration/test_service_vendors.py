@@ -24,7 +24,7 @@ REQUEST = {
     "model": "tiny",
     "hyperparameters": {"n_epochs": 1, "batch_size": 8},
     "seed": 7,
-    "market": {"bid": "50", "deadline": "+110s", "repair": True, "lora": {"rank": 4}},
+    "market": {"bid": "50", "deadline": "+220s", "repair": True, "lora": {"rank": 4}},
 }
 MESSY = (
     b'{"prompt": "What is a bid?", "completion": "An offer to pay."}\n'
@@ -57,7 +57,7 @@ secret_file = "vendor.secret"
 poll_seconds = 0.5
 """
     config = write_service(
-        folder, base.digest, slot_seconds=2.0, tokens_per_second=400_000, more=more
+        folder, base.digest, slot_seconds=2.0, tokens_per_second=400_000, slots=120, more=more
     )
     with running(config, folder / "data") as service:
         yield service

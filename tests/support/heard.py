@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from auctune.run.child import Message
-from auctune.run.executor import HearNode, LocalExecutor
+from auctune.run.executor import HearNode
+from auctune.run.executor.kept import KeptExecutor
 
 WAIT_SECONDS = 120.0
 
@@ -37,7 +38,7 @@ class Heard:
 
 
 @contextmanager
-def closing(executor: LocalExecutor) -> Iterator[LocalExecutor]:
+def closing(executor: KeptExecutor) -> Iterator[KeptExecutor]:
     """Ends an executor's processes with the block."""
     try:
         yield executor

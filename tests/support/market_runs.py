@@ -215,6 +215,19 @@ def living(pids: list[int]) -> list[int]:
     return [pid for pid in pids if pid in parents]
 
 
+def parent_of(pid: int) -> int:
+    """Which process started one that is there."""
+    return _parents()[pid]
+
+
+def descendants(pid: int) -> list[int]:
+    """All that a process, and those that it started, have started."""
+    parents, found = _parents(), [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
+
+
 def _parents() -> dict[int, int]:
     """Parents by process, of all that are not zombies."""
     found = {}

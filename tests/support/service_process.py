@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.device_profile import write_profile
+from support.market_runs import descendants
 from support.zones import made_up_profile
 
 WAIT_SECONDS = 180.0
@@ -30,6 +31,7 @@ def write_service(
     tokens_per_second: float = 1000.0,
     share: float = 0.25,
     energy_cost: float = 0.01,
+    executor: str = "local",
     more: str = "",
 ) -> Path:
     """Settings of a zone of one node, with a profile that says how much of it is sold.
@@ -63,6 +65,7 @@ mode = "{mode}"
 threads = 1
 share = {share}
 sample_tokens = 32.0
+executor = "{executor}"
 [zones.node_types.local]
 profile = "{folder / "profile.json"}"
 energy_cost = {energy_cost}
@@ -140,10 +143,10 @@ class ServiceProcess:
         return self._process.wait(60)
 
     def workers(self) -> list[int]:
-        """Its node processes."""
+        """Its node processes, wherever on this machine they were started."""
         return [
             pid
-            for pid in _children(self.pid)
+            for pid in descendants(self.pid)
             if b"auctune.run.executor.worker" in _command_line(pid)
         ]
 
@@ -240,14 +243,6 @@ def rows_of(count: int) -> bytes:
         for n in range(count)
     ]
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-def _children(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            found += [int(child) for child in (task / "children").read_text().split()]
-    return found
 
 
 def _command_line(pid: int) -> bytes:

@@ -184,7 +184,7 @@ class Served:
 
     def bid(self, client: openai.OpenAI, file: str, bid: str | None = "100", **terms: Any) -> Any:
         """A job of this client's; what its market says is in `job.market`."""
-        market = {"bid": bid, "deadline": "+20m", **terms}
+        market = {"bid": bid, "deadline": "+20m", "zone": "default", **terms}
         body = {name: value for name, value in market.items() if value is not None}
         return client.fine_tuning.jobs.create(
             model="tiny", training_file=file, extra_body={"market": body}

@@ -12,10 +12,11 @@ from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
 from auctune.run.edge.job_data import JobData, read_all
 from auctune.run.edge.listener import SilentListener
-from auctune.run.edge.local_cluster import LocalCluster
+from auctune.run.edge.resources import offered
 from auctune.run.edge.run import run_connected
 from auctune.run.edge.state import JobRecord
 from auctune.run.journal import Journal
+from auctune.run.local_cluster import LocalCluster
 from auctune.sim.edge.instance import EdgeInstance
 from auctune.train.edge.alone import Alone
 from auctune.train.edge.images import digits
@@ -62,7 +63,8 @@ def on_ray(name: str, job: EdgeJob, recipe: Recipe) -> tuple[JobRecord, list[Row
     inputs = EdgeRunInputs(EdgeInstance(MARKET, (job,)), {job.id: recipe})
     data = read_all([job], inputs.recipes)
     keeping = Keeping()
-    with tempfile.TemporaryDirectory() as folder, LocalCluster(MARKET.sites):
+    nodes = {site.id: offered(site) for site in MARKET.sites}
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(nodes):
         place = EdgeFolder(Path(folder))
         with closing(Journal(place.journal)) as journal:
             run_connected(inputs, data, place, journal, keeping)

@@ -13,6 +13,7 @@ import typer
 
 import auctune
 from auctune.cli.database import db
+from auctune.cli.doctor import doctor
 from auctune.cli.edge import edge
 from auctune.cli.errors import exit_code_of
 from auctune.cli.explain import explain
@@ -41,6 +42,7 @@ from auctune.cli.workload import workload
 
 COMMANDS: Mapping[str, Callable[..., Any]] = {
     "init": init,
+    "doctor": doctor,
     "serve": serve,
     "quote": quote,
     "submit": submit,

@@ -1,4 +1,4 @@
-"""No command writes over what it reads."""
+"""No command writes over what it reads, or one output over another."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,7 +7,7 @@ from auctune.domain.errors import InputError
 
 
 def refuse_overwriting(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
-    """Refuse outputs that are one of the files that are read.
+    """Refuse outputs that are one of the files that are read, or one another.
 
     Args:
         inputs: files that are read; none: not given.
@@ -17,9 +17,15 @@ def refuse_overwriting(inputs: Iterable[Path | None], outputs: Iterable[Path | N
         InputError: naming the file.
     """
     read = {path.resolve() for path in inputs if path is not None}
+    written: set[Path] = set()
     for output in outputs:
-        if output is not None and output.resolve() in read:
+        if output is None:
+            continue
+        if output.resolve() in read:
             raise InputError(str(output), "is read by this command", "another file to write")
+        if output.resolve() in written:
+            raise InputError(str(output), "is given twice", "a file for each output")
+        written.add(output.resolve())
 
 
 def files_in(settings: Iterable[str]) -> list[Path]:

@@ -80,7 +80,7 @@ def simulate(
 
     _check_bound(bound)
     read = (instance, _beside(instance), arrivals, events, *(history or ()))
-    refuse_overwriting((*read, *files_in(workload or ())), (report, decisions, charts))
+    refuse_overwriting((*read, *files_in(workload or ())), (decisions, report, charts))
     if history:
         check_learners(contenders)
     if streams(instance, decisions):

@@ -153,7 +153,8 @@ def _resources(job: EdgeJob, plan: EdgePlan, ledger: EdgeLedger) -> Iterable[Vio
             site = ledger.index_of(name)
             wanted = part.workers.get(name, 0) * worker + (name == part.server) * server
             place = f"{_at(part)}, site {name}"
-            if ledger.closed[part.slot, site] and wanted.any():
+            stands = name == part.server or part.workers.get(name, 0) > 0
+            if ledger.closed[part.slot, site] and stands:
                 yield Violation("2e", place, "is lost", "a site that is there")
             total = ledger.used[part.slot, site] + wanted
             capacity = ledger.capacity[site]

@@ -9,8 +9,8 @@ For each job, in the order of arrival:
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from auctune.domain import InputError, Money, Reason, Saved, round_money
-from auctune.domain.money import LARGEST, STEP, ZERO
+from auctune.domain import InputError, Reason, Saved, round_money
+from auctune.domain.money import LARGEST, STEP
 from auctune.edge.checker import first_violation
 from auctune.edge.decision import EdgeDecision, EdgeMenu, EdgeMenuLine
 from auctune.edge.events import (
@@ -27,7 +27,7 @@ from auctune.edge.market import EdgeMarket
 from auctune.edge.params import ErisParams
 from auctune.edge.prices import EdgePrices, EdgePricing, cost_of
 from auctune.edge.replan import plan_anew
-from auctune.edge.search import Offer, offers
+from auctune.edge.search import offers
 
 
 class Eris:
@@ -75,22 +75,22 @@ class Eris:
             InputError: as `offer`.
         """
         self._check(job, now)
-        chosen, price, most, reason = None, ZERO, 0.0, Reason.NO_CAPACITY
-        for offer, asked in self._offers(job, now):
+        chosen, most, reason = None, 0.0, Reason.NO_CAPACITY
+        for line in self._lines(job, now):
             reason = Reason.UNPROFITABLE
             # Prices are not negative and f does not rise: later lines gain no more.
-            if job.value(offer.finish) <= most:
+            if job.value(line.finish) <= most:
                 break
-            surplus = job.value(offer.finish) - float(asked)
+            surplus = job.value(line.finish) - float(line.price)
             if surplus > most:
-                chosen, price, most = offer, asked, surplus
+                chosen, most = line, surplus
         if chosen is None:
             return EdgeDecision(job.id, admitted=False, reason=self._why(job, reason))
         return EdgeDecision(
             job.id,
             admitted=True,
-            payment=price,
-            plan=chosen.plan(self.ledger, job),
+            payment=chosen.price,
+            plan=chosen.plan,
             utility=job.value(chosen.finish),
             surplus=most,
         )
@@ -102,11 +102,7 @@ class Eris:
             InputError: as `offer`.
         """
         self._check(job, now)
-        lines = (
-            EdgeMenuLine(offer.finish, price, offer.plan(self.ledger, job))
-            for offer, price in self._offers(job, now)
-        )
-        return EdgeMenu(job.id, tuple(lines))
+        return EdgeMenu(job.id, tuple(self._lines(job, now)))
 
     def take(self, job: EdgeJob, line: EdgeMenuLine, now: int) -> EdgeDecision | None:
         """Accept a line of an earlier menu, if its plan has room and costs no more now.
@@ -209,13 +205,16 @@ class Eris:
         self._num_seen += 1
         self._worth_seen += job.utility(0)
 
-    def _offers(self, job: EdgeJob, now: int) -> Iterator[tuple[Offer, Money]]:
-        """Plans by rising finish, each cheaper by a step of money at least."""
+    def _lines(self, job: EdgeJob, now: int) -> Iterator[EdgeMenuLine]:
+        """Plans that keep all constraints by rising finish, each cheaper by a step of money at
+        least."""
         cheapest = LARGEST
         for found in offers(self.ledger, self.pricing, job, max(now, job.arrival)):
             if found.cost < float(LARGEST) and (price := round_money(found.cost)) < cheapest:
-                cheapest = price
-                yield found, price
+                plan = found.plan(self.ledger, job)
+                if first_violation(job, plan, self.ledger, found.finish) is None:
+                    cheapest = price
+                    yield EdgeMenuLine(found.finish, price, plan)
 
     def _why(self, job: EdgeJob, reason: Reason) -> Reason:
         """Whether a job without a line would have had one in an empty market."""

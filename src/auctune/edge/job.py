@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
 from auctune.edge.arrays import FIT
+from auctune.edge.limits import MOST_CHUNKS, MOST_EPOCHS, MOST_RATE, check_most
 from auctune.edge.utility import Utility
 
 
@@ -43,18 +44,27 @@ class EdgeJob:
             raise InputError("arrival", f"{self.arrival!r}", "a slot >= 0")
         if self.epochs < 1:
             raise InputError("epochs", f"{self.epochs!r}", "a whole number >= 1")
+        check_most(self.epochs, "epochs", MOST_EPOCHS)
         for site, count in self.chunks.items():
             if count < 0:
                 raise InputError(f"chunks.{site}", f"{count!r}", "a number of chunks >= 0")
         if not self.num_chunks:
             raise InputError("chunks", "has none", "one chunk at least")
+        check_most(self.num_chunks, "chunks", MOST_CHUNKS)
         for name, needs in (("worker", self.worker), ("server", self.server)):
             for kind, units in needs.items():
                 check_finite(units, f"{name}.{kind}", "units >= 0")
         if not any(self.worker.values()):
             raise InputError("worker", "occupies nothing", "units > 0 of one type at least")
-        check_positive(self.chunks_per_worker_slot, "chunks_per_worker_slot", "chunks > 0")
+        self._check_rate()
         check_finite(self.parameter_mb, "parameter_mb", "MB >= 0")
+
+    def _check_rate(self) -> None:
+        rate, least = self.chunks_per_worker_slot, self.epochs / MOST_RATE
+        check_positive(rate, "chunks_per_worker_slot", "chunks > 0")
+        check_most(rate, "chunks_per_worker_slot", MOST_RATE)
+        if rate < least:
+            raise InputError("chunks_per_worker_slot", f"{rate!r}", f"{least:g} at least")
 
     @property
     def num_chunks(self) -> int:

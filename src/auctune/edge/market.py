@@ -12,6 +12,7 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
 from auctune.edge.arrays import Floats
 from auctune.edge.job import EdgeJob
+from auctune.edge.limits import MOST_CELLS, MOST_UNITS, check_most
 
 DATA = "data"
 DEFAULT_PRICE_BASE = 1000.0
@@ -34,6 +35,7 @@ class Site:
             raise InputError("id", "is empty", "a name")
         for kind, units in self.capacity.items():
             check_finite(units, f"capacity.{kind}", "units >= 0")
+            check_most(units, f"capacity.{kind}", MOST_UNITS)
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class EdgeMarket:
         if DATA in named:
             raise InputError("sites", f"have a type {DATA!r}", "another name: it means traffic")
         object.__setattr__(self, "types", tuple(named))
+        check_most(self.slots, "slots", MOST_CELLS // (len(self.sites) * max(1, len(named))))
         for kind, base in self.price_base.items():
             if kind != DATA and kind not in named:
                 raise InputError(
@@ -106,6 +109,7 @@ class EdgeMarket:
         """
         if job.arrival >= self.slots:
             raise InputError("arrival", f"{job.arrival}", f"a slot from 0 to {self.slots - 1}")
+        check_most(job.num_chunks, "chunks", MOST_CELLS // self.slots)
         known = set(self.site_ids)
         for site in job.chunks:
             if site not in known:

@@ -9,8 +9,10 @@ that came to nothing, and is planned anew wherever it runs.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from auctune.edge.arrays import Ints
+from auctune.edge.checker import first_violation
 from auctune.edge.events import EdgeCommitment, EdgeReplanned
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
@@ -34,7 +36,7 @@ def plan_anew(
     hit = [one for one in running if _uses(one.plan.since(now), site) or _lacks(one)]
     for one in hit:
         ledger.give_back(one.job, one.plan.since(now))
-    hit.sort(key=lambda one: (-one.job.value(one.plan.finish), one.job.id))
+    hit.sort(key=lambda one: (-_worth(one, now), one.job.id))
     outcome = []
     for one in hit:
         data = data_left(ledger, one.job, one.plan, now)
@@ -58,16 +60,25 @@ def best_rest(
     ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob, data: Ints, now: int
 ) -> EdgePlan | None:
     """The plan for the rest of a job that gains most, from slot `now` on; none if there is none."""
-    found = max(
-        offers(ledger, pricing, job, max(now, job.arrival), data),
-        key=lambda offer: job.value(offer.finish) - offer.cost,
-        default=None,
+    first = max(now, job.arrival)
+    rest = replace(
+        job, arrival=first, chunks=dict(zip(ledger.market.site_ids, data.tolist(), strict=True))
     )
-    return None if found is None else found.plan(ledger, job)
+    found = sorted(
+        offers(ledger, pricing, job, first, data),
+        key=lambda offer: offer.cost - job.value(offer.finish),
+    )
+    plans = (offer.plan(ledger, job) for offer in found)
+    return next((plan for plan in plans if first_violation(rest, plan, ledger) is None), None)
 
 
 def _lacks(one: EdgeCommitment) -> bool:
     return sum(part.chunks for part in one.plan.slots) < one.job.num_chunks
+
+
+def _worth(one: EdgeCommitment, now: int) -> float:
+    """By its last slot, which is not before `now`: of one that lacks a slot none may be left."""
+    return one.job.value(max([now, *(part.slot for part in one.plan.slots)]))
 
 
 def _uses(plan: EdgePlan, site: str) -> bool:

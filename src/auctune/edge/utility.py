@@ -9,6 +9,7 @@ from typing import Protocol
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
+from auctune.edge.limits import MOST_WORTH, check_most
 
 
 class Utility(Protocol):
@@ -33,6 +34,7 @@ class Logistic:
 
     def __post_init__(self) -> None:
         check_finite(self.scale, "scale", "money >= 0")
+        check_most(self.scale, "scale", MOST_WORTH)
         check_positive(self.decay, "decay", "slots > 0")
 
     def __call__(self, duration: int) -> float:
@@ -54,6 +56,7 @@ class ByDuration:
     def __post_init__(self) -> None:
         if not self.values:
             raise InputError("values", "is empty", "money by duration, one number at least")
+        check_most(self.values[0], "values[0]", MOST_WORTH)
         for duration, value in enumerate(self.values):
             check_finite(value, f"values[{duration}]", "money >= 0")
             if duration and value > self.values[duration - 1]:

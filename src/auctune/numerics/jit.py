@@ -46,8 +46,12 @@ def kernels_are_compiled(name: str = "*") -> bool:
     Args:
         name: of a kernel that calls the others; none: any will do.
     """
-    folder = _cache_root() / _source_digest()
-    return any(folder.rglob(f"*.{name}-*.nbi"))
+    return any(kernel_folder().rglob(f"*.{name}-*.nbi"))
+
+
+def kernel_folder() -> Path:
+    """Where compiled kernels of these sources are kept; it is there if it could be made."""
+    return _cache_root() / _source_digest()
 
 
 def _cache_root() -> Path:
@@ -68,8 +72,7 @@ def _source_digest() -> str:
 
 
 def _choose_cache() -> None:
-    root = _cache_root()
-    folder = root / _source_digest()
+    root, folder = _cache_root(), kernel_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)

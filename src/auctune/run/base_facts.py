@@ -16,9 +16,10 @@ from pathlib import Path
 from auctune.device_profile import Profile, read_profile, write_profile
 from auctune.domain import InputError
 from auctune.run.atomic_file import write_atomically
-from auctune.run.child import Message
+from auctune.run.child import Hear, Message
 from auctune.run.child.messages import read_error
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
+from auctune.run.executor.link import NodeLink
 from auctune.train.machine import cpu_name, library_versions
 from auctune.train.tiny_recipe import TINY
 
@@ -27,6 +28,9 @@ _STOP_SECONDS = 5.0
 Report = Callable[[str, float], None]
 """Told what is being done, and the share of it done, from 0 to 1."""
 
+
+StartNode = Callable[[NodeSettings, Hear], NodeLink]
+"""Starts a node's process on a machine of its own."""
 
 Alone = Callable[[Report], None]
 """Waits until nothing else is at work on the machine, and tells how far that is."""
@@ -63,6 +67,7 @@ def learn_base(
     report: Report = _unheard,
     profile: Profile | None = None,
     alone: Alone = at_once,
+    elsewhere: StartNode | None = None,
 ) -> BaseFacts:
     """The facts of a base, on the device and with the threads that nodes will have.
 
@@ -72,6 +77,8 @@ def learn_base(
         report: told how far it is.
         profile: of the device, where it is known; none: measured, once.
         alone: called before anything is measured.
+        elsewhere: starts the process that is asked, where nodes are not on this machine; none:
+            they are.
 
     Raises:
         InputError: for an unknown base or device, or a profile of another base.
@@ -80,13 +87,14 @@ def learn_base(
     kept.mkdir(parents=True, exist_ok=True)
     if profile is not None:
         write_profile(profile, _profile_file(kept, profile.origin.key))
-    before = _shortcut(settings, kept)
+    # Of another machine's processor and files nothing is known without asking there.
+    before = None if elsewhere else _shortcut(settings, kept)
     known = None if before is None else _recall(settings.base, before, kept)
     if known is not None:
         return known if profile is None else _with(known, profile)
-    facts = _ask(settings, kept, report, alone, profile)
+    facts = _ask(settings, kept, report, alone, profile, elsewhere or NodeProcess)
     # The tiny base has a folder only now; another's may have changed meanwhile.
-    after = _shortcut(settings, kept)
+    after = None if elsewhere else _shortcut(settings, kept)
     if after is not None and before in (None, after):
         record = {
             "digest": facts.digest,
@@ -146,12 +154,17 @@ def _with(facts: BaseFacts, profile: Profile) -> BaseFacts:
 
 
 def _ask(
-    settings: NodeSettings, kept: Path, report: Report, alone: Alone, given: Profile | None
+    settings: NodeSettings,
+    kept: Path,
+    report: Report,
+    alone: Alone,
+    given: Profile | None,
+    start: StartNode,
 ) -> BaseFacts:
     """What a child says of the base, and measures unless it was measured before."""
     inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     report(f"loading the base {settings.base}", 0.0)
-    process = NodeProcess(settings, inbox.put)
+    process = start(settings, inbox.put)
     try:
         ready = _await("ready", inbox, process, report)
         file = _profile_file(kept, ready["origin"])
@@ -173,7 +186,7 @@ def _ask(
 
 
 def _await(
-    kind: str, inbox: "queue.SimpleQueue[Message | None]", process: NodeProcess, report: Report
+    kind: str, inbox: "queue.SimpleQueue[Message | None]", process: NodeLink, report: Report
 ) -> Message:
     while True:
         message = inbox.get()
@@ -185,3 +198,5 @@ def _await(
             raise read_error(message, NodeError)
         if message["kind"] in ("preparing", "measuring"):
             report(message["what"], message["share"])
+        if message["kind"] == "missing":
+            report(f"waiting: {message['what']}", 0.0)

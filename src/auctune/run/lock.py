@@ -16,6 +16,9 @@ from typing import TextIO
 
 from auctune.domain import InputError
 
+NODES_LOCK = "nodes.lock"
+"""Its file in a service's data folder."""
+
 # Nodes end within milliseconds; this is for a busy machine.
 _NODES_END_SECONDS = 20.0
 _POLL_SECONDS = 0.05

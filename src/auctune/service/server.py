@@ -11,7 +11,7 @@ import uvloop
 
 from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import Report
-from auctune.run.lock import hold
+from auctune.run.lock import NODES_LOCK, hold
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ShortHeads
 from auctune.service.first_keys import add_first_keys, first_operator_key
@@ -25,8 +25,6 @@ from auctune.service.store import Store, open_store
 from auctune.service.zones.kind import Facts
 from auctune.service.zones.kinds import KINDS
 from auctune.service.zones.premises import Place
-
-LOCK = "nodes.lock"
 
 _log = structlog.get_logger(__name__)
 
@@ -64,7 +62,7 @@ def serve(
         # Whether another service is at work in the folder says more than that its port is taken.
         open_store(file.database or place.data) as store,
         _bind(file.host, file.port) as listening,
-        hold(place.data / LOCK, str(place.data)) as lock,
+        hold(place.data / NODES_LOCK, str(place.data)) as lock,
         logs_in(place.data / "logs"),
     ):
         with ExitStack() as ends:

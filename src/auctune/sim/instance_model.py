@@ -118,7 +118,7 @@ def explain(error: ValidationError) -> InputError:
     place = _place(outer + path)
     if first["type"] == "extra_forbidden":
         return InputError(place, "is no field of the format", f"one of {_fields(model)}")
-    found = "is missing" if first["type"] == "missing" else _show(first["input"])
+    found = "is missing" if first["type"] == "missing" else show(first["input"])
     return InputError(place, found, _expected(model, path))
 
 
@@ -147,7 +147,8 @@ def _fields(model: type[BaseModel]) -> str:
     return ", ".join(model.model_fields)
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
+    """What was found in a file, in a few words."""
     if isinstance(value, dict | list):
         return "is an object" if isinstance(value, dict) else "is a list"
     if value is None or isinstance(value, bool):

@@ -1,7 +1,9 @@
 """What a simulated market came to: welfare, accounts, use of the nodes, time to decide.
 
 Welfare (Zheng et al., ICPP 2024, eq. 3) is the sum over admitted tasks of
- b_i - q_in - sum of e_ikt over the cells;
+
+    b_i - q_in - sum of e_ikt over the cells;
+
 payments pass from users to the provider and cancel out. Bids stand for values. A task that was
 refunded brings nothing, and what it has cost until then counts.
 """

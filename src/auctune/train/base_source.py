@@ -12,11 +12,11 @@ from safetensors import SafetensorError
 from transformers import PretrainedConfig
 
 from auctune.domain.errors import InputError
+from auctune.train.hub_name import HUB_NAME
 from auctune.train.quiet import quiet_transformers
 from auctune.train.tiny import tiny_folder
 
 EXPECTED = 'the name "tiny", a folder that transformers can load, or the name of a model on the hub'
-HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 QUANTIZED_NAMES = re.compile(r"(?i)gptq|awq|gguf|bnb|[-_.](4|8)bit|int[48]\b|fp8|nf4")
 
 

@@ -78,6 +78,7 @@ def test_compare_shows_all_of_them_in_their_order(ask: Ask, tmp_path: Path) -> N
         (["simulate", "market.json", "--bound", "all"], "--bound: 'all' is not offered"),
         (["simulate", "market.json", "--time-limit", "0"], "--time-limit: 0.0; expected"),
         (["simulate", "market.json", "--mechanism", "x"], "--mechanism: 'x' is not offered"),
+        (["simulate", "market.json", "--decisions", "x", "--report", "./x"], "x: is given twice"),
         (["simulate", "market.json", "--report", "market.json"], "market.json: is read by this"),
         (["compare", "market.json", "--mechanism", "eris", "--mechanism", "eris"], "--mechanism"),
     ],

@@ -108,6 +108,7 @@ def test_with_all_weight_on_the_network_liquid_stays_on_one_site() -> None:
         (lambda: AntMan(workers=0), "workers"),
         (lambda: Liquid(weight=2), "weight"),
         (lambda: Liquid(most_workers=0), "most_workers"),
+        (lambda: Liquid(most_workers=10**12), "most_workers"),
     ],
 )
 def test_a_baseline_names_what_is_wrong_with_it(make, place: str) -> None:  # type: ignore[no-untyped-def]

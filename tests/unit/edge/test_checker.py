@@ -93,6 +93,14 @@ def test_nothing_runs_at_a_lost_site() -> None:
     assert str(found) == "(2e) slot 2, site b: is lost; expected a site that is there"
 
 
+def test_nor_does_a_server_that_occupies_nothing() -> None:
+    ledger = EdgeLedger(MARKET)
+    ledger.lose("b", 2)
+    found = first_violation(replace(JOB, server={}), PLAN, ledger)
+    assert found is not None
+    assert str(found) == "(2e) slot 2, site b: is lost; expected a site that is there"
+
+
 def test_traffic_is_what_crosses_and_no_more() -> None:
     # One worker away from the server; then two of them, and two chunks that cross.
     assert FIRST.traffic_mb(JOB, MARKET) == 5

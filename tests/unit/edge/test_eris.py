@@ -12,11 +12,14 @@ from auctune.edge import (
     EdgeDecision,
     EdgeJob,
     EdgeLedger,
+    EdgeMarket,
     EdgeOffered,
+    EdgePlan,
     EdgeReplanned,
     Eris,
     ErisParams,
     Logistic,
+    Site,
     SiteLost,
     SiteReturned,
     explain,
@@ -190,6 +193,18 @@ def check_after_loss(
         ledger.take(rest_of_job, rest)
 
 
+def test_a_job_whose_only_slot_came_to_nothing_is_planned_anew_from_its_start() -> None:
+    small = replace(JOB, chunks={"a": 2})
+    eris = Eris(MARKET)
+    decision = eris.offer(small, 1)
+    assert decision.plan is not None
+    assert len(decision.plan.slots) == 1
+    (change,) = eris.lose_site("a", 2, [EdgeCommitment(small, EdgePlan(()))])
+    assert change.found is not None
+    assert sum(part.chunks for part in change.found.slots) == 2
+    assert change.found.slots[0].slot >= 2
+
+
 def test_a_site_that_returns_is_used_again() -> None:
     eris = Eris(MARKET)
     eris.lose_site("a", 0, [])
@@ -202,6 +217,33 @@ def test_a_site_that_returns_is_used_again() -> None:
         eris.apply(SiteReturned("a", 0))
     with pytest.raises(InputError, match="is no site"):
         eris.apply(SiteLost("c", 0))
+
+
+def test_a_server_that_occupies_nothing_stands_at_no_lost_site() -> None:
+    job = replace(JOB, server={}, parameter_mb=0.0)
+    eris = Eris(MARKET)
+    running = [EdgeCommitment(job, eris.offer(job, 1).plan or EdgePlan(()))]
+    (change,) = eris.lose_site("a", 2, running)
+    assert change.found is not None
+    assert {part.server for part in change.found.slots} == {"b"}
+    plan = eris.offer(replace(job, id="next"), 2).plan
+    assert plan is None or {part.server for part in plan.slots} == {"b"}
+
+
+def test_a_plan_that_breaks_a_constraint_is_not_offered() -> None:
+    # 1e-10 of a unit is within the slack of sums: a hundred of them are not.
+    market = EdgeMarket(
+        slots=1, sites=(Site("a", {"gpu": 9, "tag": 0}),), traffic_mb_per_slot=1, chunk_mb=0
+    )
+    eris, ledger = Eris(market), EdgeLedger(market)
+    job = replace(JOB, arrival=0, chunks={"a": 1}, worker={"gpu": 0.01}, server={"tag": 1e-10})
+    for number in range(40):
+        one = replace(job, id=f"{number}")
+        decision = eris.offer(one, 0)
+        if decision.plan is not None:
+            assert first_violation(one, decision.plan, ledger) is None
+            ledger.take(one, decision.plan)
+    assert 0 < eris.ledger.used[0, 0, 1] <= 1e-9
 
 
 def test_an_explanation_adds_up_to_the_payment() -> None:

@@ -18,7 +18,11 @@ from auctune.edge.baselines.crew import Floor, Underway
 from auctune.edge.baselines.outcome import outcome
 from auctune.edge.decision import EdgeDecision
 from auctune.edge.job import EdgeJob
+from auctune.edge.limits import check_most
 from auctune.edge.market import EdgeMarket
+
+# Each number of them is tried, for each job.
+_MOST_WORKERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Liquid:
             raise InputError("weight", f"{self.weight!r}", "a share from 0 to 1")
         if self.most_workers < 1:
             raise InputError("most_workers", f"{self.most_workers!r}", "a whole number >= 1")
+        check_most(self.most_workers, "most_workers", _MOST_WORKERS)
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
         """What becomes of the jobs, in their order."""

@@ -49,7 +49,8 @@ def ask(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, data: Ints) -> Que
     thrift = THRIFT / len(market.types) / shares
     beta = prices.beta + thrift
     beside = np.where(
-        np.all(free * (1 + FIT) + FIT >= server, axis=2),
+        # A server that occupies nothing fits everywhere, but for a lost site.
+        np.all(free * (1 + FIT) + FIT >= server, axis=2) & ~ledger.closed[first:],
         _highest(free - server, worker, level_workers),
         -1,
     )

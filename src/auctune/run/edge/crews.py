@@ -54,7 +54,9 @@ def _root_of(error: Exception) -> str:
 
     while isinstance(error, ray.exceptions.RayTaskError):
         error = error.cause
-    return f"{type(error).__name__}: {error}"
+    # Of an actor that could not be made, Ray's words are its whole trace: its last line says why.
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[-1].strip()}"
 
 
 class Crews:

@@ -103,7 +103,10 @@ class EdgeDriver:
 
     def _run_slot(self, slot: int) -> None:
         self._crews.look()
-        self._settle(slot, set())
+        if not any(slot in record.trained for record in self.state.jobs.values()):
+            # Of a slot that was begun before, what is trained stands: the rest is torn, and planned
+            # anew at its end.
+            self._settle(slot, set())
         self._answer(slot)
         records = [record for record in self.state.jobs.values() if record.part(slot) is not None]
         self._parts.listener.slot_begun(slot, records)

@@ -1,6 +1,7 @@
 """What came of a run: a line of the bill for each job, and the traffic that was counted."""
 
 import json
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -92,16 +93,19 @@ def write_report(path: Path, report: EdgeRunReport) -> None:
         "lost_sites": report.lost,
         "jobs": [_json(bill) for bill in report.jobs],
     }
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(path, text.encode() + b"\n")
 
 
 def _json(bill: JobBill) -> dict[str, Any]:
-    values = {name: getattr(bill, name) for name in JobBill.__slots__}
-    return {
-        name: float(value) if isinstance(value, Decimal) else value
-        for name, value in values.items()
-    }
+    return {name: _plain(getattr(bill, name)) for name in JobBill.__slots__}
+
+
+def _plain(value: Any) -> Any:
+    """As JSON: what is no number, as the loss of a training that has diverged, is null."""
+    if isinstance(value, Decimal):
+        return float(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _bill(record: JobRecord, market: EdgeMarket) -> JobBill:

@@ -1,14 +1,12 @@
 """A run of the edge from its inputs to its report."""
 
 import json
-import logging
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from auctune.domain import InputError
 from auctune.edge.eris import Eris
+from auctune.run.adopted_cluster import adopted
 from auctune.run.atomic_file import write_atomically
 from auctune.run.claim import claim
 from auctune.run.edge.driver import EdgeDriver, Parts
@@ -16,12 +14,12 @@ from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
 from auctune.run.edge.job_data import JobData
 from auctune.run.edge.listener import EdgeListener
-from auctune.run.edge.local_cluster import LocalCluster, drop_folder, hush
 from auctune.run.edge.report import EdgeRunReport, make_report, write_report
+from auctune.run.edge.resources import offered
 from auctune.run.edge.state import EdgeRunState
 from auctune.run.journal import Journal
-
-_ANSWER_SECONDS = 5.0
+from auctune.run.local_cluster import LocalCluster, drop_folder
+from auctune.train.edge.gradients import check_device
 
 
 def nothing() -> None:
@@ -87,41 +85,19 @@ def _report(state: EdgeRunState, place: EdgeFolder) -> EdgeRunReport:
     return report
 
 
-def _check_answers(address: str) -> None:
-    """Refuse a HOST:PORT at which nobody listens, for which Ray itself would wait a minute."""
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise InputError("--ray", f"{address!r} does not answer ({error})", "a cluster") from None
-
-
 @contextmanager
 def _cluster(inputs: EdgeRunInputs, place: EdgeFolder, journal: Journal) -> Iterator[None]:
     """Connect to the nodes of all sites that were not lost before."""
     if inputs.ray:
-        _check_answers(inputs.ray)
-        import ray
-
-        hush()
-        try:
-            ray.init(address=inputs.ray, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError) as error:
-            raise InputError(
-                "--ray", f"{inputs.ray!r} does not answer ({error})", "a cluster"
-            ) from None
-        try:
+        with adopted(inputs.ray, "--ray"):
             yield
-        finally:
-            ray.shutdown()
         return
+    check_device(inputs.device)
     lost = {event["site"] for event in journal.events if event["type"] == "site_lost"}
     sites = [site for site in inputs.instance.market.sites if site.id not in lost]
     if place.sites.exists():
         drop_folder(Path(json.loads(place.sites.read_bytes())["folder"]))
-    with LocalCluster(sites) as cluster:
+    with LocalCluster({site.id: offered(site) for site in sites}) as cluster:
         processes = {site.id: cluster.process_of(site.id) for site in sites}
         known = {"folder": str(cluster.folder), "processes": processes}
         write_atomically(place.sites, json.dumps(known, indent=2).encode() + b"\n")

@@ -7,8 +7,12 @@ Pang et al. (TMC 2024), section VI-A, would, and lends its own store. Such chunk
 from typing import Any
 
 from auctune.run.edge.actors import ChunkStore, StoredChunk
+from auctune.run.edge.crews import sites_alive
 from auctune.run.edge.job_data import JobData
 from auctune.run.edge.resources import wanted
+from auctune.train.edge.images import Images
+
+_LOOK_SECONDS = 0.5
 
 
 class Storage:
@@ -52,12 +56,26 @@ class Storage:
         import ray
 
         contents = [self._data[job].chunks[number] for number in numbers]
-        if site in self._lost:
+        references = None if site in self._lost else self._kept(site, job, contents)
+        if references is None:
             references = [ray.put(content) for content in contents]
-        else:
-            references = ray.get(self._store(site).put.remote(job, contents))
         for number, reference in zip(numbers, references, strict=True):
             self._stored[job][number] = StoredChunk(number, site, reference)
+
+    def _kept(self, site: str, job: str, contents: list[Images]) -> list[Any] | None:
+        """References to what a site's own store keeps; none if the site is gone meanwhile."""
+        import ray
+
+        pending = self._store(site).put.remote(job, contents)
+        # What waits for a node that is gone waits for ever.
+        while not ray.wait([pending], timeout=_LOOK_SECONDS)[0]:
+            if site not in sites_alive():
+                return None
+        try:
+            references: list[Any] = ray.get(pending)
+        except ray.exceptions.RayError:
+            return None
+        return references
 
     def _store(self, site: str) -> Any:
         import ray

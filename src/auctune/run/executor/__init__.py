@@ -1,5 +1,7 @@
 """Node processes: each holds the base once and trains what the plan puts on its node."""
 
+from auctune.run.executor.cluster.executor import RayExecutor
+from auctune.run.executor.cluster.params import RayParams
 from auctune.run.executor.executor import Executor, HearNode
 from auctune.run.executor.local import LocalExecutor
 from auctune.run.executor.messages import NodeSettings, TaskOrder, TaskResult
@@ -16,6 +18,8 @@ __all__ = [
     "NodeError",
     "NodeProcess",
     "NodeSettings",
+    "RayExecutor",
+    "RayParams",
     "TaskOrder",
     "TaskResult",
 ]

@@ -20,13 +20,13 @@ class Executor(Protocol):
 
     | a node's message | what happened |
     | --- | --- |
-    | started {pid} | its process began |
+    | started {pid, host} | its process began; the host is told if it is another |
     | preparing {what, share} | its base is being built |
     | ready {base_digest, context_tokens, origin} | it can train |
     | progress, noted, trained, failed {order, stale, ...} | as in executor.messages |
     | unanswered {order, slot, tasks, why} | nothing will come of an order |
     | ended {how, endings, pause} | its process is gone, and is started again after a pause |
-    | lost {how} | it ended again and again; it is tried again every so often |
+    | lost {how} | it ended again and again, or its machine is missing; it is tried on |
     | back {} | it was lost, and takes orders again |
     """
 

@@ -13,6 +13,7 @@ Times are unix seconds. `order` is the id of the order that a message answers; `
 errors of tasks that could not be taken up or saved, by task.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -103,6 +104,14 @@ def order_record(order: TaskOrder) -> Message:
         "adapter": str(order.adapter),
         "known_steps": order.known_steps,
     }
+
+
+def train_message(
+    slot: int, orders: Sequence[TaskOrder], order: str, until: float | None
+) -> Message:
+    """What asks a node for a slot's work; arguments as of `NodeProcess.train`."""
+    tasks = [order_record(one) for one in orders]
+    return {"do": "train", "slot": slot, "order": order, "until": until, "tasks": tasks}
 
 
 def read_order(record: Message) -> TaskOrder:

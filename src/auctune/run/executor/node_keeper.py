@@ -3,7 +3,9 @@
 A process is stuck if it is silent (a living one says so every second), or if an order is not
 answered long after its slot. One that ended is started again at once, then after pauses that
 double; after N endings in a row it is lost, and tried again every so often. An answered order ends
-the row. All here is called on one thread, the executor's.
+the row. One whose machine is missing is lost as well, until that comes. No other process is started
+before the one that was is gone, and its tasks count as its own until then. All here is called on
+one thread, the executor's.
 """
 
 from collections.abc import Callable
@@ -11,10 +13,10 @@ from dataclasses import dataclass, fields, replace
 
 from auctune.domain import InputError
 from auctune.run.child import Message
+from auctune.run.executor.link import NodeLink
 from auctune.run.executor.messages import TaskOrder
-from auctune.run.executor.node_process import NodeProcess
 
-Launch = Callable[[int], NodeProcess]
+LaunchNumbered = Callable[[int], NodeLink]
 """Starts a node's process, whose messages come back to the keeper with this number of it."""
 
 Now = Callable[[], float]
@@ -95,7 +97,7 @@ class NodeKeeper:
     def __init__(
         self,
         node: str,
-        launch: Launch,
+        launch: LaunchNumbered,
         params: KeeperParams,
         tell: Callable[[Message], None],
         *,
@@ -108,7 +110,9 @@ class NodeKeeper:
         self._tell = tell
         self._wall = wall
         self._monotonic = monotonic
-        self._process: NodeProcess | None = None
+        self._process: NodeLink | None = None
+        # Ended or told to end, and perhaps at its tasks yet.
+        self._leaving: list[tuple[NodeLink, frozenset[str]]] = []
         self._number = 0
         self._start_at = monotonic()
         self._looked_at = self._start_at
@@ -121,8 +125,9 @@ class NodeKeeper:
 
     @property
     def busy(self) -> frozenset[str]:
-        """Tasks that its process is at."""
-        return frozenset() if self._given is None else self._given.task_ids
+        """Tasks that a process of it is at, or may be yet."""
+        given = frozenset[str]() if self._given is None else self._given.task_ids
+        return given.union(*(tasks for _, tasks in self._leaving))
 
     @property
     def wanted(self) -> frozenset[str]:
@@ -154,8 +159,9 @@ class NodeKeeper:
         self._looked_at = now
         if self._waiting is not None and self._is_over(self._waiting, 0.0):
             self._drop_waiting("its slot ended before the node could take it")
+        self._leaving = [one for one in self._leaving if not one[0].is_gone]
         if self._process is None:
-            if now >= self._start_at:
+            if now >= self._start_at and not self._leaving:
                 self._start()
         elif self._silent > (limit := self._silence()):
             self._bury(f"was silent for {limit:g} s")
@@ -178,6 +184,8 @@ class NodeKeeper:
             self._take(message)
         elif kind == "pong":
             self._come_back()
+        elif kind == "missing":
+            self._lose(message["what"])
         elif kind != "alive":
             self._tell(message)
             if kind == "ready":
@@ -203,7 +211,8 @@ class NodeKeeper:
         except OSError as error:
             self._note_ending(f"cannot be started ({error.strerror})")
         else:
-            self._tell({"kind": "started", "pid": self._process.pid})
+            if self._process.pid is not None:
+                self._tell({"kind": "started", "pid": self._process.pid})
 
     def _take(self, message: Message) -> None:
         """A message about an order: the one that the process is at, or an old one."""
@@ -224,6 +233,7 @@ class NodeKeeper:
         """Let go of a process that has ended, or is to end now."""
         assert self._process is not None
         self._process.kill()
+        self._leaving.append((self._process, self.busy))
         self._process = None
         # What it said before counts as old from here on.
         self._number += 1
@@ -237,7 +247,11 @@ class NodeKeeper:
         self._start_at = self._monotonic() + pause
         self._tell({"kind": "ended", "how": how, "endings": self._endings, "pause": pause})
         self._take_back(how)
-        if self._endings >= self._params.tries and not self._lost:
+        if self._endings >= self._params.tries:
+            self._lose(how)
+
+    def _lose(self, how: str) -> None:
+        if not self._lost:
             self._lost = True
             self._tell({"kind": "lost", "how": how})
             self._drop_waiting("the node is lost")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from auctune.domain import AuctuneError
 from auctune.run.child import ChildProcess, Hear, Message
-from auctune.run.executor.messages import NodeSettings, TaskOrder, order_record
+from auctune.run.executor.messages import NodeSettings, TaskOrder, train_message
 
 WORKER = ("-m", "auctune.run.executor.worker")
 
@@ -36,6 +36,11 @@ class NodeProcess(ChildProcess):
     ) -> None:
         super().__init__(program, asdict(settings), hear, lock=lock, log=log)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended, and that was noticed."""
+        return self._process.returncode is not None
+
     def measure(self, effort: str) -> None:
         """Ask for a profile."""
         self.tell({"do": "measure", "effort": effort})
@@ -61,8 +66,7 @@ class NodeProcess(ChildProcess):
             until: when checkpoints shall be on disk, unix time, whatever is trained by then; none:
                 whenever all targets are reached.
         """
-        tasks = [order_record(o) for o in orders]
-        self.tell({"do": "train", "slot": slot, "order": order, "until": until, "tasks": tasks})
+        self.tell(train_message(slot, orders, order, until))
 
 
 Inbox = queue.Queue[tuple[str, Message | None]]

@@ -8,8 +8,10 @@ from pydantic import BaseModel, Field, model_validator
 from auctune.domain import InputError
 from auctune.schema import STRICT
 from auctune.service.settings.fields import Name, Positive, Rate
+from auctune.service.settings.ray_entry import RayEntry, Resource
 from auctune.service.settings.vendor_entries import HouseEntry, VendorEntry, check_names
 from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
 
 _DAY_SECONDS = 86_400
 
@@ -39,6 +41,7 @@ class NodeEntry(BaseModel):
 
     id: Name
     type: Name
+    resource: Resource | None = None
 
 
 class AuctionEntry(ZoneEntry):
@@ -48,6 +51,8 @@ class AuctionEntry(ZoneEntry):
     slots: Annotated[int, Field(ge=2, le=100_000)] | None = None
     sample_tokens: Positive = 64.0
     mode: Literal["fused", "exact"] = "fused"
+    executor: Literal["local", "ray"] = "local"
+    ray: RayEntry | None = None
     share: Annotated[float, Field(gt=0, le=1)] = 0.25
     energy_price: float | str | None = None
     quote_seconds: Positive = 2.0
@@ -72,9 +77,15 @@ class AuctionEntry(ZoneEntry):
         name = str(self.auction.get("mechanism", "pdftsp"))
         return name, {k: str(v) for k, v in self.auction.items() if k != "mechanism"}
 
+    @property
+    def adopts(self) -> bool:
+        """Whether its nodes are on a cluster that others look after."""
+        return self.ray is not None and self.ray.address is not None
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         self._check_nodes()
+        self._check_executor()
         check_names(self.house, self.vendors)
         for name, kind in self.node_types.items():
             if kind.power_kw is not None and self.energy_price is None:
@@ -92,6 +103,27 @@ class AuctionEntry(ZoneEntry):
             if node.id in seen:
                 raise InputError(f"nodes[{index}].id", f"{node.id!r} is twice", "unique ids")
             seen.add(node.id)
+
+    def _check_executor(self) -> None:
+        if self.executor == "local":
+            places = ["ray"] if self.ray is not None else []
+            places += [f"nodes[{i}].resource" for i, node in enumerate(self.nodes) if node.resource]
+            if places:
+                raise InputError(places[0], "is given with executor 'local'", 'executor = "ray"')
+        for name, kind in self.node_types.items():
+            if self.adopts and kind.device.startswith("cuda:"):
+                found = f"{kind.device!r}, where Ray gives each node a GPU of its own"
+                raise InputError(f"node_types.{name}.device", found, "cuda")
+
+    def needs(self) -> ZoneNeeds:
+        """Devices of its node types, as far as nodes here have them, and its vendors outside."""
+        types = [node.type for node in self.nodes]
+        devices = tuple(
+            DeviceNeed(f"node_types.{name}", kind.device, kind.profile, types.count(name))
+            for name, kind in self.node_types.items()
+            if name in types and not self.adopts
+        )
+        return ZoneNeeds(devices, {vendor.name: vendor.url for vendor in self.vendors})
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""

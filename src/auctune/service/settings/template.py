@@ -69,8 +69,13 @@ slot_seconds = 60.0
 # node; "fused": several adapters in one pass, faster.
 #dtype = "float32"
 #mode = "fused"
-# Of a node on a CPU. Left out: this machine's cores, divided among its nodes.
+# Of a node on a CPU. Left out: this machine's cores, divided among its nodes; 1 on a cluster.
 #threads = 1
+# Where nodes are. Left out: "local", processes of this machine; "ray": on a Ray cluster, which
+# docs/how-to/run-on-a-cluster.md sets up. ray is said with it alone; without an address the service
+# starts a cluster on this machine. Examples:
+#executor = "ray"
+#ray = { address = "10.0.0.1:6379", lease_seconds = 8.0, missing_seconds = 15.0 }
 
 # Where a request leaves it to the market: the longest row in tokens, and the share of a node's slot
 # that one job takes at most.
@@ -110,10 +115,13 @@ mechanism = "pdftsp"
 #power_kw = 0.4
 #energy_cost = 0.0
 
-# Nodes: each is a process on this machine.
+# Nodes: each is a process, on this machine or on a cluster's.
 [[zones.nodes]]
 id = "local-0"
 type = "local"
+# With executor = "ray", the custom resource of its Ray node; left out: auctune: and the node's id.
+# An example:
+#resource = "auctune:gpu"
 
 # Who mends data, for bids that ask for it: the house, in a process of the service's own.
 [zones.house]

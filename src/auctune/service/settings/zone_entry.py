@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from auctune.schema import STRICT
 from auctune.service.settings.fields import Count, Name, Positive
+from auctune.service.settings.zone_needs import ZoneNeeds
 
 AUCTION = "auction"
 SPOT = "spot"
@@ -24,6 +25,10 @@ class ZoneEntry(BaseModel):
     dtype: Literal["float32", "bfloat16"] = "float32"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     max_length: Count = 512
+
+    def needs(self) -> ZoneNeeds:
+        """What it needs of this machine; kinds whose nodes are elsewhere need nothing."""
+        return ZoneNeeds()
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""

@@ -35,7 +35,7 @@ _SETTINGS = (
     " WHERE name IN ('idle_session_timeout', 'statement_timeout', 'lock_timeout',"
     " 'transaction_timeout', 'idle_in_transaction_session_timeout')",
 )
-_NEEDED = {"server_encoding": "UTF8", "fsync": "on", "transaction_read_only": "off"}
+_NEEDED = {"server_encoding": "UTF8", "fsync": "on"}
 
 
 class PostgresqlDatabase:
@@ -102,10 +102,10 @@ class PostgresqlDatabase:
         with connection.begin():
             for statement in _SETTINGS:
                 connection.exec_driver_sql(statement)
-            for name, needed in _NEEDED.items():
-                found = connection.exec_driver_sql(f"SHOW {name}").scalar_one()
-                if found != needed:
-                    raise InputError(self.place, f"has {name}={found}", f"{name}={needed}")
+            check_server(connection, self.place)
+            read_only = connection.exec_driver_sql("SHOW transaction_read_only").scalar_one()
+            if read_only != "off":
+                raise InputError(self.place, "can only be read", "transaction_read_only=off")
         try:
             with connection.begin():
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
@@ -117,8 +117,25 @@ class PostgresqlDatabase:
 
     def _owned_by(self, connection: Connection) -> InputError:
         with connection.begin():
-            row = connection.execute(_HOLDER, {"lock": _LOCK}).first()
-        holder = "another process" if row is None else f"{row[0]} (backend {row[1]}) since {row[2]}"
+            holder = holder_of(connection) or "another process"
         return InputError(
             self.place, f"is in use by {holder}", "a database that no other process serves"
         )
+
+
+def check_server(connection: Connection, place: str) -> None:
+    """That a server keeps what it acknowledges, and all text.
+
+    Raises:
+        InputError: naming the setting that is another.
+    """
+    for name, needed in _NEEDED.items():
+        found = connection.exec_driver_sql(f"SHOW {name}").scalar_one()
+        if found != needed:
+            raise InputError(place, f"has {name}={found}", f"{name}={needed}")
+
+
+def holder_of(connection: Connection) -> str | None:
+    """Who owns the database of a connection; none: nobody does."""
+    row = connection.execute(_HOLDER, {"lock": _LOCK}).first()
+    return None if row is None else f"{row[0]} (backend {row[1]}) since {row[2]}"

@@ -23,7 +23,7 @@ def prepare_tables(connection: Connection, place: str) -> None:
     Raises:
         InputError: if it is of another release, or holds something else.
     """
-    found = _revision(connection, place)
+    found = revision(connection, place)
     if found is None:
         migrate(connection, place)
     else:
@@ -36,7 +36,7 @@ def check_tables(connection: Connection, place: str) -> None:
     Raises:
         InputError: if it is empty, of another release, or holds something else.
     """
-    found = _revision(connection, place)
+    found = revision(connection, place)
     if found is None:
         raise InputError(place, "is empty", "the database of a service")
     _check_newest(found, place)
@@ -59,7 +59,7 @@ def migrate(connection: Connection, place: str) -> None:
     Raises:
         InputError: if it is of a newer release, or holds something else.
     """
-    found = _revision(connection, place)
+    found = revision(connection, place)
     known = {script.revision for script in _scripts().walk_revisions()}
     if found is not None and found not in known:
         raise InputError(place, f"has tables of revision {found}", f"at most {_head()}")
@@ -68,8 +68,12 @@ def migrate(connection: Connection, place: str) -> None:
     command.upgrade(config, "head")
 
 
-def _revision(connection: Connection, place: str) -> str | None:
-    """The revision of a database; none for an empty one."""
+def revision(connection: Connection, place: str) -> str | None:
+    """The revision of a database; none for an empty one.
+
+    Raises:
+        InputError: if it holds tables that are not auctune's.
+    """
     with connection.begin():
         heads = MigrationContext.configure(connection).get_current_heads()
         tables = inspect(connection).get_table_names()

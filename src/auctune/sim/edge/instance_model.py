@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from auctune.domain import InputError
+from auctune.sim.instance_model import show
 
 Number = int | float
 
@@ -95,9 +96,9 @@ def explain(error: ValidationError, outer: str = "") -> InputError:
     for part in first["loc"]:
         place += f"[{part}]" if isinstance(part, int) else f"{'.' if place else ''}{part}"
     names = [part for part in first["loc"] if isinstance(part, str) and part in _EXPECTED]
-    expected = _EXPECTED[names[-1]] if names else "what the format says"
+    expected = _EXPECTED[names[-1]] if names else "an object with slots, sites, jobs"
     if first["type"] == "extra_forbidden":
         return InputError(place, "is no field of the format", "none of that name")
     if first["type"] == "missing":
         return InputError(place, "is missing", expected)
-    return InputError(place, f"{first['input']!r}", expected)
+    return InputError(place or "the file", show(first["input"]), expected)

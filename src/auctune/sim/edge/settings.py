@@ -13,6 +13,7 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.edge.job import EdgeJob
+from auctune.edge.limits import MOST_CELLS, MOST_CHUNKS, check_most
 from auctune.edge.market import EdgeMarket, Site
 from auctune.edge.utility import Logistic
 from auctune.numerics.rng import stream
@@ -21,6 +22,8 @@ from auctune.sim.edge.instance import EdgeInstance
 
 SCALE, DECAY = 3000.0, 3.0
 SIMULATED = {"gpu": 4.0, "cpu": 24.0, "ram_gb": 32.0}
+# There are thirty kinds of needs: one that fits is drawn by then, if there is any.
+_TRIES = 2000
 TESTBED = {"gpu": 1.0, "cpu": 12.0, "ram_gb": 16.0}
 
 
@@ -89,6 +92,9 @@ class EdgeSetting:
         if not 1 <= self.least_slots <= self.most_slots:
             found = f"{self.least_slots} to {self.most_slots}"
             raise InputError("least_slots", found, "1 <= least_slots <= most_slots")
+        check_most(self.num_sites, "num_sites", MOST_CELLS)
+        check_most(self.num_jobs, "num_jobs", MOST_CELLS // self.num_sites)
+        check_most(self.chunks, "chunks", MOST_CHUNKS)
         check_positive(self.spread, "spread", "a number > 0")
         for name in ("chunks", "seed"):
             if getattr(self, name) < 0:
@@ -146,9 +152,7 @@ def _job(setting: EdgeSetting, market: EdgeMarket, index: int, arrival: int) -> 
     counts = random.multinomial(chunks, shares)
     num_slots = int(random.integers(setting.least_slots, setting.most_slots + 1))
     rate = epochs * chunks / (setting.num_workers * num_slots)
-    worker = _needs(random)
-    while not _fits(worker, setting, rate, epochs):
-        worker = _needs(random)
+    worker = _worker(setting, random, rate, epochs)
     return EdgeJob(
         id=f"job-{index:04}",
         arrival=arrival,
@@ -162,6 +166,17 @@ def _job(setting: EdgeSetting, market: EdgeMarket, index: int, arrival: int) -> 
         parameter_mb=model.tensor_mb,
         utility=Logistic(SCALE * float(random.uniform(1, 2)), DECAY),
     )
+
+
+def _worker(
+    setting: EdgeSetting, random: np.random.Generator, rate: float, epochs: int
+) -> dict[str, float]:
+    for _ in range(_TRIES):
+        worker = _needs(random)
+        if _fits(worker, setting, rate, epochs):
+            return worker
+    found = f"hold no {-(-epochs // rate):.0f} workers, which one chunk needs"
+    raise InputError("sites", found, "more cpu and ram_gb, more chunks or fewer slots of a job")
 
 
 def _needs(random: np.random.Generator) -> dict[str, float]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from auctune.domain import InputError
 from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.edge.descent import Contribution, Floats
 from auctune.train.edge.images import Images, ImageShape
@@ -18,6 +19,19 @@ from auctune.train.edge.recipe import Recipe
 
 # Samples that go through the model together where no gradient is wanted.
 _EVALUATED = 512
+
+
+def check_device(device: str) -> None:
+    """Refuse a device of torch that this machine does not have.
+
+    Raises:
+        InputError: naming the option.
+    """
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError("--device", f"{device!r} cannot be used ({reason})", "cpu") from None
 
 
 class GradientMaker:

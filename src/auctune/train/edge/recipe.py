@@ -46,8 +46,8 @@ class Recipe:
             raise InputError(
                 "global_batch", f"{self.global_batch!r}", f"a multiple of {self.micro_batch}"
             )
-        if self.image_size < 8:
-            raise InputError("image_size", f"{self.image_size!r}", "8 pixels at least")
+        if not 8 <= self.image_size <= 512:
+            raise InputError("image_size", f"{self.image_size!r}", "8 to 512 pixels")
         if (self.data == "digits") != (self.folder == ""):
             raise InputError("folder", f"{self.folder!r}", f"what goes with data {self.data!r}")
         check_positive(self.learning_rate, "learning_rate", "a number > 0")

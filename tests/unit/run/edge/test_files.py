@@ -25,6 +25,7 @@ def test_a_job_has_the_defaults_and_its_own_keys(tmp_path: Path) -> None:
         ('[default]\nmomentum = "much"\n', "default.momentum"),
         ("[default]\nglobal_batch = true\n", "default.global_batch"),
         ("[default]\nglobal_batch = 65\n", "job x: global_batch"),
+        ("[default]\nimage_size = 100_000_000\n", "job x: image_size"),
         ("[jobs.z]\n", "jobs.z"),
         ('[default]\ndata = "cifar10"\n', "job x: folder"),
         ("[default", "TOML"),

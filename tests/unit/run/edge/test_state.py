@@ -13,7 +13,7 @@ from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.job_data import read_all
 from auctune.run.edge.listener import SilentListener
 from auctune.run.edge.records import offered_event, site_lost_event, trained_event
-from auctune.run.edge.report import make_report
+from auctune.run.edge.report import make_report, write_report
 from auctune.run.edge.run import run_edge
 from auctune.run.edge.state import EdgeRunState, SlotOutcome, without
 from auctune.run.journal import Journal, JournalEvent
@@ -101,10 +101,28 @@ def test_a_run_that_ended_writes_its_report_again_without_a_cluster(tmp_path: Pa
     assert report.lost == {"b": 2}
 
 
+def test_a_loss_that_is_no_number_is_null_in_the_report(tmp_path: Path) -> None:
+    _, events = torn_run()
+    events[1] = trained_event(0, "job", replace(OUTCOME, loss=float("nan"), test_loss=float("inf")))
+    path = tmp_path / "report.json"
+    write_report(path, make_report(resumed(events)))
+    (bill,) = json.loads(path.read_text(), parse_constant=pytest.fail)["jobs"]
+    assert bill["loss"] is None
+    assert bill["test_loss"] is None
+
+
 def test_a_cluster_that_does_not_answer_leaves_no_folder(tmp_path: Path) -> None:
     inputs = replace(make_inputs(epochs=2), ray="127.0.0.1:1")
     place = EdgeFolder(tmp_path / "out")
     with pytest.raises(InputError, match="does not answer"):
+        run_edge(inputs, {}, place, SilentListener(), prepare=place.inputs.mkdir)
+    assert not place.root.exists()
+
+
+def test_a_device_that_is_not_there_is_said_before_nodes_are_started(tmp_path: Path) -> None:
+    inputs = replace(make_inputs(epochs=2), device="cuda:99")
+    place = EdgeFolder(tmp_path / "out")
+    with pytest.raises(InputError, match="--device: 'cuda:99' cannot be used"):
         run_edge(inputs, {}, place, SilentListener(), prepare=place.inputs.mkdir)
     assert not place.root.exists()
 

@@ -1,12 +1,15 @@
 """A keeper on clocks that only the test moves."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from auctune.run.child import Message
-from auctune.run.executor.messages import NodeSettings
-from auctune.run.executor.node_keeper import KeeperParams, NodeKeeper
+from auctune.run.executor.messages import NodeSettings, TaskOrder
+from auctune.run.executor.node_keeper import KeeperParams, NodeKeeper, Order
 from auctune.run.executor.node_process import NodeProcess
+from auctune.train.job import LoraJob
 from support import scripted_node
 
 
@@ -56,3 +59,105 @@ def test_pauses_double_up_to_their_longest() -> None:
     assert [params.pause(endings) for endings in range(1, 11)] == [
         0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 60.0, 60.0
     ]  # fmt: skip
+
+
+class FarLink:
+    """To a node of which is only known what the test says."""
+
+    pid = None
+
+    def __init__(self) -> None:
+        self.is_gone = False
+        self.done: list[str] = []
+
+    def ping(self) -> None:
+        self.done.append("ping")
+
+    def measure(self, effort: str) -> None:
+        self.done.append("measure")
+
+    def train(
+        self,
+        slot: int,
+        orders: Sequence[TaskOrder],
+        *,
+        order: str = "",
+        until: float | None = None,
+    ) -> None:
+        self.done.append(order)
+
+    def ending(self) -> str:
+        return "was cut off"
+
+    def ask_to_stop(self) -> None:
+        self.done.append("stop")
+
+    def stop(self, seconds: float = 30.0) -> None:
+        self.done.append("stop")
+
+    def kill(self) -> None:
+        self.done.append("kill")
+
+
+@dataclass
+class Far:
+    """A keeper of a node elsewhere."""
+
+    clock: Clock = field(default_factory=Clock)
+    told: list[Message] = field(default_factory=list)
+    links: list[FarLink] = field(default_factory=list)
+
+    def keeper(self) -> NodeKeeper:
+        params = KeeperParams(silent_seconds=0.5)
+        clock, told = self.clock, self.told.append
+        return NodeKeeper("alpha", self._launch, params, told, wall=clock, monotonic=clock)
+
+    def kinds(self) -> list[str]:
+        return [message["kind"] for message in self.told]
+
+    def _launch(self, number: int) -> FarLink:
+        self.links.append(FarLink())
+        return self.links[-1]
+
+
+ORDER = Order(0, (TaskOrder(LoraJob("a", Path("data")), Path("work"), 1, 8, Path("out")),), None)
+
+
+def test_a_node_that_may_be_at_its_tasks_yet_keeps_them_and_gets_no_other_process() -> None:
+    far = Far()
+    keeper = far.keeper()
+    keeper.look()
+    keeper.heard(1, {"kind": "ready"})
+    keeper.give(ORDER)
+    assert keeper.wanted == {"a"}
+    keeper.send()
+    far.clock.time += 1.0
+    keeper.look()
+    assert far.told[-1]["how"] == "was silent for 0.5 s"
+    assert far.links[0].done == ["ping", "0/alpha/1", "kill"]
+    for _ in range(3):
+        keeper.look()
+        assert keeper.busy == {"a"}
+        assert len(far.links) == 1
+    far.links[0].is_gone = True
+    keeper.look()
+    assert keeper.busy == frozenset()
+    assert len(far.links) == 2
+
+
+def test_a_node_without_a_machine_is_lost_until_it_has_one() -> None:
+    far = Far()
+    keeper = far.keeper()
+    keeper.look()
+    keeper.give(ORDER)
+    for _ in range(2):
+        keeper.heard(1, {"kind": "missing", "what": "no Ray node has room"})
+    keeper.give(ORDER)
+    assert far.kinds() == ["lost", "unanswered", "unanswered"]
+    assert far.told[0]["how"] == "no Ray node has room"
+    keeper.heard(1, {"kind": "ready"})
+    assert keeper.wanted == frozenset()
+    keeper.heard(1, {"kind": "pong"})
+    keeper.give(ORDER)
+    assert far.kinds()[3:] == ["ready", "back"]
+    assert keeper.wanted == {"a"}

@@ -1,5 +1,6 @@
 """What is wrong with settings shows before anything is done."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,16 @@ def test_a_file_passes_while_all_that_it_names_is_there(tmp_path: Path) -> None:
     secret.unlink()
     with pytest.raises(InputError, match="secret"):
         check_service(file)
+
+
+def test_a_cluster_without_ray_is_one_error_that_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "auctune.toml"
+    path.write_text('[[zones]]\nexecutor = "ray"\n')
+    # As where it was never installed.
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError) as caught:
+        check_service(read_service_file(path))
+    assert str(caught.value).startswith("zones[0].executor")
+    assert "pip install 'auctune[ray]'" in str(caught.value)

@@ -12,6 +12,7 @@ from auctune.service.settings.vendor_entries import VendorEntry
 
 ZONE = '[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\n'
 VENDOR = ZONE + '[[zones.vendors]]\nname = "mender"\nurl = "https://mender.example/auctune"\n'
+ON_RAY = '[[zones]]\nexecutor = "ray"\n[zones.ray]\n'
 KEYS = '[[users]]\nname = "ada"\n[[keys]]\nuser = "ada"\n'
 LONG = "s" * 40
 
@@ -54,6 +55,15 @@ def read(folder: Path, text: str) -> ServiceFile:
         (KEYS + 'role = "vendor"\nsecret_file = "k"\n', "keys[0].role"),
         ('[[users]]\nname = "ada"\n[[users]]\nname = "ada"\n', "users[1].name"),
         ("slot_seconds = 5\n", "slot_seconds"),
+        ('[[zones]]\nexecutor = "mpi"\n', "zones[0].executor"),
+        ("[[zones]]\n[zones.ray]\n", "zones[0].ray"),
+        (ON_RAY + 'address = "head"\n', "zones[0].ray.address"),
+        (ON_RAY + "lease = 3\n", "zones[0].ray.lease"),
+        ('[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\nresource = "b"\n', "resource"),
+        (
+            ON_RAY + 'address = "head:6379"\n[zones.node_types.local]\ndevice = "cuda:1"\n',
+            "zones[0].node_types.local.device",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, text: str, path: str) -> None:

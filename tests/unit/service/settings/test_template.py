@@ -25,7 +25,9 @@ LEFT_OUT = [index for index in SETTINGS if index < TABLES]
 IN_TABLES = [index for index in SETTINGS if index > TABLES]
 # Their values are examples; or a choice of the machine's, or of another pricing.
 EXAMPLES = {"database", "public_url", "slots", "threads", "languages", "pricing", "profile"}
-EXAMPLES |= {"energy_price", "power_kw", "budget"}
+EXAMPLES |= {"energy_price", "power_kw", "budget", "executor", "ray", "resource"}
+# What can only be said with another setting.
+NEEDS = {"power_kw": "energy_price", "ray": "executor", "resource": "executor"}
 OF_PRICING = {"compute_low", "compute_high", "memory_low", "memory_high"}
 # Only one of them can be said.
 SOURCES = {"secret_variable", "secret_file", "sha256"}
@@ -46,9 +48,8 @@ def with_settings(*indices: int) -> list[str]:
 
 
 def with_setting(index: int) -> list[str]:
-    if name_of(index) == "power_kw":
-        return with_settings(index, next(i for i in LEFT_OUT if name_of(i) == "energy_price"))
-    return with_settings(index)
+    needed = NEEDS.get(name_of(index))
+    return with_settings(index, *[i for i in LEFT_OUT if name_of(i) == needed][:1])
 
 
 def table_of(index: int) -> list[int]:

@@ -89,6 +89,15 @@ def changed(path: str, value: Any) -> Any:
         ("jobs.0.utility.form", "cubic", "jobs[0].utility.form: 'cubic'; expected logistic or"),
         ("jobs.0.utility.decay", 0, "jobs[0].utility.decay: 0.0; expected slots > 0"),
         ("jobs.0.utility.scale", None, "jobs[0].utility.scale: is missing; expected money >= 0"),
+        ("slots", 10**12, "slots: 1000000000000; expected 2500000 at most"),
+        ("slots", 10**400, "slots: 1000000000000000000000000000000000000000; expected"),
+        ("jobs.0.epochs", 10**400, "jobs[0].epochs: 1000000000000000000000000000000000000000;"),
+        ("jobs.0.chunks.a", 10**12, "jobs[0].chunks: 1000000000003; expected 10000 at most"),
+        ("jobs.0.chunks_per_worker_slot", 1e-300, "jobs[0].chunks_per_worker_slot: 1e-300; "),
+        ("jobs.0.chunks_per_worker_slot", 1e300, "jobs[0].chunks_per_worker_slot: 1e+300; "),
+        ("sites.0.capacity.gpu", 1e300, "sites[0].capacity.gpu: 1e+300; expected 1e+11 at most"),
+        ("jobs.0.utility.scale", 1e300, "jobs[0].utility.scale: 1e+300; expected 1e+11 at most"),
+        ("jobs", [[1]], "jobs[0]: is a list; expected a list of jobs"),
         ("price_base.disk", 5, "price_base.disk: is no type of a site; expected data, gpu, cpu"),
     ],
 )
@@ -103,6 +112,33 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(InputError, match=r"instance\.json: the file: is not JSON"):
         read_edge_instance(path)
+
+
+def test_a_file_that_is_a_list_is_refused() -> None:
+    with pytest.raises(InputError, match="the file: is a list; expected an object"):
+        parse_edge_instance([])
+
+
+def test_a_job_has_so_many_chunks_that_a_table_of_all_slots_holds_them() -> None:
+    data = changed("slots", 2_500_000)
+    with pytest.raises(InputError, match=r"jobs\[0\]: chunks: 8; expected 4 at most"):
+        parse_edge_instance(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "place"),
+    [
+        ("cpu", "0.5", "sites"),
+        ("chunks", "1", "sites"),
+        ("chunks", "1000000000", "chunks"),
+        ("num_sites", "1000000000000", "num_sites"),
+        ("num_jobs", "1000000000000", "num_jobs"),
+    ],
+)
+def test_a_setting_that_cannot_be_made_is_refused(name: str, value: str, place: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_instance(setting_of("simulation", {name: value}))
+    assert caught.value.place == place
 
 
 def test_a_seed_makes_the_same_jobs_and_another_seed_others() -> None:

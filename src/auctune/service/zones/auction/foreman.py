@@ -93,7 +93,7 @@ class Foreman:
             case "noted":
                 self._noted(zone, message)
             case "lost":
-                zone.lose_node(node, f"its process ended again and again ({message['how']})")
+                zone.lose_node(node, f"it is lost ({message['how']})")
             case "back" if node not in zone.state.drained:
                 zone.return_node(node)
 

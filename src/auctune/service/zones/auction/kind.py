@@ -1,12 +1,14 @@
 """Zones of kind `auction`, as the service knows a kind."""
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
 from auctune.device_profile import read_profile
 from auctune.domain import InputError
 from auctune.registry import check_settings
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
+from auctune.service.executors import nodes_of
 from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.zones.auction.energy import zone_energy
@@ -33,6 +35,7 @@ class AuctionZones:
         except InputError as error:
             path = f"{place}.auction.{error.place}"
             raise InputError(path, error.found, error.expected) from None
+        nodes_of(entry).check(f"{place}.executor")
         for index, vendor in enumerate(entry.vendors):
             vendor.params(f"{place}.vendors[{index}]")
         for kind in entry.node_types.values():
@@ -47,16 +50,22 @@ class AuctionZones:
     def learn(
         self, entry: ZoneEntry, place: Place, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
-        """What must be known of a zone's base, by node type; measured once on this machine."""
+        """What must be known of a zone's base, by node type; measured once where its nodes are."""
         entry, kept = _own(entry), place.data / "profiles"
         given = {
             name: None if kind.profile is None else read_profile(Path(kind.profile))
             for name, kind in entry.node_types.items()
         }
-        return {
-            name: learn_base(node_settings(entry, name, place), kept, report, given[name], alone)
-            for name in entry.node_types
-        }
+        facts = {}
+        for name in entry.node_types:
+            settings = node_settings(entry, name, place)
+            # A type without nodes is asked here.
+            nodes = [node.id for node in entry.nodes if node.type == name]
+            work = place.data / "work" / entry.name
+            asking = nodes_of(entry).asking(nodes[0], settings, work) if nodes else nullcontext()
+            with asking as elsewhere:
+                facts[name] = learn_base(settings, kept, report, given[name], alone, elsewhere)
+        return facts
 
     async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
         """A zone as it stood."""

@@ -13,6 +13,7 @@ from auctune.registry import build
 from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.executor import NodeSettings
 from auctune.service.data_desk import DataDesk
+from auctune.service.executors import nodes_of
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.repair.house import house_vendor
@@ -126,17 +127,17 @@ class AuctionOpening:
     ) -> AuctionWorkshop:
         here, place = self._premises, self._premises.place
         work = place.data / "work" / entry.name
+        settings = {n.id: _tuned_settings(entry, n.type, place, facts) for n in entry.nodes}
+        # The lock keeps other markets from meeting what is still alive of this one.
         return AuctionWorkshop(
             open_zone,
-            {node.id: _tuned_settings(entry, node.type, place, facts) for node in entry.nodes},
+            nodes_of(entry).executor(settings, work, place.data / "logs", here.lock),
             work,
-            place.data / "logs",
             here.library,
             here.data,
             Mending(open_zone, vendors, looks, here.library, work),
             self._snapshots,
             here.committer,
-            here.lock,
             here.alarm,
         )
 
@@ -258,7 +259,9 @@ def _sold(entry: AuctionEntry, facts: Mapping[str, BaseFacts], name: str) -> Pro
 def node_settings(entry: AuctionEntry, node_type: str, place: Place) -> NodeSettings:
     """What a node's process is started with, before anything was measured."""
     on_cpu = sum(entry.node_types[node.type].device == "cpu" for node in entry.nodes)
-    threads = entry.threads or max(1, len(os.sched_getaffinity(0)) // max(1, on_cpu))
+    # How many cores other machines have is not known here.
+    share = 1 if entry.adopts else len(os.sched_getaffinity(0)) // max(1, on_cpu)
+    threads = entry.threads or max(1, share)
     return NodeSettings(
         base=entry.base,
         cache=str(place.cache),

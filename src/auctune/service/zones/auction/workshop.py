@@ -4,7 +4,7 @@ The desk decides; the workshop waits for slots, nodes and vendors, and tells the
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 import structlog
 
 from auctune.run.data.client import DataClient
-from auctune.run.executor import LocalExecutor, NodeSettings
 from auctune.run.executor.orders import adapter_folder
 from auctune.service.background import Background
+from auctune.service.executors import MakeExecutor
 from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.auction import plans
@@ -37,40 +37,34 @@ class AuctionWorkshop:
 
     Args:
         zone: whose.
-        settings: of the nodes' processes, by node.
+        make_executor: of the nodes.
         work: folder of checkpoints and adapters.
-        logs: folder of the nodes' logs.
         library: files.
         data: the data process.
         mending: has data mended.
         snapshots: reads and makes snapshots.
         committer: writes them.
-        lock: descriptor of the lock that nodes hold too, so that no other market meets them.
         alarm: told if the zone cannot go on.
     """
 
     def __init__(
         self,
         zone: OpenAuction,
-        settings: Mapping[str, NodeSettings],
+        make_executor: MakeExecutor,
         work: Path,
-        logs: Path,
         library: Library,
         data: DataClient,
         mending: Mending,
         snapshots: Snapshots,
         committer: Committer,
-        lock: int | None,
         alarm: Callable[[Exception], None],
     ) -> None:
         self._zone = zone
-        self._settings = settings
+        self._make_executor = make_executor
         self._work = work
-        self._logs = logs
         self._library = library
         self._data = data
         self._mending = mending
-        self._lock = lock
         self._alarm = alarm
         self._background = Background()
         self._chores = Chores(self._give_up)
@@ -80,7 +74,7 @@ class AuctionWorkshop:
         """Start the nodes, and take up what was under way."""
         self._loop = asyncio.get_running_loop()
         self._work.mkdir(parents=True, exist_ok=True)
-        self._executor = LocalExecutor(self._settings, self._hear, logs=self._logs, lock=self._lock)
+        self._executor = self._make_executor(self._hear)
         self._foreman = Foreman(self._executor, self._work, self._library.blobs.path, self._trained)
         self._leftovers = Leftovers(
             self._work, self._zone.desk, self._foreman.is_given, self._chores.busy

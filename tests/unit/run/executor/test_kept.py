@@ -1,4 +1,4 @@
-"""Nodes that do what a script says, under an executor that looks after them."""
+"""Nodes that do what a script says, under executors of both kinds that look after them."""
 
 import json
 import os
@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.executor import Executor, KeeperParams, LocalExecutor, NodeSettings, TaskOrder
+from auctune.run.executor import Executor, KeeperParams, NodeSettings, TaskOrder
+from auctune.run.executor.kept import KeptExecutor
 from auctune.train.job import LoraJob
 from support import scripted_node
+from support.executor_kinds import ExecutorKind
 from support.heard import Heard, closing
 from support.market_runs import living, poll
+
+pytest_plugins = ["support.executor_fixtures"]
 
 # Pauses that a test need not wait for.
 QUICK = KeeperParams(first_pause=0.01, retry_seconds=0.05)
@@ -26,20 +30,26 @@ def scripted(folder: Path, *words: str) -> NodeSettings:
 
 
 def start(
-    heard: Heard, alpha: NodeSettings, params: KeeperParams = QUICK, **more: NodeSettings
-) -> LocalExecutor:
+    kind: ExecutorKind,
+    heard: Heard,
+    alpha: NodeSettings,
+    params: KeeperParams = QUICK,
+    **more: NodeSettings,
+) -> KeptExecutor:
     program = (scripted_node.__file__,)
     nodes = {"alpha": alpha, **more}
-    return LocalExecutor(nodes, heard.hear, params=params, program=program)
+    return kind.make(nodes, heard.hear, params=params, program=program)
 
 
 def order(task: str = "a", number: int = 1) -> TaskOrder:
     return TaskOrder(LoraJob(task, Path("data")), Path("work"), number, 8, Path("adapter"))
 
 
-def test_answers_carry_their_order_and_repeated_ones_are_marked(tmp_path: Path) -> None:
+def test_answers_carry_their_order_and_repeated_ones_are_marked(
+    kind: ExecutorKind, tmp_path: Path
+) -> None:
     heard = Heard()
-    with closing(start(heard, scripted(tmp_path, "repeat"))) as executor:
+    with closing(start(kind, heard, scripted(tmp_path, "repeat"))) as executor:
         declared: Executor = executor
         assert declared.nodes == ("alpha",)
         for slot in (7, 8):
@@ -51,9 +61,11 @@ def test_answers_carry_their_order_and_repeated_ones_are_marked(tmp_path: Path) 
     assert heard.kinds(without=("trained", "progress")) == ["started", "ready"]
 
 
-def test_an_order_is_given_again_to_the_process_that_comes_next(tmp_path: Path) -> None:
+def test_an_order_is_given_again_to_the_process_that_comes_next(
+    kind: ExecutorKind, tmp_path: Path
+) -> None:
     heard = Heard()
-    with closing(start(heard, scripted(tmp_path, "crash", "good"))) as executor:
+    with closing(start(kind, heard, scripted(tmp_path, "crash", "good"))) as executor:
         executor.start(0, "alpha", [order()], until=time.time() + 100)
         assert heard.wait_for("ended") == {
             "kind": "ended", "how": "exit code 4", "endings": 1, "pause": 0.0
@@ -61,9 +73,9 @@ def test_an_order_is_given_again_to_the_process_that_comes_next(tmp_path: Path) 
         assert heard.wait_for("trained")["order"] == "0/alpha/2"
 
 
-def test_a_slot_that_is_over_is_not_given(tmp_path: Path) -> None:
+def test_a_slot_that_is_over_is_not_given(kind: ExecutorKind, tmp_path: Path) -> None:
     heard = Heard()
-    with closing(start(heard, scripted(tmp_path, "good"))) as executor:
+    with closing(start(kind, heard, scripted(tmp_path, "good"))) as executor:
         executor.start(0, "alpha", [order("a"), order("b")], until=time.time() - 1)
         message = heard.wait_for("unanswered")
         assert (message["order"], message["tasks"]) == ("0/alpha/1", ["a", "b"])
@@ -71,10 +83,12 @@ def test_a_slot_that_is_over_is_not_given(tmp_path: Path) -> None:
         assert heard.wait_for("trained")["slot"] == 1
 
 
-def test_a_node_that_ends_again_and_again_is_lost_and_comes_back(tmp_path: Path) -> None:
+def test_a_node_that_ends_again_and_again_is_lost_and_comes_back(
+    kind: ExecutorKind, tmp_path: Path
+) -> None:
     heard = Heard()
     words = ("crash", "crash", "crash", "die", "die", "good")
-    with closing(start(heard, scripted(tmp_path, *words))) as executor:
+    with closing(start(kind, heard, scripted(tmp_path, *words))) as executor:
         executor.start(0, "alpha", [order()])
         heard.wait_for("back")
         executor.start(1, "alpha", [order()])
@@ -88,43 +102,45 @@ def test_a_node_that_ends_again_and_again_is_lost_and_comes_back(tmp_path: Path)
     assert pauses == [0.0, 0.01, 0.05, 0.05, 0.05]
 
 
-def test_an_order_for_a_lost_node_is_turned_away(tmp_path: Path) -> None:
+def test_an_order_for_a_lost_node_is_turned_away(kind: ExecutorKind, tmp_path: Path) -> None:
     heard = Heard()
     params = replace(QUICK, tries=1, retry_seconds=3600.0)
-    with closing(start(heard, scripted(tmp_path, "die"), params)) as executor:
+    with closing(start(kind, heard, scripted(tmp_path, "die"), params)) as executor:
         heard.wait_for("lost")
         executor.start(4, "alpha", [order()])
         assert heard.wait_for("unanswered")["why"] == "the node is lost"
 
 
-def test_a_frozen_process_is_found_and_replaced(tmp_path: Path) -> None:
+def test_a_frozen_process_is_found_and_replaced(kind: ExecutorKind, tmp_path: Path) -> None:
     heard = Heard()
     params = replace(QUICK, silent_seconds=2.5)
-    with closing(start(heard, scripted(tmp_path, "idle", "good"), params)) as executor:
+    with closing(start(kind, heard, scripted(tmp_path, "idle", "good"), params)) as executor:
         executor.start(0, "alpha", [order()])
         pid = heard.wait_for("started")["pid"]
         heard.wait_for("ready")
         os.kill(pid, signal.SIGSTOP)
         assert heard.wait_for("ended")["how"] == "was silent for 2.5 s"
-        assert not living([pid])
+        assert poll(lambda: not living([pid]))
         assert heard.wait_for("trained")["order"] == "0/alpha/2"
 
 
-def test_a_living_process_that_never_answers_is_found_too(tmp_path: Path) -> None:
+def test_a_living_process_that_never_answers_is_found_too(
+    kind: ExecutorKind, tmp_path: Path
+) -> None:
     heard = Heard()
     params = replace(QUICK, overdue_seconds=0.5)
-    with closing(start(heard, scripted(tmp_path, "idle", "good"), params)) as executor:
+    with closing(start(kind, heard, scripted(tmp_path, "idle", "good"), params)) as executor:
         heard.wait_for("ready")
         executor.start(0, "alpha", [order()], until=time.time() + 0.5)
         assert heard.wait_for("ended")["how"] == "was 0.5 s late with slot 0"
         assert heard.wait_for("unanswered")["slot"] == 0
 
 
-def test_a_task_waits_for_the_node_that_is_still_at_it(tmp_path: Path) -> None:
+def test_a_task_waits_for_the_node_that_is_still_at_it(kind: ExecutorKind, tmp_path: Path) -> None:
     heard = Heard()
     alpha = scripted(tmp_path / "alpha", "idle", "good")
     beta = scripted(tmp_path / "beta", "good")
-    with closing(start(heard, alpha, beta=beta)) as executor:
+    with closing(start(kind, heard, alpha, beta=beta)) as executor:
         executor.start(0, "alpha", [order("a")])
         pid = heard.wait_for("started")["pid"]
         heard.wait_for("ready")
@@ -140,9 +156,9 @@ def test_a_task_waits_for_the_node_that_is_still_at_it(tmp_path: Path) -> None:
     assert kinds.index(("alpha", "ended")) < kinds.index(("beta", "trained"))
 
 
-def test_a_frozen_process_does_not_hold_up_the_end(tmp_path: Path) -> None:
+def test_a_frozen_process_does_not_hold_up_the_end(kind: ExecutorKind, tmp_path: Path) -> None:
     heard = Heard()
-    executor = start(heard, scripted(tmp_path, "good"), replace(QUICK, stop_seconds=0.2))
+    executor = start(kind, heard, scripted(tmp_path, "good"), replace(QUICK, stop_seconds=0.2))
     pid = heard.wait_for("started")["pid"]
     heard.wait_for("ready")
     os.kill(pid, signal.SIGSTOP)
@@ -152,11 +168,11 @@ def test_a_frozen_process_does_not_hold_up_the_end(tmp_path: Path) -> None:
     assert poll(lambda: not living([pid]))
 
 
-def test_a_node_that_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
+def test_a_node_that_cannot_be_started_is_tried_again(kind: ExecutorKind, tmp_path: Path) -> None:
     heard = Heard()
     logs = tmp_path / "logs"
     (logs / "alpha.log").mkdir(parents=True)
-    executor = LocalExecutor(
+    executor = kind.make(
         {"alpha": scripted(tmp_path / "alpha", "good")},
         heard.hear,
         params=QUICK,

@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 
 from auctune.run.child import Message
-from auctune.run.executor import KeeperParams, LocalExecutor, LoraJob, NodeSettings, TaskOrder
+from auctune.run.executor import KeeperParams, LoraJob, NodeSettings, TaskOrder
 from auctune.train.base import load_base
 from auctune.train.checkpoint import load_latest
 from auctune.train.node import CHECKPOINTS, NodeTrainer
+from support.executor_kinds import ExecutorKind
 from support.heard import Heard, closing
 from support.market_runs import living, poll
 from support.small_bases import write_rows
 
-pytest_plugins = ["support.tiny_bases"]
+pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
 pytestmark = pytest.mark.slow
 
 TASKS = ("even", "odd")
@@ -67,13 +68,13 @@ def undisturbed(cache: Path, folder: Path) -> None:
 
 
 def test_a_node_killed_and_frozen_within_slots_leaves_the_weights_of_an_undisturbed_run(
-    tiny_cache: Path, tmp_path: Path
+    kind: ExecutorKind, tiny_cache: Path, tmp_path: Path
 ) -> None:
     heard = Heard()
     settings = NodeSettings("tiny", str(tiny_cache), mode="exact")
     params = KeeperParams(silent_seconds=6.0)
     disturbances = [signal.SIGKILL, signal.SIGSTOP]
-    with closing(LocalExecutor({"alpha": settings}, heard.hear, params=params)) as executor:
+    with closing(kind.make({"alpha": settings}, heard.hear, params=params)) as executor:
         for slot in range(SLOTS):
             target = ROWS * EPOCHS * (slot + 1) // SLOTS
             orders = [
@@ -105,7 +106,7 @@ def pid_of(heard: Heard) -> int:
 
 
 def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
-    tiny_cache: Path, tmp_path: Path
+    kind: ExecutorKind, tiny_cache: Path, tmp_path: Path
 ) -> None:
     heard = Heard()
     settings = NodeSettings("tiny", str(tiny_cache))
@@ -113,7 +114,7 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
     # A batch that takes far longer than the slot.
     large = make_job(tmp_path, "large", epochs=100_000, batch_size=1_000_000)
     gone = replace(long, id="gone", data=tmp_path / "gone.jsonl")
-    with closing(LocalExecutor({"alpha": settings}, heard.hear)) as executor:
+    with closing(kind.make({"alpha": settings}, heard.hear)) as executor:
         heard.wait_for("ready")
         rows = {"long": 0, "large": 0}
         for slot in range(2):
@@ -138,26 +139,20 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
 
 
 def test_nodes_end_by_themselves_if_their_market_is_killed(
-    tiny_cache: Path, tmp_path: Path
+    kind: ExecutorKind, tiny_cache: Path, tmp_path: Path
 ) -> None:
-    program = """
-import sys, time
-from auctune.run.executor import LocalExecutor, NodeSettings
-settings = NodeSettings("tiny", sys.argv[1])
-def hear(node, message):
-    if message["kind"] in ("started", "ready"):
-        print(message["kind"], message.get("pid"), flush=True)
-executor = LocalExecutor({"alpha": settings, "beta": settings}, hear)
-executor._thread.join()
-"""
+    program = [sys.executable, "-m", "support.executor_market", kind.address]
     market = subprocess.Popen(
-        [sys.executable, "-c", program, str(tiny_cache)], stdout=subprocess.PIPE, text=True
+        [*program, str(tiny_cache), str(tmp_path / "market")],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[1],
     )
     assert market.stdout is not None
     pids = []
     for line in market.stdout:
-        kind, pid = line.split()
-        if kind == "ready":
+        what, pid = line.split()
+        if what == "ready":
             break
         pids.append(int(pid))
     market.kill()
@@ -169,6 +164,7 @@ executor._thread.join()
 
 
 PARENT_MODULES = (
+    "auctune.run.executor.cluster.executor",
     "auctune.run.executor.local",
     "auctune.run.data.client",
     "auctune.run.base_facts",
@@ -177,10 +173,11 @@ PARENT_MODULES = (
 )
 
 
-def test_what_a_service_imports_brings_no_torch() -> None:
+def test_what_a_service_imports_brings_neither_torch_nor_ray() -> None:
     program = (
         f"import json, sys, {', '.join(PARENT_MODULES)}; "
-        "print(json.dumps([n for n in ('torch', 'transformers', 'peft') if n in sys.modules]))"
+        "print(json.dumps([n for n in ('torch', 'transformers', 'peft', 'ray') "
+        "if n in sys.modules]))"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert json.loads(found.stdout) == []

@@ -1,4 +1,4 @@
-"""A Ray cluster on one machine: a node for the driver, and one for each site, side by side.
+"""A Ray cluster on one machine: a node for the driver, and others side by side.
 
 They end with the process that started them, however it ends: the kernel sees to that on Linux.
 Nothing but the loopback interface is used, and no dashboard or usage report is started.
@@ -10,16 +10,16 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from auctune.edge.market import Site
-from auctune.run.edge.resources import offered
-
 _PREFIX = "auctune-ray-"
 _STORE_BYTES = 80_000_000
+_DROP_TRIES = 20
+_DROP_PAUSE_SECONDS = 0.1
 _LOOPBACK = "127.0.0.1"
 _ENVIRONMENT = {
     # Loopback stays loopback, which Ray otherwise replaces by the machine's address.
@@ -33,6 +33,12 @@ _HEALTH = {
     "health_check_period_ms": 500,
     "health_check_timeout_ms": 1000,
     "health_check_failure_threshold": 3,
+}
+
+_COMMON: dict[str, Any] = {
+    "node_ip_address": _LOOPBACK,
+    "object_store_memory": _STORE_BYTES,
+    "include_log_monitor": False,
 }
 
 
@@ -51,21 +57,34 @@ def _say_nothing(*_arguments: object, **_options: object) -> None:
 
 
 class LocalCluster:
-    """A context: nodes of sites, and this process as their driver.
+    """A context: nodes with resources, and this process as their driver.
+
+    Nodes end with the thread that added them, as the kernel has it.
 
     Args:
-        sites: a node each.
+        nodes: what each has, by its name; `CPU` and `GPU` are Ray's own.
+        namespace: of the driver's named actors.
+        port: of its head; 0: any that is free.
 
     Attributes:
         folder: of sockets and logs; goes with the cluster, unless that was killed.
     """
 
-    def __init__(self, sites: Iterable[Site]) -> None:
-        self._sites = tuple(sites)
+    def __init__(
+        self, nodes: Mapping[str, Mapping[str, float]], namespace: str = "", port: int = 0
+    ) -> None:
+        self._resources = {name: dict(has) for name, has in nodes.items()}
+        self._namespace = namespace
+        self._port = port
         self._nodes: dict[str, Any] = {}
         self._cluster: Any = None
         # Paths of sockets are short: not in a folder of the user's.
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of its head."""
+        return str(self._cluster.address)
 
     def __enter__(self) -> "LocalCluster":
         # Where it writes which cluster is the newest.
@@ -77,28 +96,23 @@ class LocalCluster:
 
         # Somebody may have imported it before.
         ray._private.ray_constants.ENABLE_RAY_CLUSTER = False
-        common: dict[str, Any] = {
-            "node_ip_address": _LOOPBACK,
-            "object_store_memory": _STORE_BYTES,
-            "num_cpus": 0,
-            "include_log_monitor": False,
-        }
         try:
             self._cluster = Cluster()
             self._cluster.add_node(
-                **common,
+                **_COMMON,
+                num_cpus=0,
                 temp_dir=str(self.folder),
                 include_dashboard=False,
+                gcs_server_port=self._port,
                 _system_config=_HEALTH,
             )
-            for site in self._sites:
-                self._nodes[site.id] = self._cluster.add_node(
-                    wait=False, resources=offered(site), **common
-                )
+            for name, resources in self._resources.items():
+                self._add(name, resources)
             self._cluster.wait_for_nodes()
             hush()
             ray.init(
                 address=self._cluster.address,
+                namespace=self._namespace or None,
                 _node_ip_address=_LOOPBACK,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
@@ -127,22 +141,46 @@ class LocalCluster:
         os.environ.pop("RAY_TMPDIR", None)
         drop_folder(self.folder)
 
-    def process_of(self, site: str) -> int:
-        """The process whose end is the site's."""
-        processes = self._nodes[site].live_processes()
+    def has(self, name: str) -> bool:
+        """Whether a node is there."""
+        node = self._nodes.get(name)
+        return node is not None and any(kind == "raylet" for kind, _ in node.live_processes())
+
+    def start_node(self, name: str, resources: Mapping[str, float]) -> None:
+        """Start a node, again if it is gone; returns before the cluster knows it."""
+        if name in self._nodes:
+            self._cluster.remove_node(self._nodes.pop(name), allow_graceful=False)
+        self._add(name, resources)
+
+    def process_of(self, name: str) -> int:
+        """The process whose end is the node's."""
+        processes = self._nodes[name].live_processes()
         return next(int(process.pid) for name, process in processes if name == "raylet")
 
-    def kill(self, site: str) -> None:
-        """Lose a site, its actors with it, as by a power cut."""
-        node = self.process_of(site)
+    def kill(self, name: str) -> None:
+        """Lose a node, its actors with it, as by a power cut."""
+        node = self.process_of(name)
         actors = Path(f"/proc/{node}/task/{node}/children").read_text().split()
-        self._cluster.remove_node(self._nodes.pop(site), allow_graceful=False)
+        self._cluster.remove_node(self._nodes.pop(name), allow_graceful=False)
         for actor in actors:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(actor), signal.SIGKILL)
 
+    def _add(self, name: str, resources: Mapping[str, float]) -> None:
+        own = dict(resources)
+        cpus, gpus = int(own.pop("CPU", 0)), int(own.pop("GPU", 0))
+        self._nodes[name] = self._cluster.add_node(
+            wait=False, resources=own, num_cpus=cpus, num_gpus=gpus, **_COMMON
+        )
+
 
 def drop_folder(folder: Path) -> None:
-    """Remove what a cluster that is gone has left."""
-    if folder.name.startswith(_PREFIX):
+    """Remove what a cluster that is gone, or is going, has left."""
+    if not folder.name.startswith(_PREFIX):
+        return
+    # What is ended last still writes its last lines.
+    for _ in range(_DROP_TRIES):
         shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_DROP_PAUSE_SECONDS)

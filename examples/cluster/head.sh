@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# The machine of the service: the cluster's head, which trains nothing, and the market beside it.
+# Usage: head.sh ADDRESS (of this machine, as the others reach it)
+set -euo pipefail
+address=$1
+ray start --head --node-ip-address "$address" --port 6379 --num-cpus 0 --num-gpus 0 \
+  --disable-usage-stats --include-dashboard false
+export XDG_CACHE_HOME=/shared/auctune/cache
+exec auctune serve --config /shared/auctune/auctune.toml --data /shared/auctune/data

@@ -1,0 +1,61 @@
+"""Where a base is, by its name alone: nothing is loaded, built or fetched."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from auctune.train.hub_name import HUB_NAME
+from auctune.train.tiny_recipe import TINY
+
+_WEIGHTS = ("*.safetensors", "*.bin")
+
+
+class BaseKind(StrEnum):
+    """What a base's name is."""
+
+    TINY = "tiny"
+    FOLDER = "folder"
+    HUB = "hub"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class BasePlace:
+    """A base that is somewhere, or not yet.
+
+    Attributes:
+        kind: of its name.
+        folder: that holds it; none: it is not on this machine, or in a cache of the hub's.
+        num_bytes: of its weights there; 0 where nothing is known of them.
+    """
+
+    kind: BaseKind
+    folder: Path | None
+    num_bytes: int
+
+
+def base_place(name: str, cache: Path) -> BasePlace:
+    """The place of a base.
+
+    Args:
+        name: as in a market file or in auctune.toml.
+        cache: folder of bases that are built on this machine.
+    """
+    if name == "tiny":
+        return _in_folder(BaseKind.TINY, cache / TINY.key)
+    try:
+        folder = Path(name).expanduser()
+        if folder.is_dir():
+            return _in_folder(BaseKind.FOLDER, folder)
+    except (OSError, RuntimeError):
+        # A name that is too long, or begins with a "~user" that there is not.
+        return BasePlace(BaseKind.UNKNOWN, None, 0)
+    kind = BaseKind.HUB if HUB_NAME.fullmatch(name) else BaseKind.UNKNOWN
+    return BasePlace(kind, None, 0)
+
+
+def _in_folder(kind: BaseKind, folder: Path) -> BasePlace:
+    if not folder.is_dir():
+        return BasePlace(kind, None, 0)
+    weights = (path for pattern in _WEIGHTS for path in folder.glob(pattern))
+    return BasePlace(kind, folder, sum(path.stat().st_size for path in weights))

@@ -1,0 +1,51 @@
+"""A cluster of the executor's own, of which a node is lost; nodes do what a script says."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from auctune.run.executor import KeeperParams, LoraJob, NodeSettings, RayExecutor, RayParams
+from auctune.run.executor.messages import TaskOrder
+from support import scripted_node
+from support.executor_kinds import NEEDS_RAY
+from support.heard import Heard, closing
+from support.market_runs import living, parent_of, poll
+
+pytestmark = [pytest.mark.slow, NEEDS_RAY]
+
+QUICK = KeeperParams(first_pause=0.1, retry_seconds=0.5)
+
+
+def scripted(folder: Path, *words: str) -> NodeSettings:
+    folder.mkdir()
+    return NodeSettings(json.dumps(words), str(folder))
+
+
+def test_a_cluster_of_its_own_has_its_lost_node_again(tmp_path: Path) -> None:
+    heard = Heard()
+    work = tmp_path / "work"
+    executor = RayExecutor(
+        {"alpha": scripted(tmp_path / "alpha", "good")},
+        work,
+        heard.hear,
+        ray=RayParams(lease_seconds=2.0),
+        params=QUICK,
+        program=(scripted_node.__file__,),
+    )
+    with closing(executor):
+        pid = heard.wait_for("started")["pid"]
+        heard.wait_for("ready")
+        raylet = parent_of(parent_of(pid))
+        folder = Path(json.loads((work / "ray-cluster.json").read_bytes())["folder"])
+        assert folder.is_dir()
+        os.kill(raylet, signal.SIGKILL)
+        assert heard.wait_for("ended")["endings"] == 1
+        assert poll(lambda: not living([pid]))
+        job = LoraJob("task", Path("data"))
+        executor.start(0, "alpha", [TaskOrder(job, Path("a"), 1, 8, Path("b"))], time.time() + 600)
+        assert not heard.wait_for("trained")["stale"]
+    assert not folder.exists()

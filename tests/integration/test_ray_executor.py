@@ -1,0 +1,166 @@
+"""What only a cluster does to nodes that train: power cuts, a new head, drivers lost."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from auctune.run.base_facts import learn_base
+from auctune.run.child import Message
+from auctune.run.executor import KeeperParams, LoraJob, NodeSettings, RayExecutor, RayParams
+from auctune.run.executor.kept import KeptExecutor
+from auctune.run.executor.messages import TaskOrder
+from auctune.service.executors import ClusterNodes
+from auctune.train.base import load_base
+from auctune.train.node import NodeTrainer
+from support.executor_kinds import LEASE_SECONDS, NEEDS_RAY
+from support.heard import Heard, closing
+from support.market_runs import living, parent_of
+from support.ray_nodes import RayNodes
+from support.small_bases import write_rows
+
+pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
+pytestmark = [pytest.mark.slow, pytest.mark.thorough, NEEDS_RAY]
+
+ROWS, EPOCHS = 40, 6
+QUICK = KeeperParams(first_pause=0.1, retry_seconds=0.5)
+
+
+@dataclass
+class AtWork:
+    """Nodes under an executor on the cluster, of which one trains."""
+
+    executor: KeptExecutor
+    heard: Heard
+    order: TaskOrder
+
+    def last(self, kind: str, node: str = "alpha") -> Message:
+        """The newest message of a kind."""
+        return next(m for n, m in reversed(self.heard.messages) if (n, m["kind"]) == (node, kind))
+
+    def answer(self) -> Message:
+        """What comes of the order."""
+        return self.heard.wait_for("trained", stale=False)
+
+
+def bridge_of() -> int:
+    """The bridge that this process has started."""
+    for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        for pid in child.read_text().split():
+            if b"executor.cluster.bridge" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return int(pid)
+    raise AssertionError("there is no bridge")
+
+
+def train_disturbed(
+    cluster: RayNodes,
+    cache: Path,
+    folder: Path,
+    disturb: Callable[[AtWork], None],
+    params: KeeperParams = QUICK,
+    missing_seconds: float = 4.0,
+) -> None:
+    """Train a task on a node, disturb it at work, and compare with training without processes."""
+    job = LoraJob(
+        id="task",
+        data=write_rows(folder / "rows.jsonl", ROWS, seed=1, longest=4),
+        epochs=EPOCHS,
+        rank=4,
+        dropout=0.1,
+        batch_size=3,
+        max_length=32,
+    )
+    heard = Heard()
+    order = TaskOrder(job, folder / "work" / "task", 1, ROWS * EPOCHS // 2, folder / "out")
+    ray = RayParams(cluster.address, lease_seconds=LEASE_SECONDS, missing_seconds=missing_seconds)
+    settings = {"alpha": NodeSettings("tiny", str(cache), mode="exact")}
+    executor = RayExecutor(settings, folder / "work", heard.hear, ray=ray, params=params)
+    with closing(executor):
+        executor.start(0, "alpha", [order], time.time() + 600)
+        at_work = AtWork(executor, heard, order)
+        at_work.answer()
+        at_work.order = TaskOrder(job, order.folder, 2, ROWS * EPOCHS, order.adapter)
+        executor.start(1, "alpha", [at_work.order], time.time() + 600)
+        heard.wait_for("progress", stale=False)
+        pid = at_work.last("started")["pid"]
+        disturb(at_work)
+        answer = at_work.answer()
+        assert answer["results"]["task"]["rows"] == ROWS * EPOCHS
+        assert not living([pid])
+    trainer = NodeTrainer(load_base("tiny", cache=cache), mode="exact")
+    trainer.load(job, folder / "alone" / "work")
+    trainer.train({"task": ROWS * EPOCHS}, lambda progress: None)
+    trainer.export("task", folder / "alone" / "out")
+    name = "adapter_model.safetensors"
+    assert (folder / "out" / name).read_bytes() == (folder / "alone" / "out" / name).read_bytes()
+
+
+def test_a_node_that_loses_its_power_goes_on_where_it_was_when_it_is_back(
+    nodes: RayNodes, tiny_cache: Path, tmp_path: Path
+) -> None:
+    def cut_power(at_work: AtWork) -> None:
+        nodes.tell("kill", "alpha")
+        assert "'auctune:alpha' is in the cluster" in at_work.heard.wait_for("lost")["how"]
+        assert at_work.heard.wait_for("unanswered")["why"] == "the node is lost"
+        nodes.tell("start", "alpha")
+        at_work.heard.wait_for("back")
+        at_work.executor.start(2, "alpha", [at_work.order], time.time() + 600)
+
+    train_disturbed(nodes, tiny_cache, tmp_path, cut_power)
+
+
+def test_a_new_head_and_all_nodes_anew_lose_nothing(
+    nodes: RayNodes, tiny_cache: Path, tmp_path: Path
+) -> None:
+    def restart(at_work: AtWork) -> None:
+        nodes.tell("head")
+
+    # Nodes need longer to come back than a node may be missing.
+    params = replace(QUICK, tries=100)
+    train_disturbed(nodes, tiny_cache, tmp_path, restart, params, missing_seconds=120.0)
+
+
+def test_a_driver_killed_while_nodes_train_is_replaced(
+    nodes: RayNodes, tiny_cache: Path, tmp_path: Path
+) -> None:
+    def kill(at_work: AtWork) -> None:
+        pid = at_work.last("started")["pid"]
+        os.kill(bridge_of(), signal.SIGKILL)
+        assert at_work.heard.wait_for("ended")["how"] == "lost its bridge to the cluster"
+        at_work.heard.wait_for("ready")
+        # Whoever trained before is gone before another may begin.
+        assert not living([pid])
+
+    train_disturbed(nodes, tiny_cache, tmp_path, kill)
+
+
+def test_a_node_that_is_cut_off_has_ended_when_its_tasks_go_on(
+    nodes: RayNodes, tiny_cache: Path, tmp_path: Path
+) -> None:
+    def cut_off(at_work: AtWork) -> None:
+        pid = at_work.last("started")["pid"]
+        actor = parent_of(pid)
+        os.kill(actor, signal.SIGSTOP)
+        assert "was not heard of" in at_work.heard.wait_for("ended")["how"]
+        os.kill(actor, signal.SIGCONT)
+        at_work.heard.wait_for("ready")
+        assert not living([pid])
+
+    train_disturbed(nodes, tiny_cache, tmp_path, cut_off)
+
+
+def test_a_base_is_learned_where_its_node_is(
+    nodes: RayNodes, tiny_cache: Path, tmp_path: Path
+) -> None:
+    settings = NodeSettings("tiny", str(tiny_cache))
+    params = RayParams(nodes.address, lease_seconds=LEASE_SECONDS)
+    where, kept = ClusterNodes(params, {"gamma": "auctune:beta"}), tmp_path / "kept"
+    with where.asking("gamma", settings, tmp_path / "work") as elsewhere:
+        facts = learn_base(settings, kept, elsewhere=elsewhere)
+    assert facts.digest == load_base("tiny", cache=tiny_cache).digest
+    # Files here say nothing of what was measured there.
+    assert [path.name[:8] for path in kept.iterdir()] == ["profile-"]

@@ -1,0 +1,26 @@
+"""A market that has two nodes load their base, says so, and waits to be killed."""
+
+import sys
+import threading
+from pathlib import Path
+
+from auctune.run.child import Message
+from auctune.run.executor import NodeSettings
+from support.executor_kinds import Local, OnRay
+
+
+def main() -> None:
+    address, cache, work = sys.argv[1:]
+    kind = OnRay(address, Path(work)) if address else Local()
+    settings = NodeSettings("tiny", cache)
+
+    def hear(node: str, message: Message) -> None:
+        if message["kind"] in ("started", "ready"):
+            print(message["kind"], message.get("pid"), flush=True)
+
+    kind.make({"alpha": settings, "beta": settings}, hear)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

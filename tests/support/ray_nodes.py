@@ -1,0 +1,89 @@
+"""A Ray cluster of several nodes on this machine, of which a test takes nodes and the head away.
+
+Run as a program it is the cluster, told by lines what to do:
+
+| line | it |
+| --- | --- |
+| kill NODE | has the node lose its power, with all that runs there |
+| start NODE | has it again |
+| head | kills the head; as it knows nothing of before, all nodes begin anew with the next one |
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+CPUS = 4
+
+# Ray would take the machine's address for the loopback's, which these nodes have.
+ENVIRONMENT = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+class RayNodes:
+    """A cluster in a process of its own, which has the nodes end with it.
+
+    Args:
+        nodes: what its nodes are called in the market.
+    """
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "support.ray_nodes", *nodes],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[1],
+        )
+        self.address = self._answer()
+
+    def tell(self, *words: str) -> str:
+        """Have something done, and wait until it is; what it answers."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(" ".join(words) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        """End all nodes."""
+        self._process.communicate("", timeout=60)
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+@contextmanager
+def ray_nodes(*nodes: str) -> Iterator[RayNodes]:
+    """A cluster with a block."""
+    cluster = RayNodes(nodes)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def main() -> None:
+    from auctune.run.local_cluster import LocalCluster
+
+    has = {name: {"CPU": CPUS, f"auctune:{name}": 1.0} for name in sys.argv[1:]}
+    cluster = LocalCluster(has).__enter__()
+    print(cluster.address, flush=True)
+    for line in sys.stdin:
+        match line.split():
+            case ["kill", name]:
+                cluster.kill(name)
+            case ["start", name]:
+                cluster.start_node(name, has[name])
+            case ["head"]:
+                port = int(cluster.address.rpartition(":")[2])
+                cluster._cluster.head_node.kill_gcs_server(check_alive=False)
+                cluster.close()
+                cluster = LocalCluster(has, port=port).__enter__()
+        print("done", flush=True)
+    cluster.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""`auctune doctor`: a line a finding, its exit code, and JSON for programs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from auctune.service.doctor import CHECKS, examination
+from support.command_line import run_auctune
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the checks that start processes, which are tested on their own."""
+    quick = tuple(check for check in CHECKS if check.name not in ("devices", "ray"))
+    monkeypatch.setattr(examination, "CHECKS", quick)
+
+
+def test_a_fresh_folder_is_right_in_a_line_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "auctune.toml").write_text("port = 0\n")
+    asked: list[str | Path] = ["doctor", "--config", tmp_path / "auctune.toml"]
+    code, shown, errors = run_auctune([*asked, "--data", tmp_path / "d"], monkeypatch, capsys)
+    lines = shown.splitlines()
+    assert (code, errors) == (0, [])
+    assert {line.split()[0] for line in lines} <= {"ok", "warn"}
+    assert any(line.startswith("ok     settings     ") for line in lines)
+    assert not (tmp_path / "d").exists()
+
+
+def test_what_is_wrong_is_said_with_what_mends_it_and_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str | Path] = ["doctor", "--config", tmp_path / "auctune.toml", "--data", tmp_path]
+    (tmp_path / "auctune.toml").write_text("port = 0\n[[zones]]\nbase = '/no/such/base'\n")
+    code, shown, _ = run_auctune(asked, monkeypatch, capsys)
+    (line,) = [line for line in shown.splitlines() if line.startswith("wrong")]
+    assert code == 1
+    what, _, mend = line.partition("; mend: ")
+    assert what.split(maxsplit=2)[1:] == ["bases", "/no/such/base: there is no such folder"]
+    assert mend == "base in auctune.toml"
+    code, shown, _ = run_auctune([*asked, "--json"], monkeypatch, capsys)
+    records = json.loads(shown)
+    assert code == 1
+    assert {"check", "state", "said", "mend"} == records[0].keys()
+    assert [one["check"] for one in records if one["state"] == "wrong"] == ["bases"]

@@ -1,0 +1,22 @@
+"""Devices are tried by a product whose every number is known."""
+
+import pytest
+import torch
+
+from auctune.service.doctor.devices import try_devices
+from auctune.train.device_trial import trial
+
+
+def test_a_device_whose_product_comes_out_right_has_no_error() -> None:
+    assert trial(torch.device("cpu"))["error"] is None
+
+
+def test_a_device_whose_tensors_hold_no_numbers_has_one() -> None:
+    assert trial(torch.device("meta"))["error"] is not None
+
+
+@pytest.mark.thorough
+def test_devices_are_tried_in_a_process_of_their_own() -> None:
+    trials = try_devices()
+    assert not isinstance(trials, str)
+    assert len(trials) == torch.cuda.device_count()
