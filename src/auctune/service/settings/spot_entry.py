@@ -10,6 +10,7 @@ from auctune.domain import InputError
 from auctune.run.rental.estimate import Renting
 from auctune.service.settings.fields import Count, Positive, Rate
 from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
 
 _DAY_SECONDS = 86_400
 _MOST_SLOTS = 96
@@ -61,6 +62,10 @@ class SpotEntry(ZoneEntry):
     def renting(self) -> Renting:
         """How it rents."""
         return Renting(self.policy, self.forecast)
+
+    def needs(self) -> ZoneNeeds:
+        """The device of its instances: each is a process on this machine."""
+        return ZoneNeeds((DeviceNeed("", self.device, self.profile, self.n_max),))
 
     @model_validator(mode="after")
     def _check(self) -> Self:

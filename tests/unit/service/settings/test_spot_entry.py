@@ -29,6 +29,8 @@ def test_paths_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
     (zone,) = file.zones
     assert isinstance(zone, SpotEntry)
     assert (zone.market, zone.profile) == (str(tmp_path / "market.csv"), str(tmp_path / "p.json"))
+    (need,) = zone.needs().devices
+    assert (need.device, need.profile, need.num_nodes) == ("cpu", zone.profile, 4)
     assert (zone.num_slots, zone.replayed_seconds) == (96, 60.0)
 
 
