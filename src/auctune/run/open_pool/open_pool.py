@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
-from auctune.domain import AuctuneError, InputError
-from auctune.domain.errors import CheckpointError
+from auctune.domain import AuctuneError
 from auctune.run.child.messages import error_record
 from auctune.run.journal import Journal, JournalEvent
 from auctune.run.open_pool.best import BestKept
@@ -204,7 +203,7 @@ class OpenPool:
         member = self.state.members[name]
         try:
             has_result = self._hand_out(name, member, how)
-        except (ThreadFailedError, CheckpointError, InputError) as error:
+        except AuctuneError as error:
             self._happen({"type": "noted", "id": name, "text": str(error)})
             has_result = False
         best = None

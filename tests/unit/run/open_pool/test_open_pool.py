@@ -126,6 +126,7 @@ def test_what_is_handed_out_is_the_unit_with_the_least_loss(tmp_path: Path) -> N
     assert seen[-1][0] > loss
     alone = make_line(3)
     alone.step(rows // 4)
+    (tmp_path / "alone").mkdir()
     alone.save_result(tmp_path / "alone")
     handed = OpenPoolFolder(tmp_path).result("late") / "model.safetensors"
     assert handed.read_bytes() == (tmp_path / "alone" / "model.safetensors").read_bytes()
