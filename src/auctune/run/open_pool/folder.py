@@ -4,7 +4,7 @@ DIR/
   state/journal.jsonl     what happened, in order (auctune.run.open_pool.state)
   state/threads/ID        checkpoints of a thread
   state/best/ID           the checkpoint of its least loss
-  results/ID              what a thread that left has learned
+  state/results/ID        what a thread that left has learned
   .lock                   held by who runs it
 """
 
@@ -27,7 +27,7 @@ class OpenPoolFolder(ClaimedFolder):
     @property
     def results(self) -> Path:
         """What threads have learned, by their ids."""
-        return self.root / "results"
+        return self.work / "results"
 
     def result(self, thread: str) -> Path:
         """What a thread has learned."""

@@ -14,22 +14,23 @@ class LoraShop:
 
     Args:
         pool: of the base.
-        nowhere: a folder that does not exist: the pool keeps the threads' checkpoints.
+        beside: folder that paths of data start from.
     """
 
-    def __init__(self, pool: LoraPool, nowhere: Path) -> None:
-        self._pool, self._nowhere = pool, nowhere
+    def __init__(self, pool: LoraPool, beside: Path) -> None:
+        self._pool, self._beside = pool, beside
 
     def make(self, thread: str, lasting: Mapping[str, Any]) -> LoraThread:
-        """The thread of a job, as `job_record` wrote it."""
+        """The thread of a job, by the fields of `LoraJob` but for its id and its schedule."""
         values = dict(lasting)
-        values["data"] = Path(values["data"])
+        values["data"] = self._beside / values["data"]
         values["target_modules"] = tuple(values.get("target_modules", ()))
         try:
             job = LoraJob(id=thread, schedule="constant", **values)
         except TypeError as error:
             raise InputError("settings", str(error), "settings of a job") from None
-        return self._pool.thread(job, self._nowhere)
+        # The trainer's own checkpoints are never written: the pool keeps the threads'.
+        return self._pool.thread(job, self._beside / "none")
 
     def let_go(self, thread: str) -> None:
         """A thread that was made is not needed any more."""

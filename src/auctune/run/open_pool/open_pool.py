@@ -8,10 +8,11 @@ from auctune.run.child.messages import error_record
 from auctune.run.journal import Journal, JournalEvent
 from auctune.run.open_pool.best import BestKept
 from auctune.run.open_pool.folder import OpenPoolFolder
+from auctune.run.open_pool.how import How
 from auctune.run.open_pool.open_thread import OpenThread, ThreadShop
 from auctune.run.open_pool.pace import LaterPace, unit_now
 from auctune.run.open_pool.pool_params import OpenPoolParams
-from auctune.run.open_pool.state import VERSION, How, Member, OpenPoolState
+from auctune.run.open_pool.state import VERSION, Member, OpenPoolState
 from auctune.run.open_pool.term import TermRecord, bundle_events
 from auctune.run.open_pool.wanted import Wanted, WantedThread, Wish
 from auctune.run.timeshare.failures import ThreadFailedError, named_failures

@@ -17,28 +17,12 @@ tokens so far; `best` {batches, loss} is of the unit with the least loss, none b
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from auctune.run.journal import JournalEvent
 from auctune.timeshare.thread import LearningThread
 
 VERSION = 1
-
-
-class How(StrEnum):
-    """How a thread left."""
-
-    REACHED = "reached"
-    """Its loss was at or under its threshold."""
-    MISSED = "missed"
-    """Its deadline passed."""
-    ENDED = "ended"
-    """It was to end with what it had learned."""
-    DROPPED = "dropped"
-    """It was not wanted any more."""
-    BROKEN = "broken"
-    """Its own code ended with an error."""
 
 
 @dataclass

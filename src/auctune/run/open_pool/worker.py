@@ -55,7 +55,7 @@ class PoolWorker:
             )
         base = load_base(settings.base, cache=cache, device=settings.device, dtype=settings.dtype)
         self._digest = base.digest
-        self._shop = LoraShop(LoraPool(base), Path(settings.folder) / "state" / "none")
+        self._shop = LoraShop(LoraPool(base), Path(settings.folder))
 
     def run(self) -> None:
         """Until it is told to stop.

@@ -139,6 +139,22 @@ class MeteredPart(BaseModel):
     estimate: EstimateView | None
 
 
+class TargetPart(BaseModel):
+    """How a job with a loss target stands with it.
+
+    `curve` is [[batches, mean loss over them]], where long each point several units of time;
+    `share` is that of the pool in the newest unit, `finish` when the target is met if it stays.
+    """
+
+    target_loss: float
+    best_loss: float | None
+    share: float
+    finish: float | None
+    verdict: str | None
+    pool_seconds: float
+    curve: list[tuple[int, float]]
+
+
 class AlternativeView(BaseModel):
     """What a zone said of a job for which none was named, or why it cannot have it.
 
@@ -174,6 +190,7 @@ class MarketPart(BaseModel):
     notes: list[str]
     lora: dict[str, Any]
     metered: MeteredPart | None
+    target: TargetPart | None
     alternatives: list[AlternativeView]
 
 

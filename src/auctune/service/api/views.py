@@ -72,6 +72,7 @@ def job_view(row: JobRow, views: Views, clock: SlotClock) -> Shown:
         "metadata": request["metadata"],
         "market": {
             "metered": None,
+            "target": None,
             **views.market(row, clock),
             "alternatives": [_alternative(one) for one in request.get("alternatives", ())],
         },

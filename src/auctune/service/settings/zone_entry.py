@@ -11,6 +11,7 @@ from auctune.service.settings.zone_needs import ZoneNeeds
 
 AUCTION = "auction"
 SPOT = "spot"
+TIMESHARE = "timeshare"
 
 
 class ZoneEntry(BaseModel):

@@ -70,6 +70,14 @@ class Renting(Protocol):
         ...
 
 
+class SharedPool(Protocol):
+    """A zone's pool, as an operator sees it."""
+
+    async def shares(self) -> Mapping[str, Any]:
+        """Who is in it, and the shares of the newest units: `PoolTable` of the API."""
+        ...
+
+
 class OpenZone(Protocol):
     """One zone."""
 
@@ -116,6 +124,11 @@ class OpenZone(Protocol):
     @property
     def renting(self) -> "Renting | None":
         """What an operator sees of what it rents; none: it rents nothing."""
+        ...
+
+    @property
+    def pool(self) -> SharedPool | None:
+        """What its jobs share; none: they share none."""
         ...
 
     @property

@@ -85,6 +85,39 @@ class RentedTable(BaseModel):
     slots: list[RentedSlot]
 
 
+class PoolJob(BaseModel):
+    """A job that shares a pool; times are unix seconds."""
+
+    job: str
+    user: str
+    state: str
+    target_loss: float
+    best_loss: float | None
+    share: float
+    finish: float | None
+    deadline: float
+    verdict: str | None
+    cost: str
+
+
+class PoolUnit(BaseModel):
+    """A unit of time of a pool, and each job's share of it."""
+
+    unit: int
+    begins_at: float
+    span: float
+    shares: dict[str, float]
+
+
+class PoolTable(BaseModel):
+    """Who shares a pool, and how it was shared, the newest units last."""
+
+    zone: str
+    slot_seconds: float
+    jobs: list[PoolJob]
+    units: list[PoolUnit]
+
+
 @router.get("", response_model=ZonePage)
 async def list_zones(market: MarketDep, who: Owner) -> dict[str, Any]:
     """The zones that take bids."""
@@ -111,6 +144,15 @@ async def rented(market: MarketDep, who: Operator, zone_id: str) -> dict[str, An
     if found.renting is None:
         raise ApiError(404, f"zone {found.name} rents nothing", "not_found", "id")
     return dict(await found.renting.rented())
+
+
+@router.get("/{zone_id}/shares", response_model=PoolTable)
+async def shares(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+    """How the jobs of a `timeshare` zone share its pool, by unit of time: an operator's."""
+    zone = zone_of(market, zone_id)
+    if zone.pool is None:
+        raise ApiError(404, f"zone {zone.name} has no pool", "not_found", "id")
+    return dict(await zone.pool.shares())
 
 
 @router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneView)

@@ -74,6 +74,11 @@ class OpenAuction:
         return self.supply.base
 
     @property
+    def pool(self) -> None:
+        """Its nodes are sold by the cell."""
+        return None
+
+    @property
     def num_slots(self) -> int:
         """How many slots from now on it looks ahead."""
         return self.supply.cluster.slots
