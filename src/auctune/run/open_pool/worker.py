@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+
 from auctune.domain import AuctuneError
 from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
@@ -24,8 +26,11 @@ from auctune.run.open_pool.pace import SlotPace
 from auctune.run.open_pool.pool_params import OpenPoolParams
 from auctune.run.open_pool.wanted import Wanted
 from auctune.run.timeshare.foresight import ThreadView
+from auctune.timeshare.curve import LossCurve
 from auctune.timeshare.estimators.mixture import Mixture
 from auctune.timeshare.named import NAMED
+from auctune.timeshare.play import play
+from auctune.timeshare.thread import LearningThread
 from auctune.train.base import load_base
 from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.timeshare.estimators import ESTIMATORS
@@ -71,12 +76,14 @@ class PoolWorker:
             closing(Journal(place.journal)) as journal,
             deterministic(threads=settings.threads),
         ):
+            params = _params(settings)
+            _load_kernels(params)
             self._parent.say("ready", base_digest=self._digest)
             for number, event in enumerate(journal.events, start=1):
                 if number > settings.after:
                     self._tell(number, event, ())
             pace = SlotPace(settings.epoch, settings.unit_seconds, self._parent.stop)
-            pool = OpenPool(_params(settings), self._shop, pace, place, journal, self._tell)
+            pool = OpenPool(params, self._shop, pace, place, journal, self._tell)
             pool.take_up()
             self._train(pool)
 
@@ -115,6 +122,16 @@ def _params(settings: PoolSettings) -> OpenPoolParams:
         memory_bytes=settings.memory_bytes,
         cpu_threads=settings.threads,
     )
+
+
+def _load_kernels(params: OpenPoolParams) -> None:
+    """Have what allocates and foretells compiled now, and not in the first threads' time."""
+    curve = LossCurve(np.array([1.0, 500.0]), np.array([9.0, 0.5]))
+    threads = [LearningThread(name, 0, 30, 0.6) for name in ("one", "other")]
+    play(params.allocator, threads, [curve] * 2, [8.0] * 2)
+    bank = params.estimator.start_bank(1)
+    bank.observe(np.array([8.0]), np.array([2.0]), np.array([True]))
+    bank.needs(np.array([1.0]))
 
 
 def main() -> None:

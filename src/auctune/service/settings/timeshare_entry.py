@@ -1,7 +1,8 @@
 """A zone of kind `timeshare` in auctune.toml: its pool, and what a second of it costs."""
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -18,4 +19,11 @@ class TimeshareEntry(ZoneEntry):
     allocator: AllocatorName = "headway"
     memory_gb: Positive | None = None
     device: str = "cpu"
+    profile: str | None = None
     slots: Annotated[int, Field(ge=2, le=1_000_000)] = 10_080
+
+    def beside(self, folder: Path) -> Self:
+        """The same with paths that start from a folder."""
+        if self.profile is None:
+            return self
+        return self.model_copy(update={"profile": str(folder / self.profile)})

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from auctune.device_profile import read_profile
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
 from auctune.service.settings.timeshare_entry import TimeshareEntry
 from auctune.service.settings.zone_entry import ZoneEntry
@@ -28,7 +30,10 @@ class TimeshareZones:
         return TimeshareViews()
 
     def check(self, entry: ZoneEntry, place: str, now: float) -> None:
-        """The schema has said all."""
+        """Refuse settings that a start would refuse in the middle."""
+        profile = _own(entry).profile
+        if profile is not None:
+            read_profile(Path(profile))
 
     @contextmanager
     def prepare(self, entries: Iterable[ZoneEntry]) -> Iterator[Nothing]:
@@ -39,9 +44,10 @@ class TimeshareZones:
         self, entry: ZoneEntry, place: Place, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base; measured once on this machine."""
-        settings = pool_settings(_own(entry), place)
-        kept = place.data / "profiles"
-        return {NODE_TYPE: learn_base(settings, kept, report, alone=alone)}
+        entry, kept = _own(entry), place.data / "profiles"
+        profile = None if entry.profile is None else read_profile(Path(entry.profile))
+        settings = pool_settings(entry, place)
+        return {NODE_TYPE: learn_base(settings, kept, report, profile, alone)}
 
     async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
         """A zone as it stood."""

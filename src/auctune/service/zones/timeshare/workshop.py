@@ -36,6 +36,9 @@ from auctune.service.zones.timeshare.zone import TimeshareZone
 
 _log = structlog.get_logger(__name__)
 
+# It is done with what it has handed out.
+_POOL_IS_AT: frozenset[str] = frozenset()
+
 
 class TimeshareWorkshop:
     """Of one zone.
@@ -73,7 +76,7 @@ class TimeshareWorkshop:
         self._chores = Chores(self._give_up)
         self._keeper = Keeper(zone.desk, zone.clock, TimeshareSaver(), snapshots, committer)
         self._leftovers = Leftovers(
-            self._place.results, zone.desk, _nobody_is_at, self._chores.busy
+            self._place.results, zone.desk, _POOL_IS_AT.__contains__, self._chores.busy
         )
         self._pool = PoolKeeper(self._launch, self._hear)
         self._process: PoolProcess | None = None
@@ -171,11 +174,6 @@ class TimeshareWorkshop:
 
     async def _ask(self, run: Any) -> Any:
         return await self._zone.desk.ask_here(run)
-
-
-def _nobody_is_at(job: str) -> bool:
-    """The pool is done with what it has handed out."""
-    return False
 
 
 def _give_up_late(zone: TimeshareZone) -> None:
