@@ -1,5 +1,6 @@
 """A timeshare zone with a pool that a test plays, its log in memory; made anew from it at will."""
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -40,7 +41,8 @@ class PooledZone:
         self.clock = SlotClock(EPOCH, SECONDS, self.now)
         self.log = MemoryLog()
         self.journal: list[dict[str, Any]] = []
-        self.told: dict[str, Decimal] = {}
+        # Whether the service is gone while its pool goes on to the end of a unit, or two.
+        self.is_away = False
         self._open(TimeshareState())
         self.zone.happen(Kind.ZONE_OPENED, None, {"version": 1})
         self.keep()
@@ -64,6 +66,7 @@ class PooledZone:
     def restart(self) -> None:
         """Go on from the log, and have the pool tell again what is not on record."""
         self._open(self.folded())
+        self.is_away = False
         for number, event in enumerate(self.journal, start=1):
             self.hearing.hear(self.zone, number, event, {})
         self.keep()
@@ -91,9 +94,13 @@ class PooledZone:
         self.keep()
 
     def says(self, event: dict[str, Any], *, heard: bool = True) -> None:
-        """The pool puts something on record; maybe the service is not there to hear of it."""
+        """The pool puts something on record; the service is gone from here on if it is not heard.
+
+        It hears of it after its restart.
+        """
         self.journal.append(event)
-        if heard:
+        self.is_away |= not heard
+        if not self.is_away:
             self.hearing.hear(self.zone, len(self.journal), event, {})
             self.keep()
 
@@ -146,7 +153,8 @@ class PoolPlayer:
 
     def step(self) -> None:
         """One command, drawn."""
-        commands = (
+        commands: tuple[Callable[[], None], ...] = (
+            self.ask,
             self.ask,
             self.receive,
             self.decide_received,
@@ -163,6 +171,8 @@ class PoolPlayer:
             self.restart,
             self.snapshot,
         )
+        if self.made.is_away:
+            commands = (self.unit, self.leave, self.restart, self.restart)
         command = commands[int(self.rng.integers(len(commands)))]
         try:
             command()
@@ -259,7 +269,7 @@ class PoolPlayer:
         job = self._some(self.members)
         self.members.remove(job)
         how = list(How)[int(self.rng.integers(len(How)))]
-        if how is How.DROPPED:
+        if how is How.DROPPED and not self.made.is_away:
             self.made.zone.cancel(job)
             self.made.keep()
         self.made.leaves(job, how, has_best=self.rng.random() < 0.8, heard=self._is_heard())
