@@ -16,7 +16,6 @@ from sqlalchemy import create_engine, select
 from auctune.run.journal import read_events
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.service.store.tables import entries, events
-from auctune.train.base import Base
 from support.processes import kill
 from support.service_process import (
     Answer,
@@ -27,8 +26,8 @@ from support.service_process import (
     write_pool_service,
 )
 from support.thorough import THOROUGH
+from support.tiny_digest import tiny_digest
 
-pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow
 
 # To its deadline the pool is busy, and so is a processor.
@@ -64,9 +63,9 @@ def has_adapter(service: ServiceProcess, job: Answer) -> bool:
 
 
 def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed(
-    tiny_base: Base, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    config = write_pool_service(tmp_path, tiny_base.digest)
+    config = write_pool_service(tmp_path, tiny_digest())
     with running(config, tmp_path / "data") as service:
         file = service.upload(rows_of(40))
         reached = submit(service, file, TARGET, "+10m")

@@ -46,6 +46,11 @@ class OpenSpot:
         return self
 
     @property
+    def pool(self) -> None:
+        """Its jobs share no pool."""
+        return None
+
+    @property
     def name(self) -> str:
         """Unique in the service."""
         return self.desk.name

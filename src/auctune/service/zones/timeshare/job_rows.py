@@ -116,7 +116,7 @@ def _open_body(job: TargetJob) -> Record:
         "state": job.phase.value,
         "size": asdict(job.size),
         "decision": job.decision,
-        "progress": asdict(job.progress),
+        "progress": job.progress.to_record(),
         "meter": job.meter.to_record(),
         "target": {
             "target_loss": job.target_loss,

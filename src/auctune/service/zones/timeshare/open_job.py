@@ -9,6 +9,7 @@ from auctune.domain.money import ZERO
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.meter import Meter
+from auctune.service.zones.metered.progress import Progress
 from auctune.service.zones.timeshare.curve import Curve
 
 
@@ -23,18 +24,6 @@ class Phase(StrEnum):
     """Its owner has it have no share for a while."""
     LEFT = "left"
     """It has left the pool; its adapter is being packed."""
-
-
-@dataclass
-class Progress:
-    """What training has come to; `total_rows` is 0, as nobody knows how many there will be."""
-
-    rows: int = 0
-    total_rows: int = 0
-    tokens: int = 0
-    steps: int = 0
-    first_loss: float | None = None
-    last_loss: float | None = None
 
 
 @dataclass
@@ -65,7 +54,8 @@ class TargetJob:
         deadline_unit: by whose beginning.
         meter: what it has cost.
         phase: where it stands.
-        progress, curve: of its training.
+        has_joined: whether it has been in the pool.
+        progress, curve: of its training; nobody knows how many rows there will be: 0.
         best: least loss of a unit so far; none before the first.
         share: of the newest unit.
         finish: unit at which it will be done if its share stays; none: nobody knows.
@@ -114,7 +104,7 @@ class TargetJob:
             "size": asdict(self.size),
             "meter": self.meter.to_record(),
             "phase": self.phase.value,
-            "progress": asdict(self.progress),
+            "progress": self.progress.to_record(),
             "curve": [list(point) for point in self.curve.points],
             "left": None if self.left is None else asdict(self.left),
             "notes": list(self.notes),

@@ -70,6 +70,11 @@ class OpenTimeshare:
         return None
 
     @property
+    def renting(self) -> None:
+        """It rents nothing."""
+        return None
+
+    @property
     def pool(self) -> "OpenTimeshare":
         """What its jobs share."""
         return self

@@ -21,7 +21,7 @@ from auctune.service.zones.received import Received, receive
 from auctune.service.zones.timeshare import past_job
 from auctune.service.zones.timeshare.event import TimeshareKind
 from auctune.service.zones.timeshare.job_rows import closed_row, nothing_own, open_row
-from auctune.service.zones.timeshare.open_job import Left, Phase, Progress, TargetJob
+from auctune.service.zones.timeshare.open_job import Left, Phase, TargetJob
 from auctune.service.zones.timeshare.past_job import Features, PastJob
 
 NUM_UNITS = 240
@@ -130,16 +130,8 @@ class TimeshareState:
         return Change((), job.meter.charge(body["slot"], Money(body["amount"])))
 
     def _trained(self, event: ZoneEvent) -> Change:
-        job, result = self.jobs[_id(event)], event.body["result"]
-        before, losses = job.progress, result["losses"]
-        newest = losses[-1][3] if losses else None
-        job.progress = Progress(
-            rows=result["rows"],
-            tokens=result["tokens"],
-            steps=result["steps"],
-            first_loss=newest if before.first_loss is None else before.first_loss,
-            last_loss=before.last_loss if newest is None else newest,
-        )
+        job = self.jobs[_id(event)]
+        job.progress = job.progress.after(event.body["result"])
         return Change((open_row(job, event),))
 
     def _left(self, event: ZoneEvent) -> Change:
