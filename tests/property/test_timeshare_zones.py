@@ -31,7 +31,7 @@ def test_state_is_the_fold_of_the_log_and_what_is_used_is_charged_once() -> None
     assert num_open > 3
     expected = ("finished", "failed", "refunded", "cancelled", "rejected", "learning", "paused")
     assert all(states[state] for state in expected), states
-    failures = ("target_not_reached", "max_cost_reached", "training_failed", "service_failed")
+    failures = ("target_not_reached", "cap_reached", "training_failed", "service_failed")
     assert all(codes[code] for code in failures), codes
 
 

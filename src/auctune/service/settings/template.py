@@ -50,7 +50,8 @@ port = 8420
 # A zone sells the nodes of one base model. A bid names its zone, or its model; of several zones
 # with that model it goes to the one that does it for least. More zones are more [[zones]] tables.
 [[zones]]
-# How it is sold, which says what other keys there are: "auction", of nodes that are here.
+# How it is sold, which says what other keys there are: "auction", of nodes that are here; or
+# "timeshare", jobs with loss targets on one pool (docs/reference/auctune-toml.md has its keys).
 #kind = "auction"
 name = "default"
 

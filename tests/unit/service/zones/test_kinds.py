@@ -7,6 +7,7 @@ from auctune.service.zones.event import Kind
 from auctune.service.zones.kinds import KINDS, TOLD, kind_of_opening
 from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.spot.event import SpotKind
+from auctune.service.zones.timeshare.event import TimeshareKind
 
 
 def test_a_zone_that_was_opened_before_there_were_kinds_is_an_auction() -> None:
@@ -27,5 +28,5 @@ def test_owners_are_told_of_each_kind_of_event_once() -> None:
 
 
 def test_no_kind_calls_an_event_of_its_own_as_all_kinds_call_another() -> None:
-    for own in (AuctionKind, MeteredKind, SpotKind):
+    for own in (AuctionKind, MeteredKind, SpotKind, TimeshareKind):
         assert not set(map(str, Kind)) & set(map(str, own))

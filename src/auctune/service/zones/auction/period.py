@@ -64,7 +64,7 @@ class LoggedPeriod:
         until: number of the log's last event.
 
     Raises:
-        InputError: if the log knows of no such zone.
+        InputError: if the log knows of no such zone, or it is no auction.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ def _failure(job: TargetJob) -> dict[str, Any]:
         code, param = "target_not_reached", "market.target_loss"
         message = f"target not reached by its deadline: {job.target_loss:g}{best}"
     elif how == How.ENDED:
-        code, param = "max_cost_reached", "market.max_cost"
+        code, param = "cap_reached", "market.max_cost"
         message = f"its cost has reached max_cost before the target loss, {job.target_loss:g}{best}"
     else:
         # That what it learned cannot be handed out is no fault of its owner's.
