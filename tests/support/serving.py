@@ -7,7 +7,7 @@ words. Everything else is what `auctune serve` runs.
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,6 +30,7 @@ from auctune.service.opening import OpenMarket, open_market
 from auctune.service.settings.auction_entry import AuctionEntry, NodeEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
 from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.settings.timeshare_entry import TimeshareEntry
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.store import open_store
 from auctune.service.zones.auction.open_auction import OpenAuction
@@ -37,6 +38,7 @@ from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.event import Kind
 from auctune.service.zones.premises import Place
 from auctune.service.zones.spot.kind import INSTANCE
+from auctune.service.zones.timeshare.opening import NODE_TYPE
 from support.zones import made_up_profile
 
 T = TypeVar("T")
@@ -99,6 +101,11 @@ def make_zone(
         # A price from the first bid on, so that menus and payments are not all zero.
         node_types={"local": {"energy_cost": energy_cost}},  # type: ignore[dict-item]
     )
+
+
+def make_pool(name: str = "pool", **settings: Any) -> TimeshareEntry:
+    """A zone of kind `timeshare`; nobody trains in it."""
+    return TimeshareEntry(name=name, slot_seconds=SLOT_SECONDS, **settings)
 
 
 def make_file(zones: Sequence[ZoneEntry] = (), **limits: Any) -> ServiceFile:
@@ -255,17 +262,18 @@ def serving(
         thread.join()
 
 
+def _node_types(zone: ZoneEntry) -> Iterable[str]:
+    if isinstance(zone, AuctionEntry):
+        return zone.node_types
+    return [INSTANCE] if isinstance(zone, SpotEntry) else [NODE_TYPE]
+
+
 async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[Served]") -> None:
     try:
         folder.mkdir(exist_ok=True)
         facts = {
-            zone.name: {name: made_up_facts(zone.base) for name in zone.node_types}
+            zone.name: {name: made_up_facts(zone.base) for name in _node_types(zone)}
             for zone in file.zones
-            if isinstance(zone, AuctionEntry)
-        } | {
-            zone.name: {INSTANCE: made_up_facts(zone.base)}
-            for zone in file.zones
-            if isinstance(zone, SpotEntry)
         }
         with open_store(folder) as store:
             data = DataClient(folder / "cache", program=_WORDS)

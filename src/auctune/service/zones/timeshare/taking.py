@@ -109,7 +109,7 @@ class Taking:
         Raises:
             InputError: if it is no job that could be decided on.
         """
-        goal = self._goal(request, self._cap(request))
+        goal = self._capped_goal(request)
         training = self._training(request)
         size = await self._size(who.user, training)
         shown = self._shown(request, who, goal, alternatives)
@@ -129,7 +129,7 @@ class Taking:
         Raises:
             InputError: if it is no job that could be decided on.
         """
-        goal = self._goal(request, self._cap(request))
+        goal = self._capped_goal(request)
         training = self._training(request)
         file = await self._files.get(training.data, who.user, "training_file")
         shown = self._shown(request, who, goal, alternatives)
@@ -234,6 +234,10 @@ class Taking:
             raise InputError("market.target_loss", "is missing", "a loss that is to be reached")
         deadline = asked_deadline(request, self._clock.now())
         return Goal(target, deadline, self._deadline_unit(deadline), cap)
+
+    def _capped_goal(self, request: JobRequest) -> Goal:
+        goal = self._goal(request, None)
+        return replace(goal, cap=self._cap(request))
 
     def _deadline_unit(self, deadline: float) -> int:
         """The last unit that begins by a deadline.

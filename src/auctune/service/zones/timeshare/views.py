@@ -6,6 +6,7 @@ from typing import Any
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.metered.shown import metered_part
 from auctune.service.zones.timeshare.event import TimeshareKind
 from auctune.service.zones.timeshare.job_rows import rejection
@@ -86,6 +87,10 @@ def _decided(body: Mapping[str, Any]) -> str:
     )
 
 
+def _metered(body: Mapping[str, Any]) -> str:
+    return f"{body['seconds']:.1f} s of the pool, for {body['amount']}"
+
+
 def _trained(body: Mapping[str, Any]) -> str:
     result = body["result"]
     loss = f"loss {result['losses'][-1][3]:.4g}" if result["losses"] else "no loss"
@@ -104,6 +109,7 @@ def _left(body: Mapping[str, Any]) -> str:
 _TOLD: Mapping[str, Told] = {
     **COMMON,
     Kind.DECIDED: Told(_decided),
+    MeteredKind.METERED: Told(_metered),
     Kind.TRAINED: Told(_trained),
     TimeshareKind.JOINED: Told(lambda _: "It has joined the pool"),
     TimeshareKind.LEFT: Told(_left),
