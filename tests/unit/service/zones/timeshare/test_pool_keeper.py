@@ -71,16 +71,19 @@ def test_one_that_ended_is_started_at_once_and_then_after_growing_pauses() -> No
 def test_a_unit_ends_the_row() -> None:
     played = Played()
     keeper = played.keeper()
-    while not keeper.is_lost:
+    while len(played.started) < 5:
         played.time += 60
         if keeper.look():
             played.started[-1].hear(None)
-    assert len(played.started) == 5
+    keeper.look()
+    assert keeper.is_lost
     played.time += 60
     assert keeper.look()
     played.started[-1].hear(UNIT)
-    assert not keeper.is_lost
     assert played.heard == [UNIT]
+    # The next ending is the first of a row again: no pause.
+    played.started[-1].hear(None)
+    assert keeper.look()
 
 
 def test_a_silent_one_is_ended_and_one_that_is_alive_is_left() -> None:
