@@ -9,6 +9,7 @@ from pydantic import Field
 from auctune.run.open_pool.messages import AllocatorName
 from auctune.service.settings.fields import Amount, Positive
 from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
 
 
 class TimeshareEntry(ZoneEntry):
@@ -21,6 +22,10 @@ class TimeshareEntry(ZoneEntry):
     device: str = "cpu"
     profile: str | None = None
     slots: Annotated[int, Field(ge=2, le=1_000_000)] = 10_080
+
+    def needs(self) -> ZoneNeeds:
+        """The pool's device."""
+        return ZoneNeeds((DeviceNeed("device", self.device, self.profile, 1),))
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""
