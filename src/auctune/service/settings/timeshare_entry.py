@@ -25,7 +25,7 @@ class TimeshareEntry(ZoneEntry):
 
     def needs(self) -> ZoneNeeds:
         """The pool's device."""
-        return ZoneNeeds((DeviceNeed("device", self.device, self.profile, 1),))
+        return ZoneNeeds((DeviceNeed("", self.device, self.profile, 1),))
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""
