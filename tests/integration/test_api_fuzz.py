@@ -19,7 +19,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from support.serving import Served, make_file, serving
+from support.serving import Served, make_file, make_pool, make_zone, serving
+from support.spot_zones import spot_zone
 
 CHECKS = [
     not_a_server_error,
@@ -31,7 +32,9 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("market"), make_file()) as opened:
+    folder = tmp_path_factory.mktemp("market")
+    file = make_file([make_zone(), make_pool(), spot_zone(tmp_path_factory.mktemp("files"))])
+    with serving(folder, file) as opened:
         yield opened
 
 
@@ -57,7 +60,7 @@ def real(served: Served) -> dict[str, str]:
     client = served.client()
     file = served.upload()
     with served.http() as http:
-        body = {"model": "tiny", "training_file": file, "market": {}}
+        body = {"model": "tiny", "training_file": file, "market": {"zone": "default"}}
         quote = http.post("/v1/quotes", json=body).json()["id"]
         hook = http.post("/v1/webhooks", json={"url": "https://a.example/"}).json()["id"]
     return {
@@ -118,7 +121,9 @@ def fuzz(operation: Any, mode: GenerationMode, key: str, real: dict[str, str]) -
             if isinstance(case.body, dict) and "training_file" in case.body:
                 terms = case.body.get("market")
                 kept = {"lora": terms["lora"]} if terms and "lora" in terms else {}
-                market = {"bid": "12.50", "deadline": "+10m", **kept}
+                # Of both zones, each by what it asks for.
+                target = {"target_loss": 0.5} if case.body.get("seed") else {}
+                market = {"bid": "12.50", "deadline": "+10m", **target, **kept}
                 case.body.update(model="tiny", training_file=real["file_id"], market=market)
                 case.body.pop("validation_file", None)
         case.call_and_validate(headers={"Authorization": f"Bearer {key}"}, checks=CHECKS)

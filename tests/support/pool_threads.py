@@ -12,7 +12,16 @@ from auctune.train.timeshare.source import RowSource
 ROWS = 32
 
 
-def make_line(seed: int, slope: float = 1.0) -> ModuleThread:
+class ReadingLine(ModuleThread):
+    """One that says what it has read."""
+
+    @property
+    def learned(self) -> tuple[int, int]:
+        """Four rows of three numbers a batch."""
+        return 4 * self.batches, 12 * self.batches
+
+
+def make_line(seed: int, slope: float = 1.0) -> ReadingLine:
     """A line through noisy points, by stochastic gradient descent with momentum."""
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randn(ROWS, 3, generator=generator)
@@ -24,7 +33,7 @@ def make_line(seed: int, slope: float = 1.0) -> ModuleThread:
         module.bias.zero_()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.5)
     source = RowSource(inputs, targets, batch_size=4, seed=seed)
-    return ModuleThread(module, supervised(mse_loss), source, optimizer, seed=seed)
+    return ReadingLine(module, supervised(mse_loss), source, optimizer, seed=seed)
 
 
 def pool_thread(

@@ -39,22 +39,7 @@ def write_service(
     Args:
         more: lines for the end of the file, where the zone is still open.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    made_up = made_up_profile()
-    profile = replace(
-        made_up,
-        origin=replace(made_up.origin, base_digest=base_digest),
-        features={"transformer.h.*.attn.c_attn": 1536},
-        default_modules=("c_attn",),
-        bytes_per_parameter=16.0,
-        memory_gb=8.0,
-        step_seconds=0.0,
-        token_seconds=1 / tokens_per_second,
-        task_load_seconds=0.01,
-        suspend_seconds=0.01,
-        margin=0.0,
-    )
-    write_profile(profile, folder / "profile.json")
+    _write_profile(folder, base_digest, tokens_per_second)
     file = folder / "auctune.toml"
     file.write_text(
         f"""
@@ -76,6 +61,44 @@ type = "local"
         encoding="utf-8",
     )
     return file
+
+
+def write_pool_service(folder: Path, base_digest: str, slot_seconds: float = 1.0) -> Path:
+    """Settings of a zone of kind `timeshare`, `pool`, whose pool costs a hundredth a second."""
+    _write_profile(folder, base_digest, 1000.0)
+    file = folder / "auctune.toml"
+    file.write_text(
+        f"""
+[[zones]]
+kind = "timeshare"
+name = "pool"
+slot_seconds = {slot_seconds}
+price_per_second = "0.01"
+threads = 1
+profile = "profile.json"
+""",
+        encoding="utf-8",
+    )
+    return file
+
+
+def _write_profile(folder: Path, base_digest: str, tokens_per_second: float) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    made_up = made_up_profile()
+    profile = replace(
+        made_up,
+        origin=replace(made_up.origin, base_digest=base_digest),
+        features={"transformer.h.*.attn.c_attn": 1536},
+        default_modules=("c_attn",),
+        bytes_per_parameter=16.0,
+        memory_gb=8.0,
+        step_seconds=0.0,
+        token_seconds=1 / tokens_per_second,
+        task_load_seconds=0.01,
+        suspend_seconds=0.01,
+        margin=0.0,
+    )
+    write_profile(profile, folder / "profile.json")
 
 
 class ServiceProcess:
@@ -144,11 +167,11 @@ class ServiceProcess:
 
     def workers(self) -> list[int]:
         """Its node processes, wherever on this machine they were started."""
-        return [
-            pid
-            for pid in descendants(self.pid)
-            if b"auctune.run.executor.worker" in _command_line(pid)
-        ]
+        return self._children_of(b"auctune.run.executor.worker")
+
+    def pools(self) -> list[int]:
+        """The processes of its pools."""
+        return self._children_of(b"auctune.run.open_pool.worker")
 
     def ask(
         self,
@@ -202,6 +225,9 @@ class ServiceProcess:
         over = ("succeeded", "failed", "cancelled")
         poll(lambda: what(found := self.job(name)) or found["status"] in over, f"job {name}")
         return self.job(name)
+
+    def _children_of(self, program: bytes) -> list[int]:
+        return [pid for pid in descendants(self.pid) if program in _command_line(pid)]
 
     def _said(self, since: int) -> bytes:
         return self.log.read_bytes()[since:] if self.log.exists() else b""

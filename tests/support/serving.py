@@ -7,7 +7,7 @@ words. Everything else is what `auctune serve` runs.
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,11 +29,16 @@ from auctune.service.market import Market
 from auctune.service.opening import OpenMarket, open_market
 from auctune.service.settings.auction_entry import AuctionEntry, NodeEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
+from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.settings.timeshare_entry import TimeshareEntry
+from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.store import open_store
 from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.event import Kind
 from auctune.service.zones.premises import Place
+from auctune.service.zones.spot.kind import INSTANCE
+from auctune.service.zones.timeshare.opening import NODE_TYPE
 from support.zones import made_up_profile
 
 T = TypeVar("T")
@@ -98,7 +103,12 @@ def make_zone(
     )
 
 
-def make_file(zones: Sequence[AuctionEntry] = (), **limits: Any) -> ServiceFile:
+def make_pool(name: str = "pool", **settings: Any) -> TimeshareEntry:
+    """A zone of kind `timeshare`; nobody trains in it."""
+    return TimeshareEntry(name=name, slot_seconds=SLOT_SECONDS, **settings)
+
+
+def make_file(zones: Sequence[ZoneEntry] = (), **limits: Any) -> ServiceFile:
     return ServiceFile(zones=list(zones) or [make_zone()], limits=LimitsEntry(**limits))
 
 
@@ -252,13 +262,18 @@ def serving(
         thread.join()
 
 
+def _node_types(zone: ZoneEntry) -> Iterable[str]:
+    if isinstance(zone, AuctionEntry):
+        return zone.node_types
+    return [INSTANCE] if isinstance(zone, SpotEntry) else [NODE_TYPE]
+
+
 async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[Served]") -> None:
     try:
         folder.mkdir(exist_ok=True)
         facts = {
-            zone.name: {name: made_up_facts(zone.base) for name in zone.node_types}
+            zone.name: {name: made_up_facts(zone.base) for name in _node_types(zone)}
             for zone in file.zones
-            if isinstance(zone, AuctionEntry)
         }
         with open_store(folder) as store:
             data = DataClient(folder / "cache", program=_WORDS)

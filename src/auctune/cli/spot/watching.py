@@ -84,6 +84,9 @@ class Watching:
             style="red",
         )
 
+    def ending_held(self, since: float, until: float) -> None:
+        """See `SpotListener`; the bar says it."""
+
     def noted(self, text: str) -> None:
         """See `SpotListener`."""
         self._console.print(text, style="yellow", markup=False)

@@ -1,6 +1,7 @@
 """What time it is in a job: slots since it began, with a fraction."""
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from auctune.domain.checks import check_positive
@@ -8,13 +9,15 @@ from auctune.spot.job import SpotJob
 
 
 class SlotClock(Protocol):
-    """A clock that a run looks at; it stands still while the run is not there.
+    """A clock that a run looks at.
 
     Attributes:
         is_real: whether time passes by itself, so that overheads can be measured by it.
+        goes_on: whether it passes while the run is not there, too: slots may be missed then.
     """
 
     is_real: bool
+    goes_on: bool
 
     def start(self, now: float) -> None:
         """Begin at a time: 0, or the last one on record of a run that goes on."""
@@ -49,6 +52,7 @@ class WallClock:
     """
 
     is_real = True
+    goes_on = False
 
     def __init__(self, slot_seconds: float) -> None:
         check_positive(slot_seconds, "slot_seconds", "a number > 0")
@@ -78,6 +82,48 @@ class WallClock:
         time.sleep(self.seconds_until(moment))
 
 
+class UnixClock:
+    """Real time since a moment: a deadline stays where it is, whoever is killed when.
+
+    Args:
+        begins: unix time of slot 0.
+        slot_seconds: how long a slot lasts.
+        unix: tells unix time.
+    """
+
+    is_real = True
+    goes_on = True
+
+    def __init__(
+        self, begins: float, slot_seconds: float, unix: Callable[[], float] = time.time
+    ) -> None:
+        check_positive(slot_seconds, "slot_seconds", "a number > 0")
+        self._begins = begins
+        self._slot_seconds = slot_seconds
+        self._unix = unix
+
+    def start(self, now: float) -> None:
+        """Nobody sets this one."""
+
+    def now(self) -> float:
+        """See `SlotClock`; below 0 before slot 0."""
+        return (self._unix() - self._begins) / self._slot_seconds
+
+    def hold(self, count: int, last: int) -> None:
+        """Real time does not care."""
+
+    def worked(self, rows: int, count: int) -> None:
+        """Real time does not care."""
+
+    def seconds_until(self, moment: float) -> float:
+        """See `SlotClock`."""
+        return max(0.0, (moment - self.now()) * self._slot_seconds)
+
+    def idle(self, moment: float) -> None:
+        """See `SlotClock`."""
+        time.sleep(self.seconds_until(moment))
+
+
 class ModelClock:
     """Time as the model counts it: what a run costs does not depend on how busy a machine is.
 
@@ -90,6 +136,7 @@ class ModelClock:
     """
 
     is_real = False
+    goes_on = False
 
     def __init__(self, job: SpotJob, num_rows: int) -> None:
         self._job = job

@@ -2,27 +2,31 @@
 
 Each decision is in the journal before anything is rented by it, so a slot is paid once, whoever is
 killed when. A run that goes on does so at the last moment on record, in the slot that it was in,
-with the instances that were left of it; training goes on from the newest checkpoint.
+with the instances that were left of it; training goes on from the newest checkpoint. Where time
+goes on meanwhile, slots that passed are missed: nothing was held in them, and nothing is paid.
 """
 
 import time
-from dataclasses import replace
 from math import inf
 
 from auctune.domain import InputError
-from auctune.run.spot.errors import SpotRunError
+from auctune.run.spot.ending import hold_piece
+from auctune.run.spot.errors import CapReachedError, SpotRunError, StoppedError
 from auctune.run.spot.measured import ReadyTimes
+from auctune.run.spot.observing import observe
 from auctune.run.spot.parts import Parts
 from auctune.run.spot.provider import Instance, Kind
 from auctune.run.spot.records import allocation_record, observation_record
 from auctune.run.spot.state import SpotRunState
-from auctune.spot.allocation import SpotAllocation, check
+from auctune.spot.allocation import IDLE, SpotAllocation, check
 from auctune.spot.observation import SpotObservation
 
 # The provider is asked so often at least whether it has taken anything away.
 _LOOK_SECONDS = 0.1
 # A model's clock adds up fractions of slots.
 _SLACK = 1e-9
+# Where time goes on, a slot of which more has passed is not worth its price.
+_LATE = 0.5
 # A worker that dies so many times without bringing anything in will not do better.
 _DEATHS = 3
 
@@ -48,6 +52,7 @@ class Coordinator:
         self._begin_at = self.state.time_at(self._trainer.rows)
         self._finish = self._finish_on_record() if self._trainer.is_done else None
         self._ready = ReadyTimes(0.0, ())
+        self._losses: list[tuple[int, int, float]] = []
         self._saved_rows = self._trainer.rows
         self._saved_at = time.monotonic()
 
@@ -58,6 +63,8 @@ class Coordinator:
             InfeasibleAllocationError: if the policy wants what may not be held.
             SpotRunError: if a worker dies again and again.
             InputError: if workers cannot use the job.
+            CapReachedError: if what comes next would cost more than may be paid.
+            StoppedError: if it is to stop; a checkpoint is written.
         """
         self._clock.start(self._begin_at)
         if self.state.slots:
@@ -91,7 +98,7 @@ class Coordinator:
         """Bring the policy to where it was: what it answered stands."""
         for record in self.state.slots:
             answer = self._policy.allocate(record.observation)
-            if answer != record.allocation:
+            if not record.is_missed and answer != record.allocation:
                 raise InputError(
                     f"slot {record.observation.slot}",
                     f"{answer} is the policy's answer, {record.allocation} is on record",
@@ -101,52 +108,59 @@ class Coordinator:
     def _run_slot(self) -> None:
         slot, resumed = self._slot, self.state.current is not None
         if not resumed:
+            if self._clock.goes_on and self._clock.now() > slot + _LATE:
+                self._miss(slot)
+                return
             # Within the slack it may be a little early.
-            self._clock.idle(float(slot))
+            self._idle(float(slot))
             self._take_back()
             self._decide(slot)
+        elif self._clock.goes_on and self._clock.now() >= slot + 1.0:
+            self._close_slot()
+            return
         record = self.state.slots[-1]
         if resumed:
             self._parts.listener.slot_begun(record)
         self._hold(record.left)
         # A slot's overhead is known only if it was seen from its beginning.
-        self._ready = ReadyTimes(float(slot), [] if resumed else self._held)
+        held = [instance.id for instance in self._crew.instances]
+        self._ready = ReadyTimes(float(slot), [] if resumed else held)
         for instance in self._crew.ready:
             self._ready.ready(instance.id, self._clock.now())
         self._work(until=slot + 1.0)
         self._close_slot()
 
+    def _miss(self, slot: int) -> None:
+        """Let a slot pass in which nobody was there; the policy sees it, whatever it answers."""
+        observation = self._observe(slot, float(slot))
+        self._policy.allocate(observation)
+        self._hold(IDLE)
+        self._note("missed", observation=observation_record(observation))
+        self._parts.listener.slot_begun(self.state.slots[-1])
+        self._parts.listener.slot_done(self.state.slots[-1])
+
     def _decide(self, slot: int) -> None:
         """Ask the policy what to hold, and pay it."""
-        offer = self._provider.offer(self._clock.now())
-        before = self.state.slots[-1].observation.available if slot else offer.available
-        seen = SpotObservation(
-            slot=slot,
-            price=offer.price,
-            available=offer.available,
-            available_before=before,
-            on_demand_price=offer.on_demand_price,
-            progress=self._work_done(self._trainer.rows),
-            cost=self.state.slot_cost,
-            last=self.state.last_before(slot),
-            forecast=None,
-        )
-        forecast = self._parts.foresee([r.observation for r in self.state.slots], seen)
-        observation = replace(seen, forecast=forecast)
+        observation = self._observe(slot, self._clock.now())
         allocation = self._policy.allocate(observation)
-        check(allocation, self._job, offer.available, slot)
-        self._clock.hold(allocation.total, seen.last.total)
+        check(allocation, self._job, observation.available, slot)
+        spot_cost = allocation.spot * observation.price
+        paid = allocation.on_demand * observation.on_demand_price + spot_cost
+        if self.state.slot_cost + paid > self._parts.cap:
+            raise CapReachedError(f"slot {slot} would cost {paid:g} more")
+        self._clock.hold(allocation.total, observation.last.total)
         self._note(
             "slot",
             observation=observation_record(observation),
             allocation=allocation_record(allocation),
-            paid=allocation.on_demand * offer.on_demand_price + allocation.spot * offer.price,
+            paid=paid,
         )
         self._parts.listener.slot_begun(self.state.slots[-1])
 
-    def _work_done(self, rows: int) -> float:
-        """Z, in the job's units: all rows are its whole workload."""
-        return float(self._job.workload) * rows / self._trainer.total_rows
+    def _observe(self, slot: int, now: float) -> SpotObservation:
+        # Z, in the job's units: all rows are its whole workload.
+        done = float(self._job.workload) * self._trainer.rows / self._trainer.total_rows
+        return observe(self._parts, self.state, slot, now, done)
 
     def _close_slot(self) -> None:
         """Write a checkpoint, and end the slot."""
@@ -156,23 +170,27 @@ class Coordinator:
             end = self._slot + 1.0
             seen = min(self._clock.now(), end) if self._trainer.is_done else end
             lost = self._ready.lost(end, seen)
-        self._note("slot_done", rows=self._trainer.rows, lost=lost)
+        progress = self._trainer.progress()
+        losses, self._losses = [*self._losses, *progress.losses], []
+        trained = {"steps": progress.steps, "tokens": progress.tokens, "losses": losses}
+        self._note("slot_done", rows=self._trainer.rows, lost=lost, trained=trained)
         self._parts.listener.slot_done(self.state.slots[-1])
 
     def _run_ending(self) -> None:
         """All that the job can use, on demand, until it is done."""
         if self.state.ending is None:
-            self._clock.idle(float(self._job.deadline))
+            self._idle(float(self._job.deadline))
             self._note("ending")
         self._ready = ReadyTimes(0.0, ())
         self._hold(SpotAllocation(self._job.n_max, 0))
         self._parts.listener.ending_begun(self._clock.now(), self._job.n_max)
-        self._work(until=inf)
+        if self._clock.goes_on:
+            since = self._clock.now()
+            while not self._trainer.is_done:
+                since = hold_piece(self._parts, self.state, since, self._work)
+        else:
+            self._work(until=inf)
         self._save()
-
-    @property
-    def _held(self) -> list[str]:
-        return [instance.id for instance in self._crew.instances]
 
     def _hold(self, wanted: SpotAllocation) -> None:
         """Give back what is too much, the newest first, and rent what is missing."""
@@ -189,8 +207,11 @@ class Coordinator:
         """Train until a moment, or to the end of the job."""
         while not self._trainer.is_done and self._clock.now() < until - _SLACK:
             self._take_back()
+            if self._parts.is_stopped():
+                self._save()
+                raise StoppedError("it was to stop")
             if not self._crew.instances:
-                self._clock.idle(until)
+                self._idle(until)
             elif rows := self._trainer.advance():
                 self._clock.worked(rows, len(self._crew.instances))
                 self._tell()
@@ -200,6 +221,15 @@ class Coordinator:
                 self._save()
         if self._trainer.is_done and self._finish is None:
             self._finish = min(self._clock.now(), until)
+
+    def _idle(self, moment: float) -> None:
+        """Let time pass, but hear if the run is to stop."""
+        while self._clock.goes_on and (left := self._clock.seconds_until(moment)) > _LOOK_SECONDS:
+            if self._parts.is_stopped():
+                raise StoppedError("it was to stop")
+            now = self._clock.now()
+            self._clock.idle(now + (moment - now) * _LOOK_SECONDS / left)
+        self._clock.idle(moment)
 
     def _listen(self, seconds: float) -> None:
         turn = self._crew.turn(seconds)
@@ -213,7 +243,9 @@ class Coordinator:
 
     def _tell(self) -> None:
         now, num_ready = self._clock.now(), len(self._crew.ready)
-        self._parts.listener.trained(now, num_ready, self._trainer.progress())
+        progress = self._trainer.progress()
+        self._losses += progress.losses
+        self._parts.listener.trained(now, num_ready, progress)
 
     def _tell_resumed(self) -> None:
         """Say where a run that was begun goes on."""

@@ -5,3 +5,11 @@ from auctune.domain import AuctuneError
 
 class SpotRunError(AuctuneError):
     """The workers of a run cannot do its work."""
+
+
+class CapReachedError(AuctuneError):
+    """What comes next would cost more than may be paid; all that was paid is on record."""
+
+
+class StoppedError(AuctuneError):
+    """Whoever runs it wants it to stop; it can go on later."""

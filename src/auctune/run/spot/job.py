@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from math import inf
 from pathlib import Path
 
 from auctune.domain import InputError
@@ -15,7 +16,7 @@ from auctune.run.spot.folder import SpotFolder
 from auctune.run.spot.foresight import Foresee, NoForesight
 from auctune.run.spot.listener import SilentListener, SpotListener
 from auctune.run.spot.order import SpotOrder
-from auctune.run.spot.parts import Parts
+from auctune.run.spot.parts import Parts, never
 from auctune.run.spot.provider import Supply
 from auctune.run.spot.report import SpotRunReport, make_report, write_bill
 from auctune.run.spot.state import VERSION, SpotRunState
@@ -47,6 +48,8 @@ def run_spot_job(
     resume: bool = False,
     saved_every: float = 30.0,
     prepare: Callable[[], object] = nothing,
+    cap: float = inf,
+    is_stopped: Callable[[], bool] = never,
 ) -> SpotRunReport:
     """Run a job on instances that come and go.
 
@@ -62,12 +65,16 @@ def run_spot_job(
         resume: go on with the run in `folder`.
         saved_every: seconds between checkpoints within a slot; there is one at each slot's end.
         prepare: called when the folder is this run's, before the order's data are read.
+        cap: the most that may be paid, in the market's unit.
+        is_stopped: asked again and again whether the run is to stop; it can be resumed.
 
     Raises:
         InputError: if the folder holds a run already, or none to go on with, or another one; if
             the order or the supply cannot be used.
         InfeasibleAllocationError: if the policy wants what may not be held.
         SpotRunError: if workers die again and again.
+        CapReachedError: if what comes next would cost more than `cap`.
+        StoppedError: if it was to stop.
     """
     place, listener = SpotFolder(folder), listener or SilentListener()
     supply.check(order.job)
@@ -90,6 +97,8 @@ def run_spot_job(
                         journal=journal,
                         listener=listener,
                         saved_every=saved_every,
+                        cap=cap,
+                        is_stopped=is_stopped,
                     )
                     _finish(Coordinator(parts), trainer, place)
             return _report(journal, order, trainer, place)

@@ -29,6 +29,10 @@ class SpotListener(Protocol):
         """The deadline has come before the end of the work."""
         ...
 
+    def ending_held(self, since: float, until: float) -> None:
+        """In the ending, instances were held from one moment to another."""
+        ...
+
     def noted(self, text: str) -> None:
         """An operator should know this."""
         ...
@@ -50,6 +54,9 @@ class SilentListener:
         """See `SpotListener`."""
 
     def ending_begun(self, now: float, num_instances: int) -> None:
+        """See `SpotListener`."""
+
+    def ending_held(self, since: float, until: float) -> None:
         """See `SpotListener`."""
 
     def noted(self, text: str) -> None:

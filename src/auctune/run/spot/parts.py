@@ -1,6 +1,8 @@
 """What a coordinator works with."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from auctune.run.journal import Journal
 from auctune.run.spot.clock import SlotClock
@@ -11,6 +13,11 @@ from auctune.run.spot.provider import Provider
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import Policy
 from auctune.train.elastic import ElasticTrainer
+
+
+def never() -> bool:
+    """It is not to stop."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,8 @@ class Parts:
         journal: open and begun.
         listener: told of everything.
         saved_every: seconds between checkpoints within a slot.
+        cap: the most that may be paid.
+        is_stopped: tells whether the run is to stop.
     """
 
     job: SpotJob
@@ -40,3 +49,5 @@ class Parts:
     journal: Journal
     listener: SpotListener
     saved_every: float
+    cap: float = inf
+    is_stopped: Callable[[], bool] = never

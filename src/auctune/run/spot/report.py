@@ -61,7 +61,8 @@ def _outcome(state: SpotRunState, job: SpotJob, total_rows: int) -> SpotOutcome:
     if state.ending is not None:
         # All slots up to the deadline were begun, so there is one to know the price from.
         price = state.slots[-1].observation.on_demand_price
-        ending = price * job.n_max * (finish - job.deadline)
+        held = state.held_slots if state.held else finish - job.deadline
+        ending = price * job.n_max * held
     return SpotOutcome(
         allocations=tuple(record.allocation for record in state.slots),
         progress=tuple(

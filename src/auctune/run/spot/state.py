@@ -4,11 +4,15 @@
 | --- | --- |
 | begun {version, job, training, policy, ...} | that the run exists, and of what |
 | slot {time, observation, allocation, paid} | what is held in a slot that begins, and its price |
+| missed {time, observation} | that a slot passed while nobody was there, and nothing was held |
 | taken_back {time, count} | that spot instances were taken away within the slot |
 | died {time, instance} | that a worker died of something else |
 | saved {time, rows} | that a checkpoint is written next |
-| slot_done {time, rows, lost} | the end of a slot: rows trained in all, share of it that was lost |
+| slot_done {time, rows, lost, trained} | the end of a slot: rows trained in all, share of it that \
+was lost, and steps, tokens and losses |
 | ending {time} | that the deadline has come, and what is left runs on demand |
+| held {time, since} | that the ending's instances were held since then, where time goes on \
+whoever is there |
 | ended {time, finish, state, note} | that all is done, and when the last row was trained |
 
 Times are slots since the job began. A slot is paid by its event, once, whatever happens in it.
@@ -38,6 +42,8 @@ class SlotRecord:
         rows: trained in all at its end; none: it goes on.
         lost: share of the held instances' time in which they were not ready to train; none where
             it goes on, was taken up again, nothing was held, or the clock is not a real one.
+        is_missed: nobody was there: it passed, whatever the policy would have held.
+        trained: steps and tokens in all at its end, and the losses of its steps.
     """
 
     observation: SpotObservation
@@ -46,6 +52,8 @@ class SlotRecord:
     taken_back: int = 0
     rows: int | None = None
     lost: float | None = None
+    is_missed: bool = False
+    trained: dict[str, Any] = field(default_factory=dict)
 
     @property
     def left(self) -> SpotAllocation:
@@ -65,6 +73,8 @@ class SpotRunState:
         saving: rows of the checkpoint that the last event announces, and the time before that
             event; none: it announces none.
         ending: when the ending began; none: it has not.
+        held: in the ending, from when to when instances were held; where it is not said piece by
+            piece, from its beginning to its end.
         num_died: workers that died of something else than the market.
         ended: the last event, once all is done.
     """
@@ -75,6 +85,7 @@ class SpotRunState:
     rows: int = 0
     saving: tuple[int, float] | None = None
     ending: float | None = None
+    held: list[tuple[float, float]] = field(default_factory=list)
     num_died: int = 0
     ended: dict[str, Any] | None = None
 
@@ -90,6 +101,11 @@ class SpotRunState:
     def slot_cost(self) -> float:
         """Paid for slots so far."""
         return sum(record.paid for record in self.slots)
+
+    @property
+    def held_slots(self) -> float:
+        """For how many slots the ending's instances were held, where that is said."""
+        return sum(until - since for since, until in self.held)
 
     @property
     def current(self) -> SlotRecord | None:
@@ -126,12 +142,19 @@ class SpotRunState:
             observation = read_observation(event["observation"])
             allocation = read_allocation(event["allocation"])
             self.slots.append(SlotRecord(observation, allocation, event["paid"]))
+        elif kind == "missed":
+            observation = read_observation(event["observation"])
+            record = SlotRecord(observation, IDLE, 0.0, rows=self.rows, is_missed=True)
+            self.slots.append(record)
+        elif kind == "held":
+            self.held.append((event["since"], event["time"]))
         elif kind == "taken_back":
             self.slots[-1].taken_back += event["count"]
         elif kind == "died":
             self.num_died += 1
         elif kind == "slot_done":
             self.slots[-1].rows, self.slots[-1].lost = event["rows"], event["lost"]
+            self.slots[-1].trained = event.get("trained", {})
         elif kind == "ending":
             self.ending = event["time"]
         elif kind == "ended":

@@ -8,7 +8,15 @@ from auctune.domain import AuctuneError, InputError
 
 
 class ThreadFailedError(AuctuneError):
-    """The code of a thread ended with an error of its own."""
+    """The code of a thread ended with an error of its own.
+
+    Attributes:
+        thread: its name.
+    """
+
+    def __init__(self, thread: str, what: str) -> None:
+        super().__init__(f"{thread} failed {what}")
+        self.thread = thread
 
 
 @contextmanager
@@ -32,4 +40,4 @@ def named_failures(thread: str, doing: str) -> Iterator[None]:
     except Exception as error:
         (*_, last) = traceback.extract_tb(error.__traceback__)
         what = f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
-        raise ThreadFailedError(f"{thread} failed {doing}: {what}") from error
+        raise ThreadFailedError(thread, f"{doing}: {what}") from error

@@ -117,7 +117,7 @@ def _run(
     folders = [place.checkpoints(number) for number in range(len(threads))]
 
     def finished(thread: int) -> None:
-        _hand_out(threads[thread], place.result(names[thread]))
+        hand_out(threads[thread], place.result(names[thread]))
 
     for thread in np.flatnonzero(state.done).tolist():
         # A run that was killed in between had it on record, but had not handed it out.
@@ -168,7 +168,7 @@ def _make_threads(
         with named_failures(name, "while it was made"):
             thread = wanted.make()
             if not state.memory:
-                measured.append(_measure(thread, order.unit_seconds, wanted.batches_per_unit))
+                measured.append(measure(thread, order.unit_seconds, wanted.batches_per_unit))
             units = [
                 (int(unit.batches[index]), float(unit.losses[index]))
                 for unit in state.units
@@ -206,7 +206,7 @@ def _put_on_record(
         state.apply(event)
 
 
-def _measure(
+def measure(
     thread: TrainingThread, unit_seconds: float | None, stated: float | None
 ) -> tuple[float, int]:
     """N and the memory of a new thread, which is as new afterwards."""
@@ -223,7 +223,7 @@ def _measure(
     return TIMED * unit_seconds / seconds, memory
 
 
-def _hand_out(thread: TrainingThread, folder: Path) -> None:
+def hand_out(thread: TrainingThread, folder: Path) -> None:
     """Write what a thread has learned, whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with unfinished_folder(folder) as draft:

@@ -49,6 +49,25 @@ class Keeping:
         self._when[thread] = self._now()
 
 
+class KeepingEach:
+    """Keeps threads that are kept apart from each other, by their places.
+
+    Args:
+        keepings: each of one thread.
+    """
+
+    def __init__(self, keepings: Sequence[Keeping]) -> None:
+        self._keepings = keepings
+
+    def save_if_due(self, thread: int) -> None:
+        """See `Keeping`."""
+        self._keepings[thread].save_if_due(0)
+
+    def save(self, thread: int) -> None:
+        """See `Keeping`."""
+        self._keepings[thread].save(0)
+
+
 def bring_back(thread: TrainingThread, folder: Path, units: Sequence[tuple[int, float]]) -> str:
     """Bring a new thread to where the journal says that it was.
 

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from auctune.run.journal import Journal
+from auctune.run.journal import JournalEvent
 from auctune.run.timeshare.failures import named_failures
 from auctune.run.timeshare.foresight import Foresight
-from auctune.run.timeshare.keeping import Keeping
 from auctune.run.timeshare.listener import PoolListener
 from auctune.run.timeshare.order import PoolOrder
 from auctune.run.timeshare.pace import Pace, Unit
@@ -21,6 +21,31 @@ from auctune.train.timeshare.thread import TrainingThread
 
 # Parts that a turn is cut into, so that a unit is not overrun by more than one.
 PARTS = 8
+
+
+class UnitLog(Protocol):
+    """Where units are put on record: a journal, or the part of one that is of these threads."""
+
+    @property
+    def events(self) -> Sequence[JournalEvent]:
+        """All so far, oldest first."""
+        ...
+
+    def append(self, event: JournalEvent) -> None:
+        """Write an event; when this returns, it is on disk."""
+        ...
+
+
+class Keeper(Protocol):
+    """Writes checkpoints of threads, by their places in the bundle."""
+
+    def save_if_due(self, thread: int) -> None:
+        """Write a thread's checkpoint if it has learned and the last one is old."""
+        ...
+
+    def save(self, thread: int) -> None:
+        """Write a thread's checkpoint if it has learned since the last one; not suspended."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -40,9 +65,9 @@ class Parts:
     order: PoolOrder
     threads: Sequence[TrainingThread]
     state: PoolState
-    journal: Journal
+    journal: UnitLog
     pool: Pool
-    keeping: Keeping
+    keeping: Keeper
     pace: Pace
     listener: PoolListener
     finished: Callable[[int], None]
@@ -60,13 +85,24 @@ class Runner:
 
     def run(self) -> None:
         """To the end: all threads are done or past their deadlines."""
+        self.begin()
+        while self.run_next():
+            pass
+
+    def begin(self) -> None:
+        """Take up what is on record."""
         self._look_back()
         self._parts.pace.start(self._state.moment)
-        while not self._state.is_over(self._state.next_time):
-            unit = self._parts.pace.next_unit(self._state.next_time)
-            if self._state.is_over(unit.time):
-                break
-            self._run_unit(unit)
+
+    def run_next(self) -> bool:
+        """The next unit; false, and nothing happened, if nobody can learn in it or later."""
+        if self._state.is_over(self._state.next_time):
+            return False
+        unit = self._parts.pace.next_unit(self._state.next_time)
+        if self._state.is_over(unit.time):
+            return False
+        self._run_unit(unit)
+        return True
 
     def _look_back(self) -> None:
         """Show the allocator of a run that goes on what it has seen before."""

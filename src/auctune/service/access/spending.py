@@ -1,4 +1,7 @@
-"""What users and teams paid within their budgets' spans: payments and holds, never bids.
+"""What users and teams paid within their budgets' spans, and what is set aside of theirs now.
+
+Payments and holds count, never bids. A hold counts as long as it is there, however long ago it was
+made; what is released counts no more, and is no further budget.
 
 Only accounts with a budget are kept in memory. One that gets a budget is read from the ledger, and
 what is paid meanwhile is kept beside: an event counts once, by its number in the log.
@@ -10,16 +13,17 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, func, select
 
 from auctune.domain import Money
 from auctune.domain.money import STEP, ZERO
 from auctune.service.access.directory import Account, Directory
 from auctune.service.durable import durable
-from auctune.service.ledger.entry import Entry, user_account
+from auctune.service.ledger.entry import Entry, hold_account, user_account
 from auctune.service.store import Committer, Unit, tables
 
 _USER = user_account("")
+_HOLD = hold_account("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class Spending:
         self._reader = reader
         self._lock = threading.Lock()
         self._spans: dict[str, _Span] = {}
+        # Of all users: whoever gets a budget has its holds at once.
+        self._holds = _stored_holds(reader)
         for account in (*directory.teams(), *directory.users()):
             if account.budget is not None:
                 self._read(account)
@@ -79,6 +85,8 @@ class Spending:
         for entry in entries:
             if entry.account.startswith(_USER):
                 self._add(Paid(seq, entry.account.removeprefix(_USER), entry.amount, at))
+            elif entry.account.startswith(_HOLD):
+                self._set_aside(entry.account.removeprefix(_HOLD), entry.amount)
 
     def left(self, user: str) -> Money | None:
         """What a user may still pay, by its own budget and its team's; none: any amount."""
@@ -86,17 +94,19 @@ class Spending:
         return min((left for _, left in filter(None, found)), default=None)
 
     def of(self, account: Account) -> tuple[Money, Money] | None:
-        """What was paid within a budget's span, and what is left of it; none: it has no budget."""
+        """What counts against a budget, and what is left of it; none: it has no budget."""
         budget = account.budget
         if budget is None:
             return None
         with self._lock:
+            spent = ZERO
             span = self._spans.get(account.key)
-            if span is None:
-                return ZERO, budget.amount
-            span.drop_before(self._now() - budget.seconds)
-            # What came back for payments of an earlier span is no further budget.
-            spent = max(ZERO, span.total)
+            if span is not None:
+                span.drop_before(self._now() - budget.seconds)
+                # What came back for payments of an earlier span is no further budget.
+                spent = max(ZERO, span.total)
+            held = (sum_ for user, sum_ in self._holds.items() if self._is_of(user, account))
+            spent += sum(held, ZERO)
         return spent, max(ZERO, budget.amount - spent)
 
     def accounts(self, user: str) -> tuple[Account, ...]:
@@ -126,13 +136,21 @@ class Spending:
                     span.add(paid)
                     span.drop_before(paid.at - account.budget.seconds)
 
+    def _set_aside(self, user: str, amount: Money) -> None:
+        with self._lock:
+            left = self._holds.get(user, ZERO) + amount
+            if left:
+                self._holds[user] = left
+            else:
+                self._holds.pop(user, None)
+
+    def _is_of(self, user: str, account: Account) -> bool:
+        found = self._directory.user(user)
+        return found is not None and account.key in (found.key, f"team {found.team}")
+
     def _read(self, account: Account) -> None:
         assert account.budget is not None
-        users = [
-            user.id
-            for user in self._directory.users()
-            if account.key in (user.key, f"team {user.team}")
-        ]
+        users = [user.id for user in self._directory.users() if self._is_of(user.id, account)]
         stored = _stored(self._reader, users, self._now() - account.budget.seconds)
         with self._lock:
             known = {paid.seq for paid in stored}
@@ -155,3 +173,20 @@ def _stored(reader: Engine, users: list[str], since: float) -> list[Paid]:
             Paid(row.seq, row.account.removeprefix(_USER), row.amount * STEP, row.at)
             for row in connection.execute(chosen)
         ]
+
+
+def _stored_holds(reader: Engine) -> dict[str, Money]:
+    """What is set aside on record, by user."""
+    table = tables.entries
+    total = func.sum(table.c.amount)
+    chosen = (
+        select(table.c.account, total.label("total"))
+        .where(table.c.account.startswith(_HOLD, autoescape=True))
+        .group_by(table.c.account)
+        .having(total != 0)
+    )
+    with reader.connect() as connection:
+        return {
+            row.account.removeprefix(_HOLD): int(row.total) * STEP
+            for row in connection.execute(chosen)
+        }

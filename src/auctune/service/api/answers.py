@@ -101,6 +101,60 @@ class JobProgress(BaseModel):
     last_loss: float | None
 
 
+class EstimateView(BaseModel):
+    """What a metered job is likely to come to; it binds nobody.
+
+    What is called `p90` is not exceeded with a probability of 0.9; `risk` is that of being late, or
+    not done; `cap` is the most that is ever charged. Where a pool's time is sold, it has a price,
+    and a loss target a probability of being met.
+    """
+
+    expected_cost: str
+    p90_cost: str
+    finish: float
+    finish_time: str
+    finish_p90: float
+    finish_p90_time: str
+    risk: float
+    cap: str | None
+    price_per_pool_second: str | None
+    success_probability: float | None
+    binding: Literal[False]
+
+
+class MeteredPart(BaseModel):
+    """What a metered job has cost so far, and what is still set aside for it.
+
+    `least_max_cost` is the cap that would have been enough where one was too low; `slots` counts
+    what is charged; `value` is what the job was worth when it was done; the estimate is that of the
+    decision.
+    """
+
+    max_cost: str
+    least_max_cost: str | None
+    cost: str
+    held: str
+    slots: int
+    value: str | None
+    estimate: EstimateView | None
+
+
+class TargetPart(BaseModel):
+    """How a job with a loss target stands with it.
+
+    `curve` is [[batches, mean loss over them]], where long each point several units of time;
+    `share` is that of the pool in the newest unit, `finish` when the target is met if it stays.
+    """
+
+    target_loss: float
+    best_loss: float | None
+    share: float
+    finish: float | None
+    verdict: str | None
+    pool_seconds: float
+    curve: list[tuple[int, float]]
+
+
 class AlternativeView(BaseModel):
     """What a zone said of a job for which none was named, or why it cannot have it.
 
@@ -135,6 +189,8 @@ class MarketPart(BaseModel):
     progress: JobProgress | None
     notes: list[str]
     lora: dict[str, Any]
+    metered: MeteredPart | None
+    target: TargetPart | None
     alternatives: list[AlternativeView]
 
 

@@ -71,6 +71,8 @@ def job_view(row: JobRow, views: Views, clock: SlotClock) -> Shown:
         "integrations": None,
         "metadata": request["metadata"],
         "market": {
+            "metered": None,
+            "target": None,
             **views.market(row, clock),
             "alternatives": [_alternative(one) for one in request.get("alternatives", ())],
         },

@@ -53,7 +53,7 @@ class Installation:
         """What all zones need, with its place in the settings."""
         for index, zone in enumerate(self.zones):
             for need in zone.needs().devices:
-                yield f"zones[{index}].{need.place}", need
+                yield f"zones[{index}].{need.place}".rstrip("."), need
 
 
 def look_up(

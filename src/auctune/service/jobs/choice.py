@@ -101,5 +101,5 @@ async def _ask(
             why = str(error)
     outlook = None if priced is None else priced.offer.outlook
     if priced is not None and outlook is None:
-        why = "it cannot be done by its deadline"
+        why = priced.offer.why_not
     return Alternative(zone.name, zone.kind, outlook, why), priced

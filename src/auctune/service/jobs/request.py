@@ -27,6 +27,8 @@ _LINE = r"^[^\u0000-\u001f\u007f]*$"
 Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_LINE)]
 Value = Annotated[str, StringConstraints(max_length=512, pattern=_TEXT)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=_LINE)]
+Amount = Annotated[str, StringConstraints(max_length=32)] | float | int
+Moment = Annotated[str, StringConstraints(max_length=64)]
 FileId = Annotated[str, StringConstraints(pattern=r"^file-[A-Za-z0-9]{1,64}$")]
 
 # Nothing that was mistyped is taken for a wish not to have it.
@@ -85,13 +87,27 @@ class Lora(BaseModel):
     patience: Annotated[int, Field(ge=0, le=_MOST, strict=True)] = 0
 
 
+class FallingValue(BaseModel):
+    """market.value: what a job is worth by when, falling in a straight line to 0 at `zero_at`."""
+
+    model_config = CLOSED
+
+    amount: Amount
+    deadline: Moment | None = None
+    zero_at: Moment | None = None
+
+
 class Terms(BaseModel):
     """The market's part of a request for a job: what it is worth, and by when."""
 
     model_config = CLOSED
 
-    bid: Annotated[str, StringConstraints(max_length=32)] | float | int | None = None
-    deadline: Annotated[str, StringConstraints(max_length=64)] | None = None
+    bid: Amount | None = None
+    deadline: Moment | None = None
+    value: FallingValue | None = None
+    max_cost: Amount | None = None
+    target_loss: Positive | None = None
+    sites: Annotated[dict[Key, FileId], Field(min_length=1, max_length=1000)] | None = None
     zone: Key | None = None
     share: Annotated[float, Field(gt=0, le=1)] | None = None
     repair: bool = False

@@ -1,42 +1,153 @@
-"""What a request says of money and time, read; and what its owner reads again of it."""
+"""What a request says of money and time, read; and what its owner reads again of it.
 
+A request may say what a job is worth as a bid, or as a value that falls with lateness, and may cap
+what it costs. Zones of all kinds read the same words: where one of them is missing, another one
+that says as much stands for it.
+"""
+
+from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
 from auctune.service.access.key import Principal
-from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.request import JobRequest, Terms
 from auctune.service.jobs.time import parse_deadline
 from auctune.service.zones.offer import NO_CHOICE, Alternatives
 
+_AMOUNT = 'an amount of money, as text: "12.50"'
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What a job is worth, by when it is done.
+
+    Attributes:
+        amount: if it is done by the deadline; none: its owner does not say.
+        deadline: unix time.
+        zero_at: unix time from which on it is worth nothing; it falls in a straight line.
+    """
+
+    amount: Money | None
+    deadline: float
+    zero_at: float
+
 
 def asked_deadline(request: JobRequest, now: float) -> float:
-    """Unix time of a request's deadline.
+    """Unix time of a request's deadline: `deadline`, or that of its value.
 
     Raises:
-        InputError: if it has none, or none to come.
+        InputError: if it has none, or none to come, or two.
     """
-    text = request.market.deadline
-    if text is None:
+    terms = request.market
+    if terms.value is not None and terms.value.deadline is not None:
+        if terms.deadline is not None:
+            found = "is given with market.deadline"
+            raise InputError("market.value.deadline", found, "one of the two")
+        return parse_deadline(terms.value.deadline, now, "market.value.deadline")
+    if terms.deadline is None:
         raise InputError("market.deadline", "is missing", "a time, or a span such as +2h")
-    return parse_deadline(text, now)
+    return parse_deadline(terms.deadline, now)
+
+
+def has_deadline(request: JobRequest) -> bool:
+    """Whether a request says a deadline at all."""
+    value = request.market.value
+    return request.market.deadline is not None or (value is not None and value.deadline is not None)
+
+
+def check_amounts(request: JobRequest) -> None:
+    """That what a request says of money is money.
+
+    Raises:
+        InputError: naming the first that is none.
+    """
+    _said_worth(request.market)
+    said_cap(request)
 
 
 def bid_amount(request: JobRequest) -> Money:
-    """What a request bids.
+    """The most that a request would pay for a job in time.
+
+    That is its bid, or what the job is worth; but no more than its cap.
 
     Raises:
-        InputError: if that is nothing, or no amount of money.
+        InputError: if it says nothing of that, or no amount of money.
     """
-    bid = request.market.bid
-    if bid is None:
-        raise InputError("market.bid", "is missing", 'an amount of money, as text: "12.50"')
-    return parse_money(bid, "market.bid")
+    amount, cap = _said_worth(request.market), said_cap(request)
+    if amount is None:
+        raise InputError("market.bid", "is missing", _AMOUNT)
+    return amount if cap is None else min(amount, cap)
+
+
+def said_cap(request: JobRequest) -> Money | None:
+    """The most that a request would pay, whatever the job comes to; none: it does not say.
+
+    Raises:
+        InputError: if that is no amount of money.
+    """
+    cap = request.market.max_cost
+    return None if cap is None else parse_money(cap, "market.max_cost")
+
+
+def asked_cap(request: JobRequest) -> Money:
+    """The most that may be charged for a metered job: its cap, or else its bid or its value.
+
+    Raises:
+        InputError: if it says none of them, or no amount of money.
+    """
+    cap = said_cap(request)
+    if cap is None:
+        cap = _said_worth(request.market)
+    if cap is None:
+        raise InputError("market.max_cost", "is missing", _AMOUNT)
+    return cap
+
+
+def asked_worth(request: JobRequest, now: float) -> Worth:
+    """What a job is worth by when; half as long again as its deadline is away it is worth nothing.
+
+    Raises:
+        InputError: if it has no deadline, or is worth nothing before it, or says what is none.
+    """
+    deadline = asked_deadline(request, now)
+    value = request.market.value
+    zero_at = deadline + (deadline - now) / 2
+    if value is not None and value.zero_at is not None:
+        zero_at = parse_deadline(value.zero_at, now, "market.value.zero_at")
+        if zero_at < deadline:
+            expected = "the deadline, or a time after it"
+            raise InputError("market.value.zero_at", "is before the deadline", expected)
+    return Worth(_said_worth(request.market), deadline, zero_at)
+
+
+def foreign_term(request: JobRequest, *names: str) -> str | None:
+    """The first of some terms that a request says, as errors name it; none: it says none."""
+    said = (name for name in names if getattr(request.market, name) is not None)
+    found = next(said, None)
+    return None if found is None else f"market.{found}"
+
+
+def check_own_terms(request: JobRequest, zone: str, kind: str, *foreign: str) -> None:
+    """That a request says nothing that a zone knows nothing of.
+
+    Args:
+        request: for a job.
+        zone, kind: whose name stands in the error.
+        foreign: terms of other kinds of zones.
+
+    Raises:
+        InputError: naming the term.
+    """
+    found = foreign_term(request, *foreign)
+    if found is not None:
+        expected = f"none: zone {zone} is of kind {kind}, which knows nothing of it"
+        raise InputError(found, "is given", expected)
 
 
 def shown_request(
     request: JobRequest,
     who: Principal,
-    bid: Money,
+    bid: Money | None,
     deadline: float,
     alternatives: Alternatives = NO_CHOICE,
 ) -> dict[str, Any]:
@@ -45,7 +156,7 @@ def shown_request(
     Args:
         request: for a job.
         who: asked.
-        bid: what it bids.
+        bid: what it bids; none: nothing.
         deadline: unix time.
         alternatives: what zones said, where the market chose one: on record once and for all.
     """
@@ -59,7 +170,15 @@ def shown_request(
         "organization_id": who.team or who.user,
         "metadata": request.metadata,
         "suffix": request.suffix,
-        "bid": str(bid),
+        "bid": None if bid is None else str(bid),
         "deadline": deadline,
         **(chosen_from if alternatives else {}),
     }
+
+
+def _said_worth(terms: Terms) -> Money | None:
+    if terms.bid is not None and terms.value is not None:
+        raise InputError("market.value", "is given with market.bid", "one of the two")
+    if terms.value is not None:
+        return parse_money(terms.value.amount, "market.value.amount")
+    return None if terms.bid is None else parse_money(terms.bid, "market.bid")

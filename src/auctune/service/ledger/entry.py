@@ -2,11 +2,13 @@
 
 | account | holds |
 | --- | --- |
-| user:ID | what a user owes for jobs that were admitted |
-| held | payments for jobs that are not over (negative) |
+| user:ID | what a user owes for jobs that were admitted; of metered ones, for what was used |
+| hold:ID | what is set aside of a user's for metered jobs that are not over: owed by nobody |
+| held | payments and holds for jobs that are not over (negative) |
 | revenue | payments that were earned (negative) |
 | cost:vendors, vendor:NAME | vendors' prices as a cost, and as what is owed to them |
 | cost:energy, energy | the same of operating cost |
+| cost:instances, provider:ZONE | the same of instances that a zone rents |
 """
 
 from collections.abc import Iterable
@@ -20,6 +22,7 @@ REVENUE = "revenue"
 VENDOR_COSTS = "cost:vendors"
 ENERGY_COSTS = "cost:energy"
 ENERGY = "energy"
+INSTANCE_COSTS = "cost:instances"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,16 @@ class Entry:
 def user_account(user: str) -> str:
     """What a user owes."""
     return f"user:{user}"
+
+
+def hold_account(user: str) -> str:
+    """What is set aside of a user's."""
+    return f"hold:{user}"
+
+
+def provider_account(zone: str) -> str:
+    """What those are owed from whom a zone rents."""
+    return f"provider:{zone}"
 
 
 def vendor_account(name: str) -> str:
@@ -60,6 +73,31 @@ def earn(payment: Money) -> tuple[Entry, ...]:
 def refund(user: str, payment: Money) -> tuple[Entry, ...]:
     """The market failed a job: its owner owes nothing for it."""
     return transfer(HELD, user_account(user), payment)
+
+
+def hold(user: str, amount: Money) -> tuple[Entry, ...]:
+    """A metered job is admitted: so much may be charged for it, and is set aside."""
+    return transfer(hold_account(user), HELD, amount)
+
+
+def meter(user: str, amount: Money) -> tuple[Entry, ...]:
+    """Something was used: it is owed and earned at once, and no longer set aside."""
+    return transfer(user_account(user), REVENUE, amount) + release(user, amount)
+
+
+def release(user: str, amount: Money) -> tuple[Entry, ...]:
+    """What was set aside is not needed any more."""
+    return transfer(HELD, hold_account(user), amount)
+
+
+def give_back(user: str, amount: Money) -> tuple[Entry, ...]:
+    """The market failed a metered job: what was owed for it is owed no more."""
+    return transfer(REVENUE, user_account(user), amount)
+
+
+def rent(zone: str, cost: Money) -> tuple[Entry, ...]:
+    """Instances were rented."""
+    return transfer(INSTANCE_COSTS, provider_account(zone), cost)
 
 
 def vendor_work(name: str, price: Money) -> tuple[Entry, ...]:

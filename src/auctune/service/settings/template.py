@@ -9,6 +9,8 @@ TEMPLATE = """\
 # A line such as this one explains; a line that begins with '#' and a key is a setting that is left
 # out, with the value that holds then, or an example where it says so.
 
+# The zone below is an auction's. docs/reference/auctune-toml.md lists the keys of other kinds.
+
 # Where bids, decisions and money are kept; left out: auctune.db in the folder of --data. Examples:
 #database = "sqlite:////var/lib/auctune/market.db"
 # or, on a server, where a password is better left to ~/.pgpass than written here:
@@ -48,7 +50,8 @@ port = 8420
 # A zone sells the nodes of one base model. A bid names its zone, or its model; of several zones
 # with that model it goes to the one that does it for least. More zones are more [[zones]] tables.
 [[zones]]
-# How it is sold, which says what other keys there are: "auction", of nodes that are here.
+# How it is sold, which says what other keys there are: "auction", of nodes that are here; or
+# "timeshare", jobs with loss targets on one pool (docs/reference/auctune-toml.md has its keys).
 #kind = "auction"
 name = "default"
 

@@ -10,6 +10,8 @@ from auctune.service.settings.fields import Count, Name, Positive
 from auctune.service.settings.zone_needs import ZoneNeeds
 
 AUCTION = "auction"
+SPOT = "spot"
+TIMESHARE = "timeshare"
 
 
 class ZoneEntry(BaseModel):

@@ -4,6 +4,10 @@ from typing import Annotated
 
 from auctune.schema import ByKind
 from auctune.service.settings.auction_entry import AuctionEntry
-from auctune.service.settings.zone_entry import AUCTION, ZoneEntry
+from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.settings.timeshare_entry import TimeshareEntry
+from auctune.service.settings.zone_entry import AUCTION, SPOT, TIMESHARE, ZoneEntry
 
-AnyZone = Annotated[ZoneEntry, ByKind({AUCTION: AuctionEntry}, AUCTION)]
+_ENTRIES = {AUCTION: AuctionEntry, SPOT: SpotEntry, TIMESHARE: TimeshareEntry}
+
+AnyZone = Annotated[ZoneEntry, ByKind(_ENTRIES, AUCTION)]

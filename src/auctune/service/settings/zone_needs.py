@@ -9,7 +9,7 @@ class DeviceNeed:
     """Nodes of one type.
 
     Attributes:
-        place: of the type, in the zone's settings.
+        place: of the type, in the zone's settings; empty: the zone itself.
         device: `cpu`, `cuda` or `cuda:N`.
         profile: path of the device's profile; none: it is measured.
         num_nodes: that have it.

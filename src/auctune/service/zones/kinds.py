@@ -3,11 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from auctune.service.settings.zone_entry import AUCTION
+from auctune.service.settings.zone_entry import AUCTION, SPOT, TIMESHARE
 from auctune.service.zones.auction.kind import AuctionZones
 from auctune.service.zones.kind import ZoneKind
+from auctune.service.zones.spot.kind import SpotZones
+from auctune.service.zones.timeshare.kind import TimeshareZones
 
-KINDS: Mapping[str, ZoneKind] = {AUCTION: AuctionZones()}
+KINDS: Mapping[str, ZoneKind] = {
+    AUCTION: AuctionZones(),
+    SPOT: SpotZones(),
+    TIMESHARE: TimeshareZones(),
+}
 
 TOLD: tuple[str, ...] = tuple(
     dict.fromkeys(str(name) for kind in KINDS.values() for name in kind.views.told)

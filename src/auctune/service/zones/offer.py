@@ -34,11 +34,16 @@ class Offer(Protocol):
 
     @property
     def outlook(self) -> Outlook | None:
-        """The cheapest of it; none: the job cannot be done by its deadline."""
+        """The cheapest of it; none: the job is not to be had, `why_not`."""
+        ...
+
+    @property
+    def why_not(self) -> str | None:
+        """Why there is no outlook, for people; none: there is one."""
         ...
 
     def shown(self) -> dict[str, Any]:
-        """The part of a quote's answer that is of the zone's kind: `lines`."""
+        """The part of a quote's answer that is of the zone's kind: `lines`, or `estimate`."""
         ...
 
 
@@ -67,6 +72,11 @@ class MenuOffer:
         last = self.menu.lines[-1]
         return Outlook(last.price, self.clock.ends(last.deadline), 0.0)
 
+    @property
+    def why_not(self) -> str | None:
+        """Whether there is no line."""
+        return None if self.menu.lines else "it cannot be done by its deadline"
+
     def shown(self) -> dict[str, Any]:
         """All lines, in the real clock's time."""
         ends, begins = self.clock.ends, self.clock.begins
@@ -83,7 +93,8 @@ class MenuOffer:
                     "slots": len(line.schedule.cells),
                 }
                 for index, line in enumerate(self.menu.lines)
-            ]
+            ],
+            "estimate": None,
         }
 
 

@@ -62,6 +62,22 @@ class Nodes(Protocol):
         ...
 
 
+class Renting(Protocol):
+    """A zone that rents what it runs jobs on."""
+
+    async def rented(self) -> Mapping[str, Any]:
+        """The market and what is held, by slot: `RentedTable` of the API."""
+        ...
+
+
+class SharedPool(Protocol):
+    """A zone's pool, as an operator sees it."""
+
+    async def shares(self) -> Mapping[str, Any]:
+        """Who is in it, and the shares of the newest units: `PoolTable` of the API."""
+        ...
+
+
 class OpenZone(Protocol):
     """One zone."""
 
@@ -103,6 +119,16 @@ class OpenZone(Protocol):
     @property
     def nodes(self) -> Nodes | None:
         """Those that an operator prices and drains; none: it has none of its own."""
+        ...
+
+    @property
+    def renting(self) -> "Renting | None":
+        """What an operator sees of what it rents; none: it rents nothing."""
+        ...
+
+    @property
+    def pool(self) -> SharedPool | None:
+        """What its jobs share; none: they share none."""
         ...
 
     @property

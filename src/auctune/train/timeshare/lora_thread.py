@@ -54,6 +54,10 @@ class LoraPool:
         self._node.load(endless, folder)
         return LoraThread(self._node, endless.id)
 
+    def let_go(self, job: str) -> None:
+        """Drop a job's thread, which is on the device; what was not saved is lost."""
+        self._node.unload(job)
+
 
 class LoraThread:
     """See `auctune.train.timeshare.thread.TrainingThread`.
@@ -83,6 +87,14 @@ class LoraThread:
     def memory_bytes(self) -> int:
         """As `resting_bytes`: activations are those of one row, and the base is the pool's."""
         return self.resting_bytes
+
+    @property
+    def learned(self) -> tuple[int, int]:
+        """Rows and tokens of the batches trained so far."""
+        if not self._task.curve:
+            return 0, 0
+        _, rows, tokens, _ = self._task.curve[-1]
+        return rows, tokens
 
     def step(self, batches: int) -> float:
         """Train that many batches, >= 1; returns the mean of their losses; NaN once it failed."""

@@ -26,6 +26,10 @@ class Said:
     outlook: Outlook | None
     size: int = 1
 
+    @property
+    def why_not(self) -> str | None:
+        return None if self.outlook is not None else "it cannot be done by its deadline"
+
     def shown(self) -> dict[str, Any]:
         return {"lines": []}
 

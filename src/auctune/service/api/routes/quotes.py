@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from auctune.service.api.access import MarketDep, Owner
-from auctune.service.api.answers import AlternativeView
+from auctune.service.api.answers import AlternativeView, EstimateView
 from auctune.service.api.errors import ERRORS, not_found
 from auctune.service.api.views import quote_view
 from auctune.service.jobs.request import JobRequest
@@ -30,6 +30,8 @@ class QuoteLine(BaseModel):
 class QuoteAnswer(BaseModel):
     """A menu, earliest finish first, each line cheaper than the one before. It holds nothing.
 
+    A metered zone has no lines, but an estimate: nothing of it is accepted, the job is asked for.
+
     Where no zone was named and several have the model, it is that of the default one, and
     `alternatives` says what each of them said; else they are empty.
 
@@ -47,6 +49,7 @@ class QuoteAnswer(BaseModel):
     training_file: str
     seed: int
     lines: list[QuoteLine]
+    estimate: EstimateView | None
     alternatives: list[AlternativeView]
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from auctune.service.api.access import MarketDep, Operator
-from auctune.service.api.answers import JobProgress, Plan
+from auctune.service.api.answers import JobProgress, MeteredPart, Plan
 from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.zones import zone_of
 from auctune.service.recorder import read_job
@@ -39,6 +39,7 @@ class DecisionView(BaseModel):
     refunded: bool
     plan: Plan | None
     progress: JobProgress | None
+    metered: MeteredPart | None
 
 
 class DecisionPage(BaseModel):
@@ -86,6 +87,7 @@ def _view(row: JobRow, views: Views, clock: SlotClock) -> dict[str, Any]:
         "price": decision.get("price"),
         "value": decision.get("value"),
         "surplus": decision.get("surplus"),
+        "metered": shown.get("metered"),
         **{
             name: shown[name]
             for name in (

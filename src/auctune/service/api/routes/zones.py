@@ -60,6 +60,64 @@ class PriceTable(BaseModel):
     memory_used: list[list[float]]
 
 
+class RentedSlot(BaseModel):
+    """A slot: prices in units of the on-demand price, and what all jobs of the zone hold in it."""
+
+    slot: int
+    begins_at: float
+    price: float
+    available: int
+    on_demand: int
+    spot: int
+
+
+class RentedTable(BaseModel):
+    """The market and the holdings of a zone that rents, its newest slots, the oldest first.
+
+    `unit_cost` is what an on-demand instance costs the service for a slot, `unit_price` what it
+    costs the owners of jobs.
+    """
+
+    zone: str
+    slot_seconds: float
+    unit_cost: float
+    unit_price: float
+    slots: list[RentedSlot]
+
+
+class PoolJob(BaseModel):
+    """A job that shares a pool; times are unix seconds."""
+
+    job: str
+    user: str
+    state: str
+    target_loss: float
+    best_loss: float | None
+    share: float
+    finish: float | None
+    deadline: float
+    verdict: str | None
+    cost: str
+
+
+class PoolUnit(BaseModel):
+    """A unit of time of a pool, and each job's share of it."""
+
+    unit: int
+    begins_at: float
+    span: float
+    shares: dict[str, float]
+
+
+class PoolTable(BaseModel):
+    """Who shares a pool, and how it was shared, the newest units last."""
+
+    zone: str
+    slot_seconds: float
+    jobs: list[PoolJob]
+    units: list[PoolUnit]
+
+
 @router.get("", response_model=ZonePage)
 async def list_zones(market: MarketDep, who: Owner) -> dict[str, Any]:
     """The zones that take bids."""
@@ -77,6 +135,24 @@ async def retrievezone_of(market: MarketDep, who: Owner, zone_id: str) -> dict[s
 async def prices(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
     """Prices and use by slot and node: an operator's, as a step of a price gives a bid away."""
     return dict(await _nodes(zone_of(market, zone_id)).prices())
+
+
+@router.get("/{zone_id}/rented", response_model=RentedTable)
+async def rented(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+    """The spot market by slot, and what is held: an operator's, as it tells of others' jobs."""
+    found = zone_of(market, zone_id)
+    if found.renting is None:
+        raise ApiError(404, f"zone {found.name} rents nothing", "not_found", "id")
+    return dict(await found.renting.rented())
+
+
+@router.get("/{zone_id}/shares", response_model=PoolTable)
+async def shares(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+    """How the jobs of a `timeshare` zone share its pool, by unit of time: an operator's."""
+    zone = zone_of(market, zone_id)
+    if zone.pool is None:
+        raise ApiError(404, f"zone {zone.name} has no pool", "not_found", "id")
+    return dict(await zone.pool.shares())
 
 
 @router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneView)

@@ -10,6 +10,7 @@ from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.terms import check_own_terms, foreign_term
 from auctune.service.quotes import Quote
 from auctune.service.settings.zone_entry import AUCTION
 from auctune.service.zones.auction.bidding import Bidding
@@ -24,6 +25,9 @@ from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.offer import Alternatives, Priced
 
 T = TypeVar("T")
+
+# Terms of other kinds. A value is what a bid is, and a cap on the cost is kept by bidding no more.
+_FOREIGN = ("target_loss", "sites")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class OpenAuction:
     nodes: AuctionNodes
     explainer: AuctionExplainer
 
+    renting = None
+
     @property
     def name(self) -> str:
         """Unique in the service."""
@@ -66,6 +72,11 @@ class OpenAuction:
     def base(self) -> str:
         """Name of the base model that it trains."""
         return self.supply.base
+
+    @property
+    def pool(self) -> None:
+        """Its nodes are sold by the cell."""
+        return None
 
     @property
     def num_slots(self) -> int:
@@ -87,18 +98,23 @@ class OpenAuction:
 
     def takes(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
+        foreign = foreign_term(request, *_FOREIGN)
+        if foreign is not None:
+            return f"knows nothing of {foreign}"
         if request.market.repair and not self.files.has_vendors:
             return "has no vendor that could mend data"
         return None
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job would cost, by the time at which it is finished."""
+        self._check(request)
         return await self.quoting.quote(who, request)
 
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives
     ) -> JobRow:
         """The job as it would be decided; nothing happens."""
+        self._check(request)
         return await self.quoting.preview(who, request, alternatives)
 
     async def submit(
@@ -110,6 +126,7 @@ class OpenAuction:
         alternatives: Alternatives,
     ) -> JobRow:
         """A job, as it stands once this is on record."""
+        self._check(request)
         return await self.bidding.submit(job, who, request, reply, alternatives)
 
     async def accept(
@@ -121,3 +138,6 @@ class OpenAuction:
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
         await self.bidding.close()
+
+    def _check(self, request: JobRequest) -> None:
+        check_own_terms(request, self.name, AUCTION, *_FOREIGN)

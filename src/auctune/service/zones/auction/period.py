@@ -24,6 +24,7 @@ from auctune.domain.recorded import (
     Why,
 )
 from auctune.run.records import read_decision, read_schedule
+from auctune.service.settings.zone_entry import AUCTION
 from auctune.service.store.event_log import EventLog
 from auctune.service.store.snapshots import Snapshots
 from auctune.service.zones.auction.event import AuctionKind
@@ -63,7 +64,7 @@ class LoggedPeriod:
         until: number of the log's last event.
 
     Raises:
-        InputError: if the log knows of no such zone.
+        InputError: if the log knows of no such zone, or it is no auction.
     """
 
     def __init__(
@@ -73,6 +74,10 @@ class LoggedPeriod:
         if opened is None:
             known = ", ".join(log.zones()) or "none"
             raise InputError("zone", f"the log knows of no {zone!r}", f"one of {known}")
+        kind = opened.body.get("kind", AUCTION)
+        if kind != AUCTION:
+            expected = "an auction's zone: the others decide by no mechanism that could do it again"
+            raise InputError("zone", f"{zone!r} is of kind {kind}", expected)
         self.zone = zone
         self._log = log
         self._opened = opened.body

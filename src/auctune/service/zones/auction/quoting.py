@@ -11,7 +11,13 @@ from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.terms import asked_deadline, bid_amount, shown_request
+from auctune.service.jobs.terms import (
+    asked_deadline,
+    bid_amount,
+    check_amounts,
+    has_deadline,
+    shown_request,
+)
 from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.auction.acceptance import (
     accept_if_early,
@@ -81,14 +87,13 @@ class Quoting:
         Raises:
             InputError: as `preview`; a bid and a deadline may be left out.
         """
-        if request.market.bid is not None:
-            # It does not count, but what is no amount of money is a mistake of the asker's.
-            bid_amount(request)
+        # What it bids does not count, but what is no amount of money is a mistake of the asker's.
+        check_amounts(request)
         now = self._clock.now()
         deadline = (
-            now + self._num_slots * self._clock.slot_seconds
-            if request.market.deadline is None
-            else asked_deadline(request, now)
+            asked_deadline(request, now)
+            if has_deadline(request)
+            else now + self._num_slots * self._clock.slot_seconds
         )
         bid = await self._appraised(who, request, ZERO, deadline)
         menu = await self._desk.ask_here(lambda zone: zone.quote(bid))

@@ -1,0 +1,36 @@
+"""The process of a standing pool as its owner holds it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from auctune.run.child import ChildProcess, Hear
+from auctune.run.open_pool.messages import PoolSettings, want_message
+from auctune.run.open_pool.wanted import WantedThread
+
+WORKER = ("-m", "auctune.run.open_pool.worker")
+
+
+class PoolProcess(ChildProcess):
+    """A child process that runs a pool; it ends at once when its owner does.
+
+    Args:
+        settings: what it runs and how.
+        hear, lock, log: as for any child process.
+        program: arguments for the interpreter.
+    """
+
+    def __init__(
+        self,
+        settings: PoolSettings,
+        hear: Hear,
+        *,
+        lock: int | None = None,
+        log: Path | None = None,
+        program: Sequence[str] = WORKER,
+    ) -> None:
+        super().__init__(program, asdict(settings), hear, lock=lock, log=log)
+
+    def want(self, threads: Iterable[WantedThread]) -> None:
+        """Say who is wanted, all of them."""
+        self.tell(want_message(threads))

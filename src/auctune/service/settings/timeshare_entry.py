@@ -1,0 +1,34 @@
+"""A zone of kind `timeshare` in auctune.toml: its pool, and what a second of it costs."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field
+
+from auctune.run.open_pool.messages import AllocatorName
+from auctune.service.settings.fields import Amount, Positive
+from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
+
+
+class TimeshareEntry(ZoneEntry):
+    """[[zones]] of kind `timeshare`."""
+
+    kind: Literal["timeshare"] = "timeshare"
+    price_per_second: Amount = Decimal("0.0010")
+    allocator: AllocatorName = "headway"
+    memory_gb: Positive | None = None
+    device: str = "cpu"
+    profile: str | None = None
+    slots: Annotated[int, Field(ge=2, le=1_000_000)] = 10_080
+
+    def needs(self) -> ZoneNeeds:
+        """The pool's device."""
+        return ZoneNeeds((DeviceNeed("", self.device, self.profile, 1),))
+
+    def beside(self, folder: Path) -> Self:
+        """The same with paths that start from a folder."""
+        if self.profile is None:
+            return self
+        return self.model_copy(update={"profile": str(folder / self.profile)})

@@ -1,0 +1,71 @@
+"""What a metered job may cost, and has cost so far."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from auctune.domain import Money
+from auctune.domain.money import ZERO
+from auctune.service.ledger.entry import Entry, give_back, hold, meter, release
+
+
+@dataclass
+class Meter:
+    """Of one job.
+
+    Attributes:
+        owner: user id.
+        cap: the most that is charged.
+        charged: so far.
+        next_slot: all numbers below it are charged.
+    """
+
+    owner: str
+    cap: Money
+    charged: Money = ZERO
+    next_slot: int = 0
+
+    @property
+    def left(self) -> Money:
+        """What is still set aside."""
+        return self.cap - self.charged
+
+    def is_charged(self, slot: int) -> bool:
+        """Whether what has this number is on record already."""
+        return slot < self.next_slot
+
+    def begin(self) -> tuple[Entry, ...]:
+        """The job is admitted: its cap is set aside."""
+        return hold(self.owner, self.cap)
+
+    def charge(self, slot: int, amount: Money) -> tuple[Entry, ...]:
+        """Something was used.
+
+        Args:
+            slot: its number, above all before it.
+            amount: at most what is left.
+        """
+        assert not self.is_charged(slot), slot
+        assert ZERO <= amount <= self.left, (amount, self.left)
+        self.next_slot = slot + 1
+        self.charged += amount
+        return meter(self.owner, amount)
+
+    def end(self, *, refunded: bool) -> tuple[Entry, ...]:
+        """The job is over: what was not used is released; what was is refunded if we failed it."""
+        back = give_back(self.owner, self.charged) if refunded else ()
+        return release(self.owner, self.left) + back
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain values; money as text."""
+        return {
+            "owner": self.owner,
+            "cap": str(self.cap),
+            "charged": str(self.charged),
+            "next_slot": self.next_slot,
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Meter":
+        """What `to_record` gave."""
+        cap, charged = Money(record["cap"]), Money(record["charged"])
+        return cls(record["owner"], cap, charged, record["next_slot"])

@@ -1,0 +1,45 @@
+"""A bid as it reaches a rented zone: what to train, what it is worth, what it may cost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from auctune.domain import Money
+from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.training import Training
+from auctune.service.zones.metered.estimate import Estimate
+
+
+def _unlimited() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class SpotBid:
+    """What an owner asks of a zone.
+
+    Attributes:
+        job: id of the job that it becomes.
+        owner: user id.
+        training: what to train.
+        size: of the data.
+        worth: of the job, by when it is done.
+        cap: the most that may be charged.
+        estimate: of what it comes to, made just before.
+        request: as the owner made it, for them to read again.
+        left: tells what is left of the owner's budget; none: any amount.
+        reply: by what the same request is known when it is made again; none: by nothing.
+    """
+
+    job: str
+    owner: str
+    training: Training
+    size: DataSize
+    worth: Worth
+    cap: Money
+    estimate: Estimate
+    request: dict[str, Any] = field(default_factory=dict)
+    left: Callable[[], Money | None] = _unlimited
+    reply: Reply | None = None

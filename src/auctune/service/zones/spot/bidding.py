@@ -1,0 +1,211 @@
+"""From a request for a job to a rented zone's decision, and to its estimate.
+
+Estimates take a while, so they are made on a thread of their own; the desk decides by them.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from auctune.domain import AuctuneError, InputError, Money
+from auctune.run.data.client import DataError
+from auctune.service.access.key import Principal
+from auctune.service.background import Background
+from auctune.service.files.record import FileRecord
+from auctune.service.identifiers import new_id
+from auctune.service.jobs.asked import Defaults, training_of
+from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.terms import Worth, asked_cap, asked_worth, said_cap, shown_request
+from auctune.service.jobs.training import Training
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
+from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
+from auctune.service.zones.spot.bid import SpotBid
+from auctune.service.zones.spot.rental import Rental
+from auctune.service.zones.spot.zone import SpotZone, no_slot
+
+_log = structlog.get_logger(__name__)
+
+
+class SpotBidding:
+    """Takes bids for one zone.
+
+    Args:
+        desk: decides.
+        rental: what it offers.
+        defaults: what is chosen where requests do not.
+        files: of jobs.
+        turns: those of one budget pass one after the other.
+        now: tells unix time.
+    """
+
+    def __init__(
+        self,
+        desk: Desk[SpotZone],
+        rental: Rental,
+        defaults: Defaults,
+        files: JobFiles,
+        turns: BudgetTurns,
+        now: Callable[[], float],
+    ) -> None:
+        self._desk = desk
+        self._rental = rental
+        self._defaults = defaults
+        self._files = files
+        self._turns = turns
+        self._now = now
+        self._background = Background()
+
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
+        """What a job is likely to come to.
+
+        Raises:
+            InputError: if it is no job that could be decided on; a cap may be left out.
+        """
+        worth, training = asked_worth(request, self._now()), self._training(request)
+        size = await self._size(training, who.user)
+        estimate = await self._estimate(training, size, worth)
+        return Priced(training, worth.deadline, EstimateOffer(estimate, said_cap(request)))
+
+    async def preview(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives
+    ) -> JobRow:
+        """The job as it would be decided; nothing happens.
+
+        Raises:
+            InputError: if it is no job that could be decided on.
+        """
+        training, shown = self._training(request), self._shown(who, request, alternatives)
+        size = await self._size(training, who.user)
+        bid = await self._bid(new_id("ftjob"), who.user, training, size, shown, None)
+        return await self._desk.ask_here(lambda zone: zone.preview(bid))
+
+    async def submit(
+        self,
+        job: str,
+        who: Principal,
+        request: JobRequest,
+        reply: Reply | None,
+        alternatives: Alternatives,
+    ) -> JobRow:
+        """A job, as it stands once this is on record.
+
+        Raises:
+            InputError: if it is no job that could be decided on.
+        """
+        training, shown = self._training(request), self._shown(who, request, alternatives)
+        file = await self._files.get(training.data, who.user, "training_file")
+        if training.validation is not None:
+            await self._files.get(training.validation, who.user, "validation_file")
+        self._files.check_there(training)
+        size = self._files.known_size(file, training)
+        if size is None:
+            row = await self._desk.ask_here(
+                lambda zone: zone.receive(job, who.user, shown, training, reply)
+            )
+            self.decide_later(job, who.user, training, shown)
+            return row
+        bid = await self._bid(job, who.user, training, size, shown, reply)
+        # Again: the estimate took a while.
+        self._files.check_there(training)
+        return await self._turns.in_turn(who.user, self._desk, lambda zone: zone.decide(bid))
+
+    def decide_later(
+        self, job: str, owner: str, training: Training, request: dict[str, Any]
+    ) -> None:
+        """Look at a received job's files, then decide on it; also after a restart."""
+        self._background.begin(self._decide(job, owner, training, request))
+
+    async def look_at(self, file: FileRecord) -> None:
+        """Size a new upload, so that bids for it need not wait."""
+        await self._files.look_at(file, self._defaults.length)
+
+    async def close(self) -> None:
+        """Leave what is under way: it is on record, and goes on after the next start."""
+        await self._background.close()
+
+    def _training(self, request: JobRequest) -> Training:
+        return training_of(request, self._defaults)
+
+    def _shown(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives = NO_CHOICE
+    ) -> dict[str, Any]:
+        """What is on record of a request: all that a decision is made of, after a restart too."""
+        worth, cap = asked_worth(request, self._now()), asked_cap(request)
+        shown = shown_request(request, who, worth.amount, worth.deadline, alternatives)
+        return {**shown, "max_cost": str(cap), "zero_at": worth.zero_at}
+
+    async def _size(self, training: Training, owner: str) -> DataSize:
+        file = await self._files.get(training.data, owner, "training_file")
+        return (await self._files.appraise(file, training, owner)).size
+
+    async def _bid(
+        self,
+        job: str,
+        owner: str,
+        training: Training,
+        size: DataSize,
+        request: dict[str, Any],
+        reply: Reply | None,
+    ) -> SpotBid:
+        amount = request["bid"]
+        worth = Worth(
+            None if amount is None else Money(amount), request["deadline"], request["zero_at"]
+        )
+        return SpotBid(
+            job=job,
+            owner=owner,
+            training=training,
+            size=size,
+            worth=worth,
+            cap=Money(request["max_cost"]),
+            estimate=await self._estimate(training, size, worth),
+            request=request,
+            left=lambda: self._turns.left(owner),
+            reply=reply,
+        )
+
+    async def _estimate(self, training: Training, size: DataSize, worth: Worth) -> Estimate:
+        slot = self._rental.clock.slot()
+        slots = self._rental.window(worth.deadline, slot)
+        if not slots:
+            raise no_slot(self._rental.clock, slot)
+        terms = self._rental.terms(training, size, worth, slots)
+        return await asyncio.to_thread(self._rental.estimate, terms, slots.start)
+
+    async def _decide(
+        self, job: str, owner: str, training: Training, request: dict[str, Any]
+    ) -> None:
+        try:
+            size = await self._size(training, owner)
+            bid = await self._bid(job, owner, training, size, request, None)
+            await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))
+        except InputError as error:
+            refusal = error
+            await self._desk.ask_here(lambda zone: zone.refuse(job, refusal))
+        except DataError as error:
+            await self._give_up(job, "data_failed", str(error), "training_file")
+        except AuctuneError as error:
+            # The job stays on record as received, and is taken up again at the next start.
+            _log.error("a job could not be decided on", job=job, reason=str(error))
+        except Exception:
+            # A mistake of ours would be made again: its owner shall not wait for it.
+            _log.exception("a job could not be decided on", job=job)
+            reason = "the service made a mistake; it is on record, and nothing was charged"
+            await self._give_up(job, "internal", reason, None)
+
+    async def _give_up(self, job: str, code: str, reason: str, param: str | None) -> None:
+        """End a job that is not decided on yet: nothing is held for it."""
+
+        def end(zone: SpotZone) -> None:
+            if job in zone.state.received:
+                zone.fail(job, code, reason, param, refund=False)
+
+        await self._desk.ask_here(end)

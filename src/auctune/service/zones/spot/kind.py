@@ -1,0 +1,85 @@
+"""Zones of kind `spot`, as the service knows a kind."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from auctune.device_profile import read_profile
+from auctune.domain import InputError
+from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
+from auctune.run.executor import NodeSettings
+from auctune.run.rental.order import JobTerms
+from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.zones.kind import Facts, Opened
+from auctune.service.zones.premises import Place, Premises
+from auctune.service.zones.spot.opening import SpotOpening, market_of
+from auctune.service.zones.spot.views import SpotViews
+
+INSTANCE = "instance"
+"""What the facts of a rented zone's base go by: all instances are alike."""
+
+
+class NothingToDo:
+    """There is nothing to wait for."""
+
+    def wait(self, report: Report) -> None:
+        """It is done."""
+
+
+class SpotZones:
+    """All that the service must know of rented zones."""
+
+    @property
+    def views(self) -> SpotViews:
+        """What readers see of their jobs."""
+        return SpotViews()
+
+    def check(self, entry: ZoneEntry, place: str, now: float) -> None:
+        """Refuse settings that a start would refuse in the middle."""
+        entry = _own(entry)
+        try:
+            entry.renting.read_policy()
+            market_of(entry)
+            _smallest(entry).job()
+        except InputError as error:
+            path = f"{place}.{error.place}"
+            raise InputError(path, error.found, error.expected) from None
+        if entry.profile is not None:
+            read_profile(Path(entry.profile))
+
+    @contextmanager
+    def prepare(self, entries: Iterable[ZoneEntry]) -> Iterator[NothingToDo]:
+        """Their kernels are compiled at the first estimate, and kept."""
+        yield NothingToDo()
+
+    def learn(
+        self, entry: ZoneEntry, place: Place, report: Report, alone: Alone
+    ) -> dict[str, BaseFacts]:
+        """What must be known of a zone's base on an instance; measured once on this machine."""
+        entry = _own(entry)
+        settings = NodeSettings(
+            base=entry.base,
+            cache=str(place.cache),
+            device=entry.device,
+            dtype=entry.dtype,
+            mode="exact",
+            threads=entry.worker_threads,
+        )
+        given = None if entry.profile is None else read_profile(Path(entry.profile))
+        return {INSTANCE: learn_base(settings, place.data / "profiles", report, given, alone)}
+
+    async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
+        """A zone as it stood."""
+        return await SpotOpening(premises).open(_own(entry), facts[INSTANCE])
+
+
+def _smallest(entry: SpotEntry) -> JobTerms:
+    """A job as small as can be, to see whether the settings make one."""
+    table = None if entry.scaling is None else tuple(entry.scaling)
+    return JobTerms(1.0, 1, 1.0, 1.0, entry.n_min, entry.n_max, entry.mu1, entry.mu2, table)
+
+
+def _own(entry: ZoneEntry) -> SpotEntry:
+    assert isinstance(entry, SpotEntry)
+    return entry

@@ -1,0 +1,176 @@
+"""Opening a rented zone as it stood: its market, its log, its desk and its workshop."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from auctune.domain import InputError
+from auctune.run.base_facts import BaseFacts
+from auctune.run.rental.market import ReplayedRecord, read_replayed
+from auctune.service.data_desk import DataDesk
+from auctune.service.jobs.asked import Defaults
+from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.training import Training
+from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.settings.zone_entry import SPOT
+from auctune.service.store import EventLog, Snapshots
+from auctune.service.zones.clock import Now, SlotClock
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.event import VERSION, Kind
+from auctune.service.zones.kind import Opened
+from auctune.service.zones.premises import Premises
+from auctune.service.zones.restart import opening_of, restart
+from auctune.service.zones.spot.bidding import SpotBidding
+from auctune.service.zones.spot.memory import SpotMemory
+from auctune.service.zones.spot.open_spot import OpenSpot
+from auctune.service.zones.spot.rental import Rental
+from auctune.service.zones.spot.workshop import SpotWorkshop
+from auctune.service.zones.spot.zone import SpotZone
+
+# No vendor is asked.
+_QUOTE_SECONDS = 1.0
+
+
+class SpotOpening:
+    """Opens zones of this kind.
+
+    Args:
+        premises: what all zones are opened with.
+    """
+
+    def __init__(self, premises: Premises) -> None:
+        self._premises = premises
+        self._log = EventLog(premises.store.reader)
+        self._snapshots = Snapshots(premises.store.reader)
+
+    async def open(self, entry: SpotEntry, facts: BaseFacts) -> Opened:
+        """One zone, as it stood."""
+        here = self._premises
+        market = await asyncio.to_thread(market_of, entry)
+        opened = opening_of(entry.name, self._log)
+        record = opening_record(entry, market, here.now())
+        if opened is not None:
+            _check_same(entry, record, opened.body)
+            record = opened.body
+        rental = rental_of(entry, facts, market, record, here.now)
+        here.report(f"getting the estimates of zone {entry.name} ready", 0.0)
+        await asyncio.to_thread(_warm_up, rental)
+        here.report(f"reading the log of zone {entry.name}", 0.0)
+        memory = await asyncio.to_thread(
+            lambda: restart(entry.name, SpotMemory, self._log, self._snapshots)
+        )
+        zone = SpotZone(entry.name, rental, memory.state, here.recorder)
+        if opened is None:
+            zone.happen(Kind.ZONE_OPENED, None, dict(record))
+        zone.begin_slots()
+        desk = Desk(zone, here.recorder, here.alarm)
+        looks = DataDesk(entry.base, here.data, here.library, None, (), _QUOTE_SECONDS, here.now)
+        defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
+        files = JobFiles(here.library, facts.digest, looks)
+        bidding = SpotBidding(desk, rental, defaults, files, here.turns, here.now)
+        open_zone = OpenSpot(desk, rental, bidding)
+        return Opened(open_zone, self._workshop(entry, open_zone))
+
+    def _workshop(self, entry: SpotEntry, zone: OpenSpot) -> SpotWorkshop:
+        here, place = self._premises, self._premises.place
+        return SpotWorkshop(
+            zone,
+            entry,
+            place.cache,
+            place.data / "work" / entry.name,
+            place.data / "logs",
+            here.library,
+            here.data,
+            self._snapshots,
+            here.committer,
+            here.lock,
+            here.alarm,
+        )
+
+
+def market_of(entry: SpotEntry) -> ReplayedRecord:
+    """The market that a zone replays.
+
+    Raises:
+        InputError: naming the file or the key.
+    """
+    return read_replayed(
+        Path(entry.market),
+        None if entry.prices is None else Path(entry.prices),
+        entry.fixed_price,
+        on_demand_price=entry.on_demand_price,
+        slot_seconds=entry.replayed_seconds,
+        start=entry.start,
+    )
+
+
+def opening_record(entry: SpotEntry, market: ReplayedRecord, now: float) -> dict[str, Any]:
+    """The body of the event with which a zone opens."""
+    return {
+        "version": VERSION,
+        "kind": SPOT,
+        "base": entry.base,
+        "market": market.digest,
+        "start": market.start,
+        "market_slot_seconds": entry.replayed_seconds,
+        "epoch": now // entry.slot_seconds * entry.slot_seconds,
+        "slot_seconds": entry.slot_seconds,
+    }
+
+
+def rental_of(
+    entry: SpotEntry,
+    facts: BaseFacts,
+    market: ReplayedRecord,
+    record: Mapping[str, Any],
+    now: Now,
+) -> Rental:
+    """What a zone offers."""
+    unit_cost = entry.on_demand_price * entry.replayed_seconds / 3600
+    return Rental(
+        base=entry.base,
+        base_digest=facts.digest,
+        context_tokens=facts.context_tokens,
+        profile=facts.profile,
+        spare=entry.spare,
+        market=market,
+        renting=entry.renting,
+        clock=SlotClock(record["epoch"], record["slot_seconds"], now),
+        num_slots=entry.num_slots,
+        jobs=entry.jobs,
+        n_min=entry.n_min,
+        n_max=entry.n_max,
+        mu1=entry.mu1,
+        mu2=entry.mu2,
+        table=None if entry.scaling is None else tuple(entry.scaling),
+        micro_batch=entry.micro_batch,
+        unit_cost=unit_cost,
+        unit_price=unit_cost * (1.0 + entry.margin),
+    )
+
+
+def _warm_up(rental: Rental) -> None:
+    """Make one estimate: kernels are compiled, or loaded, before anybody waits for them."""
+    slots = rental.window(rental.clock.begins(4), 0)
+    if slots:
+        worth = Worth(None, rental.clock.ends(slots[-1]), rental.clock.ends(slots[-1]))
+        terms = rental.terms(Training("none"), DataSize(8, 16.0), worth, slots)
+        rental.estimate(terms, slots.start)
+
+
+def _check_same(entry: SpotEntry, wanted: Mapping[str, Any], opened: Mapping[str, Any]) -> None:
+    """What jobs under way stand on cannot change.
+
+    Raises:
+        InputError: naming what has.
+    """
+    for what in ("base", "slot_seconds", "start", "market_slot_seconds", "market"):
+        if wanted[what] != opened[what]:
+            raise InputError(
+                f"zone {entry.name}: {what}",
+                f"{wanted[what]} where the zone was opened with {opened[what]}",
+                "the same, or another zone",
+            )

@@ -1,0 +1,105 @@
+"""What a rented zone has to offer: a market, a base, and how fast an instance trains it."""
+
+from dataclasses import dataclass
+
+from auctune.device_profile import Profile
+from auctune.domain import round_money
+from auctune.run.rental.estimate import Renting, estimate, longest_deadline
+from auctune.run.rental.market import ReplayedRecord
+from auctune.run.rental.order import JobTerms
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.training import Training
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.metered.estimate import Estimate
+from auctune.spot.job import DEFAULT_VALUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rental:
+    """Of one zone.
+
+    Attributes:
+        base: name of the base model.
+        base_digest: SHA-256 over its configuration and weights.
+        context_tokens: longest row that the base reads; none: no limit.
+        profile: of an instance with it.
+        spare: share of its speed that is not counted on.
+        market: that is replayed.
+        renting: how.
+        clock: of the zone.
+        num_slots: how far ahead a deadline may lie.
+        jobs: how many are run at once.
+        n_min, n_max, mu1, mu2, table: of every job; see `JobTerms`.
+        micro_batch: rows that go through the model together.
+        unit_cost, unit_price: of an on-demand instance for a slot, to the service and to owners.
+    """
+
+    base: str
+    base_digest: str
+    context_tokens: int | None
+    profile: Profile
+    spare: float
+    market: ReplayedRecord
+    renting: Renting
+    clock: SlotClock
+    num_slots: int
+    jobs: int
+    n_min: int
+    n_max: int
+    mu1: float
+    mu2: float
+    table: tuple[float, ...] | None
+    micro_batch: int
+    unit_cost: float
+    unit_price: float
+
+    def window(self, deadline: float, slot: int) -> range:
+        """The slots of a job that is decided on in `slot`: from the next one to its deadline.
+
+        It is cut to what the zone looks ahead, and to what its past tells of; empty: no whole slot
+        is left.
+        """
+        first = slot + 1
+        most = min(self.num_slots, longest_deadline(self.market.seen(slot)))
+        return range(first, min(self.clock.last_by(deadline) + 1, first + most))
+
+    def terms(self, training: Training, size: DataSize, worth: Worth, slots: range) -> JobTerms:
+        """A job as a policy sees it; a unit of work is what one instance does in a slot."""
+        rows = size.rows * training.epochs
+        tokens = max(1, round(min(self.micro_batch, training.batch_size) * size.mean_tokens))
+        seconds = self.clock.slot_seconds
+        speed = self.profile.throughput(seconds, size.mean_tokens, tokens, 1.0)
+        workload = max(rows / (speed * (1.0 - self.spare)), 1e-6)
+        length = len(slots) * seconds
+        value = DEFAULT_VALUE * workload
+        if worth.amount is not None:
+            value = float(worth.amount) / self.unit_price
+        return JobTerms(
+            workload=workload,
+            deadline=len(slots),
+            hard_factor=1.0 + max(0.0, worth.zero_at - worth.deadline) / length,
+            value=value,
+            n_min=self.n_min,
+            n_max=self.n_max,
+            mu1=self.mu1,
+            mu2=self.mu2,
+            table=self.table,
+        )
+
+    def estimate(self, terms: JobTerms, first: int) -> Estimate:
+        """What a job is likely to come to, by the market seen so far; takes a while.
+
+        Args:
+            terms: of the job.
+            first: its first slot, the next one.
+        """
+        found = estimate(terms.job(), self.renting, self.market.seen(first - 1))
+        begins, seconds = self.clock.begins(first), self.clock.slot_seconds
+        return Estimate(
+            expected_cost=round_money(found.cost * self.unit_price),
+            p90_cost=round_money(found.cost_p90 * self.unit_price),
+            finish=begins + found.finish_p50 * seconds,
+            finish_p90=begins + found.finish_p90 * seconds,
+            risk=found.risk,
+        )

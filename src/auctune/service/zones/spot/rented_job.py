@@ -1,0 +1,106 @@
+"""A rented job that is not over: what its owner asked for, and how far it is."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from auctune.run.rental.order import JobTerms
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
+from auctune.service.zones.metered.meter import Meter
+from auctune.service.zones.metered.progress import Progress
+
+
+class Phase(StrEnum):
+    """Where an admitted job stands."""
+
+    PLANNED = "planned"
+    """Its first slot is to come, or it waits for its process."""
+    TRAINING = "training"
+    """It has trained."""
+    PAUSED = "paused"
+    """Its owner wants no instances held."""
+    TRAINED = "trained"
+    """All is trained; its adapter is being packed."""
+
+
+@dataclass
+class RentedJob:
+    """One admitted job.
+
+    Attributes:
+        id: the job's.
+        seq: of the first event about it.
+        owner: user id.
+        training: what it trains.
+        size: of its data.
+        created_at: unix time.
+        request: as its owner made it.
+        first: its first slot.
+        terms: what the policy is asked about.
+        policy, forecast: by which it rents.
+        unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
+        decision: on record.
+        worth: what it is worth by when, on record.
+        meter: what it has cost.
+        phase: where it stands.
+        progress: of its training.
+        next_trained: all of its slots below have their training on record.
+        finish: when its last row was trained, in its own slots; none: it goes on.
+        notes: what its owner should know.
+    """
+
+    id: str
+    seq: int
+    owner: str
+    training: Training
+    size: DataSize
+    created_at: float
+    request: dict[str, Any]
+    first: int
+    terms: JobTerms
+    policy: str
+    forecast: str
+    unit_cost: float
+    unit_price: float
+    decision: dict[str, Any]
+    worth: dict[str, Any]
+    meter: Meter
+    phase: Phase = Phase.PLANNED
+    progress: Progress = field(default_factory=Progress)
+    next_trained: int = 0
+    finish: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def total_rows(self) -> int:
+        """Rows to train, over all epochs."""
+        return self.size.rows * self.training.epochs
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            **vars(self),
+            "training": self.training.to_record(),
+            "size": {"rows": self.size.rows, "mean_tokens": self.size.mean_tokens},
+            "terms": self.terms.to_record(),
+            "meter": self.meter.to_record(),
+            "phase": self.phase.value,
+            "progress": self.progress.to_record(),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "RentedJob":
+        """What `to_record` gave, also by way of JSON."""
+        return cls(
+            **{
+                **record,
+                "training": Training.from_record(record["training"]),
+                "size": DataSize(**record["size"]),
+                "terms": JobTerms.from_record(record["terms"]),
+                "meter": Meter.from_record(record["meter"]),
+                "phase": Phase(record["phase"]),
+                "progress": Progress(**record["progress"]),
+            }
+        )

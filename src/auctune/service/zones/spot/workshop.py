@@ -1,0 +1,183 @@
+"""Everything of a rented zone that takes time: its clock, its jobs' processes, its snapshots.
+
+Each job under way has a process that rents and trains by itself, with a folder of its own; it is
+started again for as long as the job is not over, and stopped while it is paused.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from auctune.run.data.client import DataClient
+from auctune.run.rental.order import adapter_in
+from auctune.service.background import Background
+from auctune.service.files.library import Library
+from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.store import Committer, Snapshots
+from auctune.service.zones.chores import Chores
+from auctune.service.zones.event import Kind
+from auctune.service.zones.keeping import Keeper
+from auctune.service.zones.leftovers import Leftovers
+from auctune.service.zones.spot.hearing import hear
+from auctune.service.zones.spot.memory import SpotSaver
+from auctune.service.zones.spot.open_spot import OpenSpot
+from auctune.service.zones.spot.processes import JobProcesses
+from auctune.service.zones.spot.rented_job import Phase, RentedJob
+from auctune.service.zones.spot.zone import SpotZone
+
+_log = structlog.get_logger(__name__)
+
+# A job whose process ends so often without a slot more on record will not do better.
+_DEATHS = 8
+_LOOK_SECONDS = 0.5
+
+
+class SpotWorkshop:
+    """Of one zone.
+
+    Args:
+        zone: whose.
+        entry: its settings.
+        cache: folder of bases that are built on this machine.
+        work: folder of the jobs' runs.
+        logs: folder of the processes' logs.
+        library: files.
+        data: the data process.
+        snapshots: makes them.
+        committer: writes them.
+        lock: descriptor of the lock that jobs' processes hold too.
+        alarm: told if the zone cannot go on.
+    """
+
+    def __init__(
+        self,
+        zone: OpenSpot,
+        entry: SpotEntry,
+        cache: Path,
+        work: Path,
+        logs: Path,
+        library: Library,
+        data: DataClient,
+        snapshots: Snapshots,
+        committer: Committer,
+        lock: int | None,
+        alarm: Callable[[Exception], None],
+    ) -> None:
+        self._zone = zone
+        self._work = work
+        self._library = library
+        self._data = data
+        self._alarm = alarm
+        self._deaths: Counter[str] = Counter()
+        self._background = Background()
+        self._chores = Chores(self._give_up)
+        self._keeper = Keeper(zone.desk, zone.clock, SpotSaver(), snapshots, committer)
+        self._processes = JobProcesses(
+            entry, zone.rental, cache, work, logs, library.blobs.path, lock, self._hear
+        )
+        self._leftovers = Leftovers(work, zone.desk, self._processes.is_there, self._chores.busy)
+
+    async def start(self) -> None:
+        """Take up what was under way."""
+        self._loop = asyncio.get_running_loop()
+        self._work.mkdir(parents=True, exist_ok=True)
+        for one in await self._ask(lambda zone: list(zone.state.received.values())):
+            self._zone.bidding.decide_later(one.id, one.owner, one.training, one.request)
+        self._background.begin(self._tick())
+
+    async def stop(self) -> None:
+        """Stop the jobs' processes; what they trained is in their checkpoints."""
+        await self._background.close()
+        await self._chores.close()
+        await asyncio.to_thread(self._processes.close)
+
+    async def _tick(self) -> None:
+        try:
+            await self._tick_on()
+        except Exception as error:
+            # Without its clock a zone would run nothing of what it admits.
+            self._alarm(error)
+
+    async def _tick_on(self) -> None:
+        clock = self._zone.clock
+        while True:
+            jobs = await self._ask(_under_way)
+            await asyncio.to_thread(self._processes.keep, jobs)
+            for job in await self._ask(_trained):
+                self._chores.begin_once(job.id, self._finish(job.id, job.owner))
+            await self._leftovers.drop()
+            await self._keeper.keep()
+            left = clock.ends(clock.slot()) - clock.now()
+            await asyncio.sleep(max(0.01, min(left, _LOOK_SECONDS)))
+
+    def _hear(self, job: str, message: dict[str, Any] | None) -> None:
+        """On a thread of the job's process."""
+        if message is None:
+            self._loop.call_soon_threadsafe(self._ended, job)
+            return
+        if message["kind"] in ("alive", "stopped"):
+            return
+        if message["kind"] in ("slot", "slot_done", "held"):
+            self._deaths.pop(job, None)
+
+        def take(zone: SpotZone) -> None:
+            hear(zone, job, message)
+
+        heard = self._zone.desk.ask(take)
+        heard.add_done_callback(lambda done: self._check_heard(done.exception()))
+
+    def _check_heard(self, error: BaseException | None) -> None:
+        if error is not None and self._zone.desk.broken is None:
+            self._alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
+
+    def _ended(self, job: str) -> None:
+        """A process has ended: by itself, as it was told to, or otherwise."""
+        how = self._processes.ended(job)
+        if how is None:
+            return
+        self._deaths[job] += 1
+        _log.warning("a job's process has ended", job=job, how=how)
+        if self._deaths[job] >= _DEATHS:
+            del self._deaths[job]
+            self._background.begin(self._give_up(job, f"its process ended again and again ({how})"))
+
+    async def _finish(self, job: str, owner: str) -> None:
+        target = self._work / f"{job}.zip"
+        adapter = adapter_in(self._work / job)
+        await asyncio.wrap_future(self._data.archive(adapter, target, job))
+        record = await self._library.keep(owner, f"{job}.zip", target)
+
+        def finish(zone: SpotZone) -> bool:
+            if job not in zone.state.jobs:
+                return False
+            zone.happen(Kind.FINISHED, job, {"files": [record.id]})
+            return True
+
+        if not await self._ask(finish):
+            # It was cancelled meanwhile: nobody is to have it.
+            await self._library.delete(record)
+
+    async def _give_up(self, job: str, why: str) -> None:
+        def give_up(zone: SpotZone) -> None:
+            if job in zone.state.jobs:
+                zone.fail(job, "service_failed", why, None)
+
+        await self._ask(give_up)
+
+    async def _ask(self, run: Callable[[SpotZone], Any]) -> Any:
+        return await self._zone.desk.ask_here(run)
+
+
+def _under_way(zone: SpotZone) -> list[RentedJob]:
+    """Jobs that are to have a process."""
+    zone.begin_slots()
+    still = (Phase.PLANNED, Phase.TRAINING)
+    return [job for job in zone.state.jobs.values() if job.phase in still]
+
+
+def _trained(zone: SpotZone) -> list[RentedJob]:
+    return [job for job in zone.state.jobs.values() if job.phase is Phase.TRAINED]

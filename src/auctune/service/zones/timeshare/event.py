@@ -1,0 +1,27 @@
+"""What happens in a timeshare zone beside what all zones and metered ones know, and what is in it.
+
+| kind | body |
+| --- | --- |
+| zone.opened | base, price_per_second, allocator, memory_gb |
+| job.decided | decision {admitted, reason, max_cost, estimate, target_loss}, deadline_unit |
+| pool.unit | number, unit, span, shares |
+| job.joined | number, unit, rate, memory |
+| job.metered | slot, amount, cost, unit, seconds, batches, loss, share, finish, verdict |
+| job.left | number, how, why, best |
+
+A unit is a slot of the zone; `number` is that of the event in the pool's journal which said so:
+what has a number that is on record is never taken over again. Of a job that left, what it had
+learned best lies in the pool's folder, if it had learned anything.
+
+State is the fold over them; see `auctune.service.zones.timeshare.state`.
+"""
+
+from enum import StrEnum
+
+
+class TimeshareKind(StrEnum):
+    """What happened."""
+
+    UNIT = "pool.unit"
+    JOINED = "job.joined"
+    LEFT = "job.left"

@@ -1,0 +1,168 @@
+"""What a job with a loss target is likely to come to, by the losses of jobs like it.
+
+Each job that the zone has seen says how many batches it needed to that loss: as it was seen, or as
+the mixture (auctune.timeshare.estimators.mixture) foretells it of its curve, with its deciles. A
+batch takes the seconds that its batches took, in proportion to tokens. It counts by e^-d, d the sum
+of the differences of the logarithms of rows, mean tokens, learning rate, rank and batch size.
+
+The pool has for the job what is left until its deadline when those that are due before have had
+what they are foretold to need, but not less than an even part. The job succeeds if its need fits
+that, and its cap.
+
+One more job is made up and counts as one that is just alike: it succeeds as likely as not, with
+half of what the pool has for it, and uses all of it where it fails. So a zone that has seen nothing
+says 0.5, and bounds as wide as they are.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from auctune.domain import Money, round_money
+from auctune.service.zones.metered.estimate import Estimate
+from auctune.service.zones.timeshare.curve import Curve
+from auctune.service.zones.timeshare.evidence import Evidence, Rival
+from auctune.service.zones.timeshare.past_job import LEAST_POINTS, Features
+from auctune.timeshare.estimators.mixture import Mixture
+
+PRIOR = 0.5
+"""Probability of success of the made-up job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A job that somebody asks for.
+
+    Attributes:
+        features: of the job.
+        target_loss: that it is to reach.
+        cap: the most that is charged; none: it does not say.
+        first_unit: in which it can begin.
+        deadline_unit: by whose beginning it must be done, later.
+    """
+
+    features: Features
+    target_loss: float
+    cap: Money | None
+    first_unit: int
+    deadline_unit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a zone sells.
+
+    Attributes:
+        price_per_second: of the pool.
+        epoch, unit_seconds: of its units.
+    """
+
+    price_per_second: Money
+    epoch: float
+    unit_seconds: float
+
+    def begins(self, unit: float) -> float:
+        """Unix time at which a unit begins."""
+        return self.epoch + unit * self.unit_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One thing that may happen: how likely, how many seconds of the pool, until which unit."""
+
+    weight: float
+    seconds: float
+    finish: float
+    succeeds: bool
+
+
+def forecast(question: Question, terms: Terms, evidence: Evidence) -> Estimate:
+    """What a job is likely to come to; takes milliseconds for each curve."""
+    units = question.deadline_unit - question.first_unit
+    room = _room(question, terms, evidence.rivals)
+    limit = room
+    if question.cap is not None and terms.price_per_second:
+        limit = min(limit, float(question.cap / terms.price_per_second))
+    end = float(question.deadline_unit)
+
+    def case(weight: float, need: float) -> _Case:
+        succeeds = need <= limit
+        finish = question.first_unit + units * need / room if succeeds else end
+        return _Case(weight, min(need, limit), finish, succeeds)
+
+    cases = [case(PRIOR, limit / 2), case(1 - PRIOR, math.inf)]
+    cases += (case(weight, need) for weight, need in _needs(question, evidence))
+    total = math.fsum(one.weight for one in cases)
+    chance = math.fsum(one.weight for one in cases if one.succeeds) / total
+    mean = math.fsum(one.weight * one.seconds for one in cases) / total
+    price = float(terms.price_per_second)
+    most = round_money(price * _quantile([(c.seconds, c.weight) for c in cases], 0.9))
+    finishes = [(c.finish, c.weight) for c in cases]
+    return Estimate(
+        expected_cost=_capped(round_money(price * mean), question.cap),
+        p90_cost=_capped(most, question.cap),
+        finish=terms.begins(_quantile(finishes, 0.5)),
+        finish_p90=terms.begins(_quantile(finishes, 0.9)),
+        risk=1 - chance,
+        price_per_pool_second=terms.price_per_second,
+        success_probability=chance,
+    )
+
+
+def _capped(cost: Money, cap: Money | None) -> Money:
+    return cost if cap is None else min(cost, cap)
+
+
+def _needs(question: Question, evidence: Evidence) -> Iterator[tuple[float, float]]:
+    """Weights, and seconds of the pool that jobs like it would need for the target."""
+    for seen in evidence.seen:
+        weight = math.exp(-question.features.distance(seen.features))
+        pace = seen.curve.seconds / seen.curve.batches
+        pace *= question.features.batch_tokens / seen.features.batch_tokens
+        low, middle, high = needed(seen.curve, question.target_loss)
+        for part, batches in ((0.25, low), (0.5, middle), (0.25, high)):
+            yield part * weight, pace * batches
+
+
+def needed(curve: Curve, target: float) -> tuple[float, float, float]:
+    """Batches from the start to a loss: a low decile, the middle, and a high one."""
+    run = Mixture().start()
+    for batches, loss, _ in curve.points:
+        if loss <= target:
+            return (float(batches),) * 3
+        run.observe(float(batches), loss)
+    need, done = run.need(target), float(curve.batches)
+    return done + need.low, done + need.batches, done + need.high
+
+
+def _room(question: Question, terms: Terms, rivals: Sequence[Rival]) -> float:
+    """Seconds that the pool has for a job until its deadline."""
+    whole = (question.deadline_unit - question.first_unit) * terms.unit_seconds
+    taken = 0.0
+    for rival in rivals:
+        if rival.deadline_unit <= question.deadline_unit:
+            left = max(0, rival.deadline_unit - question.first_unit) * terms.unit_seconds
+            taken += _to_come(rival, left, whole / (len(rivals) + 1))
+    return max(whole - taken, whole / (len(rivals) + 1))
+
+
+def _to_come(rival: Rival, left: float, even: float) -> float:
+    """Seconds that a rival will take of those left to it; what is out of reach gets none."""
+    curve = rival.curve
+    if len(curve.points) < LEAST_POINTS:
+        return min(left, even)
+    _, batches, _ = needed(curve, rival.target_loss)
+    if math.isinf(batches):
+        return 0.0
+    return min(left, (batches - curve.batches) * curve.seconds / curve.batches)
+
+
+def _quantile(values: Sequence[tuple[float, float]], level: float) -> float:
+    """The least value at or under which a share `level` of all weight lies."""
+    total = math.fsum(weight for _, weight in values)
+    so_far = 0.0
+    for value, weight in sorted(values):
+        so_far += weight
+        if so_far >= level * total - 1e-12:
+            return value
+    raise AssertionError("no weight")

@@ -1,0 +1,115 @@
+"""What the pool says, taken over into its zone: each event of its journal once, by its number."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from auctune.domain import Money, round_money
+from auctune.service.zones.event import Kind
+from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.timeshare.event import TimeshareKind
+from auctune.service.zones.timeshare.open_job import TargetJob
+from auctune.service.zones.timeshare.zone import TimeshareZone
+
+NODE = "pool"
+"""Where all jobs of such a zone are trained."""
+
+Views = Mapping[str, Mapping[str, Any]]
+
+
+class Hearing:
+    """Of one zone's pool.
+
+    Args:
+        price: of a second of it.
+    """
+
+    def __init__(self, price: Money) -> None:
+        self._price = price
+
+    def hear(
+        self, zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views
+    ) -> None:
+        """Take over an event of the pool's journal, unless it is on record.
+
+        Args:
+            zone: whose pool it is.
+            number: of the event.
+            event: as `auctune.run.open_pool.state` says.
+            views: of a unit's jobs; none where it is told again.
+        """
+        if number <= zone.state.heard:
+            return
+        kind, job = event["type"], event.get("id")
+        if kind == "unit":
+            with zone.at_once():
+                self._unit(zone, number, event, views)
+        elif job not in zone.state.jobs:
+            # Its owner ended it meanwhile.
+            return
+        elif kind == "joined":
+            body = {"unit": event["time"], "rate": event["rate"], "memory": event["memory"]}
+            zone.happen(TimeshareKind.JOINED, job, {"number": number, **body})
+        elif kind == "left":
+            best = event["best"]
+            loss = None if best is None else best["loss"]
+            body = {"how": event["how"], "why": event["why"], "best": loss}
+            zone.happen(TimeshareKind.LEFT, job, {"number": number, **body})
+        elif kind == "refused":
+            why = f"{event['place']} {event['found']}".strip()
+            zone.fail(job, "training_failed", why, None)
+        elif kind == "noted":
+            zone.happen(Kind.JOB_NOTED, job, {"number": number, "text": event["text"]})
+
+    def _unit(
+        self, zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views
+    ) -> None:
+        shares = dict(zip(event["names"], event["shares"], strict=True))
+        unit = {"number": number, "unit": event["time"], "span": event["span"]}
+        zone.happen(TimeshareKind.UNIT, None, {**unit, "shares": shares})
+        for place, name in enumerate(event["names"]):
+            job = zone.state.jobs.get(name)
+            if job is not None and job.left is None and event["batches"][place]:
+                row = {
+                    key: event[key][place] for key in ("batches", "losses", "seconds", "learned")
+                }
+                self._trained(zone, job, event["time"], row, shares[name], views.get(name, {}))
+
+    def _trained(
+        self,
+        zone: TimeshareZone,
+        job: TargetJob,
+        unit: int,
+        row: Mapping[str, Any],
+        share: float,
+        view: Mapping[str, Any],
+    ) -> None:
+        loss = row["losses"] if math.isfinite(row["losses"]) else None
+        used = round_money(float(self._price) * row["seconds"])
+        body = {
+            "slot": job.meter.next_slot,
+            "amount": str(min(job.meter.left, used)),
+            "cost": "0",
+            "unit": unit,
+            "seconds": row["seconds"],
+            "batches": row["batches"],
+            "loss": loss,
+            "share": share,
+            "finish": view.get("finish"),
+            "verdict": view.get("verdict"),
+        }
+        zone.happen(MeteredKind.METERED, job.id, body)
+        steps = job.progress.steps + row["batches"]
+        rows, tokens = row["learned"]
+        result = {
+            "rows": rows,
+            "total_rows": 0,
+            "tokens": tokens,
+            "steps": steps,
+            "state": "training",
+            "losses": [] if loss is None else [[steps, rows, tokens, loss]],
+            "validation": [],
+            "note": "",
+        }
+        trained = {"node": NODE, "slot": unit, "seconds": row["seconds"], "result": result}
+        zone.happen(Kind.TRAINED, job.id, trained)

@@ -1,0 +1,59 @@
+"""Zones of kind `timeshare`, as the service knows a kind."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from auctune.device_profile import read_profile
+from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
+from auctune.service.settings.timeshare_entry import TimeshareEntry
+from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.zones.kind import Facts, Opened
+from auctune.service.zones.premises import Place, Premises
+from auctune.service.zones.timeshare.opening import NODE_TYPE, TimeshareOpening, pool_settings
+from auctune.service.zones.timeshare.views import TimeshareViews
+
+
+class Nothing:
+    """There is nothing to prepare."""
+
+    def wait(self, report: Report) -> None:
+        """It is done."""
+
+
+class TimeshareZones:
+    """All that the service must know of timeshare zones."""
+
+    @property
+    def views(self) -> TimeshareViews:
+        """What readers see of their jobs."""
+        return TimeshareViews()
+
+    def check(self, entry: ZoneEntry, place: str, now: float) -> None:
+        """Refuse settings that a start would refuse in the middle."""
+        profile = _own(entry).profile
+        if profile is not None:
+            read_profile(Path(profile))
+
+    @contextmanager
+    def prepare(self, entries: Iterable[ZoneEntry]) -> Iterator[Nothing]:
+        """Nothing."""
+        yield Nothing()
+
+    def learn(
+        self, entry: ZoneEntry, place: Place, report: Report, alone: Alone
+    ) -> dict[str, BaseFacts]:
+        """What must be known of a zone's base; measured once on this machine."""
+        entry, kept = _own(entry), place.data / "profiles"
+        profile = None if entry.profile is None else read_profile(Path(entry.profile))
+        settings = pool_settings(entry, place)
+        return {NODE_TYPE: learn_base(settings, kept, report, profile, alone)}
+
+    async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
+        """A zone as it stood."""
+        return await TimeshareOpening(premises).open(_own(entry), facts)
+
+
+def _own(entry: ZoneEntry) -> TimeshareEntry:
+    assert isinstance(entry, TimeshareEntry)
+    return entry

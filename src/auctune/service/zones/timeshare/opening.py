@@ -1,0 +1,149 @@
+"""Opening one timeshare zone as it stood: its log, its desk and its workshop."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from auctune.domain import InputError, Money
+from auctune.run.base_facts import BaseFacts
+from auctune.run.executor import NodeSettings
+from auctune.run.open_pool.messages import PoolSettings
+from auctune.service.data_desk import DataDesk
+from auctune.service.jobs.asked import Defaults
+from auctune.service.jobs.job_files import JobFiles
+from auctune.service.settings.timeshare_entry import TimeshareEntry
+from auctune.service.settings.zone_entry import TIMESHARE
+from auctune.service.store import EventLog, Snapshots
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.event import VERSION, Kind
+from auctune.service.zones.kind import Facts, Opened
+from auctune.service.zones.premises import Place, Premises
+from auctune.service.zones.restart import opening_of, restart
+from auctune.service.zones.timeshare.memory import TimeshareMemory
+from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
+from auctune.service.zones.timeshare.taking import Taking
+from auctune.service.zones.timeshare.workshop import TimeshareWorkshop
+from auctune.service.zones.timeshare.zone import TimeshareZone
+
+NODE_TYPE = "pool"
+
+# Vendors are not asked here.
+_QUOTE_SECONDS = 1.0
+
+
+class TimeshareOpening:
+    """Opens zones of this kind.
+
+    Args:
+        premises: what all zones are opened with.
+    """
+
+    def __init__(self, premises: Premises) -> None:
+        self._premises = premises
+        self._log = EventLog(premises.store.reader)
+        self._snapshots = Snapshots(premises.store.reader)
+
+    async def open(self, entry: TimeshareEntry, facts: Facts) -> Opened:
+        """One zone, as it stood."""
+        here = self._premises
+        opened = opening_of(entry.name, self._log)
+        record = opening_record(entry, here.now())
+        if opened is not None:
+            _check_same(entry, record, opened.body)
+            record = opened.body
+        here.report(f"reading the log of zone {entry.name}", 0.0)
+        memory = await asyncio.to_thread(
+            lambda: restart(entry.name, TimeshareMemory, self._log, self._snapshots)
+        )
+        clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
+        zone = TimeshareZone(entry.name, memory.state, clock, here.recorder)
+        if opened is None:
+            zone.happen(Kind.ZONE_OPENED, None, record)
+        desk = Desk(zone, here.recorder, here.alarm)
+        open_zone = self._open_zone(entry, record, desk, clock, facts[NODE_TYPE])
+        return Opened(open_zone, self._workshop(entry, open_zone))
+
+    def _open_zone(
+        self,
+        entry: TimeshareEntry,
+        record: Mapping[str, Any],
+        desk: Desk[TimeshareZone],
+        clock: SlotClock,
+        base: BaseFacts,
+    ) -> OpenTimeshare:
+        here = self._premises
+        defaults = Defaults(
+            max_length=entry.max_length, share=1.0, context_tokens=base.context_tokens
+        )
+        looks = DataDesk(entry.base, here.data, here.library, None, (), _QUOTE_SECONDS, here.now)
+        files = JobFiles(here.library, base.digest, looks)
+        price = Money(record["price_per_second"])
+        taking = Taking(desk, clock, entry.slots, price, defaults, files, here.turns)
+        return OpenTimeshare(desk, entry.base, price, clock, entry.slots, defaults, files, taking)
+
+    def _workshop(self, entry: TimeshareEntry, zone: OpenTimeshare) -> TimeshareWorkshop:
+        here, place = self._premises, self._premises.place
+        settings = pool_settings(entry, place)
+        memory = entry.memory_gb
+        return TimeshareWorkshop(
+            zone,
+            PoolSettings(
+                folder=str(place.data / "work" / entry.name),
+                base=settings.base,
+                cache=settings.cache,
+                epoch=zone.clock.epoch,
+                unit_seconds=zone.clock.slot_seconds,
+                allocator=entry.allocator,
+                device=settings.device,
+                dtype=settings.dtype,
+                threads=settings.threads,
+                memory_bytes=None if memory is None else int(memory * 1e9),
+            ),
+            place.data / "logs",
+            here.library,
+            here.data,
+            self._snapshots,
+            here.committer,
+            here.lock,
+            here.alarm,
+        )
+
+
+def opening_record(entry: TimeshareEntry, now: float) -> dict[str, Any]:
+    """The body of the event with which a zone opens."""
+    return {
+        "version": VERSION,
+        "kind": TIMESHARE,
+        "base": entry.base,
+        "price_per_second": str(entry.price_per_second),
+        "allocator": entry.allocator,
+        "memory_gb": entry.memory_gb,
+        "epoch": now // entry.slot_seconds * entry.slot_seconds,
+        "slot_seconds": entry.slot_seconds,
+    }
+
+
+def pool_settings(entry: TimeshareEntry, place: Place) -> NodeSettings:
+    """What the pool's process computes with."""
+    return NodeSettings(
+        base=entry.base,
+        cache=str(place.cache),
+        device=entry.device,
+        dtype=entry.dtype,
+        mode="exact",
+        threads=entry.threads or 1,
+    )
+
+
+def _check_same(
+    entry: TimeshareEntry, wanted: Mapping[str, Any], opened: Mapping[str, Any]
+) -> None:
+    """What is sold, and for how much, cannot change while jobs count on it."""
+    for what in ("base", "price_per_second", "slot_seconds"):
+        if wanted[what] != opened[what]:
+            raise InputError(
+                f"zone {entry.name}: {what}",
+                f"{wanted[what]} where the zone was opened with {opened[what]}",
+                "the same, or another zone",
+            )

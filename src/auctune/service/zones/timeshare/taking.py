@@ -1,0 +1,271 @@
+"""From a request to a timeshare zone's answer: files are looked at, an estimate is made.
+
+Where the files were looked at before, the decision is the answer. Where they were not, the job is
+on record as `validating_files` first, and decided on as soon as they are.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from auctune.domain import AuctuneError, InputError, Money
+from auctune.run.data.client import DataError
+from auctune.service.access.key import Principal
+from auctune.service.background import Background
+from auctune.service.identifiers import new_id
+from auctune.service.jobs.asked import Defaults, training_of
+from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.terms import (
+    asked_cap,
+    asked_deadline,
+    check_amounts,
+    said_cap,
+    shown_request,
+)
+from auctune.service.jobs.training import Training
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
+from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
+from auctune.service.zones.timeshare.asked import Asked
+from auctune.service.zones.timeshare.evidence import evidence_of
+from auctune.service.zones.timeshare.forecast import Question, Terms, forecast
+from auctune.service.zones.timeshare.past_job import Features
+from auctune.service.zones.timeshare.zone import TimeshareZone
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a request wants: a loss, by a unit, for at most so much.
+
+    Attributes:
+        target_loss: to be reached.
+        deadline: unix time.
+        deadline_unit: the last unit that begins by then.
+        cap: the most that is charged; none: it does not say.
+    """
+
+    target_loss: float
+    deadline: float
+    deadline_unit: int
+    cap: Money | None
+
+
+class Taking:
+    """Takes jobs for one zone.
+
+    Args:
+        desk: decides.
+        clock: its slots.
+        num_slots: that it looks ahead.
+        price: of a second of the pool.
+        defaults: what is chosen where requests do not.
+        files: of jobs.
+        turns: those of one budget pass one after the other.
+    """
+
+    def __init__(
+        self,
+        desk: Desk[TimeshareZone],
+        clock: SlotClock,
+        num_slots: int,
+        price: Money,
+        defaults: Defaults,
+        files: JobFiles,
+        turns: BudgetTurns,
+    ) -> None:
+        self._desk, self._clock, self._num_slots, self._price = desk, clock, num_slots, price
+        self._defaults, self._files, self._turns = defaults, files, turns
+        self._background = Background()
+
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
+        """What a job is likely to come to.
+
+        Raises:
+            InputError: if it is no job that could be decided on; a cap may be left out.
+        """
+        check_amounts(request)
+        cap = said_cap(request)
+        goal = self._goal(request, cap)
+        training = self._training(request)
+        size = await self._size(who.user, training)
+        estimate = await self._estimate(training, size, goal)
+        return Priced(training, goal.deadline, EstimateOffer(estimate, cap))
+
+    async def preview(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives = NO_CHOICE
+    ) -> JobRow:
+        """The job as it would be decided; nothing happens.
+
+        Raises:
+            InputError: if it is no job that could be decided on.
+        """
+        goal = self._capped_goal(request)
+        training = self._training(request)
+        size = await self._size(who.user, training)
+        shown = self._shown(request, who, goal, alternatives)
+        asked = await self._asked(new_id("ftjob"), who.user, training, size, goal, shown)
+        return await self._desk.ask_here(lambda zone: zone.preview(asked))
+
+    async def submit(
+        self,
+        job: str,
+        who: Principal,
+        request: JobRequest,
+        reply: Reply | None,
+        alternatives: Alternatives = NO_CHOICE,
+    ) -> JobRow:
+        """A job, as it stands once this is on record.
+
+        Raises:
+            InputError: if it is no job that could be decided on.
+        """
+        goal = self._capped_goal(request)
+        training = self._training(request)
+        file = await self._files.get(training.data, who.user, "training_file")
+        shown = self._shown(request, who, goal, alternatives)
+        size = self._files.known_size(file, training)
+        if size is None:
+            self._files.check_there(training)
+            row = await self._desk.ask_here(
+                lambda zone: zone.receive(job, who.user, shown, training, reply)
+            )
+            self.decide_later(job, who.user, training, shown)
+            return row
+        asked = await self._asked(job, who.user, training, size, goal, shown)
+        asked = replace(asked, reply=reply)
+        self._files.check_there(training)
+        return await self._turns.in_turn(who.user, self._desk, lambda zone: zone.decide(asked))
+
+    def decide_later(
+        self, job: str, owner: str, training: Training, request: dict[str, Any]
+    ) -> None:
+        """Look at a received job's files, then decide on it; also after a restart."""
+        self._background.begin(self._decide(job, owner, training, request))
+
+    async def close(self) -> None:
+        """Leave what is under way: it is on record, and goes on after the next start."""
+        await self._background.close()
+
+    async def _decide(
+        self, job: str, owner: str, training: Training, request: dict[str, Any]
+    ) -> None:
+        try:
+            size = await self._size(owner, training)
+            deadline = request["deadline"]
+            unit = self._deadline_unit(deadline)
+            goal = Goal(request["target_loss"], deadline, unit, Money(request["max_cost"]))
+            asked = await self._asked(job, owner, training, size, goal, request)
+            await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(asked))
+        except InputError as error:
+            refusal = error
+            await self._desk.ask_here(lambda zone: zone.refuse(job, refusal))
+        except DataError as error:
+            await self._give_up(job, "data_failed", str(error), "training_file")
+        except AuctuneError as error:
+            # The job stays on record as received, and is taken up again at the next start.
+            _log.error("a job could not be decided on", job=job, reason=str(error))
+        except Exception:
+            # A mistake of ours would be made again: its owner shall not wait for it.
+            _log.exception("a job could not be decided on", job=job)
+            reason = "the service made a mistake; it is on record, and nothing was charged"
+            await self._give_up(job, "internal", reason, None)
+
+    async def _give_up(self, job: str, code: str, reason: str, param: str | None) -> None:
+        def end(zone: TimeshareZone) -> None:
+            if job in zone.state.received:
+                zone.fail(job, code, reason, param, refund=False)
+
+        await self._desk.ask_here(end)
+
+    async def _size(self, owner: str, training: Training) -> DataSize:
+        file = await self._files.get(training.data, owner, "training_file")
+        return (await self._files.appraise(file, training, owner)).size
+
+    async def _asked(
+        self,
+        job: str,
+        owner: str,
+        training: Training,
+        size: DataSize,
+        goal: Goal,
+        shown: dict[str, Any],
+    ) -> Asked:
+        estimate = await self._estimate(training, size, goal)
+        assert goal.cap is not None
+        return Asked(
+            job=job,
+            owner=owner,
+            training=training,
+            size=size,
+            target_loss=goal.target_loss,
+            cap=goal.cap,
+            deadline_unit=goal.deadline_unit,
+            estimate=estimate,
+            request=shown,
+            left=lambda: self._turns.left(owner),
+        )
+
+    async def _estimate(self, training: Training, size: DataSize, goal: Goal) -> Estimate:
+        """Away from the desk and the loop: it may take a while."""
+        evidence = await self._desk.ask_here(lambda zone: evidence_of(zone.state))
+        question = Question(
+            features=Features.of(training, size),
+            target_loss=goal.target_loss,
+            cap=goal.cap,
+            first_unit=self._clock.slot() + 1,
+            deadline_unit=goal.deadline_unit,
+        )
+        terms = Terms(self._price, self._clock.epoch, self._clock.slot_seconds)
+        return await asyncio.to_thread(forecast, question, terms, evidence)
+
+    def _goal(self, request: JobRequest, cap: Money | None) -> Goal:
+        target = request.market.target_loss
+        if target is None:
+            raise InputError("market.target_loss", "is missing", "a loss that is to be reached")
+        deadline = asked_deadline(request, self._clock.now())
+        return Goal(target, deadline, self._deadline_unit(deadline), cap)
+
+    def _capped_goal(self, request: JobRequest) -> Goal:
+        goal = self._goal(request, None)
+        return replace(goal, cap=self._cap(request))
+
+    def _deadline_unit(self, deadline: float) -> int:
+        """The last unit that begins by a deadline.
+
+        Raises:
+            InputError: if there is no whole unit before it, or it is beyond the horizon.
+        """
+        unit, now = self._clock.last_by(deadline) + 1, self._clock.slot()
+        if unit <= now + 1:
+            expected = f"a whole slot of {self._clock.slot_seconds:g} s at least before it"
+            raise InputError("market.deadline", "is too soon", expected)
+        if unit > now + self._num_slots:
+            expected = f"at most {self._num_slots} slots from now"
+            raise InputError("market.deadline", "is too far away", expected)
+        return unit
+
+    def _cap(self, request: JobRequest) -> Money:
+        cap = asked_cap(request)
+        if cap == 0 and self._price:
+            raise InputError("market.max_cost", "is nothing", "an amount of money > 0")
+        return cap
+
+    def _training(self, request: JobRequest) -> Training:
+        # How many steps there will be nobody knows, so the rate can be led by none.
+        return replace(training_of(request, self._defaults), schedule="constant")
+
+    def _shown(
+        self, request: JobRequest, who: Principal, goal: Goal, alternatives: Alternatives
+    ) -> dict[str, Any]:
+        shown = shown_request(request, who, None, goal.deadline, alternatives)
+        return {**shown, "target_loss": goal.target_loss, "max_cost": str(goal.cap)}

@@ -1,0 +1,183 @@
+"""Everything of a timeshare zone that takes time: its pool, packing, its snapshots.
+
+The desk decides; the workshop tells the pool who is wanted, and the desk what the pool says.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from auctune.run.child import Hear, Message
+from auctune.run.data.client import DataClient
+from auctune.run.executor.orders import adapter_folder
+from auctune.run.open_pool.folder import OpenPoolFolder
+from auctune.run.open_pool.messages import PoolSettings
+from auctune.run.open_pool.process import PoolProcess
+from auctune.run.open_pool.wanted import WantedThread
+from auctune.service.background import Background
+from auctune.service.files.library import Library
+from auctune.service.store import Committer, Snapshots
+from auctune.service.zones.chores import Chores
+from auctune.service.zones.keeping import Keeper
+from auctune.service.zones.leftovers import Leftovers
+from auctune.service.zones.timeshare.ending import end_job
+from auctune.service.zones.timeshare.hearing import Hearing
+from auctune.service.zones.timeshare.open_job import Phase, TargetJob
+from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
+from auctune.service.zones.timeshare.orders import Orders
+from auctune.service.zones.timeshare.pool_keeper import PoolKeeper
+from auctune.service.zones.timeshare.saver import TimeshareSaver
+from auctune.service.zones.timeshare.zone import TimeshareZone
+
+_log = structlog.get_logger(__name__)
+
+# It is done with what it has handed out.
+_POOL_IS_AT: frozenset[str] = frozenset()
+
+
+class TimeshareWorkshop:
+    """Of one zone.
+
+    Args:
+        zone: whose.
+        settings: of the pool's process, but for what its zone has heard.
+        logs: folder of the process's log.
+        library: files.
+        data: the data process.
+        snapshots: reads and makes snapshots.
+        committer: writes them.
+        lock: descriptor of the lock that the process holds too; none: there is none.
+        alarm: told if the zone cannot go on.
+    """
+
+    def __init__(
+        self,
+        zone: OpenTimeshare,
+        settings: PoolSettings,
+        logs: Path,
+        library: Library,
+        data: DataClient,
+        snapshots: Snapshots,
+        committer: Committer,
+        lock: int | None,
+        alarm: Callable[[Exception], None],
+    ) -> None:
+        self._zone, self._settings, self._logs = zone, settings, logs
+        self._library, self._data, self._lock, self._alarm = library, data, lock, alarm
+        self._place = OpenPoolFolder(Path(settings.folder))
+        self._hearing = Hearing(zone.price)
+        self._orders = Orders(library.blobs.path, self._place.root, zone.price)
+        self._background = Background()
+        self._chores = Chores(self._give_up)
+        self._keeper = Keeper(zone.desk, zone.clock, TimeshareSaver(), snapshots, committer)
+        self._leftovers = Leftovers(
+            self._place.results, zone.desk, _POOL_IS_AT.__contains__, self._chores.busy
+        )
+        self._pool = PoolKeeper(self._launch, self._hear)
+        self._process: PoolProcess | None = None
+        self._after = 0
+        self._said: tuple[WantedThread, ...] | None = None
+
+    async def start(self) -> None:
+        """Start the pool, and take up what was under way."""
+        self._place.results.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        for one in await self._ask(lambda zone: list(zone.state.received.values())):
+            self._zone.taking.decide_later(one.id, one.owner, one.training, one.request)
+        self._background.begin(self._tick())
+
+    async def stop(self) -> None:
+        """Stop the pool; what it trained is in its journal."""
+        await self._background.close()
+        await self._chores.close()
+        await asyncio.to_thread(self._pool.stop)
+
+    async def _tick(self) -> None:
+        try:
+            while True:
+                await self._tick_once()
+                clock = self._zone.clock
+                left = clock.ends(clock.slot()) - clock.now()
+                await asyncio.sleep(max(0.01, min(left, 1.0)))
+        except Exception as error:
+            # Without it nobody would hear what the pool trains.
+            self._alarm(error)
+
+    async def _tick_once(self) -> None:
+        self._after = await self._ask(lambda zone: zone.state.heard)
+        if await asyncio.to_thread(self._pool.look):
+            self._said = None
+        wanted = await self._ask(lambda zone: self._orders.wanted(zone.state))
+        if wanted != self._said and self._process is not None:
+            self._process.want(wanted)
+            self._said = wanted
+        if self._pool.is_lost:
+            await self._ask(_give_up_late)
+        await self._pack_all()
+        await self._leftovers.drop()
+        await self._keeper.keep()
+
+    def _launch(self, hear: Hear) -> PoolProcess:
+        settings = replace(self._settings, after=self._after)
+        log = self._logs / f"{self._zone.name}.log"
+        self._process = PoolProcess(settings, hear, lock=self._lock, log=log)
+        return self._process
+
+    def _hear(self, message: Message) -> None:
+        """On a thread of the pool's process."""
+        if message["kind"] == "failed":
+            _log.error("the pool failed", zone=self._zone.name, why=message["found"])
+        if message["kind"] != "event":
+            return
+        number, event, views = message["number"], message["event"], message["views"]
+        heard = self._zone.desk.ask(lambda zone: self._hearing.hear(zone, number, event, views))
+        heard.add_done_callback(self._check_heard)
+
+    def _check_heard(self, heard: "Future[None]") -> None:
+        error = heard.exception()
+        if error is not None and self._zone.desk.broken is None:
+            self._alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
+
+    async def _pack_all(self) -> None:
+        def left(zone: TimeshareZone) -> list[TargetJob]:
+            return [job for job in zone.state.jobs.values() if job.phase is Phase.LEFT]
+
+        for job in await self._ask(left):
+            assert job.left is not None
+            self._chores.begin_once(
+                job.id, self._finish(job.id, job.owner, has_result=job.left.best is not None)
+            )
+
+    async def _finish(self, job: str, owner: str, *, has_result: bool) -> None:
+        if not has_result:
+            await self._ask(lambda zone: end_job(zone, job, []))
+            return
+        target = self._place.results / f"{job}.zip"
+        adapter = adapter_folder(self._place.result(job))
+        await asyncio.wrap_future(self._data.archive(adapter, target, job))
+        record = await self._library.keep(owner, f"{job}.zip", target)
+        if not await self._ask(lambda zone: end_job(zone, job, [record.id])):
+            # It was cancelled meanwhile: nobody is to have it.
+            await self._library.delete(record)
+
+    async def _give_up(self, job: str, why: str) -> None:
+        def end(zone: TimeshareZone) -> None:
+            if job in zone.state.jobs:
+                zone.fail(job, "service_failed", why, None)
+
+        await self._ask(end)
+
+    async def _ask(self, run: Any) -> Any:
+        return await self._zone.desk.ask_here(run)
+
+
+def _give_up_late(zone: TimeshareZone) -> None:
+    """Jobs whose deadlines pass while there is no pool are the service's failure."""
+    for job in list(zone.state.jobs.values()):
+        if job.left is None and job.deadline_unit <= zone.clock.slot():
+            zone.fail(job.id, "service_failed", "the pool could not be run", None)

@@ -1,0 +1,288 @@
+"""A zone that rents beside an auction: estimates, caps, what is set aside, and which is chosen."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auctune.service.access.directory import Budget
+from auctune.service.settings.service_file import ServiceFile
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.event import Kind
+from auctune.service.zones.spot.event import SpotKind
+from auctune.service.zones.spot.hearing import hear
+from auctune.service.zones.spot.open_spot import OpenSpot
+from auctune.service.zones.spot.zone import SpotZone
+from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
+from support.spot_zones import spot_zone
+
+JOBS, QUOTES = "/v1/fine_tuning/jobs", "/v1/quotes"
+
+pytest_plugins = ["support.served_market"]
+
+
+@pytest.fixture(scope="module")
+def service_file(tmp_path_factory: pytest.TempPathFactory) -> ServiceFile:
+    folder = tmp_path_factory.mktemp("markets")
+    return make_file([make_zone("owned", energy_cost=8.0), spot_zone(folder)])
+
+
+def work(served: Served, **more: Any) -> dict[str, Any]:
+    return {"model": "tiny", "training_file": served.upload(), **more}
+
+
+def post(served: Served, path: str, body: dict[str, Any], key: str | None = None) -> Any:
+    with served.http(key) as http:
+        answer = http.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(served: Served, path: str, body: dict[str, Any]) -> Any:
+    with served.http() as http:
+        answer = http.post(path, json=body)
+    assert answer.status_code == 400, answer.text
+    return answer.json()["error"]
+
+
+def desk(served: Served) -> Desk[SpotZone]:
+    zone = served.market.zones["rented"]
+    assert isinstance(zone, OpenSpot)
+    return zone.desk
+
+
+def tell(served: Served, job: str, kind: str, **words: Any) -> None:
+    """What a job's process would say."""
+    desk(served).ask(lambda zone: hear(zone, job, {"kind": kind, **words})).result(60)
+
+
+def slot(served: Served, job: str, number: int, paid: float) -> None:
+    tell(
+        served, job, "slot", slot=number, price=0.25, available=4, on_demand_price=1.0,
+        on_demand=1, spot=1, paid=paid, missed=False,
+    )  # fmt: skip
+
+
+def statement(served: Served, key: str | None = None) -> Any:
+    with served.http(key) as http:
+        return http.get("/v1/ledger").json()
+
+
+def admitted(served: Served, key: str | None = None, cap: str = "50", **terms: Any) -> Any:
+    market = {"zone": "rented", "deadline": "+8m", "max_cost": cap, **terms}
+    body = {"model": "tiny", "training_file": served.upload(key), "market": market}
+    job = post(served, JOBS, body, key)
+    assert job["market"]["decision"] == "admitted", job
+    return job
+
+
+def test_both_zones_quote_and_the_default_is_the_cheaper_one_that_keeps_the_limit(
+    served: Served,
+) -> None:
+    quoted = post(served, QUOTES, work(served, market={"deadline": "+8m"}))
+    said = {one["zone"]: one for one in quoted["alternatives"]}
+    assert {name: one["kind"] for name, one in said.items()} == {
+        "owned": "auction",
+        "rented": "spot",
+    }
+    assert quoted["zone"] == min(said, key=lambda name: Decimal(said[name]["cost"])) == "rented"
+    found = quoted["estimate"]
+    assert (quoted["lines"], found["binding"], found["cap"]) == ([], False, None)
+    assert Decimal(found["expected_cost"]) <= Decimal(found["p90_cost"])
+    assert said["rented"]["cost"] == found["p90_cost"]
+    assert (said["rented"]["risk"], said["rented"]["finish"]) == (
+        found["risk"],
+        found["finish_p90"],
+    )
+    job = post(served, JOBS, work(served, market={"deadline": "+8m", "bid": "60"}))
+    assert (job["market"]["zone"], job["market"]["decision"]) == ("rented", "admitted")
+    assert job["market"]["metered"]["max_cost"] == "60.0000"
+    owned = post(served, QUOTES, work(served, market={"deadline": "+8m", "zone": "owned"}))
+    assert (owned["estimate"], bool(owned["lines"])) == (None, True)
+
+
+def test_a_cap_that_is_too_low_is_refused_with_the_least_that_would_do(served: Served) -> None:
+    asked = work(served)
+    terms = {"zone": "rented", "deadline": "+8m"}
+    low = {**terms, "max_cost": "0.0001"}
+    job = post(served, JOBS, {**asked, "market": low})
+    assert (job["status"], job["error"]["code"]) == ("failed", "bid_rejected")
+    assert (job["market"]["reason"], job["error"]["param"]) == ("over_cap", "market.max_cost")
+    least = job["market"]["metered"]["least_max_cost"]
+    enough = post(served, JOBS, {**asked, "market": {**terms, "max_cost": least, "what_if": True}})
+    assert enough["market"]["decision"] == "admitted"
+    without = post(served, QUOTES, {**asked, "market": {"deadline": "+8m", "max_cost": "0.0001"}})
+    reasons = {one["zone"]: one["why_not"] for one in without["alternatives"]}
+    assert reasons["rented"] == f"it may cost {least}, above the cap of 0.0001"
+    assert without["zone"] == "owned"
+
+
+def test_what_a_slot_costs_is_charged_once_and_the_rest_is_given_back(served: Served) -> None:
+    key = served.key("bea", budget=Budget(Decimal(100), 86_400.0))
+    job = admitted(served, key, cap="30")
+    assert statement(served, key)["budget_left"] == "70.0000"
+    for _ in range(2):
+        slot(served, job["id"], 0, 2.0)
+        slot(served, job["id"], 1, 3.0)
+    # A GPU-slot costs the service 1, and its owner half as much again.
+    with served.http(key) as http:
+        seen = http.get(f"{JOBS}/{job['id']}").json()["market"]["metered"]
+        assert (seen["cost"], seen["held"], seen["slots"]) == ("7.5000", "22.5000", 2)
+        assert statement(served, key)["balance"] == "7.5000"
+        assert statement(served, key)["budget_left"] == "70.0000"
+        http.post(f"{JOBS}/{job['id']}/cancel").raise_for_status()
+        events = http.get(f"{JOBS}/{job['id']}/events").json()["data"]
+    assert statement(served, key) | {"object": ""} == {
+        "object": "", "user": "bea", "balance": "7.5000", "budget_left": "92.5000",
+    }  # fmt: skip
+    told = [one["message"] for one in events]
+    assert sum("1 on-demand and 1 spot" in text for text in told) == 2
+    with served.http(served.operator) as http:
+        balances = http.get("/v1/ledger/balances").json()["accounts"]
+    assert balances["hold:bea"] == "0.0000"
+    assert sum(map(Decimal, balances.values())) == 0
+
+
+def test_no_more_than_what_is_left_of_a_budget_is_set_aside(served: Served) -> None:
+    key = served.key("cem", budget=Budget(Decimal(20), 86_400.0))
+    job = admitted(served, key, cap="500")
+    assert statement(served, key)["budget_left"] == "0.0000"
+    body = {
+        "model": "tiny",
+        "training_file": served.upload(key),
+        "market": {"zone": "rented", "deadline": "+8m", "max_cost": "500"},
+    }
+    again = post(served, JOBS, body, key)
+    assert again["market"]["reason"] == "over_budget"
+    slot(served, job["id"], 0, 100.0)
+    assert statement(served, key)["balance"] == "20.0000"
+    tell(served, job["id"], "capped", why="slot 1 would cost 4 more")
+    with served.http(key) as http:
+        seen = http.get(f"{JOBS}/{job['id']}").json()
+    assert (seen["status"], seen["error"]["code"]) == ("failed", "cap_reached")
+    assert (seen["market"]["refunded"], seen["market"]["payment"]) == (False, "20.0000")
+
+
+def test_what_is_set_aside_counts_however_long_ago_and_not_once_it_is_released(
+    served: Served,
+) -> None:
+    key = served.key("dora", budget=Budget(Decimal(50), 2 * SLOT_SECONDS))
+    name = admitted(served, key, cap="30")["id"]
+    slot(served, name, 0, 4.0)
+    served.clock.pass_slots(3)
+    # What was charged is of an earlier span; what is still set aside is not.
+    assert statement(served, key)["budget_left"] == "26.0000"
+    with served.http(key) as http:
+        http.post(f"{JOBS}/{name}/cancel").raise_for_status()
+    assert statement(served, key)["budget_left"] == "50.0000"
+    other = admitted(served, key, cap="10")
+    slot(served, other["id"], 0, 2.0)
+    assert statement(served, key)["budget_left"] == "40.0000"
+
+
+def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(served: Served) -> None:
+    value = {"amount": "90", "deadline": "+10m", "zero_at": "+20m"}
+    market = {"zone": "rented", "value": value, "max_cost": "40"}
+    job = post(served, JOBS, work(served, market=market))
+    assert job["market"]["decision"] == "admitted"
+    name = job["id"]
+    slot(served, name, 0, 1.0)
+    tell(
+        served, name, "slot_done", slot=0, rows=20, steps=3, tokens=99, taken_back=0,
+        losses=[[1, 8, 2.0], [2, 16, 1.5], [3, 20, 1.25]],
+    )  # fmt: skip
+    with served.http() as http:
+        points = http.get(f"{JOBS}/{name}/checkpoints").json()["data"]
+    assert [one["metrics"]["train_loss"] for one in points] == [1.25]
+    first = desk(served).ask(lambda zone: zone.state.jobs[name].first).result(60)
+    deadline = job["market"]["deadline"]
+    clock = served.market.zones["rented"].clock
+    # Half of the time between deadline and nothing.
+    finish = (deadline + 300 - clock.begins(first)) / SLOT_SECONDS
+    tell(served, name, "ended", state="done", note="", finish=finish)
+    worth = desk(served).ask(lambda zone: zone.state.jobs[name].worth["reached"]).result(60)
+    assert Decimal(worth) == pytest.approx(Decimal(45), abs=Decimal("0.01"))
+    with served.http() as http:
+        assert http.get(f"{JOBS}/{name}").json()["market"]["metered"]["value"] == worth
+    desk(served).ask(lambda zone: zone.fail(name, "service_failed", "ours", None)).result(60)
+    with served.http() as http:
+        over = http.get(f"{JOBS}/{name}").json()
+    assert (over["market"]["refunded"], over["market"]["state"]) == (True, "refunded")
+
+
+def test_a_paused_job_can_always_go_on(served: Served) -> None:
+    name = admitted(served)["id"]
+    with served.http() as http:
+        paused = http.post(f"{JOBS}/{name}/pause").json()
+        assert paused["market"]["state"] == "paused"
+        assert http.post(f"{JOBS}/{name}/pause").status_code == 400
+        assert http.post(f"{JOBS}/{name}/resume").json()["market"]["state"] == "planned"
+
+
+@pytest.mark.parametrize(
+    ("market", "param"),
+    [
+        ({"deadline": "+8m", "target_loss": 1.0, "max_cost": "1"}, "market.target_loss"),
+        ({"deadline": "+8m", "sites": {"a": "file-1"}, "max_cost": "1"}, "market.sites"),
+        ({"deadline": "+8m", "repair": True, "max_cost": "1"}, "market.repair"),
+        ({"deadline": "+8m"}, "market.max_cost"),
+        ({"max_cost": "1"}, "market.deadline"),
+        ({"max_cost": "1", "deadline": "+1s"}, "market.deadline"),
+        ({"bid": "1", "value": {"amount": "2"}, "deadline": "+8m"}, "market.value"),
+        (
+            {"value": {"amount": "2", "zero_at": "+1m"}, "deadline": "+8m"},
+            "market.value.zero_at",
+        ),
+    ],
+)
+def test_what_it_cannot_take_is_refused_by_name(
+    served: Served, market: dict[str, Any], param: str
+) -> None:
+    error = refused(served, JOBS, work(served, market={**market, "zone": "rented"}))
+    assert error["param"] == param
+
+
+def test_an_estimate_cannot_be_accepted_and_operators_see_market_and_holdings(
+    served: Served,
+) -> None:
+    quoted = post(served, QUOTES, work(served, market={"deadline": "+8m", "zone": "rented"}))
+    error = refused(served, JOBS, {"market": {"quote": quoted["id"], "line": 0}})
+    assert error["param"] == "market.quote"
+    job = admitted(served)
+    served.clock.pass_slots(1)
+    slot(served, job["id"], 0, 2.0)
+    with served.http(served.operator) as http:
+        table = http.get("/v1/zones/rented/rented").json()
+        assert http.get("/v1/zones/owned/rented").status_code == 404
+        found = http.get("/v1/zones/rented/decisions").json()["data"]
+    assert (table["unit_cost"], table["unit_price"]) == (1.0, 1.5)
+    assert {(one["on_demand"], one["spot"]) for one in table["slots"]} >= {(1, 1)}
+    assert found[0]["metered"]["max_cost"] == "50.0000"
+    with served.http() as http:
+        assert http.get("/v1/zones/rented/rented").status_code == 403
+
+
+def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
+    file = make_file([spot_zone(tmp_path)])
+    with serving(tmp_path / "market", file) as first:
+        job = admitted(first)["id"]
+        slot(first, job, 0, 2.0)
+        key = first.users["ada"]
+        with first.http(key) as http:
+            before = http.get(f"{JOBS}/{job}").json(), http.get("/v1/ledger").json()
+        state = desk(first).ask(lambda zone: zone.state).result(60)
+    with serving(tmp_path / "market", file, first.clock) as again:
+        slot(again, job, 0, 2.0)
+        with again.http(key) as http:
+            assert (http.get(f"{JOBS}/{job}").json(), http.get("/v1/ledger").json()) == before
+        assert desk(again).ask(lambda zone: zone.state.jobs).result(60) == state.jobs
+        slot(again, job, 1, 2.0)
+        done = {"state": "done", "note": "", "finish": 1.5, "worth": None}
+        desk(again).ask(lambda zone: zone.happen(SpotKind.ENDED, job, done)).result(60)
+        ended = {"files": ["file-a"]}
+        desk(again).ask(lambda zone: zone.happen(Kind.FINISHED, job, ended)).result(60)
+        with again.http(key) as http:
+            over = http.get(f"{JOBS}/{job}").json()
+    assert (over["status"], over["market"]["payment"]) == ("succeeded", "6.0000")
+    assert over["market"]["metered"]["held"] == "0.0000"

@@ -1,0 +1,134 @@
+"""Jobs with a loss target by the API: an auction and a pool side by side; nobody trains here."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from auctune.service.zones.timeshare.hearing import Hearing
+from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
+from support.serving import Served, make_file, make_pool, make_zone, serving
+
+PRICE = "0.0100"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    zones = [make_zone(), make_pool(price_per_second=PRICE)]
+    with serving(tmp_path_factory.mktemp("market"), make_file(zones)) as opened:
+        opened.key("ada")
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def http(served: Served) -> Iterator[httpx2.Client]:
+    with served.http() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def file(served: Served) -> str:
+    return served.upload()
+
+
+def ask(http: httpx2.Client, path: str, file: str, market: dict[str, Any], **more: Any) -> Any:
+    body = {"model": "tiny", "training_file": file, "market": market, **more}
+    return http.post(path, json=body)
+
+
+TARGET = {"target_loss": 0.5, "deadline": "+20m", "max_cost": "2"}
+
+
+def test_a_job_with_a_target_is_quoted_by_the_pool_and_no_auction(
+    http: httpx2.Client, file: str
+) -> None:
+    quote = ask(http, "/v1/quotes", file, TARGET).json()
+    assert quote["zone"] == "pool"
+    assert quote["lines"] == []
+    estimate = quote["estimate"]
+    assert estimate["price_per_pool_second"] == PRICE
+    # Nothing was seen: a made-up job stands for all, and the cap for all that it may cost.
+    assert estimate["success_probability"] == 0.5
+    assert estimate["p90_cost"] == "2.0000"
+    assert estimate["binding"] is False
+    said = {one["zone"]: one["why_not"] for one in quote["alternatives"]}
+    assert said == {"default": "knows nothing of market.target_loss", "pool": None}
+    without = ask(http, "/v1/quotes", file, {"deadline": "+20m"}).json()
+    assert without["zone"] == "default"
+    assert {one["why_not"] for one in without["alternatives"]} == {
+        None,
+        "needs market.target_loss",
+    }
+
+
+@pytest.mark.parametrize(
+    ("market", "more", "param"),
+    [
+        ({"deadline": "+20m"}, {}, "market.target_loss"),
+        ({"target_loss": 0.5, "max_cost": "1"}, {}, "market.deadline"),
+        ({"target_loss": 0.5, "deadline": "+20m"}, {}, "market.max_cost"),
+        ({**TARGET, "max_cost": "0"}, {}, "market.max_cost"),
+        ({**TARGET, "deadline": "+30s"}, {}, "market.deadline"),
+        ({**TARGET, "deadline": "+900d"}, {}, "market.deadline"),
+        ({**TARGET, "repair": True}, {}, "market.repair"),
+        ({**TARGET, "lora": {"patience": 2}}, {}, "market.lora.patience"),
+        (TARGET, {"hyperparameters": {"n_epochs": 3}}, "hyperparameters.n_epochs"),
+        (TARGET, {"validation_file": "file-a"}, "validation_file"),
+    ],
+)
+def test_what_has_no_meaning_in_the_pool_is_refused_by_name(
+    http: httpx2.Client, file: str, market: Any, more: Any, param: str
+) -> None:
+    answer = ask(http, "/v1/fine_tuning/jobs", file, {**market, "zone": "pool"}, **more)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+def test_a_job_is_paused_resumed_charged_and_seen(
+    served: Served, http: httpx2.Client, file: str
+) -> None:
+    made = ask(http, "/v1/fine_tuning/jobs", file, TARGET).json()
+    job = made["id"]
+    assert made["market"]["decision"] == "admitted"
+    assert made["market"]["metered"]["held"] == "2.0000"
+    path = f"/v1/fine_tuning/jobs/{job}"
+    assert http.post(f"{path}/pause").json()["market"]["state"] == "paused"
+    assert http.post(f"{path}/pause").status_code == 400
+    assert http.post(f"{path}/resume").json()["market"]["state"] == "admitted"
+    unit = served.market.zones["pool"].clock.slot()
+    says(served, 1, {"type": "joined", "id": job, "time": unit, "rate": 9.0, "memory": 1})
+    event = {"type": "unit", "time": unit, "span": 1.0, "names": [job], "shares": [0.75]}
+    event |= {"batches": [4], "losses": [2.5], "seconds": [40.0], "learned": [[32, 320]]}
+    for _ in range(2):
+        # Told again, as after a restart.
+        says(served, 2, event, {job: {"finish": unit + 3.5, "verdict": "in time"}})
+    market = http.get(path).json()["market"]
+    assert market["metered"]["cost"] == "0.4000"
+    target = market["target"]
+    assert target["curve"] == [[4, 2.5]]
+    assert (target["share"], target["best_loss"], target["verdict"]) == (0.75, 2.5, "in time")
+    assert target["finish"] == served.clock() + 3.5 * 60
+    (checkpoint,) = http.get(f"{path}/checkpoints").json()["data"]
+    assert checkpoint["metrics"]["train_loss"] == 2.5
+    told = [one["message"] for one in http.get(f"{path}/events").json()["data"]]
+    assert told[0] == "4 batches trained, loss 2.5"
+    with served.http(served.operator) as operator:
+        shares = operator.get("/v1/zones/pool/shares").json()
+        assert shares["units"] == [
+            {"unit": unit, "begins_at": served.clock(), "span": 1.0, "shares": {job: 0.75}}
+        ]
+        assert [one["job"] for one in shares["jobs"]] == [job]
+        assert operator.get("/v1/zones/default/shares").status_code == 404
+        assert http.get("/v1/zones/pool/shares").status_code == 403
+    assert http.post(f"{path}/cancel").json()["status"] == "cancelled"
+    metered = http.get(path).json()["market"]["metered"]
+    assert (metered["cost"], metered["held"]) == ("0.4000", "0.0000")
+
+
+def says(served: Served, number: int, event: dict[str, Any], views: Any = None) -> None:
+    """The pool says something."""
+    zone = served.market.zones["pool"]
+    assert isinstance(zone, OpenTimeshare)
+    hearing = Hearing(zone.price)
+    zone.desk.ask(lambda desk: hearing.hear(desk, number, event, views or {})).result(60)

@@ -1,0 +1,133 @@
+"""Renting by a clock that goes on while nobody is there: slots are missed, a cap is kept."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auctune.run.spot import ModelClock, SilentListener, SpotRunReport
+from auctune.run.spot.errors import CapReachedError, StoppedError
+from auctune.run.spot.state import SlotRecord, SpotRunState
+from auctune.spot import OnDemandOnly, SpotFirst, SpotJob, SpotMarket
+from support.elastic import is_same
+from support.spot_runs import Site, adapter_of, read_adapter, read_events
+
+pytest_plugins = ["support.spot_site"]
+
+STEADY = SpotMarket(np.full(6, 0.25), np.full(6, 2))
+SCARCE = SpotMarket(np.full(6, 0.25), np.zeros(6, dtype=np.int64))
+
+
+class GoingClock(ModelClock):
+    """The model's time, which whoever comes back does not find where it was left.
+
+    Args:
+        job, num_rows: as of any model's clock.
+        now: when somebody comes back.
+    """
+
+    goes_on = True
+
+    def __init__(self, job: SpotJob, num_rows: int, now: float = 0.0) -> None:
+        super().__init__(job, num_rows)
+        super().start(now)
+
+    def start(self, now: float) -> None:
+        """Nobody sets this one."""
+
+    def seconds_until(self, moment: float) -> float:
+        """See `SlotClock`."""
+        return max(0.0, moment - self.now())
+
+
+@dataclass
+class Stopping(SilentListener):
+    """Wants the run to stop once a slot has begun, or a piece of the ending was held."""
+
+    slot: int | None = None
+    held: list[tuple[float, float]] = field(default_factory=list)
+    is_over: bool = False
+
+    def slot_begun(self, record: SlotRecord) -> None:
+        self.is_over |= record.observation.slot == self.slot
+
+    def ending_held(self, since: float, until: float) -> None:
+        self.held.append((since, until))
+
+
+ROWS = 96
+
+
+def run(
+    site: Site, folder: Path, market: SpotMarket, now: float, stopping: Stopping, cap: float = 1e9
+) -> SpotRunReport:
+    return site.run(
+        folder,
+        SpotFirst() if market is STEADY else OnDemandOnly(),
+        site.supply(market),
+        clock=GoingClock(site.order.job, ROWS, now),
+        listener=stopping,
+        resume=folder.exists(),
+        cap=cap,
+        is_stopped=lambda: stopping.is_over,
+    )
+
+
+def test_slots_that_passed_are_missed_and_not_paid_and_the_weights_are_the_same(
+    site: Site, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(StoppedError):
+        run(site, folder, STEADY, 0.0, Stopping(slot=1))
+    # Within slot 3, later than it is worth its price.
+    report = run(site, folder, STEADY, 3.75, Stopping())
+    slots = SpotRunState.fold(read_events(folder)).slots
+    assert [one.is_missed for one in slots[:5]] == [False, False, True, True, False]
+    assert [one.paid for one in slots[2:4]] == [0.0, 0.0]
+    assert [one.observation.price for one in slots[2:4]] == [0.25, 0.25]
+    held = [one.allocation.total for one in slots]
+    assert held[2:4] == [0, 0]
+    assert report.outcome.slot_cost == pytest.approx(0.25 * held[0] + 0.25 * held[1] + sum(
+        one.paid for one in slots[4:]
+    ))  # fmt: skip
+    assert is_same(adapter_of(report), site.undisturbed(tmp_path / "alone"))
+
+
+def test_a_slot_under_way_goes_on_with_what_is_left_of_it_and_is_paid_once(
+    site: Site, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(StoppedError):
+        run(site, folder, STEADY, 0.0, Stopping(slot=1))
+    run(site, folder, STEADY, 1.6, Stopping())
+    slots = SpotRunState.fold(read_events(folder)).slots
+    assert not any(one.is_missed for one in slots)
+    assert [one.observation.slot for one in slots] == list(range(len(slots)))
+
+
+def test_no_slot_begins_that_would_cost_more_than_is_left(site: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for _ in range(2):
+        with pytest.raises(CapReachedError):
+            run(site, folder, STEADY, 0.0, Stopping(), cap=1.2)
+        state = SpotRunState.fold(read_events(folder))
+        assert (state.slot_cost, len(state.slots)) == (1.0, 2)
+        assert state.ended is None
+
+
+def test_after_the_deadline_time_is_paid_for_which_instances_were_held_up_to_the_cap(
+    site: Site, tmp_path: Path
+) -> None:
+    folder, late = tmp_path / "run", Stopping()
+    # Nobody was there before the deadline; 12 units of work at 0.9 * 4 a slot take 3.3 slots.
+    with pytest.raises(CapReachedError):
+        run(site, folder, SCARCE, 6.5, late, cap=6.0)
+    assert sum(until - since for since, until in late.held) == pytest.approx(1.5)
+    report = run(site, folder, SCARCE, 12.25, late)
+    held = sum(until - since for since, until in late.held)
+    assert [since for since, _ in late.held][:3] == [6.5, 7.0, 12.25]
+    assert report.outcome.cost == pytest.approx(4 * held)
+    assert report.outcome.cost < 4 * (report.outcome.finish - 6)
+    assert report.outcome.value == 0
+    assert is_same(read_adapter(folder / "adapter"), site.undisturbed(tmp_path / "alone"))

@@ -1,0 +1,142 @@
+"""A job rented by the service, with kill -9 of everything: same adapter, each slot charged once."""
+
+import io
+import json
+import os
+import signal
+import zipfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, select
+
+from auctune.numerics.rng import stream
+from auctune.service.store.tables import entries, events
+from auctune.train.base import Base
+from auctune.train.elastic import ElasticTrainer, GradientMaker
+from auctune.train.job import LoraJob
+from support.elastic import train_with
+from support.service_process import ServiceProcess, rows_of, running
+from support.spot_zones import write_spot_service
+from support.thorough import THOROUGH
+
+pytest_plugins = ["support.tiny_bases"]
+pytestmark = pytest.mark.slow
+
+ROWS, EPOCHS = 40, 16
+SETTINGS: dict[str, Any] = {"rank": 4, "learning_rate": 0.01}
+REQUEST: dict[str, Any] = {
+    "model": "tiny",
+    "hyperparameters": {"n_epochs": EPOCHS, "batch_size": 4},
+    "seed": 7,
+    "market": {"max_cost": "200", "deadline": "+60s", "zone": "rented", "lora": SETTINGS},
+}
+
+
+def undisturbed(base: Base, folder: Path) -> bytes:
+    """The adapter of the same job, trained in this process with nothing in the way."""
+    folder.mkdir()
+    data = folder / "data.jsonl"
+    data.write_bytes(rows_of(ROWS))
+    job = LoraJob(
+        id="job", data=data, epochs=EPOCHS, batch_size=4, seed=7, max_length=512, **SETTINGS
+    )
+    trainer = ElasticTrainer(base, job, folder / "work", micro_batch=4)
+    train_with(trainer, [GradientMaker(base, job)], stream(0))
+    trainer.export(folder / "adapter")
+    return (folder / "adapter/adapter_model.safetensors").read_bytes()
+
+
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(one) for one in (task / "children").read_text().split()]
+    except OSError:
+        pass
+    return found
+
+
+def coordinators(service: ServiceProcess) -> list[int]:
+    return [
+        pid
+        for pid in children(service.pid)
+        if b"rented_job" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def rows(job: dict[str, Any]) -> int:
+    progress = job["market"]["progress"]
+    return 0 if progress is None else int(progress["rows"])
+
+
+def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledgers(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    config = write_spot_service(
+        tmp_path / "site", tiny_base.digest, slot_seconds=1.0, tokens_per_second=600, n_max=1
+    )
+    data = tmp_path / "data"
+    with running(config, data) as service:
+        file = service.upload(rows_of(ROWS))
+        status, quote = service.ask("POST", "/v1/quotes", {**REQUEST, "training_file": file})
+        assert (status, quote["kind"], quote["lines"]) == (200, "spot", []), quote
+        estimate = quote["estimate"]
+        assert 0 < float(estimate["expected_cost"]) <= float(estimate["p90_cost"])
+        status, job = service.ask(
+            "POST", "/v1/fine_tuning/jobs", {**REQUEST, "training_file": file}
+        )
+        assert (status, job["market"]["decision"]) == (200, "admitted"), job
+        name = job["id"]
+        # A job's coordinator, then the service: all that belongs to it ends with it.
+        seen = 0
+        if THOROUGH:
+            service.wait_for_job(name, lambda one: rows(one) > 0)
+            end(coordinators(service)[0])
+            seen = rows(service.job(name))
+        service.wait_for_job(name, lambda one: rows(one) > seen)
+        service.kill()
+        service.start()
+        done = service.wait_for_job(name, lambda one: one["status"] == "succeeded")
+        assert done["status"] == "succeeded", done
+        archive = zipfile.ZipFile(io.BytesIO(service.download(done["result_files"][0])))
+        adapter = next(one for one in archive.namelist() if one.endswith(".safetensors"))
+        assert archive.read(adapter) == undisturbed(tiny_base, tmp_path / "alone")
+        assert done["market"]["metered"]["held"] == "0.0000"
+        rented = service.ask("GET", "/v1/zones/rented/rented")[1]
+        assert any(one["spot"] + one["on_demand"] for one in rented["slots"])
+        assert service.stop() == 0
+    charged = check_log(data, name)
+    assert Decimal(done["market"]["metered"]["cost"]) == charged
+    assert done["market"]["payment"] == str(charged)
+
+
+def check_log(data: Path, job: str) -> Decimal:
+    """That each slot is on record once and the ledger balances; what the job was charged."""
+    engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
+    with engine.connect() as connection:
+        found = [
+            json.loads(row.body)
+            for row in connection.execute(
+                select(events.c.body).where(events.c.job == job, events.c.kind == "job.metered")
+            )
+        ]
+        sums: dict[str, int] = {}
+        for row in connection.execute(select(entries.c.account, entries.c.amount)):
+            sums[row.account] = sums.get(row.account, 0) + row.amount
+    engine.dispose()
+    numbers = [one["slot"] for one in found]
+    assert numbers == list(range(len(numbers)))
+    charged = sum((Decimal(one["amount"]) for one in found), Decimal(0))
+    cost = sum((Decimal(one["cost"]) for one in found), Decimal(0))
+    assert sum(sums.values()) == 0
+    assert sums["held"] == sums["hold:operator"] == 0
+    assert Decimal(sums["user:operator"]).scaleb(-4) == charged > cost
+    assert Decimal(sums["provider:rented"]).scaleb(-4) == -cost
+    return charged

@@ -1,0 +1,130 @@
+"""A timeshare zone of a real service: two jobs, one of whose targets cannot be reached.
+
+The pool, the service and both are killed on the way: no unit is lost or charged twice.
+"""
+
+import io
+import zipfile
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import orjson
+import pytest
+from sqlalchemy import create_engine, select
+
+from auctune.run.journal import read_events
+from auctune.run.open_pool.folder import OpenPoolFolder
+from auctune.service.store.tables import entries, events
+from support.processes import kill
+from support.service_process import (
+    Answer,
+    ServiceProcess,
+    poll,
+    rows_of,
+    running,
+    write_pool_service,
+)
+from support.thorough import THOROUGH
+from support.tiny_digest import tiny_digest
+
+pytestmark = pytest.mark.slow
+
+# To its deadline the pool is busy, and so is a processor.
+VICTIMS, SECONDS = (("pool", "service", "both"), 50) if THOROUGH else (("both",), 14)
+
+TARGET = 0.8
+LORA = {"rank": 4, "learning_rate": 0.01}
+
+
+def submit(service: ServiceProcess, file: str, target: float, deadline: str) -> str:
+    market = {"target_loss": target, "deadline": deadline, "max_cost": "1", "lora": LORA}
+    body = {"model": "tiny", "training_file": file, "seed": 7, "market": market}
+    body["hyperparameters"] = {"batch_size": 4}
+    status, answer = service.ask("POST", "/v1/fine_tuning/jobs", body)
+    assert status == 200, answer
+    assert answer["market"]["decision"] == "admitted"
+    job: str = answer["id"]
+    return job
+
+
+def steps_beyond(steps: int) -> Callable[[Answer], bool]:
+    return lambda job: steps_of(job) > steps
+
+
+def steps_of(job: Answer) -> int:
+    progress = job["market"]["progress"]
+    return 0 if progress is None else int(progress["steps"])
+
+
+def has_adapter(service: ServiceProcess, job: Answer) -> bool:
+    archive = zipfile.ZipFile(io.BytesIO(service.download(job["result_files"][0])))
+    return any(name.endswith("adapter_model.safetensors") for name in archive.namelist())
+
+
+def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed(
+    tmp_path: Path,
+) -> None:
+    config = write_pool_service(tmp_path, tiny_digest())
+    with running(config, tmp_path / "data") as service:
+        file = service.upload(rows_of(40))
+        reached = submit(service, file, TARGET, "+10m")
+        service.wait_for_job(reached, steps_beyond(0))
+        hopeless = submit(service, file, 1e-6, f"+{SECONDS}s")
+        steps = 0
+        for victim in VICTIMS:
+            steps = steps_of(service.wait_for_job(hopeless, steps_beyond(steps)))
+            if victim != "service":
+                kill(service.pools()[0])
+            if victim != "pool":
+                service.kill()
+                service.start()
+            assert steps_of(service.job(hopeless)) >= steps
+        done = service.wait_for_job(reached, lambda job: False)
+        assert done["status"] == "succeeded", done["error"]
+        assert done["market"]["target"]["curve"][-1][1] <= TARGET
+        assert has_adapter(service, done)
+        failed = service.wait_for_job(hopeless, lambda job: False)
+        assert failed["error"]["code"] == "target_not_reached"
+        assert has_adapter(service, failed)
+        assert Decimal(failed["market"]["metered"]["cost"]) > 0
+        assert failed["market"]["metered"]["held"] == "0.0000"
+        poll(lambda: bool(service.pools()), "the pool to be there")
+        _, shares = service.ask("GET", "/v1/zones/pool/shares")
+        assert {job for unit in shares["units"] for job in unit["shares"]} == {hopeless, reached}
+        assert service.stop() == 0
+    check_charges(tmp_path / "data", {hopeless, reached})
+
+
+def check_charges(data: Path, jobs: set[str]) -> None:
+    """What the service took over and charged is what the pool's journal says."""
+    journal = read_events(OpenPoolFolder(data / "work" / "pool").journal)
+    trained = [
+        (event["time"], name, seconds)
+        for event in journal
+        if event["type"] == "unit"
+        for name, batches, seconds in zip(
+            event["names"], event["batches"], event["seconds"], strict=True
+        )
+        if batches
+    ]
+    engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
+    with engine.connect() as connection:
+        metered = [
+            (body["unit"], row.job, body["seconds"])
+            for row in connection.execute(
+                select(events).where(events.c.kind == "job.metered").order_by(events.c.seq)
+            )
+            for body in [orjson.loads(row.body)]
+        ]
+        amounts = list(connection.execute(select(entries.c.account, entries.c.amount)))
+    engine.dispose()
+    assert metered == trained
+    assert {name for _, name, _ in trained} == jobs
+    sums: dict[str, int] = {}
+    for account, amount in amounts:
+        sums[account] = sums.get(account, 0) + amount
+    assert sum(sums.values()) == 0
+    assert sums["held"] == sums["hold:operator"] == 0
+    charged = sum(round(0.01 * seconds * 10_000) for _, _, seconds in trained)
+    assert abs(sums["user:operator"] - charged) <= len(trained)

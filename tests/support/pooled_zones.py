@@ -1,0 +1,306 @@
+"""A timeshare zone with a pool that a test plays, its log in memory; made anew from it at will."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import orjson
+
+from auctune.domain import InputError, write_snapshot
+from auctune.run.open_pool.how import How
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
+from auctune.service.ledger.entry import balances
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind
+from auctune.service.zones.metered.estimate import Estimate
+from auctune.service.zones.timeshare.asked import Asked
+from auctune.service.zones.timeshare.ending import end_job
+from auctune.service.zones.timeshare.hearing import Hearing
+from auctune.service.zones.timeshare.memory import TimeshareMemory, saved_state
+from auctune.service.zones.timeshare.open_job import Phase
+from auctune.service.zones.timeshare.state import TimeshareState
+from auctune.service.zones.timeshare.zone import TimeshareZone
+from support.zones import EPOCH, MemoryLog, SetClock
+
+PRICE = Decimal("0.5")
+SECONDS = 10.0
+
+
+def estimate() -> Estimate:
+    """What nobody looks at."""
+    return Estimate(Decimal(1), Decimal(2), EPOCH, EPOCH, 0.5, PRICE, 0.5)
+
+
+class PooledZone:
+    """The zone, and what its pool's journal says."""
+
+    def __init__(self) -> None:
+        self.now = SetClock()
+        self.clock = SlotClock(EPOCH, SECONDS, self.now)
+        self.log = MemoryLog()
+        self.journal: list[dict[str, Any]] = []
+        # Whether the service is gone while its pool goes on to the end of a unit, or two.
+        self.is_away = False
+        self._open(TimeshareState())
+        self.zone.happen(Kind.ZONE_OPENED, None, {"version": 1})
+        self.keep()
+
+    def _open(self, state: TimeshareState) -> None:
+        self.zone = TimeshareZone("pool", state, self.clock, self.log)
+        self.hearing = Hearing(PRICE)
+
+    def keep(self) -> None:
+        """Write what happened."""
+        assert not self.zone.is_ahead
+        self.log.record(self.zone.take_events(), lambda error: None)
+
+    def folded(self) -> TimeshareState:
+        """The state that the log alone gives."""
+        memory = TimeshareMemory()
+        for event in self.log.read():
+            memory.apply(event)
+        return memory.state
+
+    def restart(self) -> None:
+        """Go on from the log, and have the pool tell again what is not on record."""
+        self._open(self.folded())
+        self.is_away = False
+        for number, event in enumerate(self.journal, start=1):
+            self.hearing.hear(self.zone, number, event, {})
+        self.keep()
+
+    def asked(
+        self, job: str, cap: str = "50", owner: str = "ann", left: Decimal | None = None
+    ) -> Asked:
+        """A job that is due in 20 slots."""
+        return Asked(
+            job=job,
+            owner=owner,
+            training=Training("file-a", schedule="constant"),
+            size=DataSize(40, 30.0),
+            target_loss=0.5,
+            cap=Decimal(cap),
+            deadline_unit=self.clock.slot() + 20,
+            estimate=estimate(),
+            request={"model": "tiny"},
+            left=lambda: left,
+        )
+
+    def decide(self, job: str, cap: str = "50", owner: str = "ann") -> None:
+        """Have it decided."""
+        self.zone.decide(self.asked(job, cap, owner))
+        self.keep()
+
+    def says(self, event: dict[str, Any], *, heard: bool = True) -> None:
+        """The pool puts something on record; the service is gone from here on if it is not heard.
+
+        It hears of it after its restart.
+        """
+        self.journal.append(event)
+        self.is_away |= not heard
+        if not self.is_away:
+            self.hearing.hear(self.zone, len(self.journal), event, {})
+            self.keep()
+
+    def joins(self, job: str, *, heard: bool = True) -> None:
+        """It joins."""
+        event = {"type": "joined", "id": job, "time": self.clock.slot(), "rate": 5.0, "memory": 9}
+        self.says(event, heard=heard)
+
+    def trains(self, jobs: dict[str, tuple[int, float, float]], *, heard: bool = True) -> None:
+        """A unit: batches, loss and seconds by job."""
+        rows = list(jobs.values())
+        self.says(
+            {
+                "type": "unit",
+                "time": self.clock.slot(),
+                "span": 1.0,
+                "names": list(jobs),
+                "shares": [1 / len(rows)] * len(rows),
+                "batches": [batches for batches, _, _ in rows],
+                "losses": [loss for _, loss, _ in rows],
+                "seconds": [seconds for _, _, seconds in rows],
+                "learned": [[40, 1200]] * len(rows),
+            },
+            heard=heard,
+        )
+        self.now.time += SECONDS
+
+    def leaves(self, job: str, how: How, *, has_best: bool = True, heard: bool = True) -> None:
+        """It leaves."""
+        best = {"batches": 3, "loss": 0.4} if has_best else None
+        event = {"type": "left", "id": job, "how": how.value, "why": "", "best": best}
+        self.says(event, heard=heard)
+
+    def ends(self, job: str, files: list[str]) -> None:
+        """Its adapter is packed."""
+        end_job(self.zone, job, files)
+        self.keep()
+
+
+class PoolPlayer:
+    """Plays at random what can happen to such a zone, and checks that all is of one mind."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.made = PooledZone()
+        self.rng = rng
+        self.members: list[str] = []
+        self.count = 0
+        self.seen: set[str] = set()
+        self.snapshots: list[tuple[int, bytes]] = []
+
+    def step(self) -> None:
+        """One command, drawn."""
+        commands: tuple[Callable[[], None], ...] = (
+            self.ask,
+            self.ask,
+            self.receive,
+            self.decide_received,
+            self.join,
+            self.unit,
+            self.unit,
+            self.leave,
+            self.pack,
+            self.pause,
+            self.resume,
+            self.cancel,
+            self.fail,
+            self.note,
+            self.restart,
+            self.snapshot,
+        )
+        if self.made.is_away:
+            commands = (self.unit, self.leave, self.restart, self.restart)
+        command = commands[int(self.rng.integers(len(commands)))]
+        try:
+            command()
+            self.seen.add(command.__name__)
+        except InputError:
+            self.seen.add("refused")
+        self.made.keep()
+
+    def check(self) -> None:
+        """Live state, fold and snapshots agree; so do ledger, meters and rows."""
+        made = self.made
+        state = made.zone.state
+        assert made.folded().to_record() == state.to_record()
+        for seq, body in self.snapshots:
+            memory = TimeshareMemory()
+            memory.load(body)
+            for event in made.log.read(seq):
+                memory.apply(event)
+            assert orjson.dumps(memory.state.to_record()) == orjson.dumps(state.to_record())
+        assert all(balances(entries) for _, entries in made.log.entries)
+        self._check_money()
+
+    def _check_money(self) -> None:
+        made, sums = self.made, self.made.log.balances()
+        held = sum((job.meter.left for job in made.zone.state.jobs.values()), Decimal(0))
+        assert -sums.get("held", Decimal(0)) == held
+        owed = sum(
+            (
+                Decimal(row.body["meter"]["charged"])
+                for row in made.log.rows.values()
+                if row.body["meter"] is not None and not row.body["refunded"]
+            ),
+            Decimal(0),
+        )
+        users = (amount for name, amount in sums.items() if name.startswith("user:"))
+        assert sum(users, Decimal(0)) == owed == -sums.get("revenue", Decimal(0))
+        for row in made.log.rows.values():
+            meter = row.body["meter"]
+            assert meter is None or Decimal(meter["charged"]) <= Decimal(meter["cap"])
+
+    def _some(self, names: list[str]) -> str:
+        if not names:
+            raise InputError("", "there is none", "")
+        return str(self.rng.choice(names))
+
+    def _jobs(self, *phases: Phase) -> list[str]:
+        jobs = self.made.zone.state.jobs.values()
+        return [job.id for job in jobs if not phases or job.phase in phases]
+
+    def _is_heard(self) -> bool:
+        return bool(self.rng.random() < 0.8)
+
+    def ask(self) -> None:
+        self.count += 1
+        left = None if self.rng.random() < 0.8 else Decimal(str(round(self.rng.random() * 2, 4)))
+        cap = str(round(float(self.rng.choice([0.01, 3.0, 60.0])), 4))
+        owner = str(self.rng.choice(["ann", "bob"]))
+        if self.rng.random() < 0.1:
+            left = Decimal(0)
+        self.made.zone.decide(self.made.asked(f"job{self.count}", cap, owner, left))
+
+    def receive(self) -> None:
+        self.count += 1
+        asked = self.made.asked(f"job{self.count}")
+        self.made.zone.receive(asked.job, asked.owner, asked.request, asked.training, None)
+
+    def decide_received(self) -> None:
+        job = self._some(list(self.made.zone.waiting))
+        if self.rng.random() < 0.2:
+            self.made.zone.refuse(job, InputError("training_file", "is empty", "rows"))
+        else:
+            self.made.zone.decide_received(self.made.asked(job))
+
+    def join(self) -> None:
+        # The pool may be about to take one that has just been cancelled.
+        job = self._some([one for one in self._jobs() if one not in self.members])
+        self.members.append(job)
+        self.made.joins(job, heard=self._is_heard())
+
+    def unit(self) -> None:
+        if not self.members:
+            raise InputError("", "nobody is there", "")
+        drawn = {
+            job: (
+                int(self.rng.integers(0, 4)),
+                float(self.rng.choice([3.0, 1.0, 0.7, np.nan])),
+                float(self.rng.random() * 5),
+            )
+            for job in self.members
+        }
+        self.made.trains(drawn, heard=self._is_heard())
+
+    def leave(self) -> None:
+        job = self._some(self.members)
+        self.members.remove(job)
+        how = list(How)[int(self.rng.integers(len(How)))]
+        if how is How.DROPPED and not self.made.is_away:
+            self.made.zone.cancel(job)
+            self.made.keep()
+        self.made.leaves(job, how, has_best=self.rng.random() < 0.8, heard=self._is_heard())
+
+    def pack(self) -> None:
+        job = self._some(self._jobs(Phase.LEFT))
+        left = self.made.zone.state.jobs[job].left
+        assert left is not None
+        self.made.ends(job, [] if left.best is None else [f"file-{job}"])
+
+    def pause(self) -> None:
+        self.made.zone.pause(self._some(self._jobs()))
+
+    def resume(self) -> None:
+        self.made.zone.resume(self._some(self._jobs()))
+
+    def cancel(self) -> None:
+        zone = self.made.zone
+        assert zone.cancel(self._some([*zone.waiting, *self._jobs()]))
+
+    def fail(self) -> None:
+        if self.rng.random() < 0.5:
+            self.made.zone.fail(self._some(self._jobs()), "service_failed", "no disk", None)
+
+    def note(self) -> None:
+        job = self._some(self.members)
+        self.made.says({"type": "noted", "id": job, "text": "slow"}, heard=self._is_heard())
+
+    def restart(self) -> None:
+        self.made.restart()
+
+    def snapshot(self) -> None:
+        zone = self.made.zone
+        self.snapshots.append((zone.state.seq, write_snapshot(saved_state(zone.state))))

@@ -1,0 +1,333 @@
+"""Plays at random what can happen to a rented zone, and checks that all is of one mind.
+
+Its jobs' processes are made up: each has a journal, tells what is in it, is not heard any more at
+some point, and then tells all of it again.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import orjson
+
+from auctune.domain import InputError, Money, round_money, write_snapshot
+from auctune.run.rental.estimate import Renting
+from auctune.run.rental.market import ReplayedRecord
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.training import Training
+from auctune.service.ledger.entry import HELD, balances, hold_account, user_account
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind
+from auctune.service.zones.metered.estimate import Estimate
+from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.spot.bid import SpotBid
+from auctune.service.zones.spot.hearing import hear
+from auctune.service.zones.spot.memory import SpotMemory, SpotSaver
+from auctune.service.zones.spot.rental import Rental
+from auctune.service.zones.spot.rented_job import Phase, RentedJob
+from auctune.service.zones.spot.state import SpotState
+from auctune.service.zones.spot.zone import SpotZone
+from auctune.sim.spot.record import SpotRecord
+from auctune.spot.market import SpotMarket
+from support.zones import EPOCH, SLOT_SECONDS, MemoryLog, SetClock, made_up_profile
+
+OWNERS = ("ann", "bob")
+
+
+def made_up_rental(now: Callable[[], float], jobs: int = 4) -> Rental:
+    slots = np.arange(60)
+    price = np.asarray(0.2 + 0.1 * (slots % 3), dtype=np.float64)
+    market = SpotMarket(price, slots % 5, slot_seconds=SLOT_SECONDS)
+    record = SpotRecord(
+        np.asarray(slots * SLOT_SECONDS, dtype=np.float64), market.price, market.available
+    )
+    return Rental(
+        base="tiny",
+        base_digest="0",
+        context_tokens=None,
+        profile=made_up_profile(),
+        spare=0.0,
+        market=ReplayedRecord(market, record, 20),
+        renting=Renting("msu", "seasonal"),
+        clock=SlotClock(EPOCH, SLOT_SECONDS, now),
+        num_slots=10,
+        jobs=jobs,
+        n_min=1,
+        n_max=4,
+        mu1=0.9,
+        mu2=0.95,
+        table=None,
+        micro_batch=4,
+        unit_cost=0.7,
+        unit_price=0.9,
+    )
+
+
+@dataclass
+class MadeUpProcess:
+    """What a job's process has on record, and how much of it the service heard."""
+
+    told: list[dict[str, Any]] = field(default_factory=list)
+    rows: int = 0
+    slot: int = 0
+    is_heard: bool = True
+
+
+class SpotPlayer:
+    """Draws commands."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.clock = SetClock()
+        self.log = MemoryLog()
+        self.zone = SpotZone("rented", made_up_rental(self.clock), SpotState(), self.log)
+        self.processes: dict[str, MadeUpProcess] = {}
+        self.snapshots: list[tuple[int, bytes]] = []
+        self.seen: Counter[str] = Counter()
+        self._count = 0
+
+    def step(self) -> None:
+        """One command, drawn; what it did is on record then."""
+        commands: dict[Callable[[], object], int] = {
+            self.bid: 6,
+            self.preview: 1,
+            self.receive: 2,
+            self.decide_received: 3,
+            self.refuse: 1,
+            self.cancel: 1,
+            self.pause: 2,
+            self.resume: 3,
+            self.pass_slots: 6,
+            self.rent: 14,
+            self.tell_again: 4,
+            self.late: 3,
+            self.end: 2,
+            self.fail: 1,
+            self.note: 1,
+            self.finish: 3,
+            self.snapshot: 1,
+            self.restart: 1,
+        }
+        weights = np.array(list(commands.values()), dtype=float)
+        command = list(commands)[self.rng.choice(len(weights), p=weights / weights.sum())]
+        try:
+            done = command()
+            self.seen[command.__name__] += done is not False
+        except InputError:
+            self.seen["refused"] += 1
+        self.log.record(self.zone.take_events(), lambda _: None)
+
+    def bid(self) -> None:
+        self.zone.decide(self._new_bid())
+
+    def preview(self) -> None:
+        self.zone.preview(self._new_bid())
+        assert all(event.kind == Kind.SLOT_BEGAN for event, _ in self.zone._happened)
+
+    def receive(self) -> None:
+        bid = self._new_bid()
+        self.zone.receive(bid.job, bid.owner, bid.request, bid.training, None)
+
+    def decide_received(self) -> bool:
+        name = self._one_of(self.zone.waiting)
+        return bool(name) and self.zone.decide_received(self._new_bid(name)) is not None
+
+    def refuse(self) -> bool:
+        name = self._one_of(self.zone.waiting)
+        self.zone.refuse(name, InputError("training_file", "is wrong", "rows"))
+        return bool(name)
+
+    def cancel(self) -> bool:
+        return self.zone.cancel(self._one_of([*self.zone.waiting, *self.zone.under_way]))
+
+    def pause(self) -> None:
+        self.zone.pause(self._one_of(self.zone.under_way))
+
+    def resume(self) -> None:
+        paused = [name for name, job in self.zone.under_way.items() if job.phase is Phase.PAUSED]
+        self.zone.resume(self._one_of(paused or self.zone.under_way))
+
+    def pass_slots(self) -> None:
+        self.clock.time += SLOT_SECONDS * float(self.rng.choice([0.4, 1.0, 3.0]))
+        self.zone.begin_slots()
+
+    def rent(self) -> bool:
+        """A process begins a slot, or ends the one that it is in."""
+        name = self._one_of(self.zone.under_way)
+        if not name:
+            return False
+        process = self.processes.setdefault(name, MadeUpProcess())
+        if process.told and process.told[-1]["kind"] == "slot":
+            process.rows += int(self.rng.integers(0, 9))
+            self._tell(name, "slot_done", slot=process.slot, taken_back=0, **self._trained(process))
+            process.slot += 1
+            return True
+        missed = self.rng.random() < 0.1
+        paid = 0.0 if missed else float(self.rng.uniform(0, 3))
+        self._tell(
+            name, "slot", slot=process.slot, price=0.3, available=3, on_demand_price=1.0,
+            on_demand=1, spot=int(not missed), paid=paid, missed=missed,
+        )  # fmt: skip
+        return True
+
+    def late(self) -> bool:
+        """A process holds on-demand instances after the deadline."""
+        name = self._one_of(self.zone.under_way)
+        if not name:
+            return False
+        process = self.processes.setdefault(name, MadeUpProcess())
+        if process.told and process.told[-1]["kind"] == "slot":
+            return False
+        process.rows += 2
+        self._tell(
+            name, "held", slot=process.slot, since=10.0, until=10.5, on_demand=4,
+            on_demand_price=1.0, paid=2.0, **self._trained(process),
+        )  # fmt: skip
+        process.slot += 1
+        return True
+
+    def tell_again(self) -> bool:
+        """A process was killed: another one tells all that is on record."""
+        name = self._one_of(self.processes)
+        if name:
+            self.processes[name].is_heard = True
+            for message in self.processes[name].told:
+                hear(self.zone, name, message)
+        return bool(name)
+
+    def end(self) -> bool:
+        name = self._one_of(self.zone.under_way)
+        state = "done" if self.rng.random() < 0.8 else "failed"
+        hear(self.zone, name, {"kind": "ended", "state": state, "note": "", "finish": 2.5})
+        return bool(name)
+
+    def fail(self) -> bool:
+        name = self._one_of(self.zone.under_way)
+        if self.rng.random() < 0.5:
+            hear(self.zone, name, {"kind": "capped", "why": "it would cost more"})
+        else:
+            hear(self.zone, name, {"kind": "failed", "place": "data", "found": "x", "expected": ""})
+        return bool(name)
+
+    def note(self) -> bool:
+        name = self._one_of(self.zone.under_way)
+        hear(self.zone, name, {"kind": "noted", "text": "it is late"})
+        return bool(name)
+
+    def finish(self) -> bool:
+        trained = [n for n, job in self.zone.under_way.items() if job.phase is Phase.TRAINED]
+        if trained:
+            self.zone.happen(Kind.FINISHED, self._one_of(trained), {"files": ["file-a"]})
+        return bool(trained)
+
+    def snapshot(self) -> None:
+        saver = SpotSaver()
+        self.snapshots.append((saver.seq(self.zone), write_snapshot(saver.save(self.zone))))
+
+    def restart(self) -> None:
+        """The zone goes on with what the log says."""
+        memory = SpotMemory()
+        for event in self.log.read():
+            memory.apply(event)
+        self.zone = SpotZone("rented", self.zone.rental, memory.state, self.log)
+
+    def check(self) -> None:
+        """All that holds at any time."""
+        sums, jobs = self.log.balances(), self.zone.under_way.values()
+        assert all(balances(entries) for _, entries in self.log.entries)
+        assert sums.get(HELD, 0) == -sum(job.meter.left for job in jobs)
+        for owner in OWNERS:
+            own = [job for job in jobs if job.owner == owner]
+            assert sums.get(hold_account(owner), 0) == sum(job.meter.left for job in own)
+            assert sums.get(user_account(owner), 0) == self._owed(owner)
+        assert all(Decimal(0) <= job.meter.charged <= job.meter.cap for job in jobs)
+        for job in jobs:
+            self._check_heard(job)
+        for kind, key in ((MeteredKind.METERED, "slot"), (Kind.TRAINED, "number")):
+            events = [event for event, _ in self.log.events if event.kind == kind]
+            numbers = [(event.job, event.body[key]) for event in events]
+            assert len(numbers) == len(set(numbers)), f"{kind} twice"
+
+    def check_fold(self) -> None:
+        """The log alone gives state, rows and entries; so do snapshots and the rest."""
+        memory, rows, entries = SpotMemory(), {}, []
+        for event in self.log.read():
+            change = memory.apply(event)
+            rows.update({row.id: row for row in change.rows})
+            entries.append(change.entries)
+        assert memory.state == self.zone.state
+        assert _stored(rows) == _stored(self.log.rows)
+        assert entries == [made for _, made in self.log.entries]
+        for seq, body in self.snapshots[-2:]:
+            later = SpotMemory()
+            later.load(body)
+            for event in self.log.read(after=seq):
+                later.apply(event)
+            assert later.state == self.zone.state
+
+    def _check_heard(self, job: RentedJob) -> None:
+        """All that a process told is charged, up to the cap, however often it told it."""
+        process = self.processes.get(job.id)
+        if process is None or not process.is_heard:
+            return
+        paid = [round_money(one["paid"] * 0.9) for one in process.told if "paid" in one]
+        assert job.meter.next_slot == len(paid)
+        assert job.meter.charged == min(job.meter.cap, sum(paid, Decimal(0)))
+        assert job.progress.rows == process.told[-1].get("rows", job.progress.rows)
+
+    def _owed(self, owner: str) -> Money:
+        refunded = {name for name, row in self.log.rows.items() if row.body["refunded"]}
+        return sum(
+            (
+                Decimal(event.body["amount"])
+                for event, _ in self.log.events
+                if event.kind == MeteredKind.METERED
+                and event.job not in refunded
+                and self.log.rows[event.job or ""].owner == owner
+            ),
+            Decimal(0),
+        )
+
+    def _tell(self, name: str, kind: str, **words: Any) -> None:
+        message = {"kind": kind, **words}
+        self.processes[name].told.append(message)
+        # A service that was killed hears it when it is told again.
+        self.processes[name].is_heard &= bool(self.rng.random() < 0.9)
+        if self.processes[name].is_heard:
+            hear(self.zone, name, message)
+
+    def _trained(self, process: MadeUpProcess) -> dict[str, Any]:
+        steps = process.rows // 4
+        losses = [[steps, process.rows, 1.0 / (1 + steps)]]
+        return {"rows": process.rows, "steps": steps, "tokens": process.rows * 7, "losses": losses}
+
+    def _new_bid(self, job: str = "") -> SpotBid:
+        self._count += 1
+        cost = Decimal(int(self.rng.integers(1, 200_000))).scaleb(-4)
+        cap = Decimal(int(self.rng.integers(1, 400_000))).scaleb(-4)
+        left = None if self.rng.random() < 0.7 else Decimal(int(self.rng.integers(0, 30)))
+        deadline = self.clock() + SLOT_SECONDS * float(self.rng.uniform(1, 12))
+        amount = None if self.rng.random() < 0.5 else cap
+        return SpotBid(
+            job=job or f"ftjob-{self._count}",
+            owner=str(self.rng.choice(OWNERS)),
+            training=Training("file-a", epochs=2),
+            size=DataSize(int(self.rng.integers(5, 500)), 20.0),
+            worth=Worth(amount, deadline, deadline + SLOT_SECONDS),
+            cap=cap,
+            estimate=Estimate(cost / 2, cost, deadline - 1, deadline, 0.25),
+            request={"bid": None, "deadline": deadline},
+            left=lambda: left,
+        )
+
+    def _one_of(self, names: Any) -> str:
+        found = list(names)
+        return str(found[self.rng.integers(len(found))]) if found else ""
+
+
+def _stored(rows: dict[str, Any]) -> dict[str, bytes]:
+    return {name: orjson.dumps([row.seq, row.status, row.body]) for name, row in rows.items()}

@@ -1,0 +1,72 @@
+"""Spot zones, with a market that is made up."""
+
+from pathlib import Path
+
+from auctune.service.settings.spot_entry import SpotEntry
+from support.service_process import write_service
+from support.serving import SLOT_SECONDS
+from support.spot_files import daily_market, write_market
+
+ON_DEMAND_PRICE = 3600.0
+"""Of a GPU for an hour: a slot of a second costs 1."""
+
+
+def write_spot_service(
+    folder: Path,
+    base_digest: str,
+    *,
+    slot_seconds: float,
+    tokens_per_second: float,
+    policy: str = "msu",
+    n_max: int = 2,
+) -> Path:
+    """Settings of one zone, `rented`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    market = daily_market(240, slot_seconds, period=12)
+    write_market(folder / "market.csv", market, ON_DEMAND_PRICE)
+    # For its profile.
+    write_service(
+        folder, base_digest, slot_seconds=slot_seconds, tokens_per_second=tokens_per_second
+    )
+    file = folder / "auctune.toml"
+    file.write_text(
+        f"""
+[[zones]]
+kind = "spot"
+name = "rented"
+slot_seconds = {slot_seconds}
+threads = 1
+market = "market.csv"
+on_demand_price = {ON_DEMAND_PRICE}
+margin = 0.25
+policy = "{policy}"
+forecast = "seasonal:season=12"
+start = 120
+n_max = {n_max}
+profile = "profile.json"
+saved_every = 0.3
+"""
+    )
+    return file
+
+
+def spot_zone(folder: Path, name: str = "rented", price: float = 60.0) -> SpotEntry:
+    """A zone for `support.serving`: a slot of an instance on demand costs a 60th of `price`.
+
+    Args:
+        folder: where its market's file is written.
+        name: of the zone.
+        price: of a GPU for an hour.
+    """
+    market = daily_market(200, SLOT_SECONDS, period=12)
+    return SpotEntry(
+        name=name,
+        slot_seconds=SLOT_SECONDS,
+        market=str(write_market(folder / f"{name}.csv", market, price)),
+        on_demand_price=price,
+        margin=0.5,
+        policy="msu",
+        start=100,
+        slots=30,
+        jobs=20,
+    )

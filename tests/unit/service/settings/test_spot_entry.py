@@ -1,0 +1,62 @@
+"""A zone that rents, in auctune.toml."""
+
+from pathlib import Path
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.service.settings.check import check_service
+from auctune.service.settings.service_file import read_service_file
+from auctune.service.settings.spot_entry import SpotEntry
+from support.spot_files import daily_market, write_market
+
+ZONE = """
+[[zones]]
+kind = "spot"
+market = "market.csv"
+"""
+
+
+def written(folder: Path, more: str = "") -> Path:
+    write_market(folder / "market.csv", daily_market(40, 60.0))
+    file = folder / "auctune.toml"
+    file.write_text(ZONE + more)
+    return file
+
+
+def test_paths_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    file = read_service_file(written(tmp_path, 'profile = "p.json"\n'))
+    (zone,) = file.zones
+    assert isinstance(zone, SpotEntry)
+    assert (zone.market, zone.profile) == (str(tmp_path / "market.csv"), str(tmp_path / "p.json"))
+    (need,) = zone.needs().devices
+    assert (need.device, need.profile, need.num_nodes) == ("cpu", zone.profile, 4)
+    assert (zone.num_slots, zone.replayed_seconds) == (96, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ("n_min = 5\n", r"zones\[0\].n_min"),
+        ("scaling = [1.0]\n", r"zones\[0\].scaling"),
+        ("fixed_price = 1.0\nprices = 'a.csv'\n", r"zones\[0\].fixed_price"),
+        ("nodes = []\n", r"zones\[0\].nodes"),
+    ],
+)
+def test_what_is_wrong_in_itself_is_named(tmp_path: Path, more: str, place: str) -> None:
+    with pytest.raises(InputError, match=place):
+        read_service_file(written(tmp_path, more))
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ("policy = 'greedy'\n", r"zones\[0\].policy"),
+        ("forecast = 'perfect'\n", r"zones\[0\].forecast"),
+        ("start = 40\n", r"zones\[0\].start"),
+        ("prices = 'nowhere.csv'\n", r"nowhere.csv"),
+    ],
+)
+def test_what_it_names_is_looked_up_before_a_start(tmp_path: Path, more: str, place: str) -> None:
+    with pytest.raises(InputError, match=place):
+        check_service(read_service_file(written(tmp_path, more)))
