@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HOLDS = {
-    "held": "payments for jobs under way",
+    "held": "payments and holds for jobs under way",
     "revenue": "payments that were earned",
     "cost:vendors": "what vendors' work cost",
     "cost:energy": "what energy cost",
     "energy": "what is owed for energy",
+    "cost:instances": "what rented instances cost",
 }
 
 
