@@ -63,6 +63,7 @@ def _show_all(balances: "Mapping[str, str]") -> None:
     table = table_of("account", "balance", "holds", right=("balance",))
     for name, balance in balances.items():
         kind, _, who = name.partition(":")
-        holds = _HOLDS.get(name) or (f"what {who} owes" if kind == "user" else f"owed to {who}")
+        of_kind = {"user": f"what {who} owes", "hold": f"set aside of {who}'s"}
+        holds = _HOLDS.get(name) or of_kind.get(kind, f"owed to {who}")
         table.add_row(name, balance, holds)
     show(table)
