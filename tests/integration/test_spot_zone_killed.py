@@ -80,7 +80,12 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
     tiny_base: Base, tmp_path: Path
 ) -> None:
     config = write_spot_service(
-        tmp_path / "site", tiny_base.digest, slot_seconds=1.0, tokens_per_second=600, n_max=1
+        tmp_path / "site",
+        tiny_base.digest,
+        slot_seconds=1.0,
+        tokens_per_second=600,
+        n_max=1,
+        policy="robust:risk=0.1",
     )
     data = tmp_path / "data"
     with running(config, data) as service:

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HOLDS = {
-    "held": "payments for jobs under way",
+    "held": "payments and holds for jobs under way",
     "revenue": "payments that were earned",
     "cost:vendors": "what vendors' work cost",
     "cost:energy": "what energy cost",
     "energy": "what is owed for energy",
+    "cost:instances": "what rented instances cost",
 }
 
 
@@ -62,6 +63,7 @@ def _show_all(balances: "Mapping[str, str]") -> None:
     table = table_of("account", "balance", "holds", right=("balance",))
     for name, balance in balances.items():
         kind, _, who = name.partition(":")
-        holds = _HOLDS.get(name) or (f"what {who} owes" if kind == "user" else f"owed to {who}")
+        of_kind = {"user": f"what {who} owes", "hold": f"set aside of {who}'s"}
+        holds = _HOLDS.get(name) or of_kind.get(kind, f"owed to {who}")
         table.add_row(name, balance, holds)
     show(table)
