@@ -33,20 +33,25 @@ from auctune.service.page.headers import StrictHeaders
 from auctune.service.page.look import show_error
 from auctune.service.page.sessions import Sessions
 
-_SIGN_INS_PER_SECOND, _SIGN_INS = 0.5, 10.0
+_SIGN_INS_PER_SECOND, _SIGN_INS = 0.5, 30.0
 _TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg": "image/svg+xml"}
 
 
 def make_page(market: Market) -> Starlette:
     """The page of a market, to be mounted at `ROOT`."""
     app = Starlette(
-        routes=[_named(path, methods, endpoint) for path, methods, endpoint in _routes()],
+        routes=[_named(path, method, endpoint) for path, method, endpoint in _routes()],
         middleware=[Middleware(StrictHeaders)],
         exception_handlers=_error_pages(),
     )
     sign_ins = RateLimit(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
     app.state.house = House(market, Sessions(market.directory, market.now), sign_ins, market.charts)
     return app
+
+
+def page_routes() -> list[tuple[str, str]]:
+    """Path and method of each of its routes."""
+    return [(path, method) for path, method, _ in _routes()]
 
 
 def _routes() -> list[tuple[str, str, Endpoint]]:

@@ -95,6 +95,7 @@ def _over_time(data: Data) -> DrawChart:
             panel["title"],
             panel["quantity"],
             [Curve(one["name"], one["x"], one["y"]) for one in panel["curves"]],
+            format=",.4~f",
         )
         for panel in data["panels"]
     ]

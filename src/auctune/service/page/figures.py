@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from auctune.service.page.chart_client import Figure
-from auctune.service.page.words import short_id
+from auctune.service.page.words import name_of, short_id
 
 Shown = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ def plan_of_job(job: Shown, zone: Shown) -> Figure | None:
     if deadline is not None:
         last = max(last, math.floor((deadline - epoch) / seconds + 1e-6) - 1)
     row = {
-        "task": short_id(job["id"]),
+        "task": name_of(job),
         "arrival": 0,
         "deadline": last - first,
         "cells": [[slot - first, node] for slot, node in cells],
@@ -98,7 +98,7 @@ def losses_of(job: Shown, metrics: Sequence[Shown]) -> Figure | None:
         return None
     text = f"Loss curve: from {finite[0]:.3g} to {finite[len(training) - 1]:.3g}"
     data = {
-        "task": short_id(job["id"]),
+        "task": name_of(job),
         "training": [point for point in training if point[1] is not None],
         "validation": [point for point in validation if point[1] is not None],
         "threshold": job["market"].get("target_loss"),
@@ -145,7 +145,7 @@ def money_over_time(history: Shown, decided: Iterable[Shown]) -> Figure | None:
     curves = [{"name": one, "x": at, "y": values} for one, values in series.items()]
     panel = {"title": "", "quantity": "money", "curves": curves}
     ends = ", ".join(f"{one} {values[-1]:,.2f}" for one, values in series.items())
-    text = f"Added up over {length / unit:g} {name}: {ends}"
+    text = f"So far in this time: {ends}"
     return Figure("over-time", {"panels": [panel], "x_title": f"{name} from now"}, text)
 
 

@@ -13,6 +13,7 @@ from auctune.service.page.guard import ROOT, Visit, cookie_of
 
 _FILTERS = {
     "short": words.short_id,
+    "called": words.name_of,
     "status": words.status_of,
     "plain": words.plain,
     "size": words.size_text,

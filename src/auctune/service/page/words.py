@@ -27,6 +27,12 @@ def short_id(name: str) -> str:
     return f"{kind}-{rest[:6]}" if rest else name[:12]
 
 
+def name_of(job: Mapping[str, Any]) -> str:
+    """What its owner calls a job, by `name` in its metadata; else the beginning of its id."""
+    name = str((job.get("metadata") or {}).get("name") or "")
+    return name[:64] or short_id(job["id"])
+
+
 def status_of(job: Mapping[str, Any]) -> str:
     """Where a job stands, in a word or two."""
     market, error = job["market"], job.get("error")

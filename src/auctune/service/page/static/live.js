@@ -5,11 +5,13 @@
   let source = null, timer = null, last = 0, heard = null;
 
   const localise = (root) => {
+    const now = new Date();
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
-      const isToday = at.toDateString() === new Date().toDateString();
-      const clock = at.toLocaleTimeString();
-      time.textContent = isToday ? clock : `${at.toLocaleDateString()} ${clock}`;
+      const form = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+      if (at.toDateString() !== now.toDateString()) Object.assign(form, { month: "short", day: "numeric" });
+      if (at.getFullYear() !== now.getFullYear()) form.year = "numeric";
+      time.textContent = at.toLocaleString(undefined, form);
       time.title = at.toLocaleString();
     }
   };

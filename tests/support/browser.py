@@ -1,0 +1,43 @@
+"""A real browser without a screen; tests that want one say aloud where there is none."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+_ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+_RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser for a block; the test is skipped where none is installed."""
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    if path is None:
+        pytest.skip("needs chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def barriers(page: Page) -> list[str]:
+    """What of a page axe finds hard to use; rules that passed are counted, so that it did look."""
+    found: dict[str, Any] = (
+        Axe().run(page, options={"runOnly": list(_RULES), "resultTypes": ["violations"]}).response
+    )
+    assert len(found["passes"]) >= 10
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
