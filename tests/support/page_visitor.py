@@ -26,16 +26,18 @@ class PageVisitor:
     Args:
         served: the market.
         key: with which to sign in; none: a stranger.
+        address: of this machine, from which to come; none: any.
     """
 
-    def __init__(self, served: Served, key: str | None = None) -> None:
+    def __init__(self, served: Served, key: str | None = None, address: str | None = None) -> None:
+        # Nothing stays open that a test would have to close.
+        limits = httpx2.Limits(max_keepalive_connections=0)
         self.http = httpx2.Client(
             base_url=served.url,
             headers={"Origin": served.url},
             timeout=30,
             follow_redirects=True,
-            # Nothing stays open that a test would have to close.
-            limits=httpx2.Limits(max_keepalive_connections=0),
+            transport=httpx2.HTTPTransport(local_address=address, limits=limits),
         )
         if key is not None:
             answer = self.http.post("/page/sign-in", data={"key": key})
