@@ -11,7 +11,7 @@ from auctune.service.page.look import show
 
 async def list_files(visit: Visit) -> Response:
     """All of one's own."""
-    page = await files.list_files(visit.market, visit.who, visit.asked("after"), limit=50)
+    page = await files.list_files(visit.market, visit.who, visit.after("file"), limit=50)
     return show(visit, "files.html", files=page["data"], more=page["has_more"])
 
 

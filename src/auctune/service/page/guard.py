@@ -1,5 +1,6 @@
 """What each request for a page passes: its session, its rate, and where its form came from."""
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from urllib.parse import quote, urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from auctune.domain import InputError
 from auctune.service.access.key import Principal, Role
 from auctune.service.access.rate import RateLimit
 from auctune.service.api.access import check_rate
@@ -20,6 +22,11 @@ COOKIE = "auctune_session"
 ROOT = "/page"
 SIGN_IN = f"{ROOT}/sign-in"
 TOKEN = "csrf"
+_IDS = {
+    "job": r"ftjob-[A-Za-z0-9]{1,64}",
+    "file": r"file-[A-Za-z0-9]{1,64}",
+    "entry": r"entry-\d{1,18}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,17 @@ class Visit:
     def asked(self, name: str) -> str | None:
         """A part of the query; none: it is not there, or empty."""
         return self.request.query_params.get(name) or None
+
+    def after(self, kind: str) -> str | None:
+        """The last row of the page of a list before this one; none: it is the first.
+
+        Raises:
+            InputError: if it is no id of this kind.
+        """
+        name = self.asked("after")
+        if name is not None and not re.fullmatch(_IDS[kind], name):
+            raise InputError("after", f"is no id of a {kind}", "an id from the list")
+        return name
 
 
 Page = Callable[[Visit], Awaitable[Response]]

@@ -25,7 +25,7 @@ async def home(visit: Visit) -> Response:
 
 async def list_jobs(visit: Visit) -> Response:
     """Jobs, newest first."""
-    after = visit.asked("after")
+    after = visit.after("job")
     found = body_of(await jobs.list_jobs(visit.market, visit.who, visit.request, after, 20))
     return show(
         visit,

@@ -16,7 +16,7 @@ async def statement_of(visit: Visit) -> dict[str, Any]:
 
 async def money_page(visit: Visit) -> Response:
     """Statement and entries."""
-    found = await ledger.entries(visit.market, visit.who, visit.asked("after"), 50)
+    found = await ledger.entries(visit.market, visit.who, visit.after("entry"), 50)
     return show(
         visit,
         "money.html",

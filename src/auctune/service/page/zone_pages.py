@@ -61,7 +61,7 @@ async def zone_page(visit: Visit) -> Response:
     """One zone."""
     market, who, name = visit.market, visit.who, visit.param("zone_id")
     zone = await zones.retrievezone_of(market, who, name)
-    after = visit.asked("after")
+    after = visit.after("job")
     decided = await zone_records.decisions(market, who, name, after, 50)
     shown: Shown = {"prices": None, "maps": {}, "plan": None, "plans": []}
     # Zones of some kinds have no nodes of their own to price.
