@@ -94,9 +94,10 @@ def losses_of(job: Shown, metrics: Sequence[Shown]) -> Figure | None:
         training += [[round(step * rows_a_step), loss] for step, loss in one["losses"]]
     validation = [[rows, loss] for _, rows, loss in metrics[-1]["validation"]] if metrics else []
     finite = [loss for _, loss in (*training, *validation) if loss is not None]
-    if not finite:
+    # One point makes no line.
+    if len(finite) < 2:
         return None
-    text = f"Loss curve: from {finite[0]:.3g} to {finite[len(training) - 1]:.3g}"
+    text = f"Loss curve: from {finite[0]:.3g} to {finite[-1]:.3g}"
     data = {
         "task": name_of(job),
         "training": [point for point in training if point[1] is not None],

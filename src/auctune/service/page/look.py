@@ -15,6 +15,7 @@ _FILTERS = {
     "short": words.short_id,
     "called": words.name_of,
     "status": words.status_of,
+    "sentence": words.sentence,
     "plain": words.plain,
     "size": words.size_text,
     "span": words.span_text,

@@ -8,9 +8,9 @@ import hmac
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from auctune.domain import InputError
-from auctune.service.access.directory import Directory
 from auctune.service.access.key import Principal, hash_key
 
 
@@ -52,6 +52,14 @@ class Session:
         return hmac.compare_digest(token.encode(), self.token.encode())
 
 
+class KeyHolders(Protocol):
+    """Knows keys."""
+
+    def holder(self, key: str) -> Principal | None:
+        """Whose key this is, by its id; none: nobody's, or it was revoked."""
+        ...
+
+
 class Sessions:
     """Open sessions; on one loop.
 
@@ -62,7 +70,7 @@ class Sessions:
     """
 
     def __init__(
-        self, directory: Directory, now: Callable[[], float], params: SessionsParams | None = None
+        self, directory: KeyHolders, now: Callable[[], float], params: SessionsParams | None = None
     ) -> None:
         self._directory = directory
         self._now = now

@@ -48,6 +48,12 @@ def plain(name: str) -> str:
     return name.replace("_", " ")
 
 
+def sentence(text: str) -> str:
+    """What the API says in passing, with a capital and a full stop."""
+    ended = text if text.endswith((".", "!", "?")) else f"{text}."
+    return ended[:1].upper() + ended[1:]
+
+
 def size_text(count: int) -> str:
     """Bytes, in thousands."""
     value, power = float(count), 0
