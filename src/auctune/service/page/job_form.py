@@ -46,6 +46,8 @@ def job_body(values: Mapping[str, str], models: Mapping[str, str]) -> dict[str, 
         body["hyperparameters"] = hyperparameters
     if "seed" in values:
         body["seed"] = _number(values["seed"])
+    if "name" in values:
+        body["metadata"] = {"name": values["name"]}
     for name in ("validation_file", "suffix"):
         if name in values:
             body[name] = values[name]

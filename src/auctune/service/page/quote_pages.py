@@ -21,7 +21,12 @@ _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "ve
 
 async def new_job(visit: Visit) -> Response:
     """The form."""
-    return await _form(visit, {"training_file": visit.asked("file") or ""})
+    chosen = visit.asked("file")
+    values: dict[str, str] = {}
+    if chosen is not None:
+        file = await files.retrieve(visit.market, visit.who, chosen)
+        values = {"training_file": chosen, "name": file["filename"].rpartition(".")[0]}
+    return await _form(visit, values)
 
 
 async def ask_quote(visit: Visit) -> Response:

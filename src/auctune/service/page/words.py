@@ -83,11 +83,11 @@ def moment(time: float | None) -> Markup:
 
 
 def money(amount: str | None) -> str:
-    """An amount without zeros that say nothing; two decimals at least."""
+    """An amount with two decimals, or with the four that it has."""
     if amount is None:
         return NOTHING
-    whole, _, decimals = f"{Decimal(amount):f}".partition(".")
-    return f"{whole}.{decimals.rstrip('0').ljust(2, '0')}"
+    text = f"{Decimal(amount):.4f}"
+    return text.removesuffix("00")
 
 
 def percent(share: float) -> str:

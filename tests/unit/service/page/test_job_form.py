@@ -33,6 +33,7 @@ def test_a_full_form_is_a_full_request() -> None:
         "seed": "7",
         "validation_file": "file-2",
         "suffix": "weather",
+        "name": "Tuesday",
     }
     read = read_request(orjson.dumps(job_body(values, MODELS)))
     assert isinstance(read, JobRequest)
@@ -42,6 +43,7 @@ def test_a_full_form_is_a_full_request() -> None:
     assert (read.chosen.n_epochs, read.chosen.learning_rate_multiplier) == (3, 0.5)
     assert (read.market.lora.rank, read.market.lora.dropout, read.market.share) == (16, 0.1, 0.5)
     assert (read.seed, read.validation_file, read.suffix) == (7, "file-2", "weather")
+    assert read.metadata == {"name": "Tuesday"}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 "use strict";
 // Keeps an open page true: hears that there is news, and has htmx fetch the part #live again.
 (() => {
-  const LEAST_MS = 2000;
+  const main = document.querySelector("main");
+  // Seconds from one fetching to the next at least: charts take their time.
+  const leastMs = 1000 * (main.dataset.least || 2);
   let source = null, timer = null, last = 0, heard = null;
 
   const localise = (root) => {
@@ -22,7 +24,7 @@
     window.htmx.trigger("#live", "news");
   };
   const news = () => {
-    if (timer === null) timer = setTimeout(refresh, Math.max(0, last + LEAST_MS - Date.now()));
+    if (timer === null) timer = setTimeout(refresh, Math.max(0, last + leastMs - Date.now()));
   };
 
   const listen = (address) => {
@@ -35,7 +37,6 @@
   };
   const hush = () => { if (source !== null) { source.close(); source = null; } };
 
-  const main = document.querySelector("main");
   const begin = () => {
     if (document.hidden) { hush(); return; }
     if (main.dataset.news && source === null) listen(main.dataset.news);
