@@ -250,7 +250,7 @@ def test_an_owner_pauses_resumes_and_cancels(shop: Shop) -> None:
     assert "cancelled" in shop.ada.post(f"/page/jobs/{job}/cancel").text
     over = shop.ada.post(f"/page/jobs/{job}/cancel")
     assert over.status_code == 400
-    assert "the job is over" in over.text
+    assert "The job is over." in over.text
 
 
 def test_an_operator_drains_a_node_and_pauses_a_zone(shop: Shop) -> None:
