@@ -7,7 +7,14 @@ from auctune.service.page import words
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [("1.8000", "1.80"), ("0.8428", "0.8428"), ("0.528", "0.5280"), ("-12", "-12.00"), ("0", "0.00"), ("100", "100.00")],
+    [
+        ("1.8000", "1.80"),
+        ("0.8428", "0.8428"),
+        ("0.528", "0.5280"),
+        ("-12", "-12.00"),
+        ("0", "0.00"),
+        ("100", "100.00"),
+    ],
 )
 def test_money_has_two_decimals_or_four(amount: str, text: str) -> None:
     assert words.money(amount) == text
