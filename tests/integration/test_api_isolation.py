@@ -9,6 +9,8 @@ import httpx2
 import pytest
 
 from auctune.service.access.key import Role
+from auctune.service.page.app import page_routes
+from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, make_zone, serving
 
 SECRET_ROWS = ROWS.replace("weather", "treasure")
@@ -52,6 +54,7 @@ class Victim:
             "job_id": [self.job, self.open],
             "file_id": [self.file, self.adapter],
             "quote_id": [self.quote],
+            "name": ["page.css"],
             "webhook_id": [self.hook],
             "key_id": [self.key_id],
             "user_id": ["victoria"],
@@ -143,6 +146,33 @@ def test_nobody_else_sees_or_touches_anything_of_hers(
         leaks = [word for word in victim.hers if word in told]
         assert not leaks, f"{name} gives away {leaks}: {answer.text[:300]}"
     assert seen > 100
+    assert whole_view(served, victim) == before
+
+
+def test_no_page_shows_or_touches_anything_of_hers(served: Served, victim: Victim) -> None:
+    before = whole_view(served, victim)
+    thief = PageVisitor(served, served.key("thief-of-pages"))
+    token, seen = thief.token(), 0
+    for route, method in page_routes():
+        if route in ("/sign-in", "/sign-out"):
+            continue
+        for path in paths("/page" + route, victim):
+            fields = [
+                {"training_file": victim.file, "bid": "100", "deadline": "+20m"},
+                {"line": "0"},
+            ]
+            for values in fields if method == "POST" else [{"after": victim.job}]:
+                sent = {"csrf": token, **values} if method == "POST" else None
+                query = values if method == "GET" else None
+                answer = thief.http.request(method, path, params=query, data=sent)
+                assert answer.status_code < 500, path
+                told = told_by(answer, f"{path} {values}")
+                # A form that is wrong comes back as it was filled in.
+                told = told.replace(victim.file, "") if "training_file" in values else told
+                leaks = [word for word in victim.hers if word in told]
+                assert not leaks, f"{method} {path} gives away {leaks}: {answer.text[:300]}"
+                seen += 1
+    assert seen > 40
     assert whole_view(served, victim) == before
 
 

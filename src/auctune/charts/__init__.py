@@ -11,6 +11,7 @@ from auctune.charts.edge_use import edge_use_chart
 from auctune.charts.growth import Growth, growth_chart
 from auctune.charts.heat_map import HeatGrid, heat_map
 from auctune.charts.losses import LossCurve, loss_chart
+from auctune.charts.menu import MenuPoint, menu_chart
 from auctune.charts.palette import DARK, LIGHT, Palette
 from auctune.charts.payments import Bill, payment_chart
 from auctune.charts.plan import PlanRow, plan_chart
@@ -32,6 +33,7 @@ __all__ = [
     "Growth",
     "HeatGrid",
     "LossCurve",
+    "MenuPoint",
     "Palette",
     "PlanRow",
     "Rival",
@@ -42,6 +44,7 @@ __all__ = [
     "heat_map",
     "loss_chart",
     "memory_price_map",
+    "menu_chart",
     "payment_chart",
     "plan_chart",
     "spot_diary_chart",

@@ -19,6 +19,7 @@ from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.metrics import Metrics
 from auctune.service.news import News
+from auctune.service.page.chart_client import ChartClient
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import read_job
@@ -59,6 +60,7 @@ class Market:
         news: of what is on record.
         streams: how many each key has open.
         pauses: of zones.
+        charts: draws those of the page.
         vendor_data: where vendors fetch what is lent to them; none: there are none outside.
         work: folder of checkpoints and adapters, one a zone.
         now: tells unix time.
@@ -82,6 +84,7 @@ class Market:
     news: News
     streams: Streams
     pauses: Pauses
+    charts: ChartClient
     vendor_data: ASGIApp | None
     work: Path
     now: Callable[[], float]

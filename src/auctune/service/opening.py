@@ -24,6 +24,7 @@ from auctune.service.jobs.submissions import Submissions
 from auctune.service.market import Market
 from auctune.service.metrics import Metrics
 from auctune.service.news import News
+from auctune.service.page.chart_client import ChartClient
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import LogRecorder
@@ -73,6 +74,7 @@ class OpenMarket:
     async def close(self) -> None:
         """Stop training, and write what is to be written."""
         await self.market.messenger.close()
+        await self.market.charts.close()
         await self.market.submissions.close()
         for workshop in self.workshops:
             await workshop.stop()
@@ -185,6 +187,7 @@ async def open_market(
         news=news,
         streams=Streams(file.limits.streams),
         pauses=Pauses(store.reader, committer, submissions.paused),
+        charts=ChartClient(place.data / "logs" / "charts.log"),
         vendor_data=door.app,
         work=place.data / "work",
         now=now,

@@ -108,13 +108,18 @@ class Directory:
         key = self._held.by_hash.get(hash_key(secret))
         if key is None or key.revoked_at is not None:
             return None
-        return Principal(key.id, key.user, self._held.users[key.user].team, key.role)
+        return self._principal(key)
+
+    def holder(self, key: str) -> Principal | None:
+        """Whose key this is, by its id; none: nobody's, or it was revoked."""
+        for record in self._held.by_hash.values():
+            if record.id == key and record.revoked_at is None:
+                return self._principal(record)
+        return None
 
     def is_active(self, key: str) -> bool:
         """Whether a key, by its id, has not been revoked."""
-        return any(
-            record.id == key and record.revoked_at is None for record in self._held.by_hash.values()
-        )
+        return self.holder(key) is not None
 
     def user(self, name: str) -> Account | None:
         """A user."""
@@ -195,6 +200,9 @@ class Directory:
                     await durable(self._committer, unit)
                 return record
         return None
+
+    def _principal(self, record: KeyRecord) -> Principal:
+        return Principal(record.id, record.user, self._held.users[record.user].team, record.role)
 
 
 def _read(reader: Engine) -> _Held:

@@ -37,6 +37,16 @@ def ask_principal(request: Request, market: Market) -> Principal:
             headers={"WWW-Authenticate": "Bearer"},
         )
     request.scope["auctune.who"] = who.key
+    check_rate(market, who)
+    return who
+
+
+def check_rate(market: Market, who: Principal) -> None:
+    """That a key does not ask too often.
+
+    Raises:
+        ApiError: 429 if it does.
+    """
     wait = market.rate.take(who.key)
     if wait > 0:
         raise ApiError(
@@ -45,7 +55,6 @@ def ask_principal(request: Request, market: Market) -> Principal:
             "rate_limit_exceeded",
             headers={"Retry-After": f"{max(1, round(wait))}"},
         )
-    return who
 
 
 def ask_owner(request: Request, market: Market) -> Principal:

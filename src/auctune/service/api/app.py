@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 from starlette.types import ASGIApp
@@ -26,6 +26,8 @@ from auctune.service.api.routes import (
 )
 from auctune.service.api.short_way import Bids, ShortWay
 from auctune.service.market import Market
+from auctune.service.page.app import make_page
+from auctune.service.page.guard import ROOT
 from auctune.service.repair.door import VENDOR_DATA
 
 _MODULES = (
@@ -80,6 +82,13 @@ def make_app(market: Market) -> FastAPI:
         app.include_router(module.router)
     if market.vendor_data is not None:
         app.mount(VENDOR_DATA, market.vendor_data)
+
+    app.mount(ROOT, make_page(market))
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        """Where people look first."""
+        return RedirectResponse(f"{ROOT}/", 303)
 
     @app.get("/health", tags=["operation"], response_model=Health)
     async def health() -> dict[str, str]:

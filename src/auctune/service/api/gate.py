@@ -21,7 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_BYTES = 1 << 20
-UPLOADS = "/v1/files"
+UPLOADS = frozenset(("/v1/files", "/page/files"))
 
 _log = structlog.get_logger("auctune.requests")
 
@@ -63,7 +63,7 @@ class Gate:
             await send(message)
 
         # Uploads are limited where they are written, as they stream.
-        limited = receive if scope["path"] == UPLOADS else _limited(receive)
+        limited = receive if scope["path"] in UPLOADS else _limited(receive)
         try:
             await self._app(scope, limited, say)
         except TooLongError:

@@ -191,6 +191,24 @@ class Pages:
             rows = connection.execute(chosen.order_by(entries.c.account)).all()
         return {account: int(amount) for account, amount in rows}
 
+    def movements(self, since: int, step: int) -> list[tuple[str, int, int]]:
+        """Sums of the market's own accounts by span of time: (account, span, amount).
+
+        Args:
+            since: unix time at which span 0 begins; entries before it do not count.
+            step: seconds of a span; >= 1.
+        """
+        span = (cast(entries.c.at, BigInteger) - since) // step
+        chosen = (
+            select(entries.c.account, span, cast(func.sum(entries.c.amount), BigInteger))
+            .where(entries.c.at >= since, entries.c.account.not_like("user:%"))
+            .group_by(entries.c.account, span)
+            .order_by(entries.c.account, span)
+        )
+        with self._reader.connect() as connection:
+            rows = connection.execute(chosen).all()
+        return [(account, int(number), int(amount)) for account, number, amount in rows]
+
     def _page(
         self,
         make: Callable[..., Item],

@@ -72,11 +72,24 @@ async def create(request: Request) -> Response:
     """Bid for a job; decided at once, and for good."""
     market: Market = request.app.state.market
     who = ask_owner(request, market)
-    raw = await request.body()
+    return await submit(market, who, await request.body(), request.headers)
+
+
+async def submit(
+    market: Market, who: Principal, raw: bytes, headers: Mapping[str, str]
+) -> Response:
+    """The answer to a request for a job.
+
+    Args:
+        market: that is asked.
+        who: asks.
+        raw: the request's body.
+        headers: of the request, by names in small letters; they say whether it is made again.
+    """
     body = read_request(raw)
     if isinstance(body, JobRequest) and body.market.what_if:
         return _json(_shown(market, await market.submissions.preview(who, body)))
-    name, is_retry = _retry(request.headers)
+    name, is_retry = _retry(headers)
     reply = market.replies.name(who.key, name, raw)
     earlier = await market.replies.earlier(reply, is_retry=is_retry)
     if earlier is not None:

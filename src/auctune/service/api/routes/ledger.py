@@ -1,6 +1,7 @@
 """/v1/ledger: what one owes; for operators all accounts."""
 
 import asyncio
+import math
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -12,6 +13,7 @@ from auctune.service.ledger.entry import user_account
 from auctune.service.recorder import from_steps
 
 router = APIRouter(prefix="/v1/ledger", tags=["money"], responses=ERRORS)
+_SPANS = 96
 
 
 class EntryView(BaseModel):
@@ -47,6 +49,19 @@ class Balances(BaseModel):
 
     object: str = "balances"
     accounts: dict[str, str]
+
+
+class History(BaseModel):
+    """What moved on the market's own accounts, span by span; users' accounts are left out.
+
+    Span n began at `since` + n * `step_seconds`; the last one is under way.
+    """
+
+    object: str = "history"
+    since: int
+    step_seconds: int
+    spans: int
+    accounts: dict[str, list[str]]
 
 
 @router.get("", response_model=Statement)
@@ -97,4 +112,31 @@ async def balances(market: MarketDep, who: Operator) -> dict[str, Any]:
     return {
         "object": "balances",
         "accounts": {name: str(from_steps(steps)) for name, steps in found.items()},
+    }
+
+
+@router.get("/history", response_model=History)
+async def history(
+    market: MarketDep,
+    who: Operator,
+    hours: Annotated[float, Query(gt=0, le=24 * 366)] = 24.0,
+) -> dict[str, Any]:
+    """What moved on the market's own accounts in the last hours."""
+    until = int(market.now()) + 1
+    step = max(1, math.ceil(hours * 3600 / _SPANS))
+    since = max(0, until - step * _SPANS)
+    spans = math.ceil((until - since) / step)
+    moved = await asyncio.to_thread(market.pages.movements, since, step)
+    accounts: dict[str, list[str]] = {}
+    for account, span, steps in moved:
+        amounts = accounts.setdefault(account, ["0"] * spans)
+        # A clock that was set back left entries of a time to come.
+        if span < spans:
+            amounts[span] = str(from_steps(steps))
+    return {
+        "object": "history",
+        "since": since,
+        "step_seconds": step,
+        "spans": spans,
+        "accounts": accounts,
     }

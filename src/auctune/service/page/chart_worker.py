@@ -1,0 +1,160 @@
+"""The process that draws: it is told draw {id, chart, data, text}, and says drawn {id, html}.
+
+Where a chart cannot be drawn it says failed {id, reason}, and goes on.
+"""
+
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auctune.charts import (
+    LossCurve,
+    Palette,
+    PlanRow,
+    compute_price_map,
+    loss_chart,
+    memory_price_map,
+    plan_chart,
+    to_figure,
+    utilization_map,
+)
+from auctune.charts.curves import Curve, CurvePanel, curves_chart
+from auctune.charts.menu import MenuPoint, menu_chart
+from auctune.charts.render import DrawChart
+from auctune.charts.theme import AnyChart
+from auctune.run.child.parent import Parent
+
+WIDE, HALF, NARROW = 1040, 496, 316
+# Room of an axis of numbers, which `curves_chart` adds to its width.
+_AXIS = 72
+# Where marks lead is on the same page, whatever the drawing puts in front of it.
+_LINKS = re.compile(r'xlink:href="[^"#]*#(line-\d+)"')
+# Within a picture nothing has a role of its own.
+_ROLES = re.compile(r' (?:role="graphics-[a-z]+"|aria-hidden="true")')
+
+Data = dict[str, Any]
+
+
+def _grid(data: Data) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    return np.array(data["values"], dtype=np.float64), tuple(data["nodes"])
+
+
+def _compute_price(data: Data) -> DrawChart:
+    values, nodes = _grid(data)
+    return lambda palette, width: compute_price_map(values, nodes, palette, width)
+
+
+def _memory_price(data: Data) -> DrawChart:
+    values, nodes = _grid(data)
+    return lambda palette, width: memory_price_map(values, nodes, palette, width)
+
+
+def _use(resource: str, data: Data) -> DrawChart:
+    values, nodes = _grid(data)
+    return lambda palette, width: utilization_map(values, nodes, resource, palette, width)
+
+
+def _plan(data: Data) -> DrawChart:
+    rows = [
+        PlanRow(
+            task=row["task"],
+            arrival=row["arrival"],
+            deadline=row["deadline"],
+            cells=tuple((slot, node) for slot, node in row["cells"]),
+        )
+        for row in data["rows"]
+    ]
+    nodes, slots = data["nodes"], data["slots"]
+    return lambda palette, width: plan_chart(rows, nodes, slots, palette, width=width)
+
+
+def _losses(data: Data) -> DrawChart:
+    curve = LossCurve(
+        task=data["task"],
+        training=tuple((rows, loss) for rows, loss in data["training"]),
+        validation=tuple((rows, loss) for rows, loss in data["validation"]),
+        threshold=data["threshold"],
+    )
+    return lambda palette, width: loss_chart([curve], palette, width=width)
+
+
+def _menu(data: Data) -> DrawChart:
+    points = [MenuPoint(**point) for point in data["points"]]
+    return lambda palette, width: menu_chart(points, palette, width=width)
+
+
+def _over_time(data: Data) -> DrawChart:
+    panels = [
+        CurvePanel(
+            panel["title"],
+            panel["quantity"],
+            [Curve(one["name"], one["x"], one["y"]) for one in panel["curves"]],
+            format=",.4~f",
+        )
+        for panel in data["panels"]
+    ]
+
+    def draw(palette: Palette, width: int) -> AnyChart:
+        x_title = data["x_title"]
+        return curves_chart(panels, palette, x_title=x_title, width=width - _AXIS, steps=True)
+
+    return draw
+
+
+CHARTS: dict[str, tuple[Callable[[Data], DrawChart], int]] = {
+    "compute-price": (_compute_price, HALF),
+    "memory-price": (_memory_price, HALF),
+    "compute-use": (partial(_use, "compute"), HALF),
+    "memory-use": (partial(_use, "memory"), HALF),
+    "plan": (_plan, WIDE),
+    "losses": (_losses, WIDE),
+    "menu": (_menu, WIDE),
+    "over-time": (_over_time, WIDE),
+}
+"""By name: how it is drawn, and its pixels on a desk."""
+
+
+def draw(chart: str, data: Data, text: str) -> str:
+    """A chart as HTML.
+
+    Args:
+        chart: its name.
+        data: what it shows.
+        text: the same in words.
+    """
+    make, wide = CHARTS[chart]
+    html = to_figure(make(data), chart, wide=wide, narrow=NARROW, alt_text=text)
+    html = _ROLES.sub("", html)
+    if chart == "menu":
+        # Its marks are links to rows of the table beside it, and not parts of a picture.
+        html = html.replace('role="img"', 'role="group"', 1)
+        html = _LINKS.sub(r'href="#\1"', html)
+    return html
+
+
+def main() -> None:
+    """Draw what is asked for until told to stop."""
+    parent = Parent()
+    while not parent.stop.is_set():
+        order = parent.orders.get()
+        if order["do"] != "draw":
+            continue
+        try:
+            html = draw(order["chart"], order["data"], order["text"])
+        # One chart's mistake is that chart's: it is said, and on record.
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            parent.say("failed", id=order["id"], reason=f"{type(error).__name__}: {error}")
+        else:
+            parent.say("drawn", id=order["id"], html=html)
+    parent.leave()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Templates, filled in: every value is escaped, and a name that is not there is a mistake."""
+
+import secrets
+from typing import Any
+
+import orjson
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from auctune.service.page import words
+from auctune.service.page.guard import ROOT, Visit, cookie_of
+
+_FILTERS = {
+    "short": words.short_id,
+    "called": words.name_of,
+    "status": words.status_of,
+    "sentence": words.sentence,
+    "plain": words.plain,
+    "size": words.size_text,
+    "span": words.span_text,
+    "moment": words.moment,
+    "money": words.money,
+    "percent": words.percent,
+}
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("auctune.service.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(_FILTERS)
+    made.globals.update(root=ROOT, once=lambda: secrets.token_urlsafe(16))
+    return made
+
+
+_TEMPLATES = _environment()
+
+
+def show(visit: Visit, template: str, status: int = 200, **values: Any) -> Response:
+    """A page for somebody who is signed in."""
+    return _page(template, status, who=visit.who, csrf=visit.session.token, **values)
+
+
+def show_stranger(template: str, status: int = 200, **values: Any) -> Response:
+    """A page for anybody."""
+    return _page(template, status, who=None, csrf="", **values)
+
+
+def show_error(request: Request, status: int, message: str) -> Response:
+    """A page that says what went wrong."""
+    found = request.app.state.house.sessions.find(cookie_of(request))
+    title = {403: "Not allowed", 404: "Not found", 429: "Too many requests"}.get(
+        status, "That did not work" if status < 500 else "Not now"
+    )
+    values = {"title": title, "message": message}
+    if found is None:
+        return show_stranger("error.html", status, **values)
+    session, who = found
+    return _page("error.html", status, who=who, csrf=session.token, **values)
+
+
+def _page(template: str, status: int, **values: Any) -> Response:
+    return HTMLResponse(_TEMPLATES.get_template(template).render(values), status)
+
+
+def body_of(answer: Response) -> Any:
+    """What an answer of the API says."""
+    return orjson.loads(bytes(answer.body))

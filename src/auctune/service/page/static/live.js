@@ -1,0 +1,65 @@
+"use strict";
+// Keeps an open page true: hears that there is news, and has htmx fetch the part #live again.
+(() => {
+  const main = document.querySelector("main");
+  // Seconds from one fetching to the next at least: charts take their time.
+  const leastMs = 1000 * (main.dataset.least || 2);
+  let source = null, timer = null, last = 0, heard = null;
+
+  const localise = (root) => {
+    const now = new Date();
+    for (const time of root.querySelectorAll("time[datetime]")) {
+      const at = new Date(time.dateTime);
+      const form = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+      if (at.toDateString() !== now.toDateString()) Object.assign(form, { month: "short", day: "numeric" });
+      if (at.getFullYear() !== now.getFullYear()) form.year = "numeric";
+      time.textContent = at.toLocaleString(undefined, form);
+      time.title = at.toLocaleString();
+    }
+  };
+
+  const refresh = () => {
+    timer = null;
+    last = Date.now();
+    window.htmx.trigger("#live", "news");
+  };
+  const news = () => {
+    if (timer === null) timer = setTimeout(refresh, Math.max(0, last + leastMs - Date.now()));
+  };
+
+  const listen = (address) => {
+    // The last number that was heard, so that a page that was hidden goes on behind it.
+    const url = new URL(address, window.location.href);
+    if (heard) url.searchParams.set("after", heard);
+    source = new EventSource(url);
+    source.onmessage = (event) => { heard = event.lastEventId; news(); };
+    source.addEventListener("over", () => { hush(); address = null; main.removeAttribute("data-news"); news(); });
+  };
+  const hush = () => { if (source !== null) { source.close(); source = null; } };
+
+  const begin = () => {
+    if (document.hidden) { hush(); return; }
+    if (main.dataset.news && source === null) listen(main.dataset.news);
+  };
+  document.addEventListener("visibilitychange", () => { begin(); if (!document.hidden && main.matches("[data-news],[data-every]")) news(); });
+  if (main.dataset.every) setInterval(() => { if (!document.hidden) news(); }, 1000 * main.dataset.every);
+  begin();
+  localise(document);
+
+  // What its reader opened stays open; what has the focus keeps it, by its id.
+  let open = [];
+  document.body.addEventListener("htmx:beforeSwap", (event) => {
+    open = [...document.querySelectorAll("#live details[open][id]")].map((one) => one.id);
+    // Without a session there is no such part in the answer: the page is loaded, and asks for a key.
+    if (event.detail.xhr.status >= 400) hush();
+  });
+  document.body.addEventListener("htmx:afterSwap", () => {
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    localise(document);
+  });
+  // A form is sent once.
+  document.addEventListener("submit", (event) => {
+    for (const button of event.target.querySelectorAll("button")) setTimeout(() => { button.disabled = true; });
+  });
+  window.addEventListener("pageshow", () => { for (const button of document.querySelectorAll("button")) button.disabled = false; });
+})();

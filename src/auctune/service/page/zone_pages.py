@@ -1,0 +1,131 @@
+"""For operators: the market as a whole, and each zone with its prices, plan, nodes and bids."""
+
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from typing import Any
+
+from starlette.responses import RedirectResponse, Response
+
+from auctune.service.api.routes import ledger, zone_records, zones
+from auctune.service.page.figures import money_over_time, plan_of_zone, zone_maps
+from auctune.service.page.guard import ROOT, Visit
+from auctune.service.page.look import show
+
+_HOURS = {"1": 1.0, "24": 24.0, "168": 168.0, "720": 720.0}
+_MOST = 1000
+Shown = dict[str, Any]
+
+
+async def market_page(visit: Visit) -> Response:
+    """All zones, and the money."""
+    market, who = visit.market, visit.who
+    hours = visit.asked("hours")
+    hours = hours if hours in _HOURS else "24"
+    listed = (await zones.list_zones(market, who))["data"]
+    history = await ledger.history(market, who, _HOURS[hours])
+    decided: list[Shown] = []
+    is_cut = False
+    for zone in listed:
+        page = await zone_records.decisions(market, who, zone["id"], None, _MOST)
+        decided += page["data"]
+        oldest = page["data"][-1]["created_at"] if page["data"] else 0
+        is_cut |= page["has_more"] and oldest > history["since"]
+    figure = money_over_time(history, decided)
+    accounts = (await ledger.balances(market, who))["accounts"]
+    return show(
+        visit,
+        "market.html",
+        zones=listed,
+        chart=None if figure is None else await visit.house.charts.draw(figure),
+        text="" if figure is None else figure.text,
+        hours=hours,
+        spans={"1": "an hour", "24": "a day", "168": "a week", "720": "30 days"},
+        is_cut=is_cut,
+        most=_MOST,
+        totals=_totals(decided),
+        accounts={
+            name: amount for name, amount in accounts.items() if not name.startswith("user:")
+        },
+        owed=str(
+            sum((Decimal(v) for k, v in accounts.items() if k.startswith("user:")), Decimal())
+        ),
+        vendors={
+            name.removeprefix("vendor:"): amount
+            for name, amount in accounts.items()
+            if name.startswith("vendor:")
+        },
+    )
+
+
+async def zone_page(visit: Visit) -> Response:
+    """One zone."""
+    market, who, name = visit.market, visit.who, visit.param("zone_id")
+    zone = await zones.retrievezone_of(market, who, name)
+    after = visit.after("job")
+    decided = await zone_records.decisions(market, who, name, after, 50)
+    shown: Shown = {"prices": None, "maps": {}, "plan": None, "plans": []}
+    # Zones of some kinds have no nodes of their own to price.
+    if zones.zone_of(market, name).nodes is not None:
+        shown = await _nodes(visit, name)
+    return show(
+        visit,
+        "zone.html",
+        zone=zone,
+        zone_view=[(key, zone[key]) for key in zone if key not in _OWN_FIELDS],
+        decisions=decided["data"],
+        more=decided["has_more"],
+        totals=_totals(decided["data"]),
+        **shown,
+    )
+
+
+_OWN_FIELDS = frozenset(zones.ZoneView.model_fields)
+"""Fields that the page shows in places of their own; others stand in a list."""
+
+
+async def _nodes(visit: Visit, name: str) -> Shown:
+    prices = await zones.prices(visit.market, visit.who, name)
+    plans = await zone_records.plans(visit.market, visit.who, name)
+    draw = visit.house.charts.draw
+    plan = plan_of_zone(plans["data"], prices)
+    return {
+        "prices": prices,
+        "maps": {key: await draw(figure) for key, figure in zone_maps(prices).items()},
+        "plan": None if plan is None else await draw(plan),
+        "plans": plans["data"],
+    }
+
+
+def _totals(decided: list[Shown]) -> Shown:
+    """How many bids, and what became of them."""
+    admitted = [one for one in decided if one["decision"] == "admitted"]
+    return {
+        "bids": len(decided),
+        "admitted": len(admitted),
+        "open": sum(one["status"] in ("queued", "running") for one in admitted),
+        "done": sum(one["status"] == "succeeded" for one in admitted),
+        "refunded": sum(bool(one["refunded"]) for one in admitted),
+        "paid": str(sum((Decimal(one["payment"] or 0) for one in admitted), Decimal())),
+    }
+
+
+def zone_action(run: Callable[..., Awaitable[Any]]) -> Callable[[Visit], Awaitable[Response]]:
+    """What an operator does with a zone: pause or resume it."""
+
+    async def act(visit: Visit) -> Response:
+        name = visit.param("zone_id")
+        await run(visit.market, visit.who, name)
+        return RedirectResponse(f"{ROOT}/zones/{name}", 303)
+
+    return act
+
+
+def node_action(run: Callable[..., Awaitable[Any]]) -> Callable[[Visit], Awaitable[Response]]:
+    """What an operator does with a node: drain or return it."""
+
+    async def act(visit: Visit) -> Response:
+        zone = visit.param("zone_id")
+        await run(visit.market, visit.who, zone, visit.param("node_id"))
+        return RedirectResponse(f"{ROOT}/zones/{zone}#nodes", 303)
+
+    return act

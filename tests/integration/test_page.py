@@ -1,0 +1,320 @@
+"""The page, as a browser without scripts has it: sessions, forms, what stands on it."""
+
+import re
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from auctune.service.access.key import Role
+from auctune.service.page.app import page_routes
+from support.page_visitor import PageVisitor, faults
+from support.serving import ROWS, Served, make_file, make_zone, serving
+
+EVIL = '"><img src=x onerror=alert(1)>'
+NAME = f"{EVIL}.jsonl"
+
+
+class Shop:
+    """A market with jobs in several states, and somebody who looks at it."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.key = served.key("ada")
+        self.ada = PageVisitor(served, self.key)
+        self.operator = PageVisitor(served, served.operator)
+        self.file = self.ada.upload(NAME, ROWS.encode())
+        client = served.client(self.key)
+        client.files.wait_for_processing(self.file, poll_interval=0.05)
+        self.job = client.fine_tuning.jobs.create(
+            model="tiny",
+            training_file=self.file,
+            metadata={"name": EVIL, EVIL: EVIL},
+            extra_body={"market": {"bid": "100", "deadline": "+20m"}},
+        ).id
+        served.train(self.job, 40)
+        served.train(self.job, 80)
+        self.poor = served.bid(client, self.file, bid="0.0001").id
+        self.quote = self.ask_prices().path.rpartition("/")[2]
+
+    def ask_prices(self, **fields: str) -> httpx2.URL:
+        answer = self.ada.post("/page/quotes", training_file=self.file, **fields)
+        assert answer.status_code == 200, answer.text
+        return answer.url
+
+    def new_job(self) -> str:
+        client = self.served.client(self.key)
+        return str(self.served.bid(client, self.file, bid="1000000").id)
+
+    def pages(self) -> Iterator[tuple[PageVisitor, str]]:
+        """All pages of all routes that are read, each by who may see it."""
+        named = {"job_id": self.job, "quote_id": self.quote, "file_id": self.file}
+        named |= {"zone_id": "default", "node_id": "default-0", "name": "page.css"}
+        for path, method in page_routes():
+            # A stream goes on until its job is over; streams have a test of their own.
+            if method == "GET" and not path.endswith("/news"):
+                is_operators = path.startswith(("/market", "/zones"))
+                yield (
+                    self.operator if is_operators else self.ada,
+                    "/page" + path.format(**named),
+                )
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with serving(tmp_path_factory.mktemp("market"), make_file([make_zone()])) as served:
+        yield Shop(served)
+
+
+def test_every_page_has_the_strict_policy_and_nothing_that_it_forbids(shop: Shop) -> None:
+    seen = 0
+    for visitor, path in shop.pages():
+        answer = visitor.get(path)
+        assert answer.status_code == 200, path
+        assert faults(answer) == [], path
+        seen += 1
+    assert seen >= 12
+    for visitor in (PageVisitor(shop.served), shop.ada):
+        for path in ("/page/sign-in", "/page/nothing", "/page/jobs/ftjob-none", "/page/zones/x"):
+            assert faults(visitor.get(path)) == [], path
+
+
+def test_what_users_name_is_text_wherever_it_stands(shop: Shop) -> None:
+    for path in ("/page/files", "/page/new", "/page/jobs", f"/page/jobs/{shop.job}"):
+        text = shop.ada.get(path).text
+        assert "onerror=alert(1)&gt;" in text, path
+        assert "<img" not in text, path
+    content = shop.ada.get(f"/page/files/{shop.file}/content")
+    assert content.headers["content-disposition"].startswith("attachment;")
+    assert "<" not in content.headers["content-disposition"]
+    assert content.content == ROWS.encode()
+
+
+def test_a_session_is_a_strict_cookie_without_the_key_in_it(shop: Shop) -> None:
+    stranger = PageVisitor(shop.served)
+    answer = stranger.http.post("/page/sign-in", data={"key": shop.key}, follow_redirects=False)
+    cookie = answer.headers["set-cookie"].lower()
+    assert answer.status_code == 303
+    for part in ("httponly", "samesite=strict", "path=/page"):
+        assert part in cookie
+    assert shop.key not in str(answer.headers)
+    assert shop.key not in "".join(visitor.get(path).text for visitor, path in shop.pages())
+    # The API takes keys, and no cookies.
+    assert stranger.get("/v1/files").status_code == 401
+
+
+def test_a_proxy_with_tls_gets_a_cookie_that_asks_for_it(shop: Shop) -> None:
+    host = httpx2.URL(shop.served.url).netloc.decode()
+    answer = httpx2.post(
+        f"{shop.served.url}/page/sign-in",
+        data={"key": shop.key},
+        headers={"Origin": f"https://{host}"},
+    )
+    assert "secure" in answer.headers["set-cookie"].lower()
+
+
+@pytest.mark.parametrize("path", ["/page/jobs", "/page/market", "/page/jobs/x?after=1"])
+def test_a_stranger_is_asked_for_a_key_and_brought_back(shop: Shop, path: str) -> None:
+    stranger = PageVisitor(shop.served)
+    asked = stranger.get(path)
+    assert asked.url.path == "/page/sign-in"
+    assert asked.url.params["next"] == path
+    there = {"key": shop.served.operator, "next": path}
+    came = stranger.http.post("/page/sign-in", data=there, follow_redirects=False)
+    assert came.headers["location"] == path
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["https://evil.example/", "//evil.example", "/page//evil.example", "/v1/files", "/page/\n"],
+)
+def test_nobody_is_sent_elsewhere_after_signing_in(shop: Shop, place: str) -> None:
+    stranger = PageVisitor(shop.served)
+    came = stranger.http.post(
+        "/page/sign-in", data={"key": shop.key, "next": place}, follow_redirects=False
+    )
+    assert came.headers["location"] == "/page"
+
+
+def test_keys_that_do_not_open_the_page_get_no_session(shop: Shop) -> None:
+    vendor = shop.served.key("vera", Role.VENDOR)
+    for key, status in (("sk-wrong", 401), ("", 401), (vendor, 403)):
+        stranger = PageVisitor(shop.served)
+        answer = stranger.http.post("/page/sign-in", data={"key": key})
+        assert answer.status_code == status
+        assert "set-cookie" not in answer.headers
+        assert 'role="alert"' in answer.text
+
+
+def test_a_session_ends_with_sign_out_and_with_its_key(shop: Shop) -> None:
+    secret = shop.served.key("fired")
+    leaving, fired = PageVisitor(shop.served, secret), PageVisitor(shop.served, secret)
+    cookie = leaving.http.cookies["auctune_session"]
+    assert leaving.post("/page/sign-out").url.path == "/page/sign-in"
+    leaving.http.cookies.set("auctune_session", cookie, path="/page")
+    assert leaving.get("/page/jobs").url.path == "/page/sign-in"
+    assert fired.get("/page/jobs").url.path == "/page/jobs"
+    key = next(k.id for k in shop.served.market.directory.all_keys() if k.user == "fired")
+    with shop.served.http(shop.served.operator) as http:
+        http.delete(f"/v1/keys/{key}")
+    assert fired.get("/page/jobs").url.path == "/page/sign-in"
+
+
+def test_each_form_must_come_from_a_page_of_its_own_session(shop: Shop) -> None:
+    named = {"job_id": shop.job, "quote_id": shop.quote, "file_id": shop.file}
+    named |= {"zone_id": "default", "node_id": "default-0"}
+    token, other = shop.operator.token(), shop.ada.token()
+    forged = [
+        ({"Origin": "https://evil.example"}, {"csrf": token}),
+        ({"Origin": "null"}, {"csrf": token}),
+        ({"Sec-Fetch-Site": "cross-site"}, {"csrf": token}),
+        ({"Sec-Fetch-Site": "same-site"}, {"csrf": token}),
+        ({}, {"csrf": other}),
+        ({}, {}),
+    ]
+    seen = 0
+    for path, method in page_routes():
+        if method != "POST" or path == "/sign-in":
+            continue
+        for headers, fields in forged:
+            answer = shop.operator.http.post(
+                "/page" + path.format(**named), data=fields, headers=headers
+            )
+            assert answer.status_code == 403, (path, headers, fields)
+            seen += 1
+    assert seen >= 60
+    assert shop.operator.get("/page/jobs").url.path == "/page/jobs"
+    nodes = shop.operator.get("/page/zones/default").text
+    assert "Drain default-0" in nodes
+    evil = {"Origin": "https://evil.example"}
+    signing = shop.operator.http.post("/page/sign-in", data={"key": shop.key}, headers=evil)
+    assert signing.status_code == 403
+
+
+def test_operators_pages_are_operators_alone(shop: Shop) -> None:
+    for path in ("/page/market", "/page/zones/default", "/page/zones/default/news"):
+        assert shop.ada.get(path).status_code == 403
+    for path in ("pause", "nodes/default-0/drain"):
+        assert shop.ada.post(f"/page/zones/default/{path}").status_code == 403
+    assert "/page/market" not in shop.ada.get("/page/jobs").text
+
+
+def test_a_line_of_the_menu_is_bought_by_its_button_and_once(shop: Shop) -> None:
+    page = shop.ada.get(f"/page/quotes/{shop.quote}").text
+    assert "Accept line 0" in page
+    once = re.findall(r'name="once" value="([^"]+)"', page)[0]
+    accept = f"/page/quotes/{shop.quote}/accept"
+    bought = shop.ada.post(accept, line="0", once=once)
+    again = shop.ada.post(accept, line="0", once=once)
+    assert bought.url == again.url
+    assert bought.url.path.startswith("/page/jobs/ftjob-")
+    assert "planned" in bought.text
+
+
+def test_a_line_that_was_taken_brings_the_menu_of_now(shop: Shop) -> None:
+    place = shop.ask_prices(deadline="+2m")
+    early = shop.served.client(shop.served.key("early"))
+    file = shop.served.upload(shop.served.users["early"])
+    while shop.served.bid(early, file, bid="1000000", deadline="+2m").market["plan"]:
+        pass
+    answer = shop.ada.post(f"{place.path}/accept", line="0")
+    assert answer.url.path.startswith("/page/quotes/quote-")
+    assert answer.url.path != place.path
+    assert "Nothing was charged" in answer.text
+
+
+def test_a_form_that_is_wrong_comes_back_as_it_was_filled_in(shop: Shop) -> None:
+    answer = shop.ada.post(
+        "/page/quotes", training_file=shop.file, deadline="soon", n_epochs="7", zone="default"
+    )
+    assert answer.status_code == 400
+    assert "deadline: &#39;soon&#39;; expected a time such as" in answer.text
+    assert 'value="7"' in answer.text
+    assert f'<option value="{shop.file}" selected>' in answer.text
+    assert faults(answer) == []
+
+
+def test_a_bid_by_the_form_is_decided_and_a_rejection_says_what_would_do(shop: Shop) -> None:
+    bid = {"training_file": shop.file, "deadline": "+20m", "place_bid": "yes"}
+    admitted = shop.ada.post("/page/quotes", bid="1000000", **bid)
+    assert admitted.url.path.startswith("/page/jobs/ftjob-")
+    rejected = shop.ada.get(f"/page/jobs/{shop.poor}").text
+    assert "the bid is not above the price" in rejected
+    assert "would have been enough" in rejected
+
+
+def test_an_owner_pauses_resumes_and_cancels(shop: Shop) -> None:
+    job = shop.new_job()
+    assert "Resume" in shop.ada.post(f"/page/jobs/{job}/pause").text
+    assert "Pause" in shop.ada.post(f"/page/jobs/{job}/resume").text
+    assert "cancelled" in shop.ada.post(f"/page/jobs/{job}/cancel").text
+    over = shop.ada.post(f"/page/jobs/{job}/cancel")
+    assert over.status_code == 400
+    assert "The job is over." in over.text
+
+
+def test_an_operator_drains_a_node_and_pauses_a_zone(shop: Shop) -> None:
+    place = "/page/zones/default"
+    assert "Return default-1" in shop.operator.post(f"{place}/nodes/default-1/drain").text
+    assert "Drain default-1" in shop.operator.post(f"{place}/nodes/default-1/return").text
+    assert "takes no bids" in shop.operator.post(f"{place}/pause").text
+    assert "takes no bids" not in shop.operator.post(f"{place}/resume").text
+    unknown = shop.operator.post(f"{place}/nodes/nobody/drain")
+    assert unknown.status_code == 400
+    assert "one of default-0, default-1" in unknown.text
+
+
+def test_news_come_by_number_alone_and_end_with_the_job(shop: Shop) -> None:
+    job = shop.new_job()
+    with shop.ada.http.stream("GET", f"/page/jobs/{job}/news") as answer:
+        lines = answer.iter_lines()
+        shop.served.train(job, 40)
+        shop.served.finish(job, "ada")
+        told = [line for line in lines if line and not line.startswith(":")]
+    assert [line for line in told if not line.startswith("id: ")] == [
+        "data: news",
+        "data: news",
+        "data: news",
+        "event: over",
+        "data: over",
+    ]
+
+
+def test_an_adapter_is_downloaded(shop: Shop) -> None:
+    job = shop.new_job()
+    file = shop.served.finish(job, "ada")
+    assert f"/page/files/{file}/content" in shop.ada.get(f"/page/jobs/{job}").text
+    assert shop.ada.get(f"/page/files/{file}/content").content == b"PK adapter"
+
+
+def test_an_upload_is_limited_as_by_the_api(shop: Shop) -> None:
+    # More than other bodies may have, so that the way past their limit is the one taken.
+    rows = ROWS.encode() * 400
+    assert len(rows) > 1 << 20
+    file = shop.ada.upload("long.jsonl", rows)
+    assert shop.ada.post(f"/page/files/{file}/delete").url.path == "/page/files"
+    assert file not in shop.ada.get("/page/files").text
+
+
+def test_the_history_of_the_market_adds_up_to_its_balances(shop: Shop) -> None:
+    with shop.served.http(shop.served.operator) as http:
+        history = http.get("/v1/ledger/history", params={"hours": 24}).json()
+        accounts = http.get("/v1/ledger/balances").json()["accounts"]
+    own = {name: amount for name, amount in accounts.items() if not name.startswith("user:")}
+    assert own
+    assert {n: f"{sum(map(float, a)):.4f}" for n, a in history["accounts"].items()} == {
+        name: f"{float(amount):.4f}" for name, amount in own.items()
+    }
+    assert all(len(one) == history["spans"] for one in history["accounts"].values())
+    with shop.served.http(shop.key) as http:
+        assert http.get("/v1/ledger/history").status_code == 403
+
+
+def test_signing_in_is_limited_by_address(shop: Shop) -> None:
+    hasty = PageVisitor(shop.served, address="127.0.0.9")
+    tries = [hasty.http.post("/page/sign-in", data={"key": "sk-no"}) for _ in range(33)]
+    assert {one.status_code for one in tries} == {401, 429}
+    refused = hasty.http.post("/page/sign-in", data={"key": shop.key})
+    assert refused.status_code == 429
+    assert "set-cookie" not in refused.headers
+    assert PageVisitor(shop.served, shop.key).get("/page/jobs").url.path == "/page/jobs"

@@ -1,0 +1,70 @@
+"""A form that was filled in is the request that one would have written."""
+
+import orjson
+import pytest
+
+from auctune.domain import InputError
+from auctune.service.api.routes.jobs import read_request
+from auctune.service.jobs.request import JobRequest
+from auctune.service.page.job_form import OTHER_TERMS, job_body
+
+MODELS = {"north": "tiny", "south": "large"}
+FILE = {"training_file": "file-1"}
+
+
+def test_an_empty_form_leaves_all_to_the_market() -> None:
+    body = job_body(FILE, MODELS)
+    assert body == {"model": "tiny", "training_file": "file-1", "market": {}}
+    assert isinstance(read_request(orjson.dumps(body)), JobRequest)
+
+
+def test_a_full_form_is_a_full_request() -> None:
+    values = FILE | {
+        "zone": "south",
+        "model": "tiny",
+        "deadline": "+2h",
+        "bid": "12.50",
+        "repair": "yes",
+        "n_epochs": "3",
+        "learning_rate_multiplier": "0.5",
+        "rank": "16",
+        "dropout": "0.1",
+        "share": "0.5",
+        "seed": "7",
+        "validation_file": "file-2",
+        "suffix": "weather",
+        "name": "Tuesday",
+    }
+    read = read_request(orjson.dumps(job_body(values, MODELS)))
+    assert isinstance(read, JobRequest)
+    # A zone has its model, whatever else was chosen.
+    assert (read.model, read.market.zone) == ("large", "south")
+    assert (read.market.bid, read.market.deadline, read.market.repair) == ("12.50", "+2h", True)
+    assert (read.chosen.n_epochs, read.chosen.learning_rate_multiplier) == (3, 0.5)
+    assert (read.market.lora.rank, read.market.lora.dropout, read.market.share) == (16, 0.1, 0.5)
+    assert (read.seed, read.validation_file, read.suffix) == (7, "file-2", "weather")
+    assert read.metadata == {"name": "Tuesday"}
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "place"),
+    [
+        ("n_epochs", "many", "hyperparameters.n_epochs"),
+        ("n_epochs", "2.5", "hyperparameters.n_epochs"),
+        ("rank", "0", "market.lora.rank"),
+        ("seed", "-1", "seed"),
+        ("suffix", "x" * 65, "suffix"),
+        ("training_file", "../etc/passwd", "training_file"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(field: str, typed: str, place: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_request(orjson.dumps(job_body(FILE | {field: typed}, MODELS)))
+    assert caught.value.place == place
+
+
+def test_terms_of_other_kinds_stand_as_they_would_in_a_request() -> None:
+    for name in OTHER_TERMS:
+        body = job_body(FILE | {name: "[1.5, 2]"}, MODELS)
+        assert body["market"][name] == [1.5, 2]
+        assert job_body(FILE | {name: "plain"}, MODELS)["market"][name] == "plain"

@@ -1,0 +1,95 @@
+"""Sessions end with their time, their key and their owner's wish."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.service.access.key import Principal, Role
+from auctune.service.page.sessions import Sessions, SessionsParams
+
+ADA = Principal("key-1", "ada", None, Role.USER)
+BOB = Principal("key-2", "bob", None, Role.OPERATOR)
+
+
+@dataclass
+class Keys:
+    """Keys that may be revoked."""
+
+    held: dict[str, Principal] = field(default_factory=lambda: {"key-1": ADA, "key-2": BOB})
+
+    def holder(self, key: str) -> Principal | None:
+        return self.held.get(key)
+
+
+@dataclass
+class Time:
+    """Unix time, moved by hand."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def open_sessions(seconds: float = 60.0, of_a_key: int = 2) -> tuple[Sessions, Keys, Time]:
+    keys, time = Keys(), Time()
+    return Sessions(keys, time, SessionsParams(seconds, of_a_key)), keys, time
+
+
+def test_an_id_finds_its_own_session_alone() -> None:
+    sessions, _, _ = open_sessions()
+    ada, bob = sessions.begin(ADA), sessions.begin(BOB)
+    found = sessions.find(ada)
+    assert found is not None
+    assert found[1] is ADA
+    assert ada != bob
+    assert sessions.find(ada + "x") is None
+    assert sessions.find("") is None
+
+
+def test_a_token_is_of_one_session() -> None:
+    sessions, _, _ = open_sessions()
+    first, second = sessions.find(sessions.begin(ADA)), sessions.find(sessions.begin(ADA))
+    assert first is not None
+    assert second is not None
+    assert first[0].holds(first[0].token)
+    assert not first[0].holds(second[0].token)
+    assert not first[0].holds("")
+
+
+def test_a_session_lasts_so_long_and_no_longer() -> None:
+    sessions, _, time = open_sessions(seconds=60.0)
+    ada = sessions.begin(ADA)
+    time.now += 59.9
+    assert sessions.find(ada) is not None
+    time.now += 0.1
+    assert sessions.find(ada) is None
+    time.now -= 30
+    assert sessions.find(ada) is None
+
+
+def test_a_revoked_key_ends_its_sessions_and_no_others() -> None:
+    sessions, keys, _ = open_sessions()
+    ada, bob = sessions.begin(ADA), sessions.begin(BOB)
+    del keys.held["key-1"]
+    assert sessions.find(ada) is None
+    assert sessions.find(bob) is not None
+
+
+def test_the_oldest_session_of_a_key_makes_room() -> None:
+    sessions, _, _ = open_sessions(of_a_key=2)
+    bob, *ada = sessions.begin(BOB), *(sessions.begin(ADA) for _ in range(3))
+    assert [sessions.find(one) is not None for one in ada] == [False, True, True]
+    assert sessions.find(bob) is not None
+
+
+def test_no_id_is_kept_as_it_is() -> None:
+    sessions, _, _ = open_sessions()
+    assert sessions.begin(ADA) not in str(vars(sessions))
+
+
+@pytest.mark.parametrize(("seconds", "of_a_key"), [(0.0, 1), (-1.0, 1), (1.0, 0)])
+def test_senseless_limits_are_refused(seconds: float, of_a_key: int) -> None:
+    with pytest.raises(InputError):
+        SessionsParams(seconds, of_a_key)
