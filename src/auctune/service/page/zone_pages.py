@@ -44,7 +44,9 @@ async def market_page(visit: Visit) -> Response:
         most=_MOST,
         totals=_totals(decided),
         accounts={
-            name: amount for name, amount in accounts.items() if not name.startswith("user:")
+            name: amount
+            for name, amount in accounts.items()
+            if not name.startswith(("user:", "hold:"))
         },
         owed=str(
             sum((Decimal(v) for k, v in accounts.items() if k.startswith("user:")), Decimal())

@@ -201,7 +201,11 @@ class Pages:
         span = (cast(entries.c.at, BigInteger) - since) // step
         chosen = (
             select(entries.c.account, span, cast(func.sum(entries.c.amount), BigInteger))
-            .where(entries.c.at >= since, entries.c.account.not_like("user:%"))
+            .where(
+                entries.c.at >= since,
+                entries.c.account.not_like("user:%"),
+                entries.c.account.not_like("hold:%"),
+            )
             .group_by(entries.c.account, span)
             .order_by(entries.c.account, span)
         )
