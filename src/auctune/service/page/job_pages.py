@@ -100,6 +100,6 @@ async def _events(visit: Visit, name: str) -> list[Shown]:
 async def _zone(visit: Visit, name: str) -> Shown | None:
     """A zone; none: it is closed for good."""
     try:
-        return await zones.retrievezone_of(visit.market, visit.who, name)
+        return await zones.retrieve_zone(visit.market, visit.who, name)
     except ApiError:
         return None

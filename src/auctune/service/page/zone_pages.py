@@ -62,7 +62,7 @@ async def market_page(visit: Visit) -> Response:
 async def zone_page(visit: Visit) -> Response:
     """One zone."""
     market, who, name = visit.market, visit.who, visit.param("zone_id")
-    zone = await zones.retrievezone_of(market, who, name)
+    zone = await zones.retrieve_zone(market, who, name)
     after = visit.after("job")
     decided = await zone_records.decisions(market, who, name, after, 50)
     shown: Shown = {"prices": None, "maps": {}, "plan": None, "plans": []}

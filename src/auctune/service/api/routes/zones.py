@@ -126,7 +126,7 @@ async def list_zones(market: MarketDep, who: Owner) -> dict[str, Any]:
 
 
 @router.get("/{zone_id}", response_model=ZoneView)
-async def retrievezone_of(market: MarketDep, who: Owner, zone_id: str) -> dict[str, Any]:
+async def retrieve_zone(market: MarketDep, who: Owner, zone_id: str) -> dict[str, Any]:
     """One zone."""
     return _view(market, zone_of(market, zone_id))
 
