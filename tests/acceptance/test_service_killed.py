@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from support.kill_loop import kill_again_and_again
-from support.thorough import THOROUGH
 
 pytestmark = pytest.mark.slow
 
 
-KILLS = 5 if THOROUGH else 3
+KILLS = 5
 
 
+@pytest.mark.thorough
 def test_kills_under_load_lose_nothing_and_charge_nothing_twice(tmp_path: Path) -> None:
     report = kill_again_and_again(tmp_path, kills=KILLS, seed=20240813)
     assert report.faults == ()

@@ -1,4 +1,4 @@
-"""kill -9 at random moments, again and again: the same weights as if nothing had happened."""
+"""kill -9 at random moments, twenty times: the same weights as if nothing had happened."""
 
 import json
 import os
@@ -14,13 +14,12 @@ import pytest
 from support import spot_coordinator
 from support.elastic import is_same
 from support.spot_runs import make_site, read_adapter, read_events
-from support.thorough import THOROUGH
 
 pytestmark = pytest.mark.slow
 
-KILLS = 20 if THOROUGH else 8
+KILLS = 20
 # Which of them hit the coordinator; the others hit a worker.
-COORDINATOR = (KILLS // 3, 2 * KILLS // 3)
+COORDINATOR = (6, 13)
 
 
 class Run:
@@ -67,7 +66,8 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def test_a_job_killed_again_and_again_ends_with_the_weights_of_an_undisturbed_one(
+@pytest.mark.thorough
+def test_a_job_killed_twenty_times_ends_with_the_weights_of_an_undisturbed_one(
     tmp_path: Path,
 ) -> None:
     site = make_site(tmp_path / "site")

@@ -87,6 +87,7 @@ def test_a_profile_predicts_passes_of_the_sweep(
     assert profile.compute(60, 50) > profile.throughput(60, 50, 32) > 0
 
 
+@pytest.mark.thorough
 def test_memory_of_tasks_that_share_a_node_adds_up(tiny_base: Base, tmp_path: Path) -> None:
     budget = 256
     profile = measure_profile(tiny_base, effort=SHORT, token_budget=budget)
