@@ -258,13 +258,20 @@ def test_extremes_are_decided_or_refused_and_nothing_breaks(
 
 def test_a_job_that_is_cancelled_while_it_is_looked_at_is_never_admitted(served: Served) -> None:
     client, file = served.client(), served.upload()
+    cancelled = 0
     for length in range(30, 40):
         job = served.bid(client, file, lora={"max_length": length})
         assert job.status == "validating_files"
-        client.fine_tuning.jobs.cancel(job.id)
+        try:
+            client.fine_tuning.jobs.cancel(job.id)
+        except openai.BadRequestError:
+            # It was looked at, decided on and rejected meanwhile.
+            continue
         # What comes later on the desk finds it cancelled.
         served.upload()
         assert client.fine_tuning.jobs.retrieve(job.id).status == "cancelled"
+        cancelled += 1
+    assert cancelled > 0
 
 
 def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_nothing(
