@@ -134,6 +134,7 @@ class Served:
     loop: asyncio.AbstractEventLoop
     operator: str = ""
     users: dict[str, str] = field(default_factory=dict)
+    _clients: list[openai.OpenAI] = field(default_factory=list)
 
     @property
     def market(self) -> Market:
@@ -168,13 +169,20 @@ class Served:
         return secret
 
     def client(self, key: str | None = None, *, strict: bool = True) -> openai.OpenAI:
-        """The official client, which tries nothing again by itself."""
-        return openai.OpenAI(
+        """The official client, which tries nothing again by itself; closed with the market."""
+        made = openai.OpenAI(
             base_url=f"{self.url}/v1",
             api_key=key or self.users.get("ada") or self.key("ada"),
             max_retries=0,
             _strict_response_validation=strict,
         )
+        self._clients.append(made)
+        return made
+
+    def close_clients(self) -> None:
+        """Close them: left to be collected, one may be noticed, open, in another test."""
+        for client in self._clients:
+            client.close()
 
     def http(self, key: str | None = None) -> httpx2.Client:
         """A plain client with somebody's key; ada's if none is named."""
@@ -258,6 +266,7 @@ def serving(
     try:
         yield served
     finally:
+        served.close_clients()
         served.loop.call_soon_threadsafe(served.app.state.stop)
         thread.join()
 
