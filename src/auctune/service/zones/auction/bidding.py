@@ -7,12 +7,8 @@ must be asked, the job is on record as `validating_files` first, and decided as 
 from collections.abc import Callable
 from typing import Any
 
-import structlog
-
-from auctune.domain import AuctuneError, InputError, Money
-from auctune.run.data.client import DataError
+from auctune.domain import Money
 from auctune.service.access.key import Principal
-from auctune.service.background import Background
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
@@ -25,9 +21,8 @@ from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.late_decisions import LateDecisions
 from auctune.service.zones.offer import NO_CHOICE, Alternatives
-
-_log = structlog.get_logger(__name__)
 
 
 class Bidding:
@@ -54,7 +49,7 @@ class Bidding:
         self._files = files
         self._turns = turns
         self._now = now
-        self._background = Background()
+        self._late = LateDecisions(desk)
 
     async def submit(
         self,
@@ -116,40 +111,17 @@ class Bidding:
         self, job: str, owner: str, training: Training, request: dict[str, Any]
     ) -> None:
         """Look at a received job's files, then decide on it; also after a restart."""
-        self._background.begin(self._decide(job, owner, training, request))
+        self._late.begin(job, lambda: self._decide(job, owner, training, request))
 
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
-        await self._background.close()
+        await self._late.close()
 
     async def _decide(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
     ) -> None:
-        try:
-            file = await self._files.get(training.data, owner, "training_file")
-            found = await self._files.appraise(file, training, owner)
-            amount, deadline = Money(request["bid"]), request["deadline"]
-            bid = self.bid(job, owner, training, found, amount, deadline, request)
-            await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))
-        except InputError as error:
-            refusal = error
-            await self._desk.ask_here(lambda zone: zone.refuse(job, refusal))
-        except DataError as error:
-            await self._give_up(job, "data_failed", str(error), "training_file")
-        except AuctuneError as error:
-            # The job stays on record as received, and is taken up again at the next start.
-            _log.error("a job could not be decided on", job=job, reason=str(error))
-        except Exception:
-            # A mistake of ours would be made again: its owner shall not wait for it.
-            _log.exception("a job could not be decided on", job=job)
-            reason = "the service made a mistake; it is on record, and nothing was charged"
-            await self._give_up(job, "internal", reason, None)
-
-    async def _give_up(self, job: str, code: str, reason: str, param: str | None) -> None:
-        """End a job that is not decided on yet: it holds no cells, and has paid nothing."""
-
-        def end(zone: AuctionZone) -> None:
-            if job in zone.state.received:
-                zone.fail(job, code, reason, param, refund=False)
-
-        await self._desk.ask_here(end)
+        file = await self._files.get(training.data, owner, "training_file")
+        found = await self._files.appraise(file, training, owner)
+        amount, deadline = Money(request["bid"]), request["deadline"]
+        bid = self.bid(job, owner, training, found, amount, deadline, request)
+        await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))

@@ -7,12 +7,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import structlog
-
-from auctune.domain import AuctuneError, InputError, Money
-from auctune.run.data.client import DataError
+from auctune.domain import Money
 from auctune.service.access.key import Principal
-from auctune.service.background import Background
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
@@ -25,13 +21,12 @@ from auctune.service.jobs.terms import Worth, asked_cap, asked_worth, said_cap, 
 from auctune.service.jobs.training import Training
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.late_decisions import LateDecisions
 from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
 from auctune.service.zones.spot.bid import SpotBid
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.zone import SpotZone, no_slot
-
-_log = structlog.get_logger(__name__)
 
 
 class SpotBidding:
@@ -61,7 +56,7 @@ class SpotBidding:
         self._files = files
         self._turns = turns
         self._now = now
-        self._background = Background()
+        self._late = LateDecisions(desk)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job is likely to come to.
@@ -121,7 +116,7 @@ class SpotBidding:
         self, job: str, owner: str, training: Training, request: dict[str, Any]
     ) -> None:
         """Look at a received job's files, then decide on it; also after a restart."""
-        self._background.begin(self._decide(job, owner, training, request))
+        self._late.begin(job, lambda: self._decide(job, owner, training, request))
 
     async def look_at(self, file: FileRecord) -> None:
         """Size a new upload, so that bids for it need not wait."""
@@ -129,7 +124,7 @@ class SpotBidding:
 
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
-        await self._background.close()
+        await self._late.close()
 
     def _training(self, request: JobRequest) -> Training:
         return training_of(request, self._defaults)
@@ -183,29 +178,6 @@ class SpotBidding:
     async def _decide(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
     ) -> None:
-        try:
-            size = await self._size(training, owner)
-            bid = await self._bid(job, owner, training, size, request, None)
-            await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))
-        except InputError as error:
-            refusal = error
-            await self._desk.ask_here(lambda zone: zone.refuse(job, refusal))
-        except DataError as error:
-            await self._give_up(job, "data_failed", str(error), "training_file")
-        except AuctuneError as error:
-            # The job stays on record as received, and is taken up again at the next start.
-            _log.error("a job could not be decided on", job=job, reason=str(error))
-        except Exception:
-            # A mistake of ours would be made again: its owner shall not wait for it.
-            _log.exception("a job could not be decided on", job=job)
-            reason = "the service made a mistake; it is on record, and nothing was charged"
-            await self._give_up(job, "internal", reason, None)
-
-    async def _give_up(self, job: str, code: str, reason: str, param: str | None) -> None:
-        """End a job that is not decided on yet: nothing is held for it."""
-
-        def end(zone: SpotZone) -> None:
-            if job in zone.state.received:
-                zone.fail(job, code, reason, param, refund=False)
-
-        await self._desk.ask_here(end)
+        size = await self._size(training, owner)
+        bid = await self._bid(job, owner, training, size, request, None)
+        await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))

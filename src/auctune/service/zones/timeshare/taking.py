@@ -8,12 +8,8 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
-import structlog
-
-from auctune.domain import AuctuneError, InputError, Money
-from auctune.run.data.client import DataError
+from auctune.domain import InputError, Money
 from auctune.service.access.key import Principal
-from auctune.service.background import Background
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
@@ -32,6 +28,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.late_decisions import LateDecisions
 from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
 from auctune.service.zones.timeshare.asked import Asked
@@ -39,8 +36,6 @@ from auctune.service.zones.timeshare.evidence import evidence_of
 from auctune.service.zones.timeshare.forecast import Question, Terms, forecast
 from auctune.service.zones.timeshare.past_job import Features
 from auctune.service.zones.timeshare.zone import TimeshareZone
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +80,7 @@ class Taking:
     ) -> None:
         self._desk, self._clock, self._num_slots, self._price = desk, clock, num_slots, price
         self._defaults, self._files, self._turns = defaults, files, turns
-        self._background = Background()
+        self._late = LateDecisions(desk)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job is likely to come to.
@@ -150,42 +145,21 @@ class Taking:
         self, job: str, owner: str, training: Training, request: dict[str, Any]
     ) -> None:
         """Look at a received job's files, then decide on it; also after a restart."""
-        self._background.begin(self._decide(job, owner, training, request))
+        self._late.begin(job, lambda: self._decide(job, owner, training, request))
 
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
-        await self._background.close()
+        await self._late.close()
 
     async def _decide(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
     ) -> None:
-        try:
-            size = await self._size(owner, training)
-            deadline = request["deadline"]
-            unit = self._deadline_unit(deadline)
-            goal = Goal(request["target_loss"], deadline, unit, Money(request["max_cost"]))
-            asked = await self._asked(job, owner, training, size, goal, request)
-            await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(asked))
-        except InputError as error:
-            refusal = error
-            await self._desk.ask_here(lambda zone: zone.refuse(job, refusal))
-        except DataError as error:
-            await self._give_up(job, "data_failed", str(error), "training_file")
-        except AuctuneError as error:
-            # The job stays on record as received, and is taken up again at the next start.
-            _log.error("a job could not be decided on", job=job, reason=str(error))
-        except Exception:
-            # A mistake of ours would be made again: its owner shall not wait for it.
-            _log.exception("a job could not be decided on", job=job)
-            reason = "the service made a mistake; it is on record, and nothing was charged"
-            await self._give_up(job, "internal", reason, None)
-
-    async def _give_up(self, job: str, code: str, reason: str, param: str | None) -> None:
-        def end(zone: TimeshareZone) -> None:
-            if job in zone.state.received:
-                zone.fail(job, code, reason, param, refund=False)
-
-        await self._desk.ask_here(end)
+        size = await self._size(owner, training)
+        deadline = request["deadline"]
+        unit = self._deadline_unit(deadline)
+        goal = Goal(request["target_loss"], deadline, unit, Money(request["max_cost"]))
+        asked = await self._asked(job, owner, training, size, goal, request)
+        await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(asked))
 
     async def _size(self, owner: str, training: Training) -> DataSize:
         file = await self._files.get(training.data, owner, "training_file")
