@@ -4,13 +4,16 @@ The child loads the base (and builds the tiny one first, where it is not there y
 device in a quick way. A profile is kept under all that it depends on: the base's digest, device,
 dtype, threads, and versions of libraries. Of a base in a folder, on a CPU, all this is known again
 without a child as long as no file of the folder has changed its size or its time.
+
+Of a machine elsewhere a child there is asked each time. If nobody is there, what it said last
+holds: a market that was open goes on without the nodes that it has lost.
 """
 
 import hashlib
 import json
 import queue
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from auctune.device_profile import Profile, read_profile, write_profile
@@ -31,6 +34,20 @@ Report = Callable[[str, float], None]
 
 StartNode = Callable[[NodeSettings, Hear], NodeLink]
 """Starts a node's process on a machine of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A machine of its own on which a base is asked about.
+
+    Attributes:
+        name: what it is called; what was learned there is kept under that.
+        start: starts the process that is asked.
+    """
+
+    name: str
+    start: StartNode
+
 
 Alone = Callable[[Report], None]
 """Waits until nothing else is at work on the machine, and tells how far that is."""
@@ -67,7 +84,7 @@ def learn_base(
     report: Report = _unheard,
     profile: Profile | None = None,
     alone: Alone = at_once,
-    elsewhere: StartNode | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> BaseFacts:
     """The facts of a base, on the device and with the threads that nodes will have.
 
@@ -77,8 +94,7 @@ def learn_base(
         report: told how far it is.
         profile: of the device, where it is known; none: measured, once.
         alone: called before anything is measured.
-        elsewhere: starts the process that is asked, where nodes are not on this machine; none:
-            they are.
+        elsewhere: where nodes are that are not on this machine; none: they are.
 
     Raises:
         InputError: for an unknown base or device, or a profile of another base.
@@ -87,22 +103,56 @@ def learn_base(
     kept.mkdir(parents=True, exist_ok=True)
     if profile is not None:
         write_profile(profile, _profile_file(kept, profile.origin.key))
-    # Of another machine's processor and files nothing is known without asking there.
-    before = None if elsewhere else _shortcut(settings, kept)
+    if elsewhere is not None:
+        return _learn_elsewhere(settings, kept, report, profile, alone, elsewhere)
+    before = _shortcut(settings, kept)
     known = None if before is None else _recall(settings.base, before, kept)
     if known is not None:
         return known if profile is None else _with(known, profile)
-    facts = _ask(settings, kept, report, alone, profile, elsewhere or NodeProcess)
+    facts = _ask(settings, kept, report, alone, profile, NodeProcess)
     # The tiny base has a folder only now; another's may have changed meanwhile.
-    after = None if elsewhere else _shortcut(settings, kept)
+    after = _shortcut(settings, kept)
     if after is not None and before in (None, after):
-        record = {
-            "digest": facts.digest,
-            "context_tokens": facts.context_tokens,
-            "profile": facts.profile.origin.key,
-        }
-        write_atomically(after, json.dumps(record).encode())
+        _keep(facts, after)
     return facts
+
+
+def _learn_elsewhere(
+    settings: NodeSettings,
+    kept: Path,
+    report: Report,
+    profile: Profile | None,
+    alone: Alone,
+    elsewhere: Elsewhere,
+) -> BaseFacts:
+    """What is said there; if nobody is there, what was said last."""
+    # Another machine's processor and files may be others by now, which only it can tell.
+    record = kept / f"elsewhere-{_digest([elsewhere.name, asdict(settings)])}.json"
+    known = _recall(settings.base, record, kept)
+    try:
+        facts = _ask(settings, kept, report, alone, profile, elsewhere.start, waits=known is None)
+    except NodeError as error:
+        if known is None:
+            raise
+        report(f"{elsewhere.name}: as it was last, as {error}", 1.0)
+        return known if profile is None else _with(known, profile)
+    _keep(facts, record)
+    return facts
+
+
+def _keep(facts: BaseFacts, record: Path) -> None:
+    """Put down what `_recall` finds."""
+    found = {
+        "digest": facts.digest,
+        "context_tokens": facts.context_tokens,
+        "profile": facts.profile.origin.key,
+    }
+    write_atomically(record, json.dumps(found).encode())
+
+
+def _digest(parts: object) -> str:
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _shortcut(settings: NodeSettings, kept: Path) -> Path | None:
@@ -122,8 +172,7 @@ def _shortcut(settings: NodeSettings, kept: Path) -> Path | None:
         "device_name": cpu_name(),
         "versions": library_versions(),
     }
-    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    return kept / f"base-{digest[:16]}.json"
+    return kept / f"base-{_digest(parts)}.json"
 
 
 def _recall(name: str, shortcut: Path, kept: Path) -> BaseFacts | None:
@@ -160,13 +209,19 @@ def _ask(
     alone: Alone,
     given: Profile | None,
     start: StartNode,
+    *,
+    waits: bool = True,
 ) -> BaseFacts:
-    """What a child says of the base, and measures unless it was measured before."""
+    """What a child says of the base, and measures unless it was measured before.
+
+    Raises:
+        NodeError: if it ends; unless it `waits`, also if no machine is there for it.
+    """
     inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     report(f"loading the base {settings.base}", 0.0)
     process = start(settings, inbox.put)
     try:
-        ready = _await("ready", inbox, process, report)
+        ready = _await("ready", inbox, process, report, waits=waits)
         file = _profile_file(kept, ready["origin"])
         if given is not None:
             known = BaseFacts(settings.base, ready["base_digest"], ready["context_tokens"], given)
@@ -186,7 +241,12 @@ def _ask(
 
 
 def _await(
-    kind: str, inbox: "queue.SimpleQueue[Message | None]", process: NodeLink, report: Report
+    kind: str,
+    inbox: "queue.SimpleQueue[Message | None]",
+    process: NodeLink,
+    report: Report,
+    *,
+    waits: bool = True,
 ) -> Message:
     while True:
         message = inbox.get()
@@ -199,4 +259,6 @@ def _await(
         if message["kind"] in ("preparing", "measuring"):
             report(message["what"], message["share"])
         if message["kind"] == "missing":
+            if not waits:
+                raise NodeError(message["what"])
             report(f"waiting: {message['what']}", 0.0)

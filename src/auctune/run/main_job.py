@@ -8,6 +8,7 @@ from auctune.device_profile import Profile, read_profile
 from auctune.domain import InputError
 from auctune.run.base_cache import base_cache
 from auctune.run.beginning import begin, check_new
+from auctune.run.child import nursery
 from auctune.run.console import RunConsole
 from auctune.run.folder import RunFolder
 from auctune.run.journal import Journal, JournalEvent
@@ -32,7 +33,7 @@ def run_market(market: Path, out: Path, console: Console, *, fresh: bool = False
     """
     folder = RunFolder(out)
     check_new(folder, fresh=fresh)
-    with RunConsole(console) as shown:
+    with RunConsole(console) as shown, nursery():
         prepared = prepare(market, beside(market), base_cache(), {}, shown.preparing)
         shown.prepared()
         out.mkdir(parents=True, exist_ok=True)
@@ -54,7 +55,7 @@ def resume_market(out: Path, console: Console) -> MarketReport:
     folder = RunFolder(out)
     if not folder.exists():
         raise InputError(f"--resume {out}", "holds no run", "the --out folder of an earlier run")
-    with folder.locked() as lock, RunConsole(console) as shown:
+    with folder.locked() as lock, RunConsole(console) as shown, nursery():
         begun = _read_begun(folder)
         folder.drop_drafts()
         prepared = prepare(

@@ -20,7 +20,8 @@ def tether(descriptor: int) -> None:
 
 def _end_with(descriptor: int) -> None:
     hang_up = select.poll()
-    # No more than a hang-up is waited for: messages are for others.
-    hang_up.register(descriptor, 0)
+    # No more than a hang-up is waited for: messages are for others. Of TCP the other end's close
+    # is half of one.
+    hang_up.register(descriptor, select.POLLRDHUP)
     hang_up.poll()
     os._exit(0)

@@ -5,7 +5,6 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import IO
 
 from auctune.run.child.messages import Hear, Message, encode
+from auctune.run.child.nursed import ADDRESS, PROGRAMS, NoNurseryError, NursedProcess
+from auctune.run.child.process_handle import ProcessHandle, Streams, start_fresh
 
 _LAST_WORDS = 300
 
@@ -49,18 +50,24 @@ class ChildProcess:
         # Held as long as the process, and closed with it.
         self._errors: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("a+b")  # noqa: SIM115
         self._begin = self._errors.seek(0, os.SEEK_END)
+        theirs_in, self._stdin = _pipe()
+        self._stdout, theirs_out = _pipe()
         try:
-            self._process = subprocess.Popen(
-                # -P: a file of the user's in the current folder is no module of ours.
-                [sys.executable, "-P", *program, json.dumps(argument)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                pass_fds=() if lock is None else (lock,),
-                env=os.environ | (environment or {}),
-            )
+            with theirs_in, theirs_out:
+                self._process = _start(
+                    program,
+                    json.dumps(argument),
+                    Streams(
+                        theirs_in.fileno(),
+                        theirs_out.fileno(),
+                        self._errors.fileno(),
+                        () if lock is None else (lock,),
+                    ),
+                    os.environ | (environment or {}),
+                )
         except OSError:
-            self._errors.close()
+            for ours in (self._stdin, self._stdout, self._errors):
+                ours.close()
             raise
         # A child that is frozen reads nothing; what it is told must not hold up its parent.
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -112,18 +119,32 @@ class ChildProcess:
         self._errors.close()
 
     def _write(self) -> None:
-        assert self._process.stdin is not None
         # That it has ended is heard as well.
-        with suppress(BrokenPipeError), self._process.stdin as stdin:
+        with suppress(BrokenPipeError), self._stdin as stdin:
             for line in iter(self._outbox.get, None):
                 stdin.write(line)
                 stdin.flush()
 
     def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            # A killed process may leave half a line.
-            if line.endswith(b"\n"):
-                self._hear(json.loads(line))
-        self._process.stdout.close()
+        with self._stdout as stdout:
+            for line in stdout:
+                # A killed process may leave half a line.
+                if line.endswith(b"\n"):
+                    self._hear(json.loads(line))
         self._hear(None)
+
+
+def _pipe() -> tuple[IO[bytes], IO[bytes]]:
+    reading, writing = os.pipe()
+    return os.fdopen(reading, "rb"), os.fdopen(writing, "wb")
+
+
+def _start(
+    program: Sequence[str], argument: str, streams: Streams, environment: Mapping[str, str]
+) -> ProcessHandle:
+    """By the nursery if there is one that can, otherwise as an interpreter of its own."""
+    address = environment.get(ADDRESS)
+    if address is not None and program[0] == "-m" and program[1] in PROGRAMS:
+        with suppress(NoNurseryError):
+            return NursedProcess(address, program[1], argument, streams, environment)
+    return start_fresh(program, argument, streams, environment)

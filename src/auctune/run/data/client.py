@@ -21,6 +21,7 @@ from auctune.run.child import Calls, ChildProcess, Message
 from auctune.run.child.messages import read_error
 from auctune.run.data.archive import Archived
 from auctune.run.data.facts import Appraisal, DataFacts, DataSize
+from auctune.run.data.image_rows import ImageFacts
 from auctune.run.data.messages import params_record
 from auctune.run.vendors.repair_params import RepairParams
 from auctune.run.vendors.repair_report import RepairReport
@@ -149,6 +150,13 @@ class DataClient:
         asked: Message = {"do": "repair", "source": str(source), "target": str(target)}
         asked |= {"vendor": params_record(vendor)}
         return self._ask(asked, RepairReport.from_json, seconds)
+
+    def images(
+        self, path: Path, place: str, *, seconds: float | None = None
+    ) -> "Future[ImageFacts]":
+        """Look at labelled images; see `image_facts`."""
+        asked: Message = {"do": "images", "path": str(path), "place": place}
+        return self._ask(asked, ImageFacts.from_record, seconds)
 
     def archive(
         self, folder: Path, target: Path, name: str, *, seconds: float | None = None

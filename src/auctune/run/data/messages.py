@@ -7,6 +7,7 @@
 | measure {base, path, place, max_length} | `DataSize` |
 | appraise {base, path, place, max_length, vendors} | `Appraisal` |
 | repair {source, target, vendor} | `RepairReport` |
+| images {path, place} | `ImageFacts` |
 | archive {folder, target, name} | `Archived` |
 
 Each request has an id; the answer is done {id, value} or failed {id, place, found, expected}.

@@ -14,6 +14,7 @@ from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
 from auctune.run.data.archive import archive_folder
 from auctune.run.data.examiner import Examiner
+from auctune.run.data.image_rows import image_facts
 from auctune.run.data.messages import read_params
 from auctune.run.vendors import RepairVendor
 
@@ -34,6 +35,7 @@ class Desk:
             "measure": self._measure,
             "appraise": self._appraise,
             "repair": self._repair,
+            "images": self._images,
             "archive": self._archive,
         }
 
@@ -65,6 +67,9 @@ class Desk:
         drop_drafts(target)
         vendor = RepairVendor(read_params(asked["vendor"]))
         return vendor.repair(Path(asked["source"]), target).to_json()
+
+    def _images(self, asked: Message) -> Any:
+        return asdict(image_facts(Path(asked["path"]), asked["place"]))
 
     def _archive(self, asked: Message) -> Any:
         target = Path(asked["target"])

@@ -1,0 +1,94 @@
+"""What is learned of a base elsewhere: each time anew, and as it was last if nobody is there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auctune.device_profile import Profile
+from auctune.run.base_facts import BaseFacts, Elsewhere, StartNode, learn_base
+from auctune.run.child import Hear, Message
+from auctune.run.executor import NodeError, NodeSettings
+from auctune.run.executor.link import NodeLink
+from support.zones import made_up_profile
+
+SETTINGS = NodeSettings("tiny", "cache")
+NOBODY = {"kind": "missing", "what": "no Ray node with 'auctune:alpha' is in the cluster"}
+
+
+@dataclass
+class Scripted:
+    """A process elsewhere that says what it was told to, and then nothing more."""
+
+    stopped: bool = False
+
+    pid = None
+    is_gone = False
+
+    def ping(self) -> None: ...
+    def measure(self, effort: str) -> None: ...
+    def train(self, slot: int, orders: Sequence[Any], **_: Any) -> None: ...
+    def ask_to_stop(self) -> None: ...
+    def kill(self) -> None: ...
+
+    def ending(self) -> str:
+        return "the node was lost"
+
+    def stop(self, seconds: float = 30.0) -> None:
+        self.stopped = True
+
+
+def saying(*messages: Message | None) -> tuple[StartNode, Scripted]:
+    link = Scripted()
+
+    def start(_: NodeSettings, hear: Hear) -> NodeLink:
+        for message in messages:
+            hear(message)
+        return link
+
+    return start, link
+
+
+def ready(digest: str) -> Message:
+    origin = made_up_profile().origin.key
+    return {"kind": "ready", "base_digest": digest, "context_tokens": 512, "origin": origin}
+
+
+def profile(digest: str) -> Profile:
+    made_up = made_up_profile()
+    return replace(made_up, origin=replace(made_up.origin, base_digest=digest))
+
+
+def learn(
+    kept: Path, *messages: Message | None, name: str = "north", digest: str = "one"
+) -> BaseFacts:
+    start, link = saying(*messages)
+    try:
+        return learn_base(SETTINGS, kept, profile=profile(digest), elsewhere=Elsewhere(name, start))
+    finally:
+        assert link.stopped
+
+
+@pytest.mark.parametrize("silence", [NOBODY, None])
+def test_a_place_where_nobody_is_any_more_is_as_it_was_last(
+    tmp_path: Path, silence: Message | None
+) -> None:
+    facts = learn(tmp_path, ready("one"))
+    assert (facts.digest, facts.context_tokens) == ("one", 512)
+    assert learn(tmp_path, silence) == facts
+    again = learn(tmp_path, NOBODY, ready("two"), digest="one")
+    assert again == facts
+
+
+def test_whoever_is_there_is_asked_again(tmp_path: Path) -> None:
+    learn(tmp_path, ready("one"))
+    assert learn(tmp_path, ready("two"), digest="two").digest == "two"
+
+
+def test_a_place_that_was_never_asked_is_waited_for(tmp_path: Path) -> None:
+    learn(tmp_path, ready("one"))
+    assert learn(tmp_path, NOBODY, ready("two"), name="south", digest="two").digest == "two"
+    with pytest.raises(NodeError, match="the node was lost"):
+        learn(tmp_path, NOBODY, None, name="east")
