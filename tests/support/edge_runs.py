@@ -5,7 +5,7 @@ from pathlib import Path
 
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
 from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.job_data import JobData
+from auctune.run.edge.job_data import deal
 from auctune.run.edge.listener import SilentListener
 from auctune.run.edge.state import JobRecord
 from auctune.sim.edge.instance import EdgeInstance
@@ -52,7 +52,7 @@ def train_alone(record: JobRecord) -> Alone:
     """The chunks of a job's slots, in their order, in one process by one worker."""
     assert record.plan is not None
     recipe = Recipe()
-    data = JobData(record.job, recipe, digits(recipe.seed))
+    data = deal(record.job, recipe, digits(recipe.seed))
     alone = Alone(data.maker, recipe, data.chunks)
     for part in record.plan.slots:
         dealt = data.by_destination(part, record.taken(part.slot))

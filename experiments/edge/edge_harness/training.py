@@ -10,7 +10,7 @@ import polars as pl
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.job_data import JobData, read_all
+from auctune.run.edge.job_data import deal, read_all
 from auctune.run.edge.listener import SilentListener
 from auctune.run.edge.resources import offered
 from auctune.run.edge.run import run_connected
@@ -82,12 +82,13 @@ def on_ray(name: str, job: EdgeJob, recipe: Recipe) -> tuple[JobRecord, list[Row
 def by_one_worker(name: str, record: JobRecord, recipe: Recipe) -> list[Row]:
     """The same chunks in the same slots, in this process."""
     assert record.plan is not None
-    data = JobData(record.job, recipe, digits(recipe.seed))
+    data = deal(record.job, recipe, digits(recipe.seed))
+    assert data.test is not None
     alone, rows = Alone(data.maker, recipe, data.chunks), []
     for number, part in enumerate(record.plan.slots, 1):
         dealt = data.by_destination(part, record.taken(part.slot))
         alone.train([chunk for here in dealt.values() for chunk in here], record.job.epochs)
-        rows.append(_row(name, number, 1, *alone.evaluate(data.data.test)))
+        rows.append(_row(name, number, 1, *alone.evaluate(data.test)))
     return rows
 
 
@@ -95,7 +96,8 @@ def all_mixed(name: str, record: JobRecord, recipe: Recipe) -> list[Row]:
     """All chunks in each epoch; as many epochs a slot as the plan's slots have of the whole."""
     assert record.plan is not None
     job, parts = record.job, record.plan.slots
-    data = JobData(job, recipe, digits(recipe.seed))
+    data = deal(job, recipe, digits(recipe.seed))
+    assert data.test is not None
     alone, rows = Alone(data.maker, recipe, data.chunks), []
     share, passed = 0.0, 0
     for number, part in enumerate(parts, 1):
@@ -105,7 +107,7 @@ def all_mixed(name: str, record: JobRecord, recipe: Recipe) -> list[Row]:
             mixed = replace(recipe, seed=recipe.seed + 1 + passed)
             alone.train_with(mixed, range(job.num_chunks), 1)
             passed += 1
-        rows.append(_row(name, number, 1, *alone.evaluate(data.data.test)))
+        rows.append(_row(name, number, 1, *alone.evaluate(data.test)))
     return rows
 
 

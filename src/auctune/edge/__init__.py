@@ -9,6 +9,7 @@ from auctune.edge.checker import Violation, first_violation
 from auctune.edge.decision import EdgeDecision, EdgeMenu, EdgeMenuLine
 from auctune.edge.eris import Eris
 from auctune.edge.events import (
+    EdgeAdvanced,
     EdgeCommitment,
     EdgeEvent,
     EdgeOffered,
@@ -34,6 +35,7 @@ __all__ = [
     "BestPlan",
     "ByDuration",
     "EdgeAdmission",
+    "EdgeAdvanced",
     "EdgeCommitment",
     "EdgeDecision",
     "EdgeEvent",

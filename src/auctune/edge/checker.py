@@ -59,7 +59,7 @@ def first_violation(
     checks: tuple[Callable[[], Iterable[Violation]], ...] = (
         lambda: _known_sites(plan, market),
         lambda: _whole_numbers(plan),
-        lambda: _within_time(job, plan, market),
+        lambda: _within_time(job, plan, ledger),
         lambda: _servers(plan),
         lambda: _all_data(job, plan),
         lambda: _enough_workers(job, plan),
@@ -90,11 +90,11 @@ def _whole_numbers(plan: EdgePlan) -> Iterable[Violation]:
                 yield Violation("2h", _at(part), f"{count!r}", "a whole number >= 0")
 
 
-def _within_time(job: EdgeJob, plan: EdgePlan, market: EdgeMarket) -> Iterable[Violation]:
-    last = -1
+def _within_time(job: EdgeJob, plan: EdgePlan, ledger: EdgeLedger) -> Iterable[Violation]:
+    last, first = -1, max(job.arrival, ledger.begin)
     for part in plan.slots:
-        if not job.arrival <= part.slot < market.slots:
-            expected = f"slots from {job.arrival} to {market.slots - 1}"
+        if not first <= part.slot < ledger.end:
+            expected = f"slots from {first} to {ledger.end - 1}"
             yield Violation("2g", _at(part), "is outside", expected)
         if part.slot <= last:
             yield Violation("2c", _at(part), "is there twice, or out of order", "rising slots")
@@ -140,7 +140,7 @@ def _finish(plan: EdgePlan, finish: int | None) -> Iterable[Violation]:
 def _traffic(job: EdgeJob, plan: EdgePlan, ledger: EdgeLedger) -> Iterable[Violation]:
     most = ledger.market.traffic_mb_per_slot
     for part in plan.slots:
-        total = float(ledger.traffic[part.slot]) + part.traffic_mb(job, ledger.market)
+        total = float(ledger.traffic[ledger.row(part.slot)]) + part.traffic_mb(job, ledger.market)
         if total > most * (1 + FIT):
             yield Violation("2d", _at(part), f"{total:.10g} MB cross sites", f"{most:.10g} at most")
 
@@ -149,14 +149,15 @@ def _resources(job: EdgeJob, plan: EdgePlan, ledger: EdgeLedger) -> Iterable[Vio
     market = ledger.market
     worker, server = market.needs(job.worker), market.needs(job.server)
     for part in plan.slots:
+        row = ledger.row(part.slot)
         for name in dict.fromkeys((*part.workers, part.server)):
             site = ledger.index_of(name)
             wanted = part.workers.get(name, 0) * worker + (name == part.server) * server
             place = f"{_at(part)}, site {name}"
             stands = name == part.server or part.workers.get(name, 0) > 0
-            if ledger.closed[part.slot, site] and stands:
+            if ledger.closed[row, site] and stands:
                 yield Violation("2e", place, "is lost", "a site that is there")
-            total = ledger.used[part.slot, site] + wanted
+            total = ledger.used[row, site] + wanted
             capacity = ledger.capacity[site]
             for kind in np.flatnonzero(total > capacity * (1 + FIT) + FIT):
                 found = f"{total[kind]:.10g} units of {market.types[kind]}"

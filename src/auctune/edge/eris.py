@@ -14,6 +14,7 @@ from auctune.domain.money import LARGEST, STEP
 from auctune.edge.checker import first_violation
 from auctune.edge.decision import EdgeDecision, EdgeMenu, EdgeMenuLine
 from auctune.edge.events import (
+    EdgeAdvanced,
     EdgeCommitment,
     EdgeEvent,
     EdgeOffered,
@@ -25,8 +26,9 @@ from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket
 from auctune.edge.params import ErisParams
+from auctune.edge.plan import EdgePlan
 from auctune.edge.prices import EdgePrices, EdgePricing, cost_of
-from auctune.edge.replan import plan_anew
+from auctune.edge.replan import best_rest, data_left, plan_anew
 from auctune.edge.search import offers
 
 
@@ -110,19 +112,28 @@ class Eris:
         Raises:
             InputError: as `offer`, or if the job is not worth the line's price.
         """
+        found = self.would_take(job, line, now)
+        if found is not None:
+            self.apply(EdgeOffered(job, found, now))
+        return found
+
+    def would_take(self, job: EdgeJob, line: EdgeMenuLine, now: int) -> EdgeDecision | None:
+        """What `take` would answer now; changes nothing.
+
+        Raises:
+            InputError: as `take`.
+        """
         self._check(job, now)
         utility = job.value(line.finish)
-        if utility < line.price:
+        if utility < float(line.price):
             raise InputError("utility", f"{utility}", f"at least the line's price, {line.price}")
         begun = line.plan.slots[0].slot
         if begun < now or first_violation(job, line.plan, self.ledger, line.finish) is not None:
             return None
-        prices = self.pricing(self.ledger)
+        prices = self.pricing(self.ledger, self.ledger.begin)
         # A step more is rounding.
         if cost_of(self.ledger, prices, job, line.plan) > float(line.price + STEP):
             return None
-        self.ledger.take(job, line.plan)
-        self._saw(job)
         surplus = utility - float(line.price)
         return EdgeDecision(
             job.id,
@@ -157,6 +168,20 @@ class Eris:
         self.apply(SiteLost(site, now))
         return plan_anew(self.ledger, self.pricing, site, now, running)
 
+    def plan_rest(self, one: EdgeCommitment, now: int, last: int) -> EdgePlan | None:
+        """A plan for what a job has left, from slot `now` on; changes nothing.
+
+        Args:
+            one: the job, and the plan of what it has trained: it holds nothing any more.
+            now: the first slot that it may use.
+            last: the last one.
+
+        Returns:
+            The plan that wants least of what others may want; none if there is none.
+        """
+        data = data_left(self.ledger, one.job, one.plan, now)
+        return best_rest(self.ledger, self.pricing, one.job, data, now, last)
+
     def prices(self, now: int = 0) -> EdgePrices:
         """Prices from slot `now` on."""
         return self.pricing(self.ledger, now)
@@ -168,6 +193,8 @@ class Eris:
                 if event.decision.plan is not None:
                     self.ledger.take(event.job, event.decision.plan)
                 self._saw(event.job)
+            case EdgeAdvanced():
+                self.ledger.advance(event.now)
             case SiteLost():
                 self.ledger.lose(event.site, event.now)
             case SiteReturned():
@@ -219,12 +246,15 @@ class Eris:
     def _why(self, job: EdgeJob, reason: Reason) -> Reason:
         """Whether a job without a line would have had one in an empty market."""
         if reason is Reason.NO_CAPACITY:
-            empty = offers(EdgeLedger(self.market), self.pricing, job, job.arrival)
+            nothing = EdgeLedger(self.market)
+            nothing.advance(self.ledger.begin)
+            empty = offers(nothing, self.pricing, job, job.arrival)
             if next(empty, None) is None:
                 return Reason.NO_FEASIBLE_SCHEDULE
         return reason
 
     def _check(self, job: EdgeJob, now: int) -> None:
-        self.market.check(job)
-        if not 0 <= now < self.market.slots:
-            raise InputError("now", f"{now}", f"a slot from 0 to {self.market.slots - 1}")
+        begin, end = self.ledger.begin, self.ledger.end
+        self.market.check(job, begin)
+        if not begin <= now < end:
+            raise InputError("now", f"{now}", f"a slot from {begin} to {end - 1}")

@@ -18,6 +18,13 @@ class EdgeOffered:
 
 
 @dataclass(frozen=True, slots=True)
+class EdgeAdvanced:
+    """The market's window begins with slot `now`: those before have passed, and others entered."""
+
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
 class SiteLost:
     """From slot `now` on a site runs nothing; what is stored there can still be read."""
 
@@ -41,7 +48,7 @@ class EdgeReplanned:
         job: which.
         now: the slot from which the old plan is void.
         given_up: what was left of the old plan.
-        found: the new one; none: its owner is refunded in full.
+        found: the new one; none: there is none, as its owner gave it up or is refunded in full.
     """
 
     job: EdgeJob
@@ -50,7 +57,7 @@ class EdgeReplanned:
     found: EdgePlan | None
 
 
-EdgeEvent: TypeAlias = EdgeOffered | SiteLost | SiteReturned | EdgeReplanned
+EdgeEvent: TypeAlias = EdgeOffered | EdgeAdvanced | SiteLost | SiteReturned | EdgeReplanned
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from auctune.edge.checker import first_violation
 from auctune.edge.decision import EdgeDecision, EdgeMenuLine
 from auctune.edge.eris import Eris
 from auctune.edge.job import EdgeJob
-from auctune.edge.plan import SlotPlan
+from auctune.edge.plan import EdgePlan, SlotPlan
 from auctune.edge.prices import EdgePrices
 
 
@@ -85,15 +85,21 @@ def explain(eris: Eris, job: EdgeJob, decision: EdgeDecision | None, now: int) -
     broken = first_violation(job, plan, eris.ledger)
     if broken is not None:
         raise InputError("plan", str(broken), "a plan for this job in this market")
-    prices = eris.prices()
-    slots = tuple(_cost(eris, prices, job, part) for part in plan.slots)
+    slots = plan_costs(eris, job, plan)
     return EdgeExplanation(job.id, slots, job.value(plan.finish), menu, chosen)
+
+
+def plan_costs(eris: Eris, job: EdgeJob, plan: EdgePlan) -> tuple[SlotCost, ...]:
+    """What each slot of a plan costs at the prices of the moment."""
+    prices = eris.prices(eris.ledger.begin)
+    return tuple(_cost(eris, prices, job, part) for part in plan.slots)
 
 
 def _cost(eris: Eris, prices: EdgePrices, job: EdgeJob, part: SlotPlan) -> SlotCost:
     market, ledger = eris.market, eris.ledger
     worker, server = market.needs(job.worker), market.needs(job.server)
-    alpha, beta = float(prices.alpha[part.slot]), prices.beta[part.slot]
+    row = part.slot - prices.first
+    alpha, beta = float(prices.alpha[row]), prices.beta[row]
     away = sum(count for site, count in part.workers.items() if site != part.server)
     parameters = job.parameter_mb * away
     traffic = part.traffic_mb(job, market)

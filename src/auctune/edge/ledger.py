@@ -1,5 +1,8 @@
 """What is sold of the market: traffic rho(t) and units eta_r^k(t).
 
+The market's T slots are a window: those from `begin` on. It stands still in a simulation, and goes
+with the clock in a service.
+
 Shapes: T slots, R sites, K resource types.
 """
 
@@ -13,9 +16,10 @@ from auctune.edge.plan import EdgePlan
 
 
 class EdgeLedger:
-    """The state of a market's slots.
+    """The state of a market's slots; row t of each array is slot `begin` + t.
 
     Attributes:
+        begin: the first slot of the window.
         traffic: [T] MB sold, rho.
         used: [T, R, K] units sold, eta.
         closed: [T, R] where a lost site runs nothing.
@@ -25,10 +29,34 @@ class EdgeLedger:
         self.market = market
         self.capacity: Floats = market.capacity()
         num_sites, num_types = self.capacity.shape
+        self.begin = 0
         self.traffic: Floats = np.zeros(market.slots)
         self.used: Floats = np.zeros((market.slots, num_sites, num_types))
         self.closed: Bools = np.zeros((market.slots, num_sites), dtype=np.bool_)
         self._index = {name: index for index, name in enumerate(market.site_ids)}
+
+    @property
+    def end(self) -> int:
+        """The first slot after the window."""
+        return self.begin + self.market.slots
+
+    def row(self, slot: int) -> int:
+        """Where a slot of the window stands in the arrays."""
+        assert self.begin <= slot < self.end, (self.begin, slot)
+        return slot - self.begin
+
+    def advance(self, begin: int) -> None:
+        """Let the slots before `begin` go; as many enter, empty, with those sites closed that were
+        in the last slot."""
+        passed = min(begin - self.begin, self.market.slots)
+        if passed <= 0:
+            return
+        last = self.closed[-1].copy()
+        for array in (self.traffic, self.used, self.closed):
+            array[: len(array) - passed] = array[passed:].copy()
+            array[len(array) - passed :] = 0
+        self.closed[len(self.closed) - passed :] = last
+        self.begin = begin
 
     def take(self, job: EdgeJob, plan: EdgePlan) -> None:
         """Sell a plan."""
@@ -39,14 +67,17 @@ class EdgeLedger:
         self._change(job, plan, -1.0)
 
     def free(self, first: int) -> Floats:
-        """[T - first, R, K] units left from slot `first` on; none at a lost site."""
-        left = np.maximum(self.capacity - self.used[first:], 0.0)
-        left[self.closed[first:]] = 0.0
+        """[end - first, R, K] units left from slot `first` on; none at a lost site."""
+        row = first - self.begin
+        left = np.maximum(self.capacity - self.used[row:], 0.0)
+        left[self.closed[row:]] = 0.0
         return left
 
     def room(self, first: int) -> Floats:
-        """[T - first] MB left."""
-        left: Floats = np.maximum(self.market.traffic_mb_per_slot - self.traffic[first:], 0.0)
+        """[end - first] MB left."""
+        left: Floats = np.maximum(
+            self.market.traffic_mb_per_slot - self.traffic[first - self.begin :], 0.0
+        )
         return left
 
     def lose(self, site: str, now: int) -> None:
@@ -56,9 +87,10 @@ class EdgeLedger:
             InputError: if there is no such site, or if it is lost already.
         """
         index = self.index_of(site)
-        if self.closed[now:, index].any():
+        row = self.row(now)
+        if self.closed[row:, index].any():
             raise InputError("site", f"{site!r} is lost already", "a site that is there")
-        self.closed[now:, index] = True
+        self.closed[row:, index] = True
 
     def restore(self, site: str, now: int) -> None:
         """Undo `lose` from slot `now` on.
@@ -67,9 +99,10 @@ class EdgeLedger:
             InputError: if there is no such site, or if it is not lost.
         """
         index = self.index_of(site)
-        if not self.closed[now:, index].any():
+        row = self.row(now)
+        if not self.closed[row:, index].any():
             raise InputError("site", f"{site!r} is not lost", "a site that is")
-        self.closed[now:, index] = False
+        self.closed[row:, index] = False
 
     def index_of(self, site: str) -> int:
         """Where a site stands in the arrays.
@@ -90,6 +123,7 @@ class EdgeLedger:
     def save(self) -> Saved:
         """All that it remembers."""
         return {
+            "begin": self.begin,
             "traffic": self.traffic.copy(),
             "used": self.used.copy(),
             "closed": self.closed.copy(),
@@ -108,21 +142,24 @@ class EdgeLedger:
                     f"snapshot.{name}", f"has shape {saved[name].shape}", f"{own.shape}"
                 )
             own[...] = saved[name]
+        # Of a market that stands still, older ones say nothing of it.
+        self.begin = saved.get("begin", 0)
 
     def _change(self, job: EdgeJob, plan: EdgePlan, sign: float) -> None:
         worker, server = self.market.needs(job.worker), self.market.needs(job.server)
         for part in plan.slots:
-            self.traffic[part.slot] += sign * part.traffic_mb(job, self.market)
+            row = self.row(part.slot)
+            self.traffic[row] += sign * part.traffic_mb(job, self.market)
             for site, count in part.workers.items():
-                self.used[part.slot, self._index[site]] += sign * count * worker
-            self.used[part.slot, self._index[part.server]] += sign * server
+                self.used[row, self._index[site]] += sign * count * worker
+            self.used[row, self._index[part.server]] += sign * server
         if sign < 0:
             # What was added and taken away again leaves a rest of rounding, which has no price.
             self._sweep(plan)
 
     def _sweep(self, plan: EdgePlan) -> None:
-        for part in plan.slots:
-            dust = np.abs(self.used[part.slot]) <= 1e-9 * np.maximum(self.capacity, 1.0)
-            self.used[part.slot][dust] = 0.0
-            if abs(self.traffic[part.slot]) <= 1e-9 * self.market.traffic_mb_per_slot:
-                self.traffic[part.slot] = 0.0
+        for row in (self.row(part.slot) for part in plan.slots):
+            dust = np.abs(self.used[row]) <= 1e-9 * np.maximum(self.capacity, 1.0)
+            self.used[row][dust] = 0.0
+            if abs(self.traffic[row]) <= 1e-9 * self.market.traffic_mb_per_slot:
+                self.traffic[row] = 0.0

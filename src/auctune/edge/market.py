@@ -101,14 +101,19 @@ class EdgeMarket:
         """[K] units of each type."""
         return np.array([wanted.get(kind, 0.0) for kind in self.types])
 
-    def check(self, job: EdgeJob) -> None:
+    def check(self, job: EdgeJob, begin: int = 0) -> None:
         """Refuse a job that does not speak of this market.
+
+        Args:
+            job: the bid.
+            begin: the first slot of the market's window.
 
         Raises:
             InputError: naming the field.
         """
-        if job.arrival >= self.slots:
-            raise InputError("arrival", f"{job.arrival}", f"a slot from 0 to {self.slots - 1}")
+        last = begin + self.slots - 1
+        if not begin <= job.arrival <= last:
+            raise InputError("arrival", f"{job.arrival}", f"a slot from {begin} to {last}")
         check_most(job.num_chunks, "chunks", MOST_CELLS // self.slots)
         known = set(self.site_ids)
         for site in job.chunks:

@@ -94,8 +94,9 @@ class SharePrices:
 def shares(ledger: EdgeLedger, first: int) -> tuple[Floats, Floats]:
     """[T - first] of traffic and [T - first, R, K] of units that are sold."""
     # What a site has none of is never sold there.
-    units = ledger.used[first:] / np.where(ledger.capacity > 0, ledger.capacity, 1.0)
-    return ledger.traffic[first:] / ledger.market.traffic_mb_per_slot, units
+    row = first - ledger.begin
+    units = ledger.used[row:] / np.where(ledger.capacity > 0, ledger.capacity, 1.0)
+    return ledger.traffic[row:] / ledger.market.traffic_mb_per_slot, units
 
 
 def cost_of(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, plan: EdgePlan) -> float:

@@ -34,9 +34,9 @@ def plan_anew(
     All of them give up their rests first, so that what is free is all there is.
     """
     hit = [one for one in running if _uses(one.plan.since(now), site) or _lacks(one)]
+    hit.sort(key=lambda one: (-_worth(one, now), one.job.id))
     for one in hit:
         ledger.give_back(one.job, one.plan.since(now))
-    hit.sort(key=lambda one: (-_worth(one, now), one.job.id))
     outcome = []
     for one in hit:
         data = data_left(ledger, one.job, one.plan, now)
@@ -57,15 +57,33 @@ def data_left(ledger: EdgeLedger, job: EdgeJob, plan: EdgePlan, now: int) -> Int
 
 
 def best_rest(
-    ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob, data: Ints, now: int
+    ledger: EdgeLedger,
+    pricing: EdgePricing,
+    job: EdgeJob,
+    data: Ints,
+    now: int,
+    last: int | None = None,
 ) -> EdgePlan | None:
-    """The plan for the rest of a job that gains most, from slot `now` on; none if there is none."""
+    """The plan for the rest of a job that gains most; none if there is none.
+
+    Args:
+        ledger: what others hold.
+        pricing: from that to prices.
+        job: whose.
+        data: [R] chunks left of it.
+        now: the first slot that it may use.
+        last: the last one; none: that of the market.
+    """
     first = max(now, job.arrival)
     rest = replace(
         job, arrival=first, chunks=dict(zip(ledger.market.site_ids, data.tolist(), strict=True))
     )
     found = sorted(
-        offers(ledger, pricing, job, first, data),
+        (
+            one
+            for one in offers(ledger, pricing, job, first, data)
+            if last is None or one.finish <= last
+        ),
         key=lambda offer: offer.cost - job.value(offer.finish),
     )
     plans = (offer.plan(ledger, job) for offer in found)

@@ -50,7 +50,7 @@ def ask(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, data: Ints) -> Que
     beta = prices.beta + thrift
     beside = np.where(
         # A server that occupies nothing fits everywhere, but for a lost site.
-        np.all(free * (1 + FIT) + FIT >= server, axis=2) & ~ledger.closed[first:],
+        np.all(free * (1 + FIT) + FIT >= server, axis=2) & ~ledger.closed[first - ledger.begin :],
         _highest(free - server, worker, level_workers),
         -1,
     )

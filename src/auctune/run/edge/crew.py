@@ -82,7 +82,7 @@ class Crew:
         Returns:
             References to its `SlotResult`, and to what each worker was sent.
         """
-        self._acquire(work.part)
+        self.acquire(work.part)
         members, fetched = [], []
         for site, stored in work.stored.items():
             actors = self.workers[site]
@@ -97,7 +97,8 @@ class Crew:
         """Refers to the samples passed in the slot that goes on."""
         return self._server.samples_done.remote()
 
-    def _acquire(self, part: SlotPlan) -> None:
+    def acquire(self, part: SlotPlan) -> None:
+        """Start the actors that a slot needs and that are missing; does not wait for them."""
         import ray
 
         for site, count in part.workers.items():

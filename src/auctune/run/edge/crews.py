@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from auctune.edge.plan import SlotPlan
 from auctune.run.edge.actors import SlotResult
 from auctune.run.edge.crew import Crew, SlotWork, total
-from auctune.run.edge.errors import EdgeRunError
 from auctune.run.edge.resources import site_resource
 
 _LOOK_SECONDS = 0.5
@@ -29,9 +29,17 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """A job's slot that came to nothing, as a site that trained it is gone."""
+    """A job's slot that came to nothing, as a site that trained it is gone, or its time is over."""
 
     job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A job that fails again and again at sites that are there, and why."""
+
+    job: str
+    why: str
 
 
 def sites_alive() -> set[str]:
@@ -59,6 +67,11 @@ def _root_of(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[-1].strip()}"
 
 
+def _never(_job: str) -> bool:
+    """A slot lasts as long as the work in it."""
+    return False
+
+
 class Crews:
     """Crews of all running jobs.
 
@@ -84,15 +97,29 @@ class Crews:
             self._sites.discard(site)
             self._lost(site)
 
-    def run(self, works: Callable[[str], SlotWork], jobs: list[str]) -> Iterator[Finished | Torn]:
+    def find(self, site: str) -> None:
+        """A site that was gone is there again."""
+        self._sites.add(site)
+
+    def prepare(self, parts: Mapping[str, SlotPlan]) -> None:
+        """Have the actors of a slot that is to come, by job, while none goes on."""
+        for job, crew in self.crews.items():
+            crew.release(parts.get(job))
+        for job, part in parts.items():
+            self.crews[job].acquire(part)
+
+    def run(
+        self,
+        works: Callable[[str], SlotWork],
+        jobs: list[str],
+        is_over: Callable[[str], bool] = _never,
+    ) -> Iterator[Finished | Torn | Broken]:
         """Train a slot of jobs; what came of each, in the order in which it did.
 
         Args:
             works: what a job is to do, asked again for each attempt.
             jobs: which.
-
-        Raises:
-            EdgeRunError: if a job fails again and again at sites that are there.
+            is_over: whether what a job has not trained yet comes too late: it is torn then.
         """
         import ray
 
@@ -122,12 +149,16 @@ class Crews:
                         yield self._tear(job)
                         continue
                     attempts[job] += 1
-                    if attempts[job] > _ATTEMPTS:
-                        why = _root_of(error)
-                        raise EdgeRunError(f"job {job} failed {_ATTEMPTS} times: {why}") from None
                     self.crews[job].release(None)
+                    if attempts[job] > _ATTEMPTS:
+                        yield Broken(job, _root_of(error))
+                        continue
                     todo[job] = works(job)
                     going[job] = self.crews[job].start(todo[job])
+            for job in [job for job in going if is_over(job)]:
+                del going[job]
+                self.crews[job].release(None)
+                yield Torn(job)
             self._tell(list(going))
 
     def close(self) -> None:

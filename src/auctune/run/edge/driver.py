@@ -20,7 +20,8 @@ from auctune.edge.events import EdgeCommitment, EdgeReplanned
 from auctune.run.atomic_file import write_atomically
 from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.crew import Crew, SlotWork
-from auctune.run.edge.crews import Crews, Finished, Torn, sites_alive
+from auctune.run.edge.crews import Broken, Crews, Finished, Torn, sites_alive
+from auctune.run.edge.errors import EdgeRunError
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
 from auctune.run.edge.job_data import JobData
@@ -119,6 +120,8 @@ class EdgeDriver:
                     self._save(came, slot)
                 case Torn():
                     torn.add(came.job)
+                case Broken():
+                    raise EdgeRunError(f"job {came.job} failed again and again: {came.why}")
         self._settle(slot + 1, torn)
         self._note({"type": "slot_done", "slot": slot})
         self._parts.listener.slot_done(slot)
@@ -135,7 +138,7 @@ class EdgeDriver:
         job, data = record.job, self._data[record.job.id]
         self._storage.place(job.id, list(job.chunks), data)
         if job.id not in self._crews.crews:
-            self._crews.crews[job.id] = Crew(job, data.recipe, data.data.shape, self._inputs.device)
+            self._crews.crews[job.id] = Crew(job, data.recipe, data.shape, self._inputs.device)
 
     def _work(self, job: str, slot: int) -> SlotWork:
         record, data = self.state.jobs[job], self._data[job]
@@ -156,7 +159,8 @@ class EdgeDriver:
         assert record.plan is not None
         self._checkpoints.write(came.job, result.state, _steps(record))
         data.maker.set_weights(result.state.weights)
-        test_loss, accuracy = data.maker.evaluate(data.data.test)
+        assert data.test is not None
+        test_loss, accuracy = data.maker.evaluate(data.test)
         outcome = SlotOutcome(
             steps=result.state.steps,
             loss=result.loss,

@@ -9,7 +9,7 @@ from auctune.edge.plan import SlotPlan
 from auctune.train.edge.batches import deal_out
 from auctune.train.edge.descent import Floats
 from auctune.train.edge.gradients import GradientMaker
-from auctune.train.edge.images import DataSet, Images, read_data
+from auctune.train.edge.images import DataSet, Images, ImageShape, read_data
 from auctune.train.edge.recipe import Recipe
 
 
@@ -18,34 +18,37 @@ class JobData:
 
     Args:
         job: names chunks by site.
-        recipe: names the data.
-        data: those.
+        recipe: names the model.
+        chunks: by number: those of the job's first site, then of its second, and so on.
+        test: samples to measure by; none: it is not measured.
+        shape: of all of them.
 
     Attributes:
-        chunks: by number: those of the job's first site, then of its second, and so on.
-        data: all of it.
+        chunks, test, shape: those.
         maker: of the job's model; its weights are whatever they were last set to.
         first_weights: before the first step.
 
     Raises:
-        InputError: if there are more chunks than samples, or no such model.
+        InputError: if there is no such model.
     """
 
-    def __init__(self, job: EdgeJob, recipe: Recipe, data: DataSet) -> None:
-        if job.num_chunks > len(data.train):
-            expected = f"{len(data.train)} at most, the samples there are"
-            raise InputError("chunks", f"are {job.num_chunks}", expected)
-        self.data = data
-        self.recipe = recipe
-        dealt = deal_out(recipe, data.train.labels, job.num_chunks)
-        self.chunks: list[Images] = [data.train.at(indices) for indices in dealt]
+    def __init__(
+        self,
+        job: EdgeJob,
+        recipe: Recipe,
+        chunks: Sequence[Images],
+        test: Images | None,
+        shape: ImageShape,
+    ) -> None:
+        assert len(chunks) == job.num_chunks, (len(chunks), job.num_chunks)
+        self.recipe, self.chunks, self.test, self.shape = recipe, chunks, test, shape
         self._first: dict[str, int] = {}
         passed = 0
         for site, count in job.chunks.items():
             self._first[site] = passed
             passed += count
         self._counts = dict(job.chunks)
-        self.maker = GradientMaker(recipe, data.shape)
+        self.maker = GradientMaker(recipe, shape)
         self.first_weights: Floats = self.maker.weights
 
     def at_site(self, site: str) -> list[int]:
@@ -77,6 +80,20 @@ class JobData:
         return {chunk: len(self.chunks[chunk]) for chunk in chunks}
 
 
+def deal(job: EdgeJob, recipe: Recipe, data: DataSet) -> JobData:
+    """A data set, dealt out to a job's chunks.
+
+    Raises:
+        InputError: if there are more chunks than samples, or no such model.
+    """
+    if job.num_chunks > len(data.train):
+        expected = f"{len(data.train)} at most, the samples there are"
+        raise InputError("chunks", f"are {job.num_chunks}", expected)
+    dealt = deal_out(recipe, data.train.labels, job.num_chunks)
+    chunks = [data.train.at(indices) for indices in dealt]
+    return JobData(job, recipe, chunks, data.test, data.shape)
+
+
 def read_all(jobs: Sequence[EdgeJob], recipes: Mapping[str, Recipe]) -> dict[str, JobData]:
     """The data of all jobs; a set that several use is read once.
 
@@ -91,7 +108,7 @@ def read_all(jobs: Sequence[EdgeJob], recipes: Mapping[str, Recipe]) -> dict[str
         try:
             if key not in read:
                 read[key] = read_data(recipe)
-            found[job.id] = JobData(job, recipe, read[key])
+            found[job.id] = deal(job, recipe, read[key])
         except InputError as error:
             raise error.within(f"job {job.id}") from None
     return found

@@ -169,11 +169,14 @@ class EdgeRunState:
         elif kind == "site_lost":
             now = event["now"]
             self.eris.apply(SiteLost(event["site"], now))
+            # All gave up first: sums of floats depend on their order.
             for one in event["replanned"]:
                 record = self.jobs[one["job"]]
                 assert record.plan is not None
-                given_up = record.plan.since(now)
-                self.eris.apply(EdgeReplanned(record.job, now, given_up, _plan(one["found"])))
+                self.eris.apply(EdgeReplanned(record.job, now, record.plan.since(now), None))
+            for one in event["replanned"]:
+                found = _plan(one["found"])
+                self.eris.apply(EdgeReplanned(self.jobs[one["job"]].job, now, EdgePlan(()), found))
 
     def _replan(self, one: dict[str, Any], now: int) -> None:
         record, found = self.jobs[one["job"]], _plan(one["found"])

@@ -52,6 +52,11 @@ class Storage:
             if numbers:
                 self._put(job, site, numbers)
 
+    def find(self, site: str) -> None:
+        """A site that was gone is there again, and holds nothing: what is lent stays lent."""
+        self._lost.discard(site)
+        self._stores.pop(site, None)
+
     def _put(self, job: str, site: str, numbers: list[int]) -> None:
         import ray
 

@@ -68,7 +68,7 @@ def parse_edge_decision(data: Any) -> EdgeDecision:
 
 def slots_json(plan: EdgePlan) -> list[dict[str, Any]]:
     """The slots of a plan."""
-    return [_slot_json(part) for part in plan.slots]
+    return [slot_json(part) for part in plan.slots]
 
 
 def parse_slots(data: Any) -> tuple[SlotPlan, ...]:
@@ -95,7 +95,8 @@ def _parse(line: str, place: str) -> EdgeDecision:
         raise InputError(place, f"is no decision ({error})", "a line as auctune writes") from None
 
 
-def _slot_json(part: SlotPlan) -> dict[str, Any]:
+def slot_json(part: SlotPlan) -> dict[str, Any]:
+    """One slot of a plan."""
     return {
         "slot": part.slot,
         "workers": dict(part.workers),

@@ -78,11 +78,21 @@ def edge_instance_json(instance: EdgeInstance) -> dict[str, Any]:
         "traffic_mb_per_slot": market.traffic_mb_per_slot,
         "chunk_mb": market.chunk_mb,
         "price_base": dict(market.price_base),
-        "jobs": [_job_json(job) for job in instance.jobs],
+        "jobs": [edge_job_json(job) for job in instance.jobs],
     }
 
 
-def _job_json(job: EdgeJob) -> dict[str, Any]:
+def parse_edge_job(data: Any) -> EdgeJob:
+    """The job that `edge_job_json` gave.
+
+    Raises:
+        InputError: naming the field.
+    """
+    return _job(_validated(JobModel, data))
+
+
+def edge_job_json(job: EdgeJob) -> dict[str, Any]:
+    """The JSON value of a job."""
     return {
         "id": job.id,
         "arrival": job.arrival,

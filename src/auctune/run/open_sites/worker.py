@@ -1,0 +1,94 @@
+"""The process of open sites: connects to their nodes, then trains slots until it is told to stop.
+
+It speaks the protocol of `auctune.run.open_sites.messages`.
+"""
+
+import json
+import queue
+import sys
+import time
+from pathlib import Path
+
+from auctune.domain import AuctuneError
+from auctune.run.child import Message
+from auctune.run.child.messages import error_record
+from auctune.run.child.parent import Parent
+from auctune.run.open_sites.floor import Floor
+from auctune.run.open_sites.folder import OpenSitesFolder
+from auctune.run.open_sites.messages import SiteOrder, SitesSettings
+from auctune.run.open_sites.nodes import Nodes, connected
+from auctune.train.edge.gradients import check_device
+
+# So often is looked whether all nodes are there, while nothing is trained.
+_IDLE_SECONDS = 0.5
+
+
+class SitesWorker:
+    """Open sites at work for their owner.
+
+    Args:
+        settings: what they are.
+        parent: the owner.
+    """
+
+    def __init__(self, settings: SitesSettings, parent: Parent) -> None:
+        self._settings, self._parent = settings, parent
+        self._place = OpenSitesFolder.at(Path(settings.folder))
+        self._place.jobs.mkdir(parents=True, exist_ok=True)
+
+    def run(self) -> None:
+        """Until it is told to stop.
+
+        Raises:
+            InputError: if there is no cluster, or no such device.
+        """
+        settings = self._settings
+        check_device(settings.device)
+        with connected(settings.to_sites(), settings.ray, self._place.run) as nodes:
+            floor = Floor(self._place, settings.sites, settings.device, self._say)
+            self._parent.say("ready", lost=sorted(floor.lost))
+            self._train(floor, nodes)
+            floor.close()
+
+    def _train(self, floor: Floor, nodes: Nodes) -> None:
+        while not self._parent.stop.is_set():
+            try:
+                message = self._parent.orders.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                nodes.mend()
+                floor.look()
+                continue
+            if message["do"] in ("slot", "coming"):
+                self._follow(floor, message)
+
+    def _follow(self, floor: Floor, message: Message) -> None:
+        floor.look()
+        floor.forget_but(message["open"])
+        orders = [SiteOrder.from_record(record) for record in message["orders"]]
+        if message["do"] == "coming":
+            floor.prepare(orders)
+            return
+        until = {order.job.id: order.until for order in orders}
+        slot, stop = message["slot"], self._parent.stop
+        floor.run_slot(slot, orders, lambda job: stop.is_set() or time.time() > until[job])
+        self._say("slot_done", slot=slot)
+
+    def _say(self, kind: str, **values: object) -> None:
+        # What was stopped in its midst is no loss: it may be taken up again in its slot.
+        if not (self._parent.stop.is_set() and kind in ("torn", "slot_done")):
+            self._parent.say(kind, **values)
+
+
+def main() -> None:
+    """Start the process; its settings are the only argument, as JSON."""
+    parent = Parent()
+    try:
+        SitesWorker(SitesSettings(**json.loads(sys.argv[1])), parent).run()
+    except AuctuneError as error:
+        parent.say("failed", **error_record(error))
+        parent.leave(1)
+    parent.leave()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Zones of kind `edge`: jobs that train at sites, where their data are, by an auction of plans."""

@@ -1,0 +1,238 @@
+"""From a request for a job to an edge zone's answer: its files are looked at, the bid is read.
+
+Where the files were looked at before, the decision is the answer. Where they were not, the job is
+on record as `validating_files` first, and decided as soon as they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from auctune.domain import InputError, Money
+from auctune.domain.money import ZERO
+from auctune.service.access.key import Principal
+from auctune.service.files.record import FileRecord
+from auctune.service.identifiers import new_id
+from auctune.service.jobs.asked import Defaults, training_of
+from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.terms import (
+    asked_deadline,
+    bid_amount,
+    check_amounts,
+    has_deadline,
+    shown_request,
+)
+from auctune.service.jobs.training import Training
+from auctune.service.quotes import Quote, QuoteChangedError, Quotes
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.edge.acceptance import quote_if_early, quoted_line, why_changed
+from auctune.service.zones.edge.bid import EdgeBid
+from auctune.service.zones.edge.facts import SiteFacts
+from auctune.service.zones.edge.offer import EdgeOffer
+from auctune.service.zones.edge.site_files import SiteFiles
+from auctune.service.zones.edge.supply import EdgeSupply, micro_batch_of
+from auctune.service.zones.edge.zone import EdgeZone
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.late_decisions import LateDecisions
+from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
+
+
+class EdgeBidding:
+    """Shows prices of one zone, and takes bids and lines that were shown.
+
+    Args:
+        desk: decides.
+        supply: what it offers.
+        defaults: what is chosen where requests do not.
+        files: of jobs.
+        turns: those of one budget pass one after the other.
+        quotes: that were shown.
+        now: tells unix time.
+    """
+
+    def __init__(
+        self,
+        desk: Desk[EdgeZone],
+        supply: EdgeSupply,
+        defaults: Defaults,
+        files: SiteFiles,
+        turns: BudgetTurns,
+        quotes: Quotes,
+        now: Callable[[], float],
+    ) -> None:
+        self._desk, self._supply, self._defaults = desk, supply, defaults
+        self._files, self._turns, self._quotes, self._now = files, turns, quotes, now
+        self._late = LateDecisions(desk)
+
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
+        """What a job would cost, by the time at which it is finished.
+
+        Raises:
+            InputError: as `preview`; a bid and a deadline may be left out.
+        """
+        # What it bids does not count, but what is no amount of money is a mistake of the asker's.
+        check_amounts(request)
+        clock, now = self._supply.clock, self._now()
+        horizon = now + self._supply.market.slots * clock.slot_seconds
+        deadline = asked_deadline(request, now) if has_deadline(request) else horizon
+        training, shown = self._training(request), self._shown(who, request, ZERO, deadline)
+        facts = await self._files.look(training, shown["sites"], who.user)
+        bid = self._bid(new_id("ftjob"), who.user, training, facts, shown)
+        menu = await self._desk.ask_here(lambda zone: zone.quote(bid))
+        return Priced(training, deadline, EdgeOffer(menu, clock))
+
+    async def preview(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives
+    ) -> JobRow:
+        """The job as it would be decided; nothing happens.
+
+        Raises:
+            InputError: if it is no job that could be decided on.
+        """
+        training, shown = self._training(request), self._asked(who, request, alternatives)
+        facts = await self._files.look(training, shown["sites"], who.user)
+        bid = self._bid(new_id("ftjob"), who.user, training, facts, shown)
+        return await self._desk.ask_here(lambda zone: zone.preview(bid))
+
+    async def submit(
+        self,
+        job: str,
+        who: Principal,
+        request: JobRequest,
+        reply: Reply | None,
+        alternatives: Alternatives,
+    ) -> JobRow:
+        """A job, as it stands once this is on record.
+
+        Raises:
+            InputError: if it is no job that could be decided on.
+        """
+        training, shown = self._training(request), self._asked(who, request, alternatives)
+        sites = shown["sites"]
+        await self._files.check_owned(training, sites, who.user)
+        self._files.check_there(training, sites)
+        facts = self._files.known(training, sites)
+        if facts is None:
+            row = await self._desk.ask_here(
+                lambda zone: zone.receive(job, who.user, shown, training, reply)
+            )
+            self.decide_later(job, who.user, training, shown)
+            return row
+        bid = self._bid(job, who.user, training, facts, shown, reply)
+        return await self._turns.in_turn(who.user, self._desk, lambda zone: zone.decide(bid))
+
+    async def accept(
+        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+    ) -> JobRow:
+        """The job of a line that was shown, at no more than was shown.
+
+        Raises:
+            InputError: if there is no such line, or it is of another job.
+            QuoteChangedError: if it is not to be had any more.
+        """
+        line, request = quoted_line(accepted, quote)
+        deadline = self._supply.clock.ends(line.finish)
+        amount = line.price if request.market.bid is None else bid_amount(request)
+        training, shown = quote.training, self._shown(who, request, amount, deadline)
+        facts = await self._files.look(training, shown["sites"], who.user)
+        self._files.check_there(training, shown["sites"])
+        bid = self._bid(job, who.user, training, facts, shown, reply)
+        row = await self._turns.in_turn(who.user, self._desk, lambda zone: zone.accept(bid, line))
+        if row is None:
+            raise QuoteChangedError(
+                why_changed(line, self._supply.clock), await self._again(quote, bid)
+            )
+        return row
+
+    def decide_later(
+        self, job: str, owner: str, training: Training, request: dict[str, Any]
+    ) -> None:
+        """Look at a received job's files, then decide on it; also after a restart."""
+        self._late.begin(job, lambda: self._decide(job, owner, training, request))
+
+    async def look_at(self, file: FileRecord) -> None:
+        """Look at a new upload, so that bids for it need not wait."""
+        await self._files.look_at(file)
+
+    async def close(self) -> None:
+        """Leave what is under way: it is on record, and goes on after the next start."""
+        await self._late.close()
+
+    async def _again(self, quote: Quote, bid: EdgeBid) -> Quote:
+        """What is to be had now in place of a quote."""
+        again = replace(bid, bid=ZERO, deadline=quote.deadline)
+        menu = await self._desk.ask_here(lambda zone: quote_if_early(zone, again))
+        offer = EdgeOffer(menu, self._supply.clock)
+        return self._quotes.again(quote, Priced(quote.training, quote.deadline, offer))
+
+    async def _decide(
+        self, job: str, owner: str, training: Training, request: dict[str, Any]
+    ) -> None:
+        facts = await self._files.look(training, request["sites"], owner)
+        bid = self._bid(job, owner, training, facts, request)
+        await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))
+
+    def _training(self, request: JobRequest) -> Training:
+        training = training_of(request, self._defaults)
+        micro_batch = micro_batch_of(training)
+        if training.batch_size % micro_batch:
+            expected = f"a multiple of {micro_batch}, or less"
+            place = "hyperparameters.batch_size"
+            raise InputError(place, f"{training.batch_size}", expected)
+        return training
+
+    def _asked(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives
+    ) -> dict[str, Any]:
+        amount, deadline = bid_amount(request), asked_deadline(request, self._now())
+        return self._shown(who, request, amount, deadline, alternatives)
+
+    def _shown(
+        self,
+        who: Principal,
+        request: JobRequest,
+        amount: Money,
+        deadline: float,
+        alternatives: Alternatives = NO_CHOICE,
+    ) -> dict[str, Any]:
+        """What is on record of a request: all that a decision is made of, after a restart too.
+
+        Raises:
+            InputError: if it names sites that there are not, or a training file of none of them.
+        """
+        asked, known = request.market.sites, self._supply.market.site_ids
+        assert asked is not None
+        for site in asked:
+            if site not in known:
+                found = f"{site!r} is no site of this zone"
+                raise InputError("market.sites", found, f"some of {', '.join(known)}")
+        if request.training_file not in asked.values():
+            found = f"{request.training_file!r} lies at no site"
+            raise InputError("training_file", found, "one of the files of market.sites")
+        # In the order of the zone's sites: chunks are numbered by it.
+        sites = {site: asked[site] for site in known if site in asked}
+        shown = shown_request(request, who, amount, deadline, alternatives)
+        return {**shown, "sites": sites}
+
+    def _bid(
+        self,
+        job: str,
+        owner: str,
+        training: Training,
+        facts: SiteFacts,
+        request: dict[str, Any],
+        reply: Reply | None = None,
+    ) -> EdgeBid:
+        return EdgeBid(
+            job=job,
+            owner=owner,
+            training=training,
+            facts=facts,
+            bid=Money(request["bid"]),
+            deadline=request["deadline"],
+            request=request,
+            left=lambda: self._turns.left(owner),
+            reply=reply,
+        )

@@ -1,0 +1,217 @@
+"""Has a zone's sites train what the zone sold, slot by slot.
+
+A slot is given out once the one before is answered for, which may run into it; never beyond a job's
+deadline. What a slot did not train is planned anew, at the market's cost, while there is still room
+before the deadline. All of it runs on the desk's thread.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from auctune.run.child import Message
+from auctune.run.open_sites.folder import SiteOutcome
+from auctune.run.open_sites.messages import SiteOrder
+from auctune.service.zones.edge import plans
+from auctune.service.zones.edge.open_job import Phase, SiteJob
+from auctune.service.zones.edge.zone import EdgeZone
+from auctune.service.zones.event import Kind
+
+_log = structlog.get_logger(__name__)
+
+
+class Sites(Protocol):
+    """The process that trains at them."""
+
+    def train(self, slot: int, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
+        """Have a slot trained."""
+        ...
+
+    def expect(self, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
+        """Say what the next slot will be."""
+        ...
+
+
+Kept = Callable[[str, int, int], SiteOutcome | None]
+
+
+class Foreman:
+    """Between one zone and its sites.
+
+    Args:
+        content: where the content of a file lies, by its id.
+        kept: what came of a job's slot that began after so many steps, if that is on disk.
+    """
+
+    def __init__(self, content: Callable[[str], Path], kept: Kept) -> None:
+        self._content, self._kept = content, kept
+        self._sites: Sites | None = None
+        # Jobs of the slot that is given out and not answered for.
+        self._busy: set[str] = set()
+        self._is_out = False
+        self._slot = -1
+        self._expected: list[str] = []
+        # When jobs that wait for a site were looked at: the slot, and the sites lost then.
+        self._looked: tuple[int, frozenset[str]] = (-1, frozenset())
+
+    def is_given(self, job: str) -> bool:
+        """Whether the sites may be at a job, which may be over by now."""
+        return job in self._busy
+
+    def ended(self) -> None:
+        """The process has ended: what it was at is given out again, or has passed."""
+        self._sites, self._is_out, self._slot, self._expected = None, False, -1, []
+        self._busy.clear()
+
+    def lose_all(self, zone: EdgeZone) -> None:
+        """Take all sites off the market, unless their process is there: it says which are back."""
+        if self._sites is None:
+            zone.begin_slots()
+            for site in zone.supply.market.site_ids:
+                plans.lose_site(zone, site, self._busy)
+
+    def tick(self, zone: EdgeZone) -> None:
+        """Begin the current slot, if it has not begun, and have it trained."""
+        zone.begin_slots()
+        self._take_over(zone)
+        plans.make_good(zone, self._busy)
+        now = (zone.state.slot, frozenset(zone.state.lost))
+        if now != self._looked:
+            self._looked = now
+            plans.plan_waiting(zone, self._busy)
+        if self._sites is None or self._is_out:
+            return
+        slot = zone.state.slot
+        if slot > self._slot:
+            self._slot = slot
+            self._give_out(zone, slot)
+        if not self._is_out:
+            self._announce(zone, slot + 1)
+
+    def hear(self, zone: EdgeZone, sites: Sites, message: Message) -> None:
+        """Take over what the process says."""
+        zone.begin_slots()
+        match message["kind"]:
+            case "ready":
+                self.ended()
+                self._sites = sites
+                for site in sorted(zone.state.lost - set(message["lost"])):
+                    plans.return_site(zone, site)
+                for site in message["lost"]:
+                    plans.lose_site(zone, site, ())
+            case "trained":
+                self._trained(zone, message["job"], message["slot"], message["outcome"])
+            case "torn":
+                self._torn(zone, message["job"], message["slot"])
+            case "broken":
+                self._busy.discard(message["job"])
+                if message["job"] in zone.state.jobs:
+                    zone.fail(message["job"], "training_failed", message["why"], None)
+            case "slot_done":
+                self._is_out = False
+                self._busy.clear()
+            case "lost":
+                plans.lose_site(zone, message["site"], self._busy)
+            case "back":
+                plans.return_site(zone, message["site"])
+        self.tick(zone)
+
+    def _take_over(self, zone: EdgeZone) -> None:
+        """Note slots that were trained by a process that could not tell of them any more."""
+        idle = [job for job in zone.state.jobs.values() if job.id not in self._busy]
+        for job in idle:
+            for slot in job.missed(zone.state.slot):
+                found = self._kept(job.id, slot, job.steps)
+                if found is None:
+                    break
+                self._trained(zone, job.id, slot, asdict(found))
+
+    def _give_out(self, zone: EdgeZone, slot: int) -> None:
+        jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
+        if jobs:
+            self._busy, self._is_out, self._expected = {job.id for job in jobs}, True, []
+            orders = [self._order(zone, job, slot) for job in jobs]
+            assert self._sites is not None
+            self._sites.train(slot, list(zone.state.jobs), orders)
+
+    def _announce(self, zone: EdgeZone, slot: int) -> None:
+        """Let actors start before their slot does."""
+        jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
+        expected = [f"{slot}:{job.id}" for job in jobs]
+        if expected != self._expected:
+            self._expected = expected
+            orders = [self._order(zone, job, slot) for job in jobs]
+            assert self._sites is not None
+            self._sites.expect(list(zone.state.jobs), orders)
+
+    def _order(self, zone: EdgeZone, job: SiteJob, slot: int) -> SiteOrder:
+        part = job.part(slot)
+        assert part is not None
+        terms = zone.supply.terms(job.training, job.facts, job.request["sites"], self._content)
+        others = {one.slot for one in job.plan.slots} - {slot} - set(job.trained)
+        return SiteOrder(
+            job=job.job,
+            terms=terms,
+            part=part,
+            taken=job.taken(slot),
+            steps=job.steps,
+            is_last=not others and not job.chunks_left,
+            # What runs into the next slot holds that up, and no promise of its own; a deadline is.
+            until=zone.clock.ends(min(slot + 1, job.last)),
+        )
+
+    def _trained(self, zone: EdgeZone, name: str, slot: int, outcome: dict[str, Any]) -> None:
+        self._busy.discard(name)
+        job = zone.state.jobs.get(name)
+        part = None if job is None else job.part(slot)
+        if job is None or part is None:
+            return
+        loss = outcome["loss"]
+        if not math.isfinite(loss):
+            # Settings that let the weights go astray are not the market's failure.
+            why = f"the loss of slot {slot} is {loss}"
+            zone.fail(name, "training_failed", why, None, refund=False)
+            return
+        body = {
+            "node": part.server,
+            "slot": slot,
+            "seconds": outcome["seconds"],
+            "result": _result(job, outcome),
+            "outcome": outcome,
+        }
+        zone.happen(Kind.TRAINED, name, body)
+        plans.leave_lost_sites(zone, [name])
+
+    def _torn(self, zone: EdgeZone, name: str, slot: int) -> None:
+        self._busy.discard(name)
+        job = zone.state.jobs.get(name)
+        if job is not None and job.part(slot) is not None:
+            _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot)
+            plans.plan_anew(zone, {name: [slot]}, f"slot {slot} came to nothing")
+
+
+def _trains_in(job: SiteJob, slot: int) -> bool:
+    """Whether a job is to train in a slot, and has trained all before."""
+    if job.phase not in (Phase.PLANNED, Phase.TRAINING):
+        return False
+    return job.part(slot) is not None and not job.missed(slot)
+
+
+def _result(job: SiteJob, outcome: dict[str, Any]) -> dict[str, Any]:
+    """What a slot came to, as training of all kinds is told of."""
+    before, samples = job.progress.rows, outcome["samples"]
+    rows, steps, loss = before + samples, outcome["steps"], outcome["test_loss"]
+    return {
+        "rows": rows,
+        "total_rows": job.total_rows,
+        "tokens": 0,
+        "steps": steps,
+        "losses": [[steps, before, rows, outcome["loss"]]],
+        "validation": [] if loss is None else [[steps, rows, loss]],
+        "state": "done" if rows >= job.total_rows else "suspended",
+        "note": "",
+    }

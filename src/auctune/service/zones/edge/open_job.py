@@ -1,0 +1,147 @@
+"""An edge job that is not over: what was promised to it, and how far it is."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from auctune.edge import EdgeCommitment, EdgeJob, EdgePlan, SlotPlan
+from auctune.run.edge.plain import job_record, plan_record, read_job, read_plan
+from auctune.service.jobs.training import Training
+from auctune.service.zones.edge.facts import SiteFacts
+from auctune.service.zones.metered.progress import Progress
+
+
+class Phase(StrEnum):
+    """Where an admitted job stands."""
+
+    PLANNED = "planned"
+    """It has a plan, and has not begun."""
+    TRAINING = "training"
+    """It has trained, and has slots to come."""
+    PAUSED = "paused"
+    """Its owner gave its slots up for a while."""
+    TRAINED = "trained"
+    """All is trained; its model is being packed."""
+
+
+@dataclass
+class SiteJob:
+    """One admitted job.
+
+    Attributes:
+        id: the job's.
+        seq: of the first event about it.
+        owner: user id.
+        training: what it trains.
+        facts: of its data.
+        created_at: unix time.
+        request: as its owner made it.
+        job: as the mechanism was offered it.
+        last: the last slot in which it is in time.
+        decision: on record.
+        plan: slots that are trained, and those to come.
+        trained: slots whose training is on record.
+        steps: of gradient descent so far.
+        torn: how many slots came to nothing.
+        crossed_mb: that crossed sites so far, as counted.
+        phase: where it stands.
+        progress: of its training.
+        notes: what its owner should know.
+    """
+
+    id: str
+    seq: int
+    owner: str
+    training: Training
+    facts: SiteFacts
+    created_at: float
+    request: dict[str, Any]
+    job: EdgeJob
+    last: int
+    decision: dict[str, Any]
+    plan: EdgePlan
+    trained: list[int] = field(default_factory=list)
+    steps: int = 0
+    torn: int = 0
+    crossed_mb: float = 0.0
+    phase: Phase = Phase.PLANNED
+    progress: Progress = field(default_factory=Progress)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def total_rows(self) -> int:
+        """Samples to train, over all epochs."""
+        return self.facts.total * self.training.epochs
+
+    @property
+    def chunks_left(self) -> int:
+        """Chunks that no slot of the plan trains, or has trained."""
+        return self.job.num_chunks - sum(part.chunks for part in self.plan.slots)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether all of its data are."""
+        return not self.chunks_left and {part.slot for part in self.plan.slots} <= set(self.trained)
+
+    def part(self, slot: int) -> SlotPlan | None:
+        """What it is to train in a slot; none if nothing is."""
+        if slot in self.trained:
+            return None
+        return next((part for part in self.plan.slots if part.slot == slot), None)
+
+    def missed(self, slot: int) -> list[int]:
+        """Slots before one that were to train, and did not."""
+        return [part.slot for part in self.plan.before(slot).slots if part.slot not in self.trained]
+
+    def taken(self, slot: int) -> dict[str, int]:
+        """Chunks by site that slots before one have trained."""
+        taken: Counter[str] = Counter()
+        for part in self.plan.before(slot).slots:
+            for move in part.moves:
+                taken[move.origin] += move.chunks
+        return dict(taken)
+
+    def uses(self, sites: set[str], slot: int) -> bool:
+        """Whether it is to train at one of these sites, from a slot on."""
+        parts = self.plan.since(slot).slots
+        return any({part.server, *part.workers} & sites for part in parts)
+
+    def release(self, slot: int, torn: list[int]) -> None:
+        """Give up what lies behind a slot, and slots before that came to nothing."""
+        kept = self.plan.before(slot + 1).slots
+        self.plan = EdgePlan(tuple(part for part in kept if part.slot not in torn))
+        self.torn += len(torn)
+
+    def commitment(self) -> EdgeCommitment:
+        """It and its plan, as the mechanism knows them."""
+        return EdgeCommitment(self.job, self.plan)
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            **vars(self),
+            "training": self.training.to_record(),
+            "facts": self.facts.to_record(),
+            "job": job_record(self.job),
+            "plan": plan_record(self.plan),
+            "trained": list(self.trained),
+            "phase": self.phase.value,
+            "progress": self.progress.to_record(),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "SiteJob":
+        """What `to_record` gave, also by way of JSON."""
+        return cls(
+            **{
+                **record,
+                "training": Training.from_record(record["training"]),
+                "facts": SiteFacts.from_record(record["facts"]),
+                "job": read_job(record["job"]),
+                "plan": read_plan(record["plan"]),
+                "phase": Phase(record["phase"]),
+                "progress": Progress(**record["progress"]),
+            }
+        )

@@ -1,0 +1,151 @@
+"""Opening one edge zone as it stood: its sites, its log, its desk and its workshop."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from auctune.domain import InputError
+from auctune.edge import ByDuration, EdgeJob
+from auctune.run.open_sites.messages import SitesSettings
+from auctune.service.jobs.asked import Defaults
+from auctune.service.settings.edge_entry import EdgeEntry, read_supply
+from auctune.service.settings.zone_entry import EDGE
+from auctune.service.store import EventLog, Snapshots
+from auctune.service.zones.clock import Now, SlotClock
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.edge.bidding import EdgeBidding
+from auctune.service.zones.edge.explaining import EdgeExplainer
+from auctune.service.zones.edge.memory import fresh_memory
+from auctune.service.zones.edge.open_edge import OpenEdge
+from auctune.service.zones.edge.site_files import SiteFiles
+from auctune.service.zones.edge.supply import EdgeSupply
+from auctune.service.zones.edge.workshop import EdgeWorkshop
+from auctune.service.zones.edge.zone import EdgeZone
+from auctune.service.zones.event import VERSION, Kind
+from auctune.service.zones.kind import Opened
+from auctune.service.zones.premises import Premises
+from auctune.service.zones.restart import opening_of, restart
+
+DEFAULTS = Defaults(epochs=5, batch_size=64, learning_rate=0.05)
+"""Small networks are trained otherwise than adapters."""
+
+
+class EdgeOpening:
+    """Opens zones of this kind.
+
+    Args:
+        premises: what all zones are opened with.
+    """
+
+    def __init__(self, premises: Premises) -> None:
+        self._premises = premises
+        self._log = EventLog(premises.store.reader)
+        self._snapshots = Snapshots(premises.store.reader)
+
+    async def open(self, entry: EdgeEntry) -> Opened:
+        """One zone, as it stood."""
+        here = self._premises
+        opened = opening_of(entry.name, self._log)
+        record = opening_record(entry, here.now())
+        if opened is not None:
+            _check_same(entry, record, opened.body)
+            record = opened.body
+        supply = supply_of(entry, record, here.now)
+        here.report(f"getting the search of zone {entry.name} ready", 0.0)
+        await asyncio.to_thread(_warm_up, record, supply)
+        here.report(f"reading the log of zone {entry.name}", 0.0)
+        memory = await asyncio.to_thread(
+            lambda: restart(entry.name, lambda: fresh_memory(record), self._log, self._snapshots)
+        )
+        zone = EdgeZone(entry.name, supply, memory, here.recorder)
+        if opened is None:
+            zone.happen(Kind.ZONE_OPENED, None, dict(record))
+        zone.begin_slots()
+        desk = Desk(zone, here.recorder, here.alarm)
+        files = SiteFiles(here.library, here.data)
+        bidding = EdgeBidding(desk, supply, DEFAULTS, files, here.turns, here.quotes, here.now)
+        explainer = EdgeExplainer(lambda: fresh_memory(record), self._log, self._snapshots)
+        open_zone = OpenEdge(desk, supply, bidding, explainer)
+        return Opened(open_zone, self._workshop(entry, open_zone))
+
+    def _workshop(self, entry: EdgeEntry, zone: OpenEdge) -> EdgeWorkshop:
+        here, place = self._premises, self._premises.place
+        settings = SitesSettings(
+            folder=str(place.data / "work" / entry.name),
+            sites={site.id: dict(site.capacity) for site in zone.supply.market.sites},
+            ray="" if entry.ray is None else entry.ray.address,
+            device=entry.device,
+        )
+        return EdgeWorkshop(
+            zone,
+            settings,
+            place.data / "logs",
+            here.library,
+            here.data,
+            self._snapshots,
+            here.committer,
+            here.lock,
+            here.alarm,
+        )
+
+
+def opening_record(entry: EdgeEntry, now: float) -> dict[str, Any]:
+    """The body of the event with which a zone opens: all that its decisions follow from."""
+    return {
+        "version": VERSION,
+        "kind": EDGE,
+        "base": entry.base,
+        **entry.record(),
+        "epoch": now // entry.slot_seconds * entry.slot_seconds,
+        "slot_seconds": entry.slot_seconds,
+    }
+
+
+def supply_of(entry: EdgeEntry, record: Mapping[str, Any], now: Now) -> EdgeSupply:
+    """What a zone offers: sites as it opened with, speeds as the settings say now."""
+    market, params = read_supply(dict(record))
+    return EdgeSupply(
+        model=entry.base,
+        market=market,
+        params=params,
+        clock=SlotClock(record["epoch"], record["slot_seconds"], now),
+        worker=entry.worker,
+        server=entry.server,
+        samples_per_second=entry.samples_per_second,
+        step_seconds=entry.step_seconds,
+        spare=entry.spare,
+        momentum=entry.momentum,
+    )
+
+
+def _warm_up(record: Mapping[str, Any], supply: EdgeSupply) -> None:
+    """Price one job: kernels are compiled, or loaded, before anybody waits for them."""
+    eris, (site, *_) = fresh_memory(dict(record)).eris, supply.market.site_ids
+    job = EdgeJob(
+        id="warm-up",
+        arrival=0,
+        epochs=1,
+        chunks={site: 2},
+        worker=supply.worker,
+        server=supply.server,
+        chunks_per_worker_slot=1.0,
+        parameter_mb=0.0,
+        utility=ByDuration((1.0,)),
+    )
+    eris.quote(job, 0)
+
+
+def _check_same(entry: EdgeEntry, wanted: Mapping[str, Any], opened: Mapping[str, Any]) -> None:
+    """What is sold, and how, cannot change while plans stand on it.
+
+    Raises:
+        InputError: naming what has.
+    """
+    named = ("base", "slot_seconds", "slots", "sites", "traffic_mb_per_slot", "chunk_mb", "pricing")
+    for what in named:
+        if wanted[what] != opened[what]:
+            raise InputError(
+                f"zone {entry.name}: {what}",
+                f"{wanted[what]} where the zone was opened with {opened[what]}",
+                "the same, or another zone",
+            )

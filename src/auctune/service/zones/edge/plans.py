@@ -1,0 +1,158 @@
+"""Plans of a zone's jobs after they were sold: given up, found anew, taken off lost sites.
+
+None of it changes what a job pays. Of several jobs all give up their rests first, so that what is
+free is all there is; then the one that bid most is planned first.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from auctune.domain import InputError
+from auctune.run.edge.plain import plan_record
+from auctune.service.zones.edge.answering import plan_rest
+from auctune.service.zones.edge.event import EdgeKind
+from auctune.service.zones.edge.open_job import Phase, SiteJob
+from auctune.service.zones.event import Kind
+
+if TYPE_CHECKING:
+    from auctune.service.zones.edge.zone import EdgeZone
+
+
+def plan_anew(zone: "EdgeZone", torn: Mapping[str, list[int]], why: str) -> None:
+    """Find new plans for what is left of jobs, from the next slot on; else they are refunded.
+
+    Those that a site may save that is lost now wait for it (`plan_waiting`).
+
+    Args:
+        zone: whose jobs they are.
+        torn: ids of the jobs, and slots of each that came to nothing.
+        why: for their owners.
+    """
+    jobs = [zone.state.jobs[name] for name in torn]
+    jobs.sort(key=lambda job: (-job.job.utility(0), job.id))
+    with zone.at_once():
+        for job in jobs:
+            zone.happen(EdgeKind.RELEASED, job.id, {"torn": torn[job.id], "why": why})
+        for job in jobs:
+            if job.phase is Phase.PAUSED:
+                continue
+            if not _planned(zone, job, why) and _may_wait(zone, job):
+                text = f"{why}; it waits for a site to be back"
+                zone.happen(Kind.JOB_NOTED, job.id, {"text": text})
+
+
+def plan_waiting(zone: "EdgeZone", busy: Collection[str]) -> None:
+    """Plan jobs that wait for a site; refund those that can wait no longer.
+
+    Args:
+        zone: at its newest slot.
+        busy: jobs that train now.
+    """
+    jobs = [job for job in zone.state.jobs.values() if job.chunks_left and job.id not in busy]
+    jobs.sort(key=lambda job: (-job.job.utility(0), job.id))
+    for job in jobs:
+        if job.phase in (Phase.PLANNED, Phase.TRAINING):
+            _planned(zone, job, "its site was lost")
+
+
+def _planned(zone: "EdgeZone", job: SiteJob, why: str) -> bool:
+    """Plan what is left of a job, or refund it if nothing can save it; whether there is a plan."""
+    found = plan_rest(zone.eris, job, zone.state.slot)
+    if found is not None:
+        zone.happen(EdgeKind.REPLANNED, job.id, {"found": plan_record(found), "why": why})
+    elif not _may_wait(zone, job):
+        zone.fail(job.id, "deadline_missed", f"{why}; it could not be planned anew", None)
+    return found is not None
+
+
+def _may_wait(zone: "EdgeZone", job: SiteJob) -> bool:
+    """Whether a site that is lost may be back before a job's last slot."""
+    return bool(zone.state.lost) and zone.state.slot + 1 < job.last
+
+
+def lose_site(zone: "EdgeZone", site: str, busy: Collection[str]) -> None:
+    """A site runs nothing any more; what it was to run is planned anew.
+
+    Args:
+        zone: whose site it is.
+        site: its name.
+        busy: jobs that train now: they are looked at when that is over.
+    """
+    if site in zone.state.lost:
+        return
+    zone.happen(EdgeKind.SITE_LOST, None, {"site": site, "why": "its node is gone"})
+    leave_lost_sites(zone, [name for name in zone.state.jobs if name not in busy])
+
+
+def leave_lost_sites(zone: "EdgeZone", names: Collection[str]) -> None:
+    """Plan jobs anew that are to train at sites that are lost."""
+    lost, first = zone.state.lost, zone.state.slot + 1
+    jobs = (zone.state.jobs[name] for name in names)
+    hit = {job.id: list[int]() for job in jobs if job.uses(lost, first)}
+    if hit:
+        plan_anew(zone, hit, f"site {', '.join(sorted(lost))} was lost")
+
+
+def return_site(zone: "EdgeZone", site: str) -> None:
+    """A site that was lost is for sale again."""
+    if site in zone.state.lost:
+        zone.happen(EdgeKind.SITE_RETURNED, None, {"site": site})
+
+
+def make_good(zone: "EdgeZone", busy: Collection[str]) -> None:
+    """Plan anew what slots that have passed did not train; end what was paused for too long.
+
+    Args:
+        zone: at its newest slot.
+        busy: jobs that train now.
+    """
+    slot = zone.state.slot
+    idle = [job for job in zone.state.jobs.values() if job.id not in busy]
+    missed = {
+        job.id: slots
+        for job in idle
+        if job.phase in (Phase.PLANNED, Phase.TRAINING) and (slots := job.missed(slot))
+    }
+    if missed:
+        plan_anew(zone, missed, "a slot passed without its work")
+    for job in idle:
+        if job.phase is Phase.PAUSED and slot > job.last:
+            why = "its deadline passed while it was paused"
+            zone.fail(job.id, "deadline_passed", why, None, refund=False)
+
+
+def pause(zone: "EdgeZone", name: str) -> None:
+    """Give up a job's slots to come.
+
+    Raises:
+        InputError: if it is over, or paused already.
+    """
+    job = _open(zone, name)
+    if job.phase is Phase.PAUSED:
+        raise InputError("id", f"{name} is paused already", "a job that is not paused")
+    if job.phase is Phase.TRAINED:
+        raise InputError("id", f"{name} is trained already", "a job that is to train")
+    zone.happen(Kind.PAUSED, name, {})
+
+
+def resume(zone: "EdgeZone", name: str) -> bool:
+    """Find a paused job a new plan at no charge; whether there was any.
+
+    Raises:
+        InputError: if it is over, or not paused.
+    """
+    job = _open(zone, name)
+    if job.phase is not Phase.PAUSED:
+        raise InputError("id", f"{name} is not paused", "a paused job")
+    found = plan_rest(zone.eris, job, zone.state.slot)
+    if found is None:
+        return False
+    zone.happen(Kind.RESUMED, name, {"found": plan_record(found)})
+    return True
+
+
+def _open(zone: "EdgeZone", name: str) -> SiteJob:
+    job = zone.state.jobs.get(name)
+    if job is None:
+        raise InputError("id", f"{name} is not running", "a job that was admitted and goes on")
+    return job

@@ -1,0 +1,114 @@
+"""The files of edge jobs: whose they are, that they stay, and what is in them."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+
+import structlog
+
+from auctune.domain import AuctuneError, InputError
+from auctune.run.data.client import DataClient
+from auctune.run.data.image_rows import ImageFacts, holds_arrays
+from auctune.service.files.library import Library, owned
+from auctune.service.files.record import FileRecord
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
+from auctune.service.zones.edge.facts import SiteFacts, facts_of
+
+_log = structlog.get_logger(__name__)
+
+_KEPT = 10_000
+# What a file of images is noted under, where files of rows have a base and a length.
+_NOTED, _LENGTH = "images", 0
+
+Sites = Mapping[str, str]
+"""Ids of files by site."""
+
+
+class SiteFiles:
+    """Looks at files for a zone's jobs, once each: what is uploaded does not change.
+
+    Args:
+        library: of files.
+        data: the data process.
+    """
+
+    def __init__(self, library: Library, data: DataClient) -> None:
+        self._library, self._data = library, data
+        self._known: OrderedDict[str, ImageFacts] = OrderedDict()
+
+    async def check_owned(self, training: Training, sites: Sites, owner: str) -> None:
+        """That all files of a job are its owner's.
+
+        Raises:
+            InputError: if one is not, or is not there.
+        """
+        for file, place in _named(training, sites):
+            owned(await self._library.get(file), owner, file, place)
+
+    def check_there(self, training: Training, sites: Sites) -> None:
+        """That no file has begun to leave meanwhile; what comes next on the desk will keep it.
+
+        Raises:
+            InputError: if one has.
+        """
+        for file, place in _named(training, sites):
+            if not self._library.is_there(file):
+                raise InputError(place, f"{file!r} is being deleted", "a file that stays")
+
+    def known(self, training: Training, sites: Sites) -> SiteFacts | None:
+        """What a job's data are, if all of them were looked at.
+
+        Raises:
+            InputError: if they do not go together.
+        """
+        files = [file for file, _ in _named(training, sites)]
+        return self._facts(training, sites) if all(file in self._known for file in files) else None
+
+    async def look(self, training: Training, sites: Sites, owner: str) -> SiteFacts:
+        """Look at a job's data.
+
+        Raises:
+            InputError: if they are none that can be trained on, or do not go together.
+        """
+        await self.check_owned(training, sites, owner)
+        for file, place in _named(training, sites):
+            await self._look(file, place)
+        return self._facts(training, sites)
+
+    async def look_at(self, file: FileRecord) -> None:
+        """Look at a new upload, so that bids for it need not wait; rows of text are left alone."""
+        path = self._library.path(file)
+        try:
+            if not await asyncio.to_thread(holds_arrays, path):
+                return
+            found = await self._look(file.id, "file")
+        except InputError as error:
+            await self._library.note_error(file.id, str(error))
+        except (AuctuneError, OSError) as error:
+            _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
+        else:
+            size = DataSize(found.samples, float(found.image[0] * found.image[1] * found.image[2]))
+            await self._library.note_size(file.id, _NOTED, _LENGTH, size)
+
+    async def _look(self, file: str, place: str) -> ImageFacts:
+        found = self._known.get(file)
+        if found is None:
+            path = self._library.blobs.path(file)
+            found = await asyncio.wrap_future(self._data.images(path, place))
+            self._known[file] = found
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return found
+
+    def _facts(self, training: Training, sites: Sites) -> SiteFacts:
+        validation = None if training.validation is None else self._known[training.validation]
+        return facts_of({site: self._known[file] for site, file in sites.items()}, validation)
+
+
+def _named(training: Training, sites: Sites) -> Iterator[tuple[str, str]]:
+    """A job's files, and where its request names them."""
+    for site, file in sites.items():
+        yield file, f"market.sites.{site}"
+    if training.validation is not None:
+        yield training.validation, "validation_file"

@@ -1,0 +1,170 @@
+"""An edge zone's decisions: bids, quotes, slots, lost sites; what the desk's thread runs.
+
+Each method leaves the zone whole, and notes what happened for the log (`take_events`).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from auctune.edge import EdgeJob, EdgeMenu, EdgeMenuLine, Eris
+from auctune.run.edge.plain import job_record
+from auctune.service.jobs.reply import reply_record
+from auctune.service.zones.edge import plans
+from auctune.service.zones.edge.answering import Answer, answer, answer_line, answer_record
+from auctune.service.zones.edge.bid import EdgeBid
+from auctune.service.zones.edge.job_rows import previewed_row, size_record
+from auctune.service.zones.edge.memory import EdgeMemory
+from auctune.service.zones.edge.open_job import SiteJob
+from auctune.service.zones.edge.state import EdgeState
+from auctune.service.zones.edge.supply import EdgeSupply
+from auctune.service.zones.event import Kind
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.noting import NotingZone
+from auctune.service.zones.recorder import Recorder
+
+
+class EdgeZone(NotingZone[SiteJob]):
+    """One zone, at its newest slot.
+
+    Args:
+        name: of the zone.
+        supply: what it offers.
+        memory: state and mechanism, as they stand.
+        recorder: hands out numbers of events.
+    """
+
+    def __init__(
+        self, name: str, supply: EdgeSupply, memory: EdgeMemory, recorder: Recorder
+    ) -> None:
+        super().__init__(name, supply.clock, memory, recorder)
+        self.supply = supply
+        self.memory = memory
+        self._is_ahead = False
+
+    @property
+    def state(self) -> EdgeState:
+        """As it stands."""
+        return self.memory.state
+
+    @property
+    def eris(self) -> Eris:
+        """The mechanism: asked here, and changed by events alone."""
+        return self.memory.eris
+
+    @property
+    def booked_slot(self) -> int:
+        """The newest that began."""
+        return max(0, self.state.slot)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether something that is one thing is on record in parts: a command broke off."""
+        return self._is_ahead
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """A block whose events are all on record, or none."""
+        self._is_ahead = True
+        yield
+        self._is_ahead = False
+
+    def needs(self, file: str) -> bool:
+        """Whether a job that is not over needs a file, at whatever site."""
+        requests = [one.request for one in self.waiting.values()]
+        requests += [job.request for job in self.under_way.values()]
+        return super().needs(file) or any(file in one["sites"].values() for one in requests)
+
+    def begin_slots(self) -> range:
+        """Begin the current slot, if it has not begun; the slots that passed by it, and itself."""
+        before, now = self.state.slot, self.clock.slot()
+        if now > before:
+            self.happen(Kind.SLOT_BEGAN, None, {"slot": now})
+        return range(before + 1, now + 1)
+
+    def decide(self, bid: EdgeBid) -> JobRow:
+        """Decide on a bid, at once and for good; the job as it stands then.
+
+        Raises:
+            InputError: if it is no bid that this zone can decide on; nothing has happened then.
+        """
+        self.begin_slots()
+        return self._decided(bid, self._body(bid))
+
+    def decide_received(self, bid: EdgeBid) -> JobRow | None:
+        """Decide on a job that was received; none if it was cancelled or decided on meanwhile.
+
+        Raises:
+            InputError: as `decide`.
+        """
+        return self.decide(bid) if bid.job in self.state.received else None
+
+    def preview(self, bid: EdgeBid) -> JobRow:
+        """What `decide` would answer; nothing happens."""
+        self.begin_slots()
+        return previewed_row(self.name, self.clock.now(), bid.job, self._body(bid))
+
+    def quote(self, bid: EdgeBid) -> EdgeMenu:
+        """Prices by finish time up to the deadline; what it bids does not count."""
+        self.begin_slots()
+        job, last = self.supply.job(bid, self.state.slot)
+        lines = self.eris.quote(job, self.state.slot).lines
+        return EdgeMenu(job.id, tuple(line for line in lines if line.finish <= last))
+
+    def accept(self, bid: EdgeBid, line: EdgeMenuLine) -> JobRow | None:
+        """Run and charge a line of an earlier menu as shown; none if that is not possible now."""
+        self.begin_slots()
+        if line.plan.slots[0].slot <= self.state.slot:
+            return None
+        job, last = self.supply.job(bid, self.state.slot)
+        found = answer_line(self.eris, job, line, self.state.slot, bid.left())
+        return None if found is None else self._decided(bid, self._words(bid, job, last, found))
+
+    def cancel(self, job: str) -> bool:
+        """End a job for its owner; slots to come go back to the market. Whether it was open."""
+        self.begin_slots()
+        if job not in self.state.received and job not in self.state.jobs:
+            return False
+        self.happen(Kind.CANCELLED, job, {})
+        return True
+
+    def pause(self, job: str) -> None:
+        """Give a job's slots to come back, until it is resumed.
+
+        Raises:
+            InputError: if it is over, or paused already.
+        """
+        self.begin_slots()
+        plans.pause(self, job)
+
+    def resume(self, job: str) -> bool:
+        """Find a paused job a new plan at no charge; whether there was any.
+
+        Raises:
+            InputError: if it is over, or not paused.
+        """
+        self.begin_slots()
+        return plans.resume(self, job)
+
+    def _decided(self, bid: EdgeBid, body: dict[str, Any]) -> JobRow:
+        self.happen(Kind.DECIDED, bid.job, body | {"reply": reply_record(bid.reply)})
+        return self._last_row()
+
+    def _body(self, bid: EdgeBid) -> dict[str, Any]:
+        slot = self.state.slot
+        job, last = self.supply.job(bid, slot)
+        found = answer(self.eris, job, last, slot, bid.left())
+        return self._words(bid, job, last, found)
+
+    def _words(self, bid: EdgeBid, job: EdgeJob, last: int, found: Answer) -> dict[str, Any]:
+        """The body of a decision: all that it was made of."""
+        return {
+            "owner": bid.owner,
+            "request": bid.request,
+            "training": bid.training.to_record(),
+            "size": size_record(bid.facts),
+            "facts": bid.facts.to_record(),
+            "job": job_record(job),
+            "last": last,
+            **answer_record(found),
+        }

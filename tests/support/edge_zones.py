@@ -1,0 +1,192 @@
+"""Edge zones: over made-up sites, with a clock that is set; and files of images."""
+
+import io
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from auctune.domain import Money, write_snapshot
+from auctune.numerics.rng import stream
+from auctune.run.open_sites.folder import SiteOutcome
+from auctune.run.open_sites.messages import SiteOrder
+from auctune.service.jobs.training import Training
+from auctune.service.settings.edge_entry import EdgeEntry, PricingEntry, SiteEntry
+from auctune.service.zones.edge.bid import EdgeBid
+from auctune.service.zones.edge.facts import SiteFacts
+from auctune.service.zones.edge.foreman import Foreman
+from auctune.service.zones.edge.memory import EdgeMemory, fresh_memory
+from auctune.service.zones.edge.opening import opening_record, supply_of
+from auctune.service.zones.edge.zone import EdgeZone
+from auctune.service.zones.event import Kind
+from support.zones import EPOCH, MemoryLog, SetClock
+
+SITES = {"a": 2.0, "b": 2.0, "c": 1.0}
+SLOT_SECONDS = 10.0
+IMAGE = (1, 8, 8)
+# Of 8 x 8 images: four samples a chunk.
+CHUNK_MB = 4 * 72 / 1e6
+
+
+def edge_entry(name: str = "edge", **more: Any) -> EdgeEntry:
+    """A zone of three sites, of which a worker passes eight samples in a slot."""
+    chosen: dict[str, Any] = {
+        "slot_seconds": SLOT_SECONDS,
+        "slots": 10,
+        "sites": [SiteEntry(id=site, capacity={"cpu": units}) for site, units in SITES.items()],
+        "server": {"cpu": 0.25},
+        "chunk_mb": CHUNK_MB,
+        "traffic_mb_per_slot": 10.0,
+        "samples_per_second": 2.0,
+        "step_seconds": 0.0,
+        "spare": 0.6,
+        "pricing": PricingEntry(worth=20.0),
+        **more,
+    }
+    return EdgeEntry(name=name, **chosen)
+
+
+@dataclass
+class KeptSites:
+    """Sites that keep what they are told."""
+
+    slots: list[tuple[int, list[SiteOrder]]] = field(default_factory=list)
+    coming: list[list[str]] = field(default_factory=list)
+
+    def train(self, slot: int, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
+        # By way of JSON, as to a process.
+        plain = json.loads(json.dumps([order.to_record() for order in orders]))
+        self.slots.append((slot, [SiteOrder.from_record(one) for one in plain]))
+
+    def expect(self, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
+        self.coming.append([order.job.id for order in orders])
+
+
+class MadeUpEdge:
+    """A zone, its log in memory, and sites that a test speaks for."""
+
+    def __init__(self, entry: EdgeEntry | None = None) -> None:
+        self.entry = entry or edge_entry()
+        self.clock, self.log = SetClock(), MemoryLog()
+        self.record = opening_record(self.entry, EPOCH)
+        self.kept: dict[tuple[str, int, int], SiteOutcome] = {}
+        self._open(fresh_memory(self.record))
+        self.zone.happen(Kind.ZONE_OPENED, None, dict(self.record))
+        self.zone.begin_slots()
+        self.keep()
+        self.hear(kind="ready", lost=[])
+
+    def _open(self, memory: EdgeMemory) -> None:
+        supply = supply_of(self.entry, self.record, self.clock)
+        self.zone = EdgeZone("edge", supply, memory, self.log)
+        self.sites = KeptSites()
+        self.foreman = Foreman(
+            Path,
+            lambda job, slot, steps: self.kept.get((job, slot, steps)),
+        )
+
+    def keep(self) -> None:
+        """Put what happened on record."""
+        self.log.record(self.zone.take_events(), lambda error: None)
+
+    def folded(self) -> EdgeMemory:
+        """What the log makes of an empty memory."""
+        memory = fresh_memory(self.record)
+        for event in self.log.read():
+            memory.apply(event)
+        return memory
+
+    def restart(self) -> None:
+        """As after a kill: memory from the log alone, and a process that is started anew."""
+        self._open(self.folded())
+        self.zone.begin_slots()
+        self.hear(kind="ready", lost=sorted(self.zone.state.lost))
+
+    def pass_slots(self, count: int = 1) -> None:
+        self.clock.time += count * SLOT_SECONDS
+        self.foreman.tick(self.zone)
+        self.keep()
+
+    def hear(self, **message: Any) -> None:
+        """What the sites' process says."""
+        self.foreman.hear(self.zone, self.sites, message)
+        self.keep()
+
+    def bid(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> EdgeBid:
+        samples = more.pop("samples", {"a": 16, "b": 16})
+        left = more.pop("left", lambda: None)
+        return EdgeBid(
+            job=job,
+            owner=more.pop("owner", "ada"),
+            training=Training("file-a", epochs=1, batch_size=8, seed=3),
+            facts=SiteFacts(samples, IMAGE, 10),
+            bid=Money(bid),
+            deadline=self.zone.clock.ends(self.zone.clock.slot() + slots),
+            request={
+                "bid": bid,
+                "sites": {site: f"file-{site}" for site in samples},
+                "model": "small",
+            },
+            left=left,
+        )
+
+    def decide(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> Any:
+        row = self.zone.decide(self.bid(job, bid, slots, **more))
+        self.keep()
+        self.foreman.tick(self.zone)
+        self.keep()
+        return row
+
+    def answer(self, job: str, slot: int, loss: float = 0.5) -> None:
+        """A job's slot is trained."""
+        order = next(
+            one for number, orders in self.sites.slots for one in orders
+            if number == slot and one.job.id == job
+        )  # fmt: skip
+        outcome = outcome_of(order, loss)
+        plain = {name: getattr(outcome, name) for name in outcome.__slots__}
+        self.hear(kind="trained", job=job, slot=slot, outcome=plain)
+
+    def train(self, slot: int) -> None:
+        """All that was given out of a slot is trained."""
+        for number, orders in self.sites.slots:
+            for order in orders if number == slot else ():
+                self.answer(order.job.id, slot)
+        self.hear(kind="slot_done", slot=slot)
+
+    @property
+    def snapshot(self) -> bytes:
+        return write_snapshot(self.zone.memory.save())
+
+
+def outcome_of(order: SiteOrder, loss: float = 0.5) -> SiteOutcome:
+    """What a slot of four samples a chunk comes to."""
+    samples = 4 * order.part.chunks * order.job.epochs
+    return SiteOutcome(
+        before=order.steps,
+        steps=order.steps + order.part.chunks,
+        samples=samples,
+        loss=loss,
+        test_loss=None,
+        accuracy=None,
+        seconds=1.0,
+        chunks_crossed=0,
+        chunk_bytes=0,
+        parameter_bytes=1000,
+    )
+
+
+def images_file(seed: int = 0, samples: int = 16, **arrays: Any) -> bytes:
+    """A file of labelled images, drawn by a seed."""
+    draw = stream(seed, "images")
+    found = {
+        "images": draw.integers(0, 256, (samples, 8, 8)).astype(np.uint8),
+        "labels": draw.integers(0, 10, samples),
+        **arrays,
+    }
+    file = io.BytesIO()
+    np.savez_compressed(file, **found)
+    return file.getvalue()

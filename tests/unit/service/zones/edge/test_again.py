@@ -1,0 +1,77 @@
+"""The log of an edge zone gone through again: it follows from itself, or what does not is named."""
+
+import copy
+from dataclasses import replace
+
+from auctune.domain import Money
+from auctune.service.zones.edge.again import EdgeAgain
+from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.metered.again import go_again
+from support.edge_zones import MadeUpEdge
+
+MANY = {"a": 48, "b": 48}
+
+
+def eventful() -> MadeUpEdge:
+    """Bids, a line, a budget, a pause, a torn slot, a lost site and a restart."""
+    made = MadeUpEdge()
+    made.decide("first", "90", 9, samples=MANY)
+    made.decide("low", "0.01", 5)
+    made.decide("late", "90", 1, samples=MANY)
+    line = made.zone.quote(made.bid("line", "0", 9)).lines[-1]
+    assert made.zone.accept(made.bid("line", str(line.price), 9), line) is not None
+    made.decide("poor", "50", 8, left=lambda: Money("0.0001"))
+    asked = made.bid("poor line", str(line.price), 9, left=lambda: Money("0.0001"))
+    assert made.zone.accept(asked, line) is not None
+    made.pass_slots()
+    slot = made.zone.state.slot
+    made.hear(kind="torn", job="first", slot=slot)
+    made.hear(kind="slot_done", slot=slot)
+    made.zone.pause("line")
+    made.keep()
+    made.hear(kind="lost", site="c")
+    made.pass_slots()
+    made.zone.resume("line")
+    made.keep()
+    made.clock.time += 20.0
+    made.restart()
+    made.decide("last", "30", 6)
+    return made
+
+
+def test_a_log_follows_from_itself() -> None:
+    made = eventful()
+    events = made.log.read()
+    kinds = {event.kind for event in events}
+    assert {"job.replanned", "job.resumed", "site.lost"} <= kinds
+    again = go_again(events, EdgeAgain(made.record))
+    assert again.differences == ()
+    assert again.num_decisions == 7
+
+
+def changed(made: MadeUpEdge, job: str, kind: str, **fields: object) -> list[ZoneEvent]:
+    events = []
+    for event in made.log.read():
+        if (event.job, event.kind) == (job, kind):
+            body = copy.deepcopy(event.body)
+            for name, value in fields.items():
+                outer, _, inner = name.partition("__")
+                if inner:
+                    body[outer][inner] = value
+                else:
+                    body[outer] = value
+            event = replace(event, body=body)
+        events.append(event)
+    return events
+
+
+def test_a_price_a_reason_and_a_plan_that_were_changed_are_found() -> None:
+    made = eventful()
+    for events, what in (
+        (changed(made, "first", Kind.DECIDED, decision__payment="1.0000"), "decision.payment"),
+        (changed(made, "low", Kind.DECIDED, decision__price="9.0000"), "decision.price"),
+        (changed(made, "late", Kind.DECIDED, earliest=3), "earliest"),
+        (changed(made, "line", Kind.RESUMED, found=[]), "found"),
+    ):
+        found = go_again(events, EdgeAgain(made.record)).differences
+        assert any(one.what.endswith(what) for one in found), what

@@ -1,0 +1,218 @@
+"""An edge zone's decisions and its plans, and that its log alone makes it again."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from auctune.domain import InputError, Money
+from auctune.edge import Eris, first_violation
+from auctune.edge.ledger import EdgeLedger
+from auctune.numerics.rng import stream
+from auctune.run.edge.plain import read_decision, read_job
+from auctune.service.settings.edge_entry import PricingEntry, read_supply
+from auctune.service.zones.edge import plans
+from auctune.service.zones.edge.facts import SiteFacts
+from auctune.service.zones.edge.memory import fresh_memory
+from auctune.service.zones.edge.open_job import Phase
+from auctune.service.zones.event import Kind
+from support.edge_zones import IMAGE, MadeUpEdge, edge_entry
+
+
+def busy_market(seed: int = 0, jobs: int = 10) -> MadeUpEdge:
+    """Bids in the course of some slots, of which some are too low or too late."""
+    made, draw = MadeUpEdge(), stream(seed, "edge zone")
+    for number in range(jobs):
+        samples = {site: int(draw.integers(4, 30)) for site in "abc"}
+        bid, slots = f"{draw.uniform(0.5, 20):.2f}", int(draw.integers(1, 7))
+        made.decide(f"job-{number}", bid, slots, samples=samples)
+        if draw.random() < 0.5:
+            made.train(made.zone.state.slot)
+            made.pass_slots()
+            made.train(made.zone.state.slot)
+    return made
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_decisions_are_those_of_a_simulation_of_the_same_jobs(seed: int) -> None:
+    made = busy_market(seed)
+    market, params = read_supply(made.record)
+    still = Eris(replace(market, slots=60), params)
+    decided = [event for event in made.log.read() if event.kind == Kind.DECIDED]
+    for event in decided:
+        job, answer = read_job(event.body["job"]), read_decision(event.body["answer"])
+        expected = still.offer(job, event.slot)
+        assert (answer.admitted, answer.payment, answer.plan) == (
+            expected.admitted,
+            expected.payment,
+            expected.plan,
+        )
+    assert {event.body["decision"]["admitted"] for event in decided} == {True, False}
+
+
+def test_the_log_makes_the_same_zone_again_to_the_last_bit() -> None:
+    made = busy_market()
+    made.hear(kind="lost", site="b")
+    made.pass_slots()
+    live = made.snapshot
+    folded = made.folded()
+    assert folded.state == made.zone.state
+    np.testing.assert_array_equal(folded.eris.ledger.used, made.zone.eris.ledger.used)
+    np.testing.assert_array_equal(folded.eris.ledger.traffic, made.zone.eris.ledger.traffic)
+    loaded = fresh_memory(made.record)
+    loaded.load(live)
+    assert loaded.state == made.zone.state
+    np.testing.assert_array_equal(loaded.eris.ledger.used, made.zone.eris.ledger.used)
+    bid = made.bid("next", "30", 5)
+    made.restart()
+    again = made.zone.preview(bid)
+    assert again.body["decision"] == made.zone.decide(bid).body["decision"]
+
+
+def test_each_admitted_plan_keeps_all_constraints_with_all_others() -> None:
+    made = busy_market(1)
+    ledger = EdgeLedger(made.zone.eris.market)
+    for job in made.zone.state.jobs.values():
+        ledger.advance(made.zone.state.slot)
+        rest = job.plan.since(made.zone.state.slot)
+        left = dict.fromkeys(job.job.chunks, 0)
+        for part in rest.slots:
+            for move in part.moves:
+                left[move.origin] += move.chunks
+        if rest.slots:
+            one = replace(job.job, chunks=left)
+            assert first_violation(one, rest, ledger) is None
+            ledger.take(job.job, rest)
+    np.testing.assert_allclose(made.zone.eris.ledger.used, ledger.used, atol=1e-9)
+
+
+def test_a_price_is_paid_at_admission_and_earned_at_the_end() -> None:
+    made = MadeUpEdge()
+    row = made.decide("job", "50")
+    paid = Money(row.body["decision"]["payment"])
+    assert 0 < paid < 50
+    assert made.log.balances() == {"user:ada": paid, "held": -paid}
+    made.zone.cancel("job")
+    made.keep()
+    balances = {name: amount for name, amount in made.log.balances().items() if amount}
+    assert balances == {"user:ada": paid, "revenue": -paid}
+    assert not made.zone.eris.ledger.used.any()
+
+
+def test_a_bid_that_is_too_low_hears_what_would_have_done() -> None:
+    made = MadeUpEdge()
+    low = made.zone.preview(made.bid("job", "0.01"))
+    assert low.body["decision"]["reason"] == "unprofitable"
+    price = Money(low.body["decision"]["price"])
+    assert not made.zone.preview(made.bid("job", str(price))).body["decision"]["admitted"]
+    enough = made.zone.preview(made.bid("job", str(price + Money("0.0001"))))
+    assert enough.body["decision"]["payment"] == str(price)
+
+
+def test_a_deadline_that_is_too_early_hears_which_could_be_met() -> None:
+    made = MadeUpEdge()
+    samples = {"a": 64, "b": 64}
+    early = made.zone.preview(made.bid("job", "100", 1, samples=samples))
+    assert early.body["decision"]["reason"] == "no_capacity"
+    slots = early.body["earliest"] - made.zone.state.slot
+    met = made.zone.preview(made.bid("job", "100", slots, samples=samples))
+    assert met.body["decision"]["admitted"]
+    before = made.zone.preview(made.bid("job", "100", slots - 1, samples=samples))
+    assert not before.body["decision"]["admitted"]
+
+
+def test_a_line_of_a_menu_is_taken_as_shown_or_not_at_all() -> None:
+    made = MadeUpEdge()
+    lines = made.zone.quote(made.bid("job", "0", 8, samples={"a": 30, "b": 30})).lines
+    assert [line.finish for line in lines] == sorted({line.finish for line in lines})
+    line = lines[-1]
+    bid = made.bid("job", str(line.price), 8, samples={"a": 30, "b": 30})
+    row = made.zone.accept(bid, line)
+    assert row is not None
+    assert row.body["decision"]["payment"] == str(line.price)
+    assert made.zone.state.jobs["job"].plan == line.plan
+    other = made.bid("other", str(line.price), 8, samples={"a": 30, "b": 30})
+    for _ in range(5):
+        again = made.zone.accept(other, line)
+        if again is None:
+            break
+    assert again is None
+    made.pass_slots(line.plan.slots[0].slot - made.zone.state.slot)
+    assert made.zone.accept(other, line) is None
+
+
+def test_a_price_above_the_budget_is_refused_and_changes_nothing_but_the_log() -> None:
+    made = MadeUpEdge()
+    row = made.zone.decide(made.bid("job", "50", left=lambda: Money("0.0001")))
+    assert row.body["decision"]["reason"] == "over_budget"
+    assert row.body["budget_left"] == "0.0001"
+    assert not made.zone.eris.ledger.used.any()
+
+
+def test_a_paused_job_gives_its_slots_up_and_gets_others_without_a_charge() -> None:
+    made = MadeUpEdge()
+    made.decide("job", "50", 8)
+    with pytest.raises(InputError, match="is not paused"):
+        made.zone.resume("job")
+    made.zone.pause("job")
+    assert not made.zone.eris.ledger.used.any()
+    made.pass_slots(3)
+    assert made.zone.resume("job")
+    job = made.zone.state.jobs["job"]
+    assert (job.phase, job.chunks_left) == (Phase.PLANNED, 0)
+    assert job.plan.slots[0].slot > made.zone.state.slot
+    made.zone.pause("job")
+    made.pass_slots(7)
+    assert "job" not in made.zone.state.jobs
+    assert made.log.balances()["user:ada"] > 0
+
+
+def test_a_bid_that_is_refused_changes_nobodys_prices() -> None:
+    made = MadeUpEdge(edge_entry(pricing=PricingEntry()))
+    before = made.zone.quote(made.bid("mine", "0", 9)).lines
+    assert before[-1].price > 0
+    assert made.decide("high", "900000", 1, samples={"a": 96, "b": 96}).status == "failed"
+    assert made.zone.quote(made.bid("mine", "0", 9)).lines == before
+
+
+def test_data_that_make_a_model_too_large_for_the_sites_are_refused() -> None:
+    made = MadeUpEdge()
+    wide = replace(made.bid("wide"), facts=SiteFacts({"a": 1}, (16, 512, 512), 10_000))
+    for ask in (made.zone.quote, made.zone.preview, made.zone.decide):
+        with pytest.raises(InputError, match=r"market\.sites: .* model of 41,9\d\d MB"):
+            ask(wide)
+    photos = replace(made.bid("photos"), facts=SiteFacts({"a": 16}, (3, 224, 224), 100))
+    assert made.zone.decide(photos).status == "queued"
+
+
+def test_what_is_more_than_a_zone_takes_is_named_as_its_owner_named_it() -> None:
+    made = MadeUpEdge()
+    asked = made.bid("much")
+    for bid, place in (
+        (
+            replace(asked, training=replace(asked.training, epochs=10**7)),
+            "hyperparameters.n_epochs",
+        ),
+        (replace(asked, bid=Money("999999999999")), "market.bid"),
+        (replace(asked, facts=SiteFacts({"a": 10**8}, IMAGE, 10)), "market.sites"),
+    ):
+        with pytest.raises(InputError) as refused:
+            made.zone.quote(bid)
+        assert refused.value.place == place
+
+
+def test_a_deadline_that_leaves_no_slot_is_refused_by_name() -> None:
+    made = MadeUpEdge()
+    with pytest.raises(InputError, match=r"market\.deadline"):
+        made.zone.decide(made.bid("job", "50", 0))
+
+
+def test_what_cannot_be_planned_anew_is_refunded_in_full() -> None:
+    made = MadeUpEdge()
+    made.decide("job", "50", 2)
+    for site in "abc":
+        plans.lose_site(made.zone, site, ())
+    made.keep()
+    made.pass_slots()
+    assert not made.zone.state.jobs
+    assert not any(made.log.balances().values())
