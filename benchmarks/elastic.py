@@ -35,6 +35,7 @@ from auctune.run.spot import (
     WallClock,
     run_spot_job,
 )
+from auctune.run.spot.kind import Kind
 from auctune.run.spot.launcher import FreshLauncher, Launcher, WarmLauncher
 from auctune.run.spot.link import LinkClosedError, SocketLink, make_pair
 from auctune.run.spot.measured import measure_overhead
@@ -79,7 +80,7 @@ def seconds_to_start(launcher: Launcher, repeats: int = 3) -> float:
     seconds = []
     for _ in range(repeats):
         started = time.perf_counter()
-        worker = launcher.launch()
+        worker = launcher.launch(Kind.ON_DEMAND)
         worker.link.receive()
         seconds.append(time.perf_counter() - started)
         worker.kill()

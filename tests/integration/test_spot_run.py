@@ -1,6 +1,7 @@
 """A job on instances that come and go costs what the simulator says, and learns as if alone."""
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
@@ -13,7 +14,12 @@ from torch import Tensor
 from auctune.domain import InputError
 from auctune.run.journal import JournalEvent
 from auctune.run.spot import Foresight, MarketTrace, SilentListener, SpotRunError
+from auctune.run.spot.availability import Recorded
+from auctune.run.spot.kind import Kind
+from auctune.run.spot.launcher import WorkerProcess
 from auctune.run.spot.link import Link
+from auctune.run.spot.market_provider import MarketProvider
+from auctune.run.spot.provider import Provider
 from auctune.run.spot.state import SlotRecord
 from auctune.run.spot.worker import WorkerSettings, run
 from auctune.spot import (
@@ -37,9 +43,12 @@ from auctune.spot.forecasts.table import make_forecasts
 from auctune.train.progress import Progress
 from support.elastic import is_same
 from support.small_bases import build_base
+from support.spot_policies import fixed
 from support.spot_runs import (
     Site,
+    ThreadLauncher,
     ThreadSupply,
+    ThreadWorker,
     Work,
     adapter_of,
     honest,
@@ -59,25 +68,6 @@ EVEN = Overhead(0.75, 0.75)
 @pytest.fixture(scope="module")
 def alone(site: Site, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
     return site.undisturbed(tmp_path_factory.mktemp("alone"))
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """Holds what it was told to."""
-
-    allocations: tuple[SpotAllocation, ...]
-    name: str = "fixed"
-    horizon: int = 0
-
-    def start(self, job: SpotJob) -> "Fixed":
-        return self
-
-    def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        return self.allocations[observation.slot]
-
-
-def fixed(*counts: tuple[int, int]) -> Fixed:
-    return Fixed(tuple(SpotAllocation(*pair) for pair in counts))
 
 
 def assert_same_money(found: SpotOutcome, expected: SpotOutcome) -> None:
@@ -338,6 +328,54 @@ def test_a_worker_that_dies_is_started_again(
     report = site.run(tmp_path / "run", SpotFirst(), supply, listener=seen)
     assert report.num_died == len(seen.notes) == 3
     assert report.outcome.slot_cost == play(SpotFirst(), site.order.job, MARKET).slot_cost
+    assert is_same(adapter_of(report), alone)
+
+
+class LostWorker(ThreadWorker):
+    """A worker whose machine is lost at its first micro-batch."""
+
+    def __init__(self) -> None:
+        self._lost = threading.Event()
+        super().__init__(self._vanish)
+
+    def is_gone(self) -> bool:
+        return self._lost.is_set()
+
+    def _vanish(self, link: Link) -> None:
+        # Others bring in what this one would have.
+        self._lost.set()
+        link.close()
+
+
+@dataclass
+class LosingSupply(ThreadSupply):
+    """Whose first two machines are lost."""
+
+    def open(self, settings: WorkerSettings, log: Path) -> Provider:
+        honest_ones, numbers = ThreadLauncher(settings, self.make), count()
+
+        class Losing:
+            def launch(self, kind: Kind) -> WorkerProcess:
+                return LostWorker() if next(numbers) < 2 else honest_ones.launch(kind)
+
+            def close(self) -> None:
+                honest_ones.close()
+
+        return MarketProvider(self.trace, Losing(), Recorded(self.trace))
+
+
+def test_a_machine_that_is_lost_is_a_preemption_and_no_death(
+    site: Site, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    supply = LosingSupply(MarketTrace.of_slots(MARKET), honest(site.base))
+    report = site.run(tmp_path / "run", SpotFirst(), supply)
+    assert (report.num_taken_back, report.num_died) == (2, 0)
+    first = read_events(tmp_path / "run")[1]
+    assert first["allocation"] == {"on_demand": 0, "spot": 3}
+    # The slot is paid whole, and the next one finds what the market has.
+    paid = zip(report.outcome.allocations, MARKET.price, strict=False)
+    cost = sum(one.on_demand + one.spot * float(price) for one, price in paid)
+    assert report.outcome.slot_cost == pytest.approx(cost)
     assert is_same(adapter_of(report), alone)
 
 

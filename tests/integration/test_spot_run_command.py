@@ -12,9 +12,19 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from auctune.numerics.rng import stream
+from auctune.run.spot.folder import SpotFolder
+from auctune.run.spot.from_files import make_order
+from auctune.run.spot.inputs import kept_inputs
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import SpotFirst, SpotMarket, play
+from auctune.train.base import Base
+from auctune.train.elastic import ElasticTrainer, GradientMaker
+from support.command_line import run_auctune
+from support.elastic import train_with
+from support.executor_kinds import NEEDS_RAY
 from support.spot_files import JOB, TRAINING, write_job, write_market, write_rows
+from support.spot_runs import read_events
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -93,3 +103,56 @@ def test_a_run_ends_with_the_adapter_and_the_bill_and_goes_on_from_its_folder_al
     alone, resumed = weights(site / "whole"), weights(site / "moved")
     assert alone.keys() == resumed.keys()
     assert all(np.array_equal(alone[name], resumed[name]) for name in alone)
+
+
+@pytest.mark.slow
+@NEEDS_RAY
+def test_on_a_cluster_of_its_own_a_run_costs_and_learns_the_same(
+    site: Path, tiny_base: Base
+) -> None:
+    one = JOB.replace("n_max = 6", "n_max = 1").replace("workload = 12", "workload = 2")
+    write_job(site / "job.toml", one + EVEN + TRAINING)
+    begun = [arg for arg in begin(site, site / "out") if arg != "--warm"]
+    done = subprocess.run(
+        [*begun, "--provider", "ray"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    job = read_job_file(site / "job.toml").spot_job()
+    expected = play(SpotFirst(), job, MARKET.between(1, 5))
+    assert f"cost {expected.cost:.3f}" in done.stdout
+    assert read_events(site / "out")[0]["provider"] == "ray"
+    inputs = kept_inputs(SpotFolder(site / "out"))
+    order = make_order(inputs.read_job(), inputs)
+    training, micro_batch = order.training, order.micro_batch
+    trainer = ElasticTrainer(tiny_base, training, site / "alone", micro_batch=micro_batch)
+    train_with(trainer, [GradientMaker(tiny_base, training)], stream(0))
+    trainer.export(site / "alone" / "adapter")
+    alone = weights(site / "alone")
+    found = weights(site / "out")
+    assert set(found) == set(alone)
+    assert all(np.array_equal(found[name], alone[name]) for name in alone)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--provider", "cloud"], "--provider: 'cloud'; expected local or ray"),
+        (["--availability", "cluster"], "--availability: is given with --provider local"),
+        (["--provider", "ray", "--warm"], "--warm: is given with --provider ray"),
+        (["--provider", "ray", "--ray-address", "here"], "--ray-address: 'here'; expected HOST"),
+        (["--provider", "ray", "--availability", "much"], "--availability: 'much'"),
+    ],
+)
+def test_what_means_nothing_to_a_provider_is_refused(
+    site: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    message: str,
+) -> None:
+    given: list[str | Path] = [site / "job.toml", "--market", site / "market.csv"]
+    named = ["spot", "run", *given, "--out", site / "out", *options]
+    code, _, lines = run_auctune(named, monkeypatch, capsys)
+    assert (code, len(lines)) == (2, 1)
+    assert lines[0].startswith(f"auctune: {message}")
+    assert not (site / "out").exists()

@@ -56,6 +56,22 @@ class Stopping(SilentListener):
         self.held.append((since, until))
 
 
+class KilledError(Exception):
+    """Stands for the end of a process: nothing that it would still have done is done."""
+
+
+@dataclass
+class Killing(Stopping):
+    """Ends the run as soon as so many pieces of the ending are on record."""
+
+    pieces: int = 1
+
+    def ending_held(self, since: float, until: float) -> None:
+        super().ending_held(since, until)
+        if len(self.held) == self.pieces:
+            raise KilledError
+
+
 ROWS = 96
 
 
@@ -131,3 +147,22 @@ def test_after_the_deadline_time_is_paid_for_which_instances_were_held_up_to_the
     assert report.outcome.cost < 4 * (report.outcome.finish - 6)
     assert report.outcome.value == 0
     assert is_same(read_adapter(folder / "adapter"), site.undisturbed(tmp_path / "alone"))
+
+
+def test_a_kill_after_the_deadline_costs_nothing_that_was_paid_before(
+    site: Site, tmp_path: Path
+) -> None:
+    folder, alone, killed = tmp_path / "run", Stopping(), Killing(pieces=2)
+    run(site, tmp_path / "alone", SCARCE, 6.5, alone)
+    with pytest.raises(KilledError):
+        run(site, folder, SCARCE, 6.5, killed)
+    again = Stopping()
+    run(site, folder, SCARCE, 8.0, again)
+    held = [*killed.held, *again.held]
+    # A batch may end a little after its piece; that is not charged.
+    assert sum(map(length, held)) <= sum(map(length, alone.held))
+
+
+def length(piece: tuple[float, float]) -> float:
+    since, until = piece
+    return until - since

@@ -18,6 +18,7 @@ from auctune.train.base import Base
 from auctune.train.elastic import ElasticTrainer, GradientMaker
 from auctune.train.job import LoraJob
 from support.elastic import train_with
+from support.replayed import replayed
 from support.service_process import ServiceProcess, rows_of, running
 from support.spot_zones import write_spot_service
 from support.thorough import THOROUGH
@@ -77,7 +78,10 @@ def rows(job: dict[str, Any]) -> int:
 
 
 def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledgers(
-    tiny_base: Base, tmp_path: Path
+    tiny_base: Base,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     config = write_spot_service(
         tmp_path / "site",
@@ -120,6 +124,9 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
     charged = check_log(data, name)
     assert Decimal(done["market"]["metered"]["cost"]) == charged
     assert done["market"]["payment"] == str(charged)
+    again = replayed(data, config, "rented", monkeypatch, capsys)
+    assert again["num_decisions"] == 1
+    assert again["num_charges"] > 1
 
 
 def check_log(data: Path, job: str) -> Decimal:

@@ -24,7 +24,7 @@ from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.estimate import Estimate
 from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.spot.bid import SpotBid
+from auctune.service.zones.spot.bid import Estimated, SpotBid
 from auctune.service.zones.spot.hearing import hear
 from auctune.service.zones.spot.memory import SpotMemory, SpotSaver
 from auctune.service.zones.spot.rental import Rental
@@ -167,10 +167,15 @@ class SpotPlayer:
             process.slot += 1
             return True
         missed = self.rng.random() < 0.1
-        paid = 0.0 if missed else float(self.rng.uniform(0, 3))
+        at = self.zone.state.jobs[name].first + process.slot
+        seen = self.zone.rental.market.begun(at, 1)
+        price, available = float(seen.price[0]), int(seen.available[0])
+        on_demand = 0 if missed else int(self.rng.integers(0, 3))
+        spot = 0 if missed else int(self.rng.integers(0, available + 1))
         self._tell(
-            name, "slot", slot=process.slot, price=0.3, available=3, on_demand_price=1.0,
-            on_demand=1, spot=int(not missed), paid=paid, missed=missed,
+            name, "slot", slot=process.slot, price=price, available=available,
+            on_demand_price=1.0, on_demand=on_demand, spot=spot,
+            paid=on_demand * 1.0 + spot * price, missed=missed,
         )  # fmt: skip
         return True
 
@@ -320,7 +325,8 @@ class SpotPlayer:
             worth=Worth(amount, deadline, deadline + SLOT_SECONDS),
             cap=cap,
             estimate=Estimate(cost / 2, cost, deadline - 1, deadline, 0.25),
-            request={"bid": None, "deadline": deadline},
+            estimated=Estimated(max(0, self.zone.state.slot) + 1, 4, 1.5),
+            request={"bid": None, "deadline": deadline, "max_cost": str(cap)},
             left=lambda: left,
         )
 

@@ -13,7 +13,9 @@ from torch import Tensor
 from auctune.numerics.rng import stream
 from auctune.run.journal import Journal, JournalEvent
 from auctune.run.spot import SpotListener, SpotOrder, SpotRunReport, run_spot_job
+from auctune.run.spot.availability import Recorded
 from auctune.run.spot.clock import ModelClock, SlotClock
+from auctune.run.spot.kind import Kind
 from auctune.run.spot.launcher import WorkerProcess
 from auctune.run.spot.link import Link, LinkClosedError, SocketLink, make_pair
 from auctune.run.spot.market_provider import MarketProvider
@@ -61,6 +63,9 @@ class ThreadWorker:
         self._thread = threading.Thread(target=work, args=(self._theirs,), daemon=True)
         self._thread.start()
 
+    def is_gone(self) -> bool:
+        return False
+
     def kill(self) -> None:
         self._theirs.close()
         self._thread.join()
@@ -74,7 +79,7 @@ class ThreadLauncher:
     settings: WorkerSettings
     make: MakeWork
 
-    def launch(self) -> WorkerProcess:
+    def launch(self, kind: Kind) -> WorkerProcess:
         return ThreadWorker(self.make(self.settings))
 
     def close(self) -> None:
@@ -95,7 +100,7 @@ class ThreadSupply:
         return {"trace": self.trace.digest}
 
     def open(self, settings: WorkerSettings, log: Path) -> Provider:
-        return MarketProvider(self.trace, ThreadLauncher(settings, self.make))
+        return MarketProvider(self.trace, ThreadLauncher(settings, self.make), Recorded(self.trace))
 
 
 @dataclass(frozen=True)

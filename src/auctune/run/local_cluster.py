@@ -27,8 +27,10 @@ _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-# A node that is gone is to be noticed within two seconds, not within half a minute.
-_HEALTH = {
+_SYSTEM = {
+    # Ray has its workers give way to all else, such as the jobs of other zones.
+    "worker_niceness": 0,
+    # A node that is gone is to be noticed within two seconds, not within half a minute.
     "health_check_initial_delay_ms": 1000,
     "health_check_period_ms": 500,
     "health_check_timeout_ms": 1000,
@@ -104,7 +106,7 @@ class LocalCluster:
                 temp_dir=str(self.folder),
                 include_dashboard=False,
                 gcs_server_port=self._port,
-                _system_config=_HEALTH,
+                _system_config=_SYSTEM,
             )
             for name, resources in self._resources.items():
                 self._add(name, resources)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from auctune.cli.resuming import check_alone, resumable
+from auctune.cli.spot.cluster import OnCluster
 from auctune.cli.spot.inputs import read_foretelling, read_policy
 from auctune.cli.spot.options import FixedPrice, Forecast, OnePrice, Policy, Seed
 from auctune.domain.errors import InputError
@@ -58,14 +59,30 @@ def run(
     seed: Seed = 0,
     prices: OnePrice = None,
     fixed_price: FixedPrice = None,
+    provider: Annotated[
+        str, typer.Option(help="Where instances are: local, processes here, or ray, on a cluster.")
+    ] = "local",
+    ray_address: Annotated[
+        str | None, typer.Option(help="HOST:PORT of the cluster's head; none: one is started here.")
+    ] = None,
+    availability: Annotated[
+        str,
+        typer.Option(help="How many spot instances there are: market, as in its file, or cluster."),
+    ] = "market",
+    spot_resource: Annotated[
+        str, typer.Option(help="Custom resource of Ray nodes for spot instances.")
+    ] = "auctune:spot",
+    on_demand_resource: Annotated[
+        str, typer.Option(help="The same of on-demand instances.")
+    ] = "auctune:on-demand",
 ) -> None:
     """Train an adapter on instances that come and go.
 
     They are rented slot by slot from a market that is replayed.
 
-    An instance is a process here; one that the market takes away is killed. Leaves the adapter and
-    the bill. Stopped at any moment, it goes on with --resume, of which the folder holds all it
-    needs.
+    An instance is a process here, or an actor of a Ray cluster; one that the market takes away is
+    killed, and one whose machine is lost is taken away. Leaves the adapter and the bill. Stopped at
+    any moment, it goes on with --resume, of which the folder holds all it needs.
     """
     if resume is None:
         _check_given(job, market, out)
@@ -90,10 +107,12 @@ def run(
     assert job is not None
     assert market is not None
     assert out is not None
+    on_cluster = OnCluster(ray_address, availability, spot_resource, on_demand_resource)
     settings = RunSettings(
         policy=policy, forecast=forecast, start=start, warm=warm, seed=seed,
         slot_seconds=None if model_time else (slot_seconds or _slot_seconds(job)),
         device=device, dtype=dtype, threads=threads, base="", fixed_price=fixed_price,
+        ray=on_cluster.record(provider, warm=warm, device=device),
     )  # fmt: skip
     _begin(given_inputs(job, market, prices, settings), out, console)
 

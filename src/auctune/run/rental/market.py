@@ -58,6 +58,17 @@ class ReplayedRecord:
             self.market.slot_seconds,
         )
 
+    def begun(self, first: int, count: int) -> SpotMarket:
+        """Slots of the replay as they are when they begin: what a job's process sees of them."""
+        record = self.trace(first, count)
+        places = np.searchsorted(record["times"], np.arange(count), side="right") - 1
+        return SpotMarket(
+            np.array(record["price"])[places],
+            np.array(record["available"], dtype=np.int64)[places],
+            self.market.on_demand_price,
+            self.market.slot_seconds,
+        )
+
     def trace(self, first: int, count: int) -> dict[str, list[Any]]:
         """Some slots as `auctune.run.spot.trace.MarketTrace` takes them, as plain values.
 

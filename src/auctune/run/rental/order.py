@@ -85,6 +85,8 @@ class RentedOrder:
         cap: the most that may be paid, in units of the on-demand price.
         warm: workers are forked from a process that has loaded everything.
         saved_every: seconds between checkpoints within a slot.
+        ray: of the cluster on which instances are, as `SpotRayParams.to_record` has it; none: they
+            are processes here.
     """
 
     job: JobTerms
@@ -107,6 +109,7 @@ class RentedOrder:
     cap: float
     warm: bool
     saved_every: float
+    ray: dict[str, Any] | None = None
 
 
 def run_folder(folder: Path) -> Path:

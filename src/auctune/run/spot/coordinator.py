@@ -7,15 +7,17 @@ goes on meanwhile, slots that passed are missed: nothing was held in them, and n
 """
 
 import time
+from collections.abc import Sequence
 from math import inf
 
 from auctune.domain import InputError
 from auctune.run.spot.ending import hold_piece
 from auctune.run.spot.errors import CapReachedError, SpotRunError, StoppedError
+from auctune.run.spot.kind import Kind
 from auctune.run.spot.measured import ReadyTimes
 from auctune.run.spot.observing import observe
 from auctune.run.spot.parts import Parts
-from auctune.run.spot.provider import Instance, Kind
+from auctune.run.spot.provider import Instance
 from auctune.run.spot.records import allocation_record, observation_record
 from auctune.run.spot.state import SpotRunState
 from auctune.spot.allocation import IDLE, SpotAllocation, check
@@ -187,7 +189,7 @@ class Coordinator:
         if self._clock.goes_on:
             since = self._clock.now()
             while not self._trainer.is_done:
-                since = hold_piece(self._parts, self.state, since, self._work)
+                since = hold_piece(self._parts, self.state, since, self._work, self._save)
         else:
             self._work(until=inf)
         self._save()
@@ -236,8 +238,11 @@ class Coordinator:
         now = self._clock.now()
         for instance in turn.ready:
             self._ready.ready(instance.id, now)
+        # Whoever takes an instance away takes its worker, which may be heard first.
+        taken = self._take_back() if turn.lost else ()
         for instance in turn.lost:
-            self._replace(instance)
+            if instance not in taken:
+                self._replace(instance)
         for instance in turn.brought:
             self._deaths.pop(instance.id, None)
 
@@ -256,7 +261,7 @@ class Coordinator:
                 f"{self.state.rows} rows on record"
             )
 
-    def _take_back(self) -> None:
+    def _take_back(self) -> Sequence[Instance]:
         """Learn what the provider has taken away."""
         now = self._clock.now()
         taken = self._provider.taken_back(now)
@@ -266,6 +271,7 @@ class Coordinator:
         if taken and self.state.current is not None:
             self._note("taken_back", count=len(taken))
             self._parts.listener.taken_back(now, len(taken))
+        return taken
 
     def _replace(self, instance: Instance) -> None:
         """Start a worker again that has died, on the instance that is paid."""

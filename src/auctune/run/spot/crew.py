@@ -85,9 +85,9 @@ class Crew:
         threading.Thread(target=self._listen, args=(member,), daemon=True).start()
 
     def leave(self, instance: Instance) -> None:
-        """Listen no more to a worker; what it was at is handed to another."""
-        member = self._members.pop(instance.id)
-        if member.part is not None:
+        """Listen no more to a worker, if one does; what it was at is handed to another."""
+        member = self._members.pop(instance.id, None)
+        if member is not None and member.part is not None:
             self._trainer.give_back(member.part)
 
     def turn(self, seconds: float) -> Turn:

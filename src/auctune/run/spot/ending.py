@@ -1,4 +1,8 @@
-"""The ending of a run whose time goes on: what was held is put on record piece by piece."""
+"""The ending of a run whose time goes on: what was held is put on record piece by piece.
+
+What a piece trained is in a checkpoint before the piece is on record, as with a slot: a run that is
+killed never trains, and pays for, what was paid before.
+"""
 
 from collections.abc import Callable
 from math import floor
@@ -12,7 +16,11 @@ _SLACK = 1e-9
 
 
 def hold_piece(
-    parts: Parts, state: SpotRunState, since: float, work: Callable[[float], None]
+    parts: Parts,
+    state: SpotRunState,
+    since: float,
+    work: Callable[[float], None],
+    save: Callable[[], None],
 ) -> float:
     """Train to the end of a slot, or of what may be paid, and put on record what was held.
 
@@ -21,6 +29,7 @@ def hold_piece(
         state: of the run; the piece is added to it.
         since: when the piece begins: now, or when the one before ended.
         work: trains until a moment.
+        save: writes a checkpoint, if there is anything new in it.
 
     Returns:
         When it ended.
@@ -39,6 +48,7 @@ def hold_piece(
     finally:
         # The last batch may end a little later: that is of the next piece.
         until = min(max(parts.clock.now(), since), end)
+        save()
         event = {"type": "held", "time": until, "since": since}
         parts.journal.append(event)
         state.apply(event)

@@ -10,6 +10,7 @@ from auctune.domain.dataset import read_dataset
 from auctune.parameter_text import parse_label
 from auctune.registry import spot_policy
 from auctune.run.spot.clock import ModelClock, SlotClock, WallClock
+from auctune.run.spot.cluster.supply import ClusterSupply
 from auctune.run.spot.folder import SpotFolder
 from auctune.run.spot.foresight import Foresee, Foresight, NoForesight
 from auctune.run.spot.inputs import (
@@ -23,8 +24,10 @@ from auctune.run.spot.job import nothing, run_spot_job
 from auctune.run.spot.listener import SpotListener
 from auctune.run.spot.market_provider import ReplayedMarket
 from auctune.run.spot.order import SpotOrder
+from auctune.run.spot.provider import Supply
 from auctune.run.spot.report import SpotRunReport
 from auctune.run.spot.trace import MarketTrace
+from auctune.run.spot_ray_params import SpotRayParams
 from auctune.sim.spot.foretelling import parse_foretelling
 from auctune.sim.spot.job_file import JobFile
 from auctune.sim.spot.recipe import MarketRecipe, read_market
@@ -115,7 +118,7 @@ def _run(
     return run_spot_job(
         order,
         policy,
-        ReplayedMarket(make_trace(recipe, market, order.job, settings.start), settings.warm),
+        make_supply(make_trace(recipe, market, order.job, settings.start), order.job, settings),
         place.root,
         cache=cache,
         make_clock=make_clock,
@@ -137,8 +140,8 @@ def check_files(inputs: RunInputs) -> None:
     market = read_market(recipe)
     policy = read_policy(settings.policy)
     order = make_order(file, inputs)
-    supply = ReplayedMarket(make_trace(recipe, market, order.job, settings.start))
-    supply.check(order.job)
+    trace = make_trace(recipe, market, order.job, settings.start)
+    make_supply(trace, order.job, settings).check(order.job)
     make_foresight(policy, order.job, market, settings)
     # By the name that the user gave it, not by that of its copy.
     read_dataset(inputs.data)
@@ -188,6 +191,13 @@ def read_policy(label: str) -> Policy:
     """
     name, settings = parse_label(label, "policy", "policy")
     return spot_policy(name, settings)
+
+
+def make_supply(trace: MarketTrace, job: SpotJob, settings: RunSettings) -> Supply:
+    """Who rents out instances."""
+    if settings.ray is None:
+        return ReplayedMarket(trace, settings.warm)
+    return ClusterSupply(trace, SpotRayParams.from_record(settings.ray), job.n_max)
 
 
 def make_trace(recipe: MarketRecipe, market: SpotMarket, job: SpotJob, start: int) -> MarketTrace:

@@ -36,6 +36,8 @@ class RunSettings:
         seed: of noise in forecasts.
         base: the base model's name; a folder by its absolute path.
         fixed_price: a price that never changes; none: as files say.
+        ray: of the cluster on which instances are, as `SpotRayParams.to_record` has it; none: they
+            are processes here.
     """
 
     policy: str
@@ -49,6 +51,7 @@ class RunSettings:
     seed: int
     base: str
     fixed_price: float | None
+    ray: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,9 @@ class RunInputs:
             on_demand_price=file.market.on_demand_price,
             slot_seconds=file.market.slot_seconds,
         )
+
+
+_NAMES = tuple(field.name for field in fields(RunSettings))
 
 
 def given_inputs(job: Path, market: Path, prices: Path | None, settings: RunSettings) -> RunInputs:
@@ -140,7 +146,9 @@ def kept_inputs(place: SpotFolder) -> RunInputs:
     try:
         record: dict[str, Any] = json.loads(path.read_bytes())
         has_prices = bool(record.pop("prices"))
-        settings = RunSettings(**{field.name: record[field.name] for field in fields(RunSettings)})
+        # A run of before there were clusters is on none.
+        given = {name: record[name] for name in _NAMES if name in record}
+        settings = RunSettings(**given)
     except FileNotFoundError:
         found = "holds no run"
         raise InputError(str(place.root), found, "the folder of a run that was begun") from None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from auctune.run.spot.errors import SpotRunError
+from auctune.run.spot.kind import Kind
 from auctune.run.spot.link import Link, make_pair
 from auctune.run.spot.nursery import PID
 from auctune.run.spot.worker import WorkerSettings
@@ -49,7 +50,14 @@ class WorkerProcess(Protocol):
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Of the process; 0 on another machine."""
+        ...
+
+    def is_gone(self) -> bool:
+        """Whether its machine was lost, with it; may wait a while where the worker has just ended.
+
+        A worker that ends by itself leaves its machine to another one.
+        """
         ...
 
     def kill(self) -> None:
@@ -60,8 +68,11 @@ class WorkerProcess(Protocol):
 class Launcher(Protocol):
     """Starts workers of one job."""
 
-    def launch(self) -> WorkerProcess:
+    def launch(self, kind: Kind) -> WorkerProcess:
         """Start one; does not wait until it is ready.
+
+        Args:
+            kind: of the instance on which it is.
 
         Raises:
             SpotRunError: if this machine has no room for another process.
@@ -85,7 +96,7 @@ class FreshLauncher:
         self._settings = settings
         self._log = log
 
-    def launch(self) -> WorkerProcess:
+    def launch(self, kind: Kind) -> WorkerProcess:
         """See `Launcher`."""
         with _starting():
             link, theirs = make_pair(PATIENCE_SECONDS)
@@ -119,7 +130,7 @@ class WarmLauncher:
             self.close()
             raise
 
-    def launch(self) -> WorkerProcess:
+    def launch(self, kind: Kind) -> WorkerProcess:
         """See `Launcher`.
 
         Raises:
@@ -160,6 +171,9 @@ class _FreshWorker:
     def pid(self) -> int:
         return self._process.pid
 
+    def is_gone(self) -> bool:
+        return False
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -175,6 +189,9 @@ class _ForkedWorker:
         self._descriptor: int | None = None
         with suppress(ProcessLookupError):
             self._descriptor = os.pidfd_open(pid)
+
+    def is_gone(self) -> bool:
+        return False
 
     def kill(self) -> None:
         if self._descriptor is not None:

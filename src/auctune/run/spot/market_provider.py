@@ -1,4 +1,4 @@
-"""Instances of a replayed market: each is a worker on this machine, taken away by SIGKILL."""
+"""Instances of a replayed market: each is a worker, taken away by SIGKILL, or by Ray."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import InputError
+from auctune.run.spot.availability import Availability, Recorded
+from auctune.run.spot.kind import Kind
 from auctune.run.spot.launcher import FreshLauncher, Launcher, WarmLauncher
-from auctune.run.spot.provider import Instance, Kind, Offer, Provider
+from auctune.run.spot.provider import Instance, Offer, Provider
 from auctune.run.spot.trace import MarketTrace
 from auctune.run.spot.worker import WorkerSettings
 from auctune.spot.job import SpotJob
@@ -28,9 +30,7 @@ class ReplayedMarket:
 
     def check(self, job: SpotJob) -> None:
         """See `Supply`."""
-        if self.trace.num_slots < job.deadline:
-            expected = f"{job.deadline}, up to the deadline"
-            raise InputError("market", f"{self.trace.num_slots} slots", expected)
+        check_reach(self.trace, job)
 
     def lasting(self) -> dict[str, Any]:
         """See `Supply`."""
@@ -39,22 +39,35 @@ class ReplayedMarket:
     def open(self, settings: WorkerSettings, log: Path) -> Provider:
         """See `Supply`."""
         kind = WarmLauncher if self.warm else FreshLauncher
-        return MarketProvider(self.trace, kind(settings, log))
+        return MarketProvider(self.trace, kind(settings, log), Recorded(self.trace))
+
+
+def check_reach(trace: MarketTrace, job: SpotJob) -> None:
+    """Refuse a job that the market ends before.
+
+    Raises:
+        InputError: naming `market`.
+    """
+    if trace.num_slots < job.deadline:
+        expected = f"{job.deadline}, up to the deadline"
+        raise InputError("market", f"{trace.num_slots} slots", expected)
 
 
 class MarketProvider:
     """A `Provider` after a trace.
 
     When fewer spot instances are there than are held, the newest ones are taken away: their
-    processes are killed, whatever they are at.
+    processes are killed, whatever they are at. So are those whose machines are lost.
 
     Args:
-        trace: what there was.
+        trace: prices.
         launcher: starts the workers; closed with the provider.
+        availability: counts the spot instances that there are.
     """
 
-    def __init__(self, trace: MarketTrace, launcher: Launcher) -> None:
+    def __init__(self, trace: MarketTrace, launcher: Launcher, availability: Availability) -> None:
         self._trace = trace
+        self._availability = availability
         self._launcher = launcher
         self._held: dict[str, Instance] = {}
         self._num_rented = 0
@@ -62,18 +75,20 @@ class MarketProvider:
 
     def offer(self, now: float) -> Offer:
         """See `Provider`."""
-        price, available = self._trace.at(now)
+        price, _ = self._trace.at(now)
+        available = self._availability.at(now, len(self._spot()))
         return Offer(price, available, self._trace.on_demand_price)
 
     def acquire(self, kind: Kind, count: int, now: float) -> Sequence[Instance]:
         """See `Provider`."""
         if kind is Kind.SPOT:
-            count = min(count, self._trace.at(now)[1] - len(self._spot()))
+            held = len(self._spot())
+            count = min(count, self._availability.at(now, held) - held)
         rented = []
         for _ in range(count):
             name = f"{kind}-{self._num_rented}"
             self._num_rented += 1
-            self._held[name] = Instance(name, kind, self._launcher.launch())
+            self._held[name] = Instance(name, kind, self._launcher.launch(kind))
             rented.append(self._held[name])
         return rented
 
@@ -82,7 +97,7 @@ class MarketProvider:
         if instance.id not in self._held:
             return None
         instance.process.kill()
-        again = Instance(instance.id, instance.kind, self._launcher.launch())
+        again = Instance(instance.id, instance.kind, self._launcher.launch(instance.kind))
         self._held[instance.id] = again
         return again
 
@@ -92,11 +107,12 @@ class MarketProvider:
 
     def taken_back(self, now: float) -> Sequence[Instance]:
         """See `Provider`."""
-        spot = self._spot()
         since = now if self._looked is None else self._looked
-        num_taken = len(spot) - self._trace.least_available(since, now)
         self._looked = now
-        taken = spot[::-1][: max(0, num_taken)]
+        taken = [instance for instance in self._spot() if instance.process.is_gone()]
+        spot = [instance for instance in self._spot() if instance not in taken]
+        num_taken = len(spot) - self._availability.least(since, now, len(spot))
+        taken += spot[::-1][: max(0, num_taken)]
         for instance in taken:
             self.release(instance)
         return taken

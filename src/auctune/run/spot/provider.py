@@ -1,21 +1,14 @@
-"""Where instances come from: a replayed market, and one day a cluster or a cloud."""
+"""Where instances come from: a replayed market, here or on a cluster, and one day a cloud."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from auctune.run.spot.kind import Kind
 from auctune.run.spot.launcher import WorkerProcess
 from auctune.run.spot.worker import WorkerSettings
 from auctune.spot.job import SpotJob
-
-
-class Kind(StrEnum):
-    """How an instance is rented."""
-
-    ON_DEMAND = "on-demand"
-    SPOT = "spot"
 
 
 @dataclass(frozen=True, slots=True)

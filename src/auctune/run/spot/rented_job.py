@@ -29,14 +29,17 @@ from auctune.run.journal import read_events
 from auctune.run.rental.estimate import Renting
 from auctune.run.rental.order import RentedOrder, read_order, run_folder
 from auctune.run.spot.clock import UnixClock
+from auctune.run.spot.cluster.supply import ClusterSupply
 from auctune.run.spot.errors import CapReachedError, StoppedError
 from auctune.run.spot.folder import SpotFolder
 from auctune.run.spot.foresight import Foresee, Foresight, NoForesight
 from auctune.run.spot.job import run_spot_job
 from auctune.run.spot.market_provider import ReplayedMarket
 from auctune.run.spot.order import SpotOrder
+from auctune.run.spot.provider import Supply
 from auctune.run.spot.state import SlotRecord, SpotRunState
 from auctune.run.spot.trace import MarketTrace
+from auctune.run.spot_ray_params import SpotRayParams
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
 from auctune.train.job import LoraJob
@@ -156,7 +159,7 @@ def _run(parent: Parent, folder: Path) -> None:
     report = run_spot_job(
         spot_order,
         policy,
-        ReplayedMarket(_trace(order.trace), order.warm),
+        _supply(order),
         place.root,
         cache=Path(order.cache),
         make_clock=lambda _: UnixClock(order.begins, order.slot_seconds),
@@ -191,6 +194,13 @@ def _spot_order(order: RentedOrder) -> SpotOrder:
         dtype=order.dtype,
         threads=order.threads,
     )
+
+
+def _supply(order: RentedOrder) -> Supply:
+    trace = _trace(order.trace)
+    if order.ray is None:
+        return ReplayedMarket(trace, order.warm)
+    return ClusterSupply(trace, SpotRayParams.from_record(order.ray), order.job.n_max)
 
 
 def _trace(record: dict[str, list[Any]]) -> MarketTrace:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from auctune.run.spot.crew import Crew, Turn
+from auctune.run.spot.kind import Kind
 from auctune.run.spot.link import Link
-from auctune.run.spot.provider import Instance, Kind
+from auctune.run.spot.provider import Instance
 from auctune.train.elastic import ElasticTrainer
 from support.spot_runs import Site, ThreadWorker, honest, mute
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from auctune.run.spot.errors import SpotRunError
+from auctune.run.spot.kind import Kind as Rented
 from auctune.run.spot.launcher import FreshLauncher, Launcher, WarmLauncher
 from auctune.run.spot.link import LinkClosedError
 from auctune.run.spot.worker import WorkerSettings
@@ -36,7 +37,7 @@ def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     site: Site, settings: WorkerSettings, tmp_path: Path, kind: Kind
 ) -> None:
     launcher = kind(settings, tmp_path / "log")
-    worker = launcher.launch()
+    worker = launcher.launch(Rented.SPOT)
     assert worker.link.receive().words["kind"] == "ready"
     trainer = ElasticTrainer(site.base, settings.job, tmp_path, micro_batch=2)
     part = trainer.next_part()
@@ -75,7 +76,7 @@ def test_a_machine_without_room_for_a_worker_is_said_to_be(
     first_free = os.open(os.devnull, os.O_RDONLY)
     os.close(first_free)
     for launch in (
-        FreshLauncher(settings, tmp_path / "log").launch,
+        lambda: FreshLauncher(settings, tmp_path / "log").launch(Rented.SPOT),
         lambda: WarmLauncher(settings, tmp_path / "log"),
     ):
         resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, hard))

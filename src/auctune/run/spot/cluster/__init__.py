@@ -1,0 +1,1 @@
+"""A run's instances on a Ray cluster, for its coordinator; see `auctune.run.instances`."""
