@@ -43,8 +43,7 @@ def menu_chart(
     """
     if not points:
         raise ValueError("no line; expected one at least")
-    last = max(point.seconds for point in points)
-    scale, unit = next(((s, name) for least, s, name in _UNITS if last >= least), (1.0, "seconds"))
+    x, scale = wait_axis([point.seconds for point in points], width)
     values = [
         {
             "wait": point.seconds / scale,
@@ -55,12 +54,7 @@ def menu_chart(
         for point in points
     ]
     base = alt.Chart(inline_data(values)).encode(
-        x=alt.X(
-            "wait:Q",
-            title=f"{unit} from the quote until it is done",
-            scale=alt.Scale(domain=[0, 1.04 * last / scale], nice=False),
-            axis=alt.Axis(grid=False, tickCount=max(3, width // 120)),
-        ),
+        x=x,
         y=alt.Y(
             "price:Q",
             title="price",
@@ -79,3 +73,16 @@ def menu_chart(
     ).encode(href="target:N", description="description:N")
     chart = alt.layer(steps, dots).properties(width=width - AXIS_WIDTH, height=HEIGHT)
     return apply_theme(chart, palette)
+
+
+def wait_axis(seconds: Sequence[float], width: int) -> tuple[alt.X, float]:
+    """The axis of `wait`, from now to the latest, and the seconds in its unit."""
+    last = max(seconds)
+    scale, unit = next(((s, name) for least, s, name in _UNITS if last >= least), (1.0, "seconds"))
+    axis = alt.X(
+        "wait:Q",
+        title=f"{unit} from the quote until it is done",
+        scale=alt.Scale(domain=[0, 1.04 * last / scale], nice=False),
+        axis=alt.Axis(grid=False, tickCount=max(3, width // 120)),
+    )
+    return axis, scale

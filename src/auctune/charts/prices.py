@@ -35,6 +35,13 @@ def memory_price_map(
     return _price_map(prices, nodes, "GB-slot", palette, width)
 
 
+def site_price_map(
+    prices: FloatArray, units: tuple[str, ...], palette: Palette = LIGHT, width: int = 500
+) -> AnyChart:
+    """Prices [slot, unit] of what sites have, in money per unit and slot."""
+    return _price_map(prices, units, "unit-slot", palette, width)
+
+
 def _price_map(
     prices: FloatArray, nodes: tuple[str, ...], unit: str, palette: Palette, width: int
 ) -> AnyChart:

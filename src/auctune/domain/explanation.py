@@ -1,7 +1,7 @@
 """Why a bid got its answer: what its plan costs, part by part, and what others would have cost.
 
 The price of a plan is
- cost = vendor + operating + compute + memory
+ cost = vendor + operating + compute + memory + traffic
 added in this order, with operating the sum over its cells, and compute and memory either sums over
 its cells at each one's own prices, or all its samples and GB-slots at the dearest of these prices:
 then a cell's share is what its own samples and memory come to at the dearest prices.
@@ -25,6 +25,7 @@ class PricedCell:
         compute: money for the task's samples in it, at the prices that its plan pays.
         memory: money for the task's memory in it, likewise.
         operating_cost: money that running the task in it costs.
+        traffic: money for what crosses sites for it.
     """
 
     slot: int
@@ -34,6 +35,7 @@ class PricedCell:
     compute: float
     memory: float
     operating_cost: float
+    traffic: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class PricedPlan:
         operating_cost: of all cells.
         compute, memory: money for all samples, and for all GB-slots.
         price: its cost rounded, which a bid must exceed; none where the bid is charged.
+        traffic: money for what crosses sites; 0 but at the edge.
     """
 
     schedule: Schedule
@@ -56,11 +59,13 @@ class PricedPlan:
     compute: float
     memory: float
     price: Money | None
+    traffic: float = 0.0
 
     @property
     def cost(self) -> float:
         """All of it: what the mechanism compares, to the last bit."""
-        return self.vendor_price + self.operating_cost + self.compute + self.memory
+        cost = self.vendor_price + self.operating_cost + self.compute + self.memory
+        return cost + self.traffic
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ order in which it happened; so that the same or another mechanism can go through
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from auctune.domain.cluster import Cluster
 from auctune.domain.decision import Decision
@@ -84,6 +85,22 @@ class Refunded:
 
 
 Happened = BidMade | PlanChanged | Refunded | SlotAdvanced | PricesLearned | NodeLost | NodeReturned
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something came out otherwise than recorded.
+
+    Attributes:
+        what: a decision, a lesson, a plan, or a field of an event.
+        name: of the task or job, or the slot.
+        recorded, found: both.
+    """
+
+    what: str
+    name: str
+    recorded: Any
+    found: Any
 
 
 @dataclass(frozen=True, slots=True)

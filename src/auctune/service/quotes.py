@@ -128,6 +128,10 @@ class Quotes:
             self._drop(next(iter(self._of[largest].values())))
         return quote
 
+    def again(self, quote: Quote, priced: Priced) -> Quote:
+        """Keep what is shown now in place of a quote."""
+        return self.add(quote.owner, quote.zone, quote.kind, quote.request, priced)
+
     def forget(self, owner: str) -> None:
         """Keep nothing of an owner's."""
         for quote in list(self._of.get(owner, {}).values()):

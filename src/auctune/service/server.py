@@ -11,6 +11,7 @@ import uvloop
 
 from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import Report
+from auctune.run.child import nursery
 from auctune.run.lock import NODES_LOCK, hold
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ShortHeads
@@ -64,6 +65,7 @@ def serve(
         _bind(file.host, file.port) as listening,
         hold(place.data / NODES_LOCK, str(place.data)) as lock,
         logs_in(place.data / "logs"),
+        nursery(),
     ):
         with ExitStack() as ends:
             facts = _learn(file.zones, place, report, ends)

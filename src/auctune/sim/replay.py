@@ -24,6 +24,7 @@ from auctune.domain import (
 )
 from auctune.domain.recorded import (
     BidMade,
+    Difference,
     Happened,
     PlanChanged,
     RecordedPeriod,
@@ -31,22 +32,6 @@ from auctune.domain.recorded import (
     Why,
 )
 from auctune.sim.takings import Books, Takings
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Something came out otherwise than recorded.
-
-    Attributes:
-        what: a decision, a lesson or a plan.
-        name: of the task, or the slot.
-        recorded, found: both.
-    """
-
-    what: str
-    name: str
-    recorded: Any
-    found: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,34 @@ class TargetPart(BaseModel):
     curve: list[tuple[int, float]]
 
 
+class EdgeSlot(BaseModel):
+    """A slot of a plan at sites: workers by site, the parameter server's site, and chunks moved.
+
+    A move is [from, to, chunks]; where both are the same site nothing crosses.
+    """
+
+    slot: int
+    begins_at: float
+    workers: dict[str, int]
+    server: str
+    moves: list[tuple[str, str, int]]
+    trained: bool
+
+
+class EdgePart(BaseModel):
+    """Where a job with data at sites trains.
+
+    `samples` and `sites` are by site, samples and ids of files; `torn` counts slots that came to
+    nothing and were planned anew; `crossed_mb` is what crossed sites so far.
+    """
+
+    samples: dict[str, int]
+    sites: dict[str, str]
+    slots: list[EdgeSlot]
+    torn: int
+    crossed_mb: float
+
+
 class AlternativeView(BaseModel):
     """What a zone said of a job for which none was named, or why it cannot have it.
 
@@ -191,6 +219,7 @@ class MarketPart(BaseModel):
     lora: dict[str, Any]
     metered: MeteredPart | None
     target: TargetPart | None
+    edge: EdgePart | None
     alternatives: list[AlternativeView]
 
 

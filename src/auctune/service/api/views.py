@@ -73,6 +73,7 @@ def job_view(row: JobRow, views: Views, clock: SlotClock) -> Shown:
         "market": {
             "metered": None,
             "target": None,
+            "edge": None,
             **views.market(row, clock),
             "alternatives": [_alternative(one) for one in request.get("alternatives", ())],
         },
@@ -126,8 +127,12 @@ def event_view(row: EventRow, told: Mapping[str, Told]) -> Shown:
         "level": how.level,
         "message": how.message(body),
         "type": "metrics" if is_metrics else "message",
-        "data": _metrics(body) if is_metrics else {"kind": row.kind, "slot": row.slot},
+        "data": _metrics(body) if is_metrics else _facts(row, body, how.facts),
     }
+
+
+def _facts(row: EventRow, body: Shown, names: tuple[str, ...]) -> Shown:
+    return {"kind": row.kind, "slot": row.slot, **{name: body[name] for name in names}}
 
 
 def _metrics(body: Shown) -> Shown:

@@ -15,7 +15,8 @@ def look(at: Installation) -> Iterator[Finding]:
     if at.file is None:
         yield unread("bases")
         return
-    for name in dict.fromkeys(zone.base for zone in at.zones):
+    needed = (zone.needed_base for zone in at.zones)
+    for name in dict.fromkeys(name for name in needed if name is not None):
         yield _judged(name, at.cache)
 
 

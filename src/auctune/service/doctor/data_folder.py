@@ -42,7 +42,9 @@ def needed_bytes(at: Installation) -> int:
     adapters = 0.0
     for zone in at.zones:
         num_nodes = sum(need.num_nodes for need in zone.needs().devices)
-        base = base_place(zone.base, at.cache).num_bytes
+        if zone.needed_base is None:
+            continue
+        base = base_place(zone.needed_base, at.cache).num_bytes
         adapters += _JOBS_A_DAY * _ADAPTER_SHARE * base * num_nodes
     return _LEAST_BYTES + round(adapters)
 

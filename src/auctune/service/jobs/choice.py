@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from auctune.domain import InputError
+from auctune.run.data.client import DataError
 from auctune.service.access.key import Principal
 from auctune.service.jobs.request import JobRequest
 from auctune.service.zones.offer import Alternative, Alternatives, Priced
@@ -97,7 +98,8 @@ async def _ask(
     if why is None:
         try:
             priced = await zone.quote(who, request)
-        except InputError as error:
+        # A zone whose data process failed is out of this choice, no more.
+        except (InputError, DataError) as error:
             why = str(error)
     outlook = None if priced is None else priced.offer.outlook
     if priced is not None and outlook is None:

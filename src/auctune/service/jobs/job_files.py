@@ -1,8 +1,11 @@
 """The files that a job trains on: whose they are, that they stay, and how much they hold."""
 
+import asyncio
+
 import structlog
 
 from auctune.domain import AuctuneError, InputError
+from auctune.run.data.image_rows import holds_arrays
 from auctune.service.files.library import Library, owned
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.size import DataSize
@@ -85,10 +88,13 @@ class JobFiles:
     async def look_at(self, file: FileRecord, max_length: int) -> None:
         """Size a new upload, so that bids for it need not wait; what is wrong is noted with it."""
         try:
+            if await asyncio.to_thread(holds_arrays, self._library.path(file)):
+                # Images are for others than this zone.
+                return
             await self._size(file, max_length)
         except InputError as error:
             await self._library.note_error(file.id, str(error))
-        except AuctuneError as error:
+        except (AuctuneError, OSError) as error:
             _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
 
     async def _size(self, file: FileRecord, max_length: int) -> DataSize:

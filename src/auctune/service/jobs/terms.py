@@ -10,7 +10,7 @@ from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
 from auctune.service.access.key import Principal
-from auctune.service.jobs.request import JobRequest, Terms
+from auctune.service.jobs.request import JobRequest, Request, Terms
 from auctune.service.jobs.time import parse_deadline
 from auctune.service.zones.offer import NO_CHOICE, Alternatives
 
@@ -79,7 +79,7 @@ def bid_amount(request: JobRequest) -> Money:
     return amount if cap is None else min(amount, cap)
 
 
-def said_cap(request: JobRequest) -> Money | None:
+def said_cap(request: Request) -> Money | None:
     """The most that a request would pay, whatever the job comes to; none: it does not say.
 
     Raises:
@@ -95,12 +95,16 @@ def asked_cap(request: JobRequest) -> Money:
     Raises:
         InputError: if it says none of them, or no amount of money.
     """
-    cap = said_cap(request)
-    if cap is None:
-        cap = _said_worth(request.market)
+    cap = most_said(request)
     if cap is None:
         raise InputError("market.max_cost", "is missing", _AMOUNT)
     return cap
+
+
+def most_said(request: JobRequest) -> Money | None:
+    """The same; none where it says none of them."""
+    cap = said_cap(request)
+    return _said_worth(request.market) if cap is None else cap
 
 
 def asked_worth(request: JobRequest, now: float) -> Worth:

@@ -75,6 +75,7 @@ def _routes() -> list[tuple[str, str, Endpoint]]:
         ("/quotes", "POST", page(form(quote_pages.ask_quote))),
         ("/quotes/{quote_id}", "GET", page(quote_pages.quote_page)),
         ("/quotes/{quote_id}/accept", "POST", page(form(quote_pages.accept))),
+        ("/quotes/{quote_id}/zone", "POST", page(form(quote_pages.ask_zone))),
         ("/files", "GET", page(file_pages.list_files)),
         ("/files", "POST", page(form(file_pages.upload))),
         ("/files/{file_id}/content", "GET", page(file_pages.content)),

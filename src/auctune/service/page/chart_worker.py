@@ -24,15 +24,23 @@ from auctune.charts import (
     to_figure,
     utilization_map,
 )
+from auctune.charts.choices import ChoicePoint, choices_chart
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.menu import MenuPoint, menu_chart
+from auctune.charts.metered import metered_chart
+from auctune.charts.prices import site_price_map
 from auctune.charts.render import DrawChart
+from auctune.charts.rented import RentedSlot, rented_chart
+from auctune.charts.spread import Spread, spread_chart
+from auctune.charts.stacked import StackedSlot, stacked_chart
 from auctune.charts.theme import AnyChart
 from auctune.run.child.parent import Parent
 
 WIDE, HALF, NARROW = 1040, 496, 316
 # Room of an axis of numbers, which `curves_chart` adds to its width.
 _AXIS = 72
+# What is around a chart without one.
+_EDGES = 24
 # Where marks lead is on the same page, whatever the drawing puts in front of it.
 _LINKS = re.compile(r'xlink:href="[^"#]*#(line-\d+)"')
 # Within a picture nothing has a role of its own.
@@ -53,6 +61,11 @@ def _compute_price(data: Data) -> DrawChart:
 def _memory_price(data: Data) -> DrawChart:
     values, nodes = _grid(data)
     return lambda palette, width: memory_price_map(values, nodes, palette, width)
+
+
+def _site_price(data: Data) -> DrawChart:
+    values, units = _grid(data)
+    return lambda palette, width: site_price_map(values, units, palette, width)
 
 
 def _use(resource: str, data: Data) -> DrawChart:
@@ -107,15 +120,71 @@ def _over_time(data: Data) -> DrawChart:
     return draw
 
 
+def _choices(data: Data) -> DrawChart:
+    points = [ChoicePoint(**point) for point in data["points"]]
+    return lambda palette, width: choices_chart(points, palette, width=width)
+
+
+def _spread(data: Data) -> DrawChart:
+    spreads = [Spread(**one) for one in data["spreads"]]
+    return lambda palette, width: spread_chart(spreads, palette, width=width - _EDGES)
+
+
+def _stacked_slots(data: Data) -> list[StackedSlot]:
+    return [StackedSlot(one["slot"], one["amounts"]) for one in data["slots"]]
+
+
+def _metered(data: Data) -> DrawChart:
+    costs = [(slot, cost) for slot, cost in data["costs"]]
+    had, how = _stacked_slots(data), {key: data[key] for key in ("had_title", "is_share")}
+    cap = data["cap"]
+    return lambda palette, width: metered_chart(
+        costs, cap, had, palette, width=width - _AXIS, **how
+    )
+
+
+def _rented(data: Data) -> DrawChart:
+    slots = [RentedSlot(**one) for one in data["slots"]]
+    price = data["on_demand_price"]
+    return lambda palette, width: rented_chart(slots, price, palette, width=width - _AXIS)
+
+
+def _shares(data: Data) -> DrawChart:
+    slots = _stacked_slots(data)
+    return lambda palette, width: stacked_chart(
+        slots, palette, y_title="share of the pool", is_share=True, width=width - _AXIS
+    )
+
+
+def _targets(data: Data) -> DrawChart:
+    curves = [
+        LossCurve(
+            task=one["task"],
+            training=tuple((batches, loss) for batches, loss in one["curve"]),
+            threshold=one["threshold"],
+        )
+        for one in data["curves"]
+    ]
+    return lambda palette, width: loss_chart(curves, palette, width=width)
+
+
 CHARTS: dict[str, tuple[Callable[[Data], DrawChart], int]] = {
     "compute-price": (_compute_price, HALF),
     "memory-price": (_memory_price, HALF),
     "compute-use": (partial(_use, "compute"), HALF),
     "memory-use": (partial(_use, "memory"), HALF),
+    "site-price": (_site_price, WIDE),
+    "site-use": (partial(_use, "a site"), WIDE),
     "plan": (_plan, WIDE),
     "losses": (_losses, WIDE),
     "menu": (_menu, WIDE),
     "over-time": (_over_time, WIDE),
+    "choices": (_choices, WIDE),
+    "spread": (_spread, WIDE),
+    "metered": (_metered, WIDE),
+    "rented": (_rented, WIDE),
+    "shares": (_shares, WIDE),
+    "targets": (_targets, WIDE),
 }
 """By name: how it is drawn, and its pixels on a desk."""
 

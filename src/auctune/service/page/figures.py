@@ -102,7 +102,7 @@ def losses_of(job: Shown, metrics: Sequence[Shown]) -> Figure | None:
         "task": name_of(job),
         "training": [point for point in training if point[1] is not None],
         "validation": [point for point in validation if point[1] is not None],
-        "threshold": job["market"].get("target_loss"),
+        "threshold": (job["market"].get("target") or {}).get("target_loss"),
     }
     return Figure("losses", data, text)
 

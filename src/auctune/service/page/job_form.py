@@ -4,17 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
-from auctune.service.jobs.request import Terms
-
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _HYPERPARAMETERS = ("n_epochs", "batch_size", "learning_rate_multiplier")
 _LORA = ("rank", "alpha", "dropout", "learning_rate", "max_length")
-_KNOWN = {"bid", "deadline", "zone", "repair", "lora", "quote", "line", "what_if", "share", "risk"}
-
-OTHER_TERMS = tuple(name for name in Terms.model_fields if name not in _KNOWN)
-"""Terms that zones of some kinds ask for; typed as they stand in a request."""
+_SITE = re.compile(r"\s*([^=]*?)\s*=\s*(.*?)\s*")
 
 
 def job_body(values: Mapping[str, str], models: Mapping[str, str]) -> dict[str, Any]:
@@ -27,10 +20,19 @@ def job_body(values: Mapping[str, str], models: Mapping[str, str]) -> dict[str, 
     zone = values.get("zone")
     model = models.get(zone) if zone else None
     market: dict[str, Any] = {
-        name: values[name] for name in ("bid", "deadline", "zone") if name in values
+        name: values[name] for name in ("bid", "deadline", "zone", "max_cost") if name in values
     }
-    market |= {name: _number(values[name]) for name in ("share", "risk") if name in values}
-    market |= {name: _value(values[name]) for name in OTHER_TERMS if name in values}
+    numbers = ("share", "risk", "target_loss")
+    market |= {name: _number(values[name]) for name in numbers if name in values}
+    if "value" in values:
+        worth = {"amount": values["value"], "zero_at": values.get("zero_at")}
+        market["value"] = {name: one for name, one in worth.items() if one is not None}
+    if "sites" in values:
+        market["sites"] = _sites(values["sites"])
+        # What is not chosen above is one of them.
+        files = [file for file in market["sites"].values() if file]
+        if files and values.get("training_file") not in files:
+            values = {**values, "training_file": files[0]}
     if "repair" in values:
         market["repair"] = True
     lora = {name: _number(values[name]) for name in _LORA if name in values}
@@ -61,8 +63,11 @@ def _number(text: str) -> int | float | str:
     return int(text) if re.fullmatch(r"-?\d{1,15}", text) else float(text)
 
 
-def _value(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except ValueError:
-        return text
+def _sites(text: str) -> dict[str, str]:
+    """Sites and their files, a line each; what is no such line the API refuses by name."""
+    found: dict[str, str] = {}
+    for line in filter(str.strip, text.splitlines()):
+        pair = _SITE.fullmatch(line)
+        site, file = (line.strip(), "") if pair is None else pair.groups()
+        found[site] = file
+    return found

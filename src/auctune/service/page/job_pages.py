@@ -11,6 +11,7 @@ from auctune.service.api.routes import explanations, files, jobs, zones
 from auctune.service.page.figures import losses_of, plan_of_job
 from auctune.service.page.guard import ROOT, Visit
 from auctune.service.page.look import body_of, show
+from auctune.service.page.metered_figures import metered_of
 from auctune.service.page.money_pages import statement_of
 
 _PAGES = 5
@@ -47,6 +48,7 @@ async def job_page(visit: Visit) -> Response:
     zone = await _zone(visit, job["market"]["zone"])
     plan = None if zone is None else plan_of_job(job, zone)
     losses = losses_of(job, metrics)
+    metered = metered_of(job, events)
     draw = visit.house.charts.draw
     return show(
         visit,
@@ -59,6 +61,7 @@ async def job_page(visit: Visit) -> Response:
         zone=zone,
         plan=None if plan is None else await draw(plan),
         losses=None if losses is None else await draw(losses),
+        metered=None if metered is None else await draw(metered),
         files=[await files.retrieve(visit.market, visit.who, one) for one in job["result_files"]],
         is_open=job["status"] in _OPEN,
     )

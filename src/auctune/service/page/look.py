@@ -22,6 +22,8 @@ _FILTERS = {
     "moment": words.moment,
     "money": words.money,
     "percent": words.percent,
+    "paid": words.paid,
+    "most": words.most,
 }
 
 

@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote as url_text
 
 import orjson
 from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
-from auctune.service.api.errors import ApiError
+from auctune.service.api.errors import ApiError, not_found
 from auctune.service.api.routes import files, jobs, quotes, zones
 from auctune.service.jobs.request import JobRequest
+from auctune.service.page.chart_client import Figure
 from auctune.service.page.figures import menu_of
 from auctune.service.page.guard import ROOT, Visit, form_values
-from auctune.service.page.job_form import OTHER_TERMS, job_body
+from auctune.service.page.job_form import job_body
 from auctune.service.page.look import body_of, show
+from auctune.service.page.metered_figures import choices_of, spread_of
 from auctune.service.quotes import QuoteChangedError
 
 _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "vendor", "slots")
@@ -49,16 +52,22 @@ async def ask_quote(visit: Visit) -> Response:
 
 
 async def quote_page(visit: Visit) -> Response:
-    """The menu."""
+    """The menu, or the estimate, beside what other zones said."""
     quote = await quotes.retrieve_quote(visit.market, visit.who, visit.param("quote_id"))
-    figure = menu_of(quote)
-    lines = quote["lines"]
+    first = await _first(visit, quote)
+    lines, draw = quote["lines"], visit.house.charts.draw
     fields = dict.fromkeys(name for line in lines for name in line)
+    figure, choices = _figure(visit, quote), None
+    if first["alternatives"]:
+        choices = choices_of(first["alternatives"], quote["zone"], first["created_at"])
     return show(
         visit,
         "quote.html",
         quote=quote,
-        chart=None if figure is None else await visit.house.charts.draw(figure),
+        chart=None if figure is None else await draw(figure),
+        alternatives=first["alternatives"],
+        beside=first["id"],
+        choices=None if choices is None else await draw(choices),
         # What lines of some kinds of zones say beside.
         others=[
             name
@@ -72,13 +81,48 @@ async def quote_page(visit: Visit) -> Response:
     )
 
 
+async def _first(visit: Visit, quote: dict[str, Any]) -> dict[str, Any]:
+    """The quote of which this one is another zone's: it says what all of them said."""
+    beside = visit.asked("beside")
+    if beside is None:
+        return quote
+    try:
+        return await quotes.retrieve_quote(visit.market, visit.who, beside)
+    except ApiError:
+        # It was of more than an hour ago.
+        return quote
+
+
+def _figure(visit: Visit, quote: dict[str, Any]) -> Figure | None:
+    if quote["estimate"] is None:
+        return menu_of(quote)
+    kept = visit.market.quotes.get(quote["id"], visit.who.user)
+    return spread_of(quote, None if kept is None else kept.deadline)
+
+
+async def ask_zone(visit: Visit) -> Response:
+    """The same question to one of the zones alone."""
+    values = form_values(await visit.request.form())
+    name = visit.param("quote_id")
+    kept = visit.market.quotes.get(name, visit.who.user)
+    if kept is None:
+        raise not_found("quote", name)
+    market = kept.request.market.model_copy(update={"zone": values.get("zone")})
+    request = kept.request.model_copy(update={"market": market})
+    quote = await quotes.create_quote(visit.market, visit.who, request)
+    beside = values.get("beside", name)
+    return RedirectResponse(f"{ROOT}/quotes/{quote['id']}?beside={url_text(beside, safe='')}", 303)
+
+
 async def accept(visit: Visit) -> Response:
-    """Buy a line."""
+    """Buy a line, or take an estimate."""
     values = form_values(await visit.request.form())
     line = values.get("line", "")
     terms: dict[str, Any] = {"quote": visit.param("quote_id")}
     if line:
         terms["line"] = int(line) if line.isdecimal() else line
+    if "max_cost" in values:
+        terms["max_cost"] = values["max_cost"]
     try:
         return await _submit(visit, {"market": terms}, values)
     except QuoteChangedError as error:
@@ -106,5 +150,4 @@ async def _form(
         files=held["data"],
         values=values,
         wrong=wrong,
-        other_terms=OTHER_TERMS,
     )

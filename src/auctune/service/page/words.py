@@ -93,3 +93,19 @@ def money(amount: str | None) -> str:
 def percent(share: float) -> str:
     """A share of 0 to 1."""
     return f"{share:.0%}"
+
+
+def paid(market: Mapping[str, Any]) -> str | None:
+    """What a job pays: its price, or what it has cost so far where it is metered."""
+    metered = market.get("metered")
+    if metered is not None and market.get("decision") == "admitted":
+        return str(metered["cost"])
+    amount: str | None = market.get("payment")
+    return amount
+
+
+def most(market: Mapping[str, Any]) -> str | None:
+    """What its owner would pay at most: the bid, or the cap of what is metered."""
+    metered = market.get("metered")
+    amount: str | None = market.get("bid") if metered is None else metered["max_cost"]
+    return amount

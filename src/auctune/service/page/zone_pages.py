@@ -10,6 +10,8 @@ from auctune.service.api.routes import ledger, zone_records, zones
 from auctune.service.page.figures import money_over_time, plan_of_zone, zone_maps
 from auctune.service.page.guard import ROOT, Visit
 from auctune.service.page.look import show
+from auctune.service.page.words import paid
+from auctune.service.page.zone_parts import pool_parts, rented_parts, site_parts
 
 _HOURS = {"1": 1.0, "24": 24.0, "168": 168.0, "720": 720.0}
 _MOST = 1000
@@ -42,7 +44,7 @@ async def market_page(visit: Visit) -> Response:
         spans={"1": "an hour", "24": "a day", "168": "a week", "720": "30 days"},
         is_cut=is_cut,
         most=_MOST,
-        totals=_totals(decided),
+        totals=totals_of(decided),
         accounts={
             name: amount
             for name, amount in accounts.items()
@@ -65,10 +67,26 @@ async def zone_page(visit: Visit) -> Response:
     zone = await zones.retrieve_zone(market, who, name)
     after = visit.after("job")
     decided = await zone_records.decisions(market, who, name, after, 50)
-    shown: Shown = {"prices": None, "maps": {}, "plan": None, "plans": []}
-    # Zones of some kinds have no nodes of their own to price.
-    if zones.zone_of(market, name).nodes is not None:
-        shown = await _nodes(visit, name)
+    found = zones.zone_of(market, name)
+    # Where use is metered nobody bids.
+    is_metered = found.renting is not None or found.pool is not None
+    shown: Shown = {
+        "is_metered": is_metered,
+        "prices": None,
+        "maps": {},
+        "plan": None,
+        "plans": [],
+        "parts": [],
+    }
+    # What there is to see is of the zone's kind.
+    if found.nodes is not None:
+        shown |= await _nodes(visit, name)
+    if found.renting is not None:
+        shown["parts"] += await rented_parts(visit, name)
+    if found.pool is not None:
+        shown["parts"] += await pool_parts(visit, name, decided["data"])
+    if found.sites is not None:
+        shown["parts"] += await site_parts(visit, name)
     return show(
         visit,
         "zone.html",
@@ -76,7 +94,7 @@ async def zone_page(visit: Visit) -> Response:
         zone_view=[(key, zone[key]) for key in zone if key not in _OWN_FIELDS],
         decisions=decided["data"],
         more=decided["has_more"],
-        totals=_totals(decided["data"]),
+        totals=totals_of(decided["data"]),
         **shown,
     )
 
@@ -98,16 +116,17 @@ async def _nodes(visit: Visit, name: str) -> Shown:
     }
 
 
-def _totals(decided: list[Shown]) -> Shown:
-    """How many bids, and what became of them."""
+def totals_of(decided: list[Shown]) -> Shown:
+    """How many bids, what became of them, and what was paid and not given back."""
     admitted = [one for one in decided if one["decision"] == "admitted"]
+    kept = [one for one in admitted if not one["refunded"]]
     return {
         "bids": len(decided),
         "admitted": len(admitted),
         "open": sum(one["status"] in ("queued", "running") for one in admitted),
         "done": sum(one["status"] == "succeeded" for one in admitted),
-        "refunded": sum(bool(one["refunded"]) for one in admitted),
-        "paid": str(sum((Decimal(one["payment"] or 0) for one in admitted), Decimal())),
+        "refunded": len(admitted) - len(kept),
+        "paid": str(sum((Decimal(paid(one) or 0) for one in kept), Decimal())),
     }
 
 

@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field, model_validator
 from auctune.domain import InputError
 from auctune.schema import STRICT
 from auctune.service.settings.fields import Name, Positive, Rate
+from auctune.service.settings.language_entry import LanguageZoneEntry
 from auctune.service.settings.ray_entry import RayEntry, Resource
 from auctune.service.settings.vendor_entries import HouseEntry, VendorEntry, check_names
-from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
 
 _DAY_SECONDS = 86_400
@@ -44,7 +44,7 @@ class NodeEntry(BaseModel):
     resource: Resource | None = None
 
 
-class AuctionEntry(ZoneEntry):
+class AuctionEntry(LanguageZoneEntry):
     """[[zones]] of kind `auction`."""
 
     kind: Literal["auction"] = "auction"

@@ -8,15 +8,17 @@ from pydantic import Field, model_validator
 
 from auctune.domain import InputError
 from auctune.run.rental.estimate import Renting
+from auctune.run.spot_ray_params import SpotRayParams
 from auctune.service.settings.fields import Count, Positive, Rate
-from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.language_entry import LanguageZoneEntry
+from auctune.service.settings.spot_ray_entry import SpotRayEntry
 from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
 
 _DAY_SECONDS = 86_400
 _MOST_SLOTS = 96
 
 
-class SpotEntry(ZoneEntry):
+class SpotEntry(LanguageZoneEntry):
     """[[zones]] of kind `spot`."""
 
     kind: Literal["spot"] = "spot"
@@ -42,6 +44,8 @@ class SpotEntry(ZoneEntry):
     spare: Annotated[float, Field(ge=0, lt=1)] = 0.0
     warm: bool = True
     saved_every: Positive = 30.0
+    provider: Literal["local", "ray"] = "local"
+    ray: SpotRayEntry | None = None
 
     @property
     def num_slots(self) -> int:
@@ -63,20 +67,44 @@ class SpotEntry(ZoneEntry):
         """How it rents."""
         return Renting(self.policy, self.forecast)
 
+    @property
+    def adopts(self) -> bool:
+        """Whether its instances are on a cluster that others look after."""
+        return self.ray is not None and self.ray.address is not None
+
+    @property
+    def cluster(self) -> SpotRayParams | None:
+        """On which its instances are; none: they are processes on this machine."""
+        return None if self.provider == "local" else (self.ray or SpotRayEntry()).params()
+
     def needs(self) -> ZoneNeeds:
-        """The device of its instances: each is a process on this machine."""
+        """The device of its instances, as far as they are on this machine."""
+        if self.adopts:
+            return ZoneNeeds()
         return ZoneNeeds((DeviceNeed("", self.device, self.profile, self.n_max),))
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.prices is not None and self.fixed_price is not None:
             raise InputError("fixed_price", "is given with prices", "one of the two")
+        self._check_provider()
         if self.n_min > self.n_max:
             raise InputError("n_min", f"{self.n_min}", f"at most n_max = {self.n_max}")
         if self.scaling is not None and len(self.scaling) != self.n_max:
             found = f"{len(self.scaling)} numbers"
             raise InputError("scaling", found, f"one for each count up to n_max = {self.n_max}")
         return self
+
+    def _check_provider(self) -> None:
+        if self.provider == "local" and self.ray is not None:
+            raise InputError("ray", "is given with provider 'local'", 'provider = "ray"')
+        if self.provider == "ray" and "warm" in self.model_fields_set and self.warm:
+            raise InputError(
+                "warm", "is given with provider 'ray'", "workers that load by themselves"
+            )
+        if self.adopts and self.device.startswith("cuda:"):
+            found = f"{self.device!r}, where Ray gives each instance a GPU of its own"
+            raise InputError("device", found, "cuda")
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""

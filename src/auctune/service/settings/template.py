@@ -9,7 +9,8 @@ TEMPLATE = """\
 # A line such as this one explains; a line that begins with '#' and a key is a setting that is left
 # out, with the value that holds then, or an example where it says so.
 
-# The zone below is an auction's. docs/reference/auctune-toml.md lists the keys of other kinds.
+# The zone below is an auction's. Zones of other kinds stand behind it, left out: take the sign away
+# from a table and its keys. docs/reference/auctune-toml.md lists all keys of each kind.
 
 # Where bids, decisions and money are kept; left out: auctune.db in the folder of --data. Examples:
 #database = "sqlite:////var/lib/auctune/market.db"
@@ -50,8 +51,9 @@ port = 8420
 # A zone sells the nodes of one base model. A bid names its zone, or its model; of several zones
 # with that model it goes to the one that does it for least. More zones are more [[zones]] tables.
 [[zones]]
-# How it is sold, which says what other keys there are: "auction", of nodes that are here; or
-# "timeshare", jobs with loss targets on one pool (docs/reference/auctune-toml.md has its keys).
+# How it is sold, which says what other keys there are: "auction", of nodes that are here; "spot",
+# on rented instances; "timeshare", jobs with loss targets on one pool; or "edge", jobs with data at
+# sites (docs/reference/auctune-toml.md has their keys).
 #kind = "auction"
 name = "default"
 
@@ -152,6 +154,47 @@ type = "local"
 #poll_seconds = 10.0
 # Of a data set that it mended:
 #max_result_bytes = 536_870_912
+
+# A zone that rents: jobs run on instances that come and go with their price, are charged what they
+# use, and never more than a cap. The market is a record that is replayed: a file in CSV with the
+# columns t_s, available and price, such as examples/spot/market.csv. Each zone has its own name;
+# with the same base as another one, jobs go to the one that does it for least.
+#[[zones]]
+#kind = "spot"
+#name = "rented"
+#market = "market.csv"
+#slot_seconds = 60.0
+# A slot may replay so many seconds of the record, and costs what they do (an example):
+#market_slot_seconds = 1800.0
+# Money for an instance on demand and an hour, and what owners pay above what instances cost.
+#on_demand_price = 1.0
+#margin = 0.0
+# How it rents, how many jobs at once, and the most instances that one of them holds.
+#policy = "robust:risk=0.05"
+#jobs = 4
+#n_max = 4
+
+# A pool that jobs share, each trained to a loss by its deadline, charged by the second.
+#[[zones]]
+#kind = "timeshare"
+#name = "pool"
+#slot_seconds = 60.0
+#price_per_second = "0.0010"
+#allocator = "headway"
+
+# Sites with data that stay there: a job trains a small network where its data are, for a price that
+# is known at once. Each site is a Ray node, on this machine unless ray names a cluster.
+#[[zones]]
+#kind = "edge"
+#name = "sites"
+# The network: small, lenet or residual.
+#base = "small"
+#slot_seconds = 60.0
+# What a site has, in units of one's own, and what a worker takes of it.
+#sites = [{ id = "site-a", capacity = { cpu = 2.0 } }, { id = "site-b", capacity = { cpu = 2.0 } }]
+#worker = { cpu = 1.0 }
+# What may cross between all sites in a slot.
+#traffic_mb_per_slot = 1000.0
 
 # Users and keys to begin with, added where they are not there yet; from then on they are changed by
 # auctune users, auctune teams and auctune keys. With an operator's key here no first key is made.

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from auctune.run.open_pool.messages import AllocatorName
 from auctune.service.settings.fields import Amount, Positive
-from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.settings.language_entry import LanguageZoneEntry
 from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
 
 
-class TimeshareEntry(ZoneEntry):
+class TimeshareEntry(LanguageZoneEntry):
     """[[zones]] of kind `timeshare`."""
 
     kind: Literal["timeshare"] = "timeshare"

@@ -1,17 +1,18 @@
 """A zone in auctune.toml: what zones of all kinds say of themselves."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from auctune.schema import STRICT
-from auctune.service.settings.fields import Count, Name, Positive
+from auctune.service.settings.fields import Name, Positive
 from auctune.service.settings.zone_needs import ZoneNeeds
 
 AUCTION = "auction"
 SPOT = "spot"
 TIMESHARE = "timeshare"
+EDGE = "edge"
 
 
 class ZoneEntry(BaseModel):
@@ -21,11 +22,13 @@ class ZoneEntry(BaseModel):
 
     kind: str
     name: Name = "default"
-    base: str = "tiny"
+    base: str
     slot_seconds: Positive = 60.0
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    max_length: Count = 512
+
+    @property
+    def needed_base(self) -> str | None:
+        """A base that must be there, or be built or fetched; none: it needs none."""
+        return None
 
     def needs(self) -> ZoneNeeds:
         """What it needs of this machine; kinds whose nodes are elsewhere need nothing."""

@@ -92,6 +92,21 @@ class Desk(Generic[Z_co]):
         self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
         return answer.future
 
+    def tell(self, run: Callable[[Z_co], None], alarm: Broken) -> None:
+        """Run a command for whose answer nobody waits.
+
+        Args:
+            run: the command.
+            alarm: told if it fails, unless that closes the desk, which tells so itself.
+        """
+
+        def check(answer: Future[None]) -> None:
+            error = answer.exception()
+            if error is not None and self._broken is None:
+                alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
+
+        self.ask(run).add_done_callback(check)
+
     def close(self) -> None:
         """Answer what was asked so far, and end."""
         self._commands.put(None)

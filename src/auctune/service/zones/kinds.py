@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from auctune.service.settings.zone_entry import AUCTION, SPOT, TIMESHARE
+from auctune.service.settings.zone_entry import AUCTION, EDGE, SPOT, TIMESHARE
 from auctune.service.zones.auction.kind import AuctionZones
+from auctune.service.zones.edge.kind import EdgeZones
 from auctune.service.zones.kind import ZoneKind
 from auctune.service.zones.spot.kind import SpotZones
 from auctune.service.zones.timeshare.kind import TimeshareZones
@@ -13,6 +14,7 @@ KINDS: Mapping[str, ZoneKind] = {
     AUCTION: AuctionZones(),
     SPOT: SpotZones(),
     TIMESHARE: TimeshareZones(),
+    EDGE: EdgeZones(),
 }
 
 TOLD: tuple[str, ...] = tuple(

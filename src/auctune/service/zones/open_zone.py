@@ -78,6 +78,14 @@ class SharedPool(Protocol):
         ...
 
 
+class Sites(Protocol):
+    """A zone's sites, as an operator sees them."""
+
+    async def table(self) -> Mapping[str, Any]:
+        """Prices, use and traffic by slot: `SiteTable` of the API."""
+        ...
+
+
 class OpenZone(Protocol):
     """One zone."""
 
@@ -129,6 +137,11 @@ class OpenZone(Protocol):
     @property
     def pool(self) -> SharedPool | None:
         """What its jobs share; none: they share none."""
+        ...
+
+    @property
+    def sites(self) -> Sites | None:
+        """Where data are; none: nowhere but here."""
         ...
 
     @property

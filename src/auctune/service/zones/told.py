@@ -14,10 +14,12 @@ class Told:
     Attributes:
         message: for people, from the event's body.
         level: info, warn or error.
+        facts: keys of the body that programs read as well.
     """
 
     message: Callable[[Mapping[str, Any]], str]
     level: str = "info"
+    facts: tuple[str, ...] = ()
 
 
 def _trained(body: Mapping[str, Any]) -> str:

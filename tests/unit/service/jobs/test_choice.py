@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.domain import InputError
+from auctune.domain import AuctuneError, InputError
+from auctune.run.data.client import DataError
 from auctune.service.access.key import Principal, Role
 from auctune.service.jobs.choice import Choice, choose
 from auctune.service.jobs.request import JobRequest, Terms
@@ -41,7 +42,7 @@ class Zone:
     name: str
     outlook: Outlook | None = None
     why_not: str | None = None
-    error: InputError | None = None
+    error: AuctuneError | None = None
     kind: str = "auction"
     asked: int = 0
 
@@ -94,11 +95,12 @@ def test_of_equals_the_first_in_the_settings_is_the_default() -> None:
 
 
 def test_each_zone_that_cannot_have_the_job_says_why() -> None:
-    wrong = InputError("rank", "9", "less")
+    wrong, failed = InputError("rank", "9", "less"), DataError("the data process was closed")
     zones = (
         Zone("full"),
         Zone("other", outlook(0), why_not="has no sites"),
         Zone("small", outlook(0), error=wrong),
+        Zone("hurt", outlook(0), error=failed),
         Zone("shut", outlook(0)),
         Zone("able", outlook(5)),
     )
@@ -108,10 +110,11 @@ def test_each_zone_that_cannot_have_the_job_says_why() -> None:
         "it cannot be done by its deadline",
         "has no sites",
         str(wrong),
+        str(failed),
         "it takes no bids now",
         None,
     ]
-    assert [zone.asked for zone in zones] == [1, 0, 1, 0, 1]
+    assert [zone.asked for zone in zones] == [1, 0, 1, 1, 0, 1]
 
 
 @pytest.mark.parametrize(("paused", "expected"), [((), "a"), (("a",), "b"), (("a", "b"), "a")])

@@ -13,6 +13,8 @@ DATA: dict[str, dict[str, Any]] = {
     "memory-price": GRID,
     "compute-use": GRID,
     "memory-use": GRID,
+    "site-price": GRID,
+    "site-use": GRID,
     "plan": {
         "rows": [{"task": "<b>job</b>", "arrival": 0, "deadline": 3, "cells": [[1, "a"]]}],
         "nodes": ["a"],
@@ -33,6 +35,46 @@ DATA: dict[str, dict[str, Any]] = {
     "over-time": {
         "panels": [{"title": "", "quantity": "money", "curves": [CURVE]}],
         "x_title": "hours from now",
+    },
+    "choices": {
+        "points": [
+            {
+                "name": f"z{n}",
+                "seconds": 60.0 * n,
+                "cost": 5.0 - n,
+                "is_chosen": n == 1,
+                "label": "",
+            }
+            for n in range(1, 4)
+        ]
+    },
+    "spread": {
+        "spreads": [
+            {"title": "cost", "expected": 2.0, "p90": 3.0, "limit": 5.0, "limit_name": "cap"},
+            {"title": "minutes", "expected": 2.0, "p90": 3.0},
+        ]
+    },
+    "metered": {
+        "costs": [[0, 1.0], [2, 2.5]],
+        "cap": 5.0,
+        "slots": [{"slot": 0, "amounts": {"spot": 2}}, {"slot": 2, "amounts": {"spot": 1}}],
+        "had_title": "instances",
+        "is_share": False,
+    },
+    "rented": {
+        "slots": [
+            {"slot": n, "price": 0.5, "available": 3, "on_demand": n, "spot": 1} for n in range(4)
+        ],
+        "on_demand_price": 1.0,
+    },
+    "shares": {
+        "slots": [{"slot": n, "amounts": {f"job-{k}": 0.125 for k in range(8)}} for n in range(3)]
+    },
+    "targets": {
+        "curves": [
+            {"task": f"job {k}", "curve": [[4, 3.0], [8, 2.0 - k]], "threshold": 1.0}
+            for k in range(2)
+        ]
     },
 }
 

@@ -62,7 +62,7 @@ def test_losses_are_by_rows_and_in_the_order_in_which_they_came() -> None:
         {"rows": 40, "step": 5, "losses": [[1, 3.0], [5, 2.0]], "validation": []},
         {"rows": 80, "step": 10, "losses": [[10, None]], "validation": [[1, 80, 1.5]]},
     ]
-    figure = losses_of(job(target_loss=1.0), metrics)
+    figure = losses_of(job(target={"target_loss": 1.0}), metrics)
     assert figure is not None
     assert figure.data["training"] == [[8, 3.0], [40, 2.0]]
     assert figure.data["validation"] == [[80, 1.5]]

@@ -6,7 +6,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.service.api.routes.jobs import read_request
 from auctune.service.jobs.request import JobRequest
-from auctune.service.page.job_form import OTHER_TERMS, job_body
+from auctune.service.page.job_form import job_body
 
 MODELS = {"north": "tiny", "south": "large"}
 FILE = {"training_file": "file-1"}
@@ -55,6 +55,8 @@ def test_a_full_form_is_a_full_request() -> None:
         ("seed", "-1", "seed"),
         ("suffix", "x" * 65, "suffix"),
         ("training_file", "../etc/passwd", "training_file"),
+        ("target_loss", "low", "market.target_loss"),
+        ("sites", "north", "market.sites.north"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(field: str, typed: str, place: str) -> None:
@@ -63,8 +65,13 @@ def test_what_is_wrong_is_refused_by_name(field: str, typed: str, place: str) ->
     assert caught.value.place == place
 
 
-def test_terms_of_other_kinds_stand_as_they_would_in_a_request() -> None:
-    for name in OTHER_TERMS:
-        body = job_body(FILE | {name: "[1.5, 2]"}, MODELS)
-        assert body["market"][name] == [1.5, 2]
-        assert job_body(FILE | {name: "plain"}, MODELS)["market"][name] == "plain"
+def test_terms_of_metered_zones_arrive() -> None:
+    values = {"max_cost": "12.50", "target_loss": "0.35", "risk": "0.2", "deadline": "+2h"}
+    values |= {"value": "40", "zero_at": "+3h", "sites": "north = file-n\n\n south=file-s "}
+    whole = read_request(orjson.dumps(job_body(FILE | values, MODELS)))
+    assert whole.training_file == "file-n"
+    read = whole.market
+    assert (read.max_cost, read.target_loss, read.risk) == ("12.50", 0.35, 0.2)
+    assert read.value is not None
+    assert (read.value.amount, read.value.deadline, read.value.zero_at) == ("40", None, "+3h")
+    assert read.sites == {"north": "file-n", "south": "file-s"}

@@ -89,7 +89,11 @@ def test_no_id_is_kept_as_it_is() -> None:
     assert sessions.begin(ADA) not in str(vars(sessions))
 
 
-@pytest.mark.parametrize(("seconds", "of_a_key"), [(0.0, 1), (-1.0, 1), (1.0, 0)])
-def test_senseless_limits_are_refused(seconds: float, of_a_key: int) -> None:
-    with pytest.raises(InputError):
+@pytest.mark.parametrize(
+    ("seconds", "of_a_key", "place"),
+    [(0.0, 1, "seconds"), (-1.0, 1, "seconds"), (1.0, 0, "of_a_key")],
+)
+def test_senseless_limits_are_refused_by_name(seconds: float, of_a_key: int, place: str) -> None:
+    with pytest.raises(InputError) as refused:
         SessionsParams(seconds, of_a_key)
+    assert refused.value.place == place

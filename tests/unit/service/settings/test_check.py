@@ -55,3 +55,12 @@ def test_a_cluster_without_ray_is_one_error_that_says_what_to_install(
         check_service(read_service_file(path))
     assert str(caught.value).startswith("zones[0].executor")
     assert "pip install 'auctune[ray]'" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["auctune.toml", "all-kinds.toml"])
+def test_the_examples_are_what_a_start_takes(name: str) -> None:
+    file = read_service_file(Path("examples/service") / name)
+    check_service(file)
+    kinds = [zone.kind for zone in file.zones]
+    assert kinds[0] == "auction"
+    assert len(set(kinds)) == len(kinds)

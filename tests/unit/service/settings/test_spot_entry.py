@@ -41,6 +41,12 @@ def test_paths_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
         ("scaling = [1.0]\n", r"zones\[0\].scaling"),
         ("fixed_price = 1.0\nprices = 'a.csv'\n", r"zones\[0\].fixed_price"),
         ("nodes = []\n", r"zones\[0\].nodes"),
+        ("[zones.ray]\nspot_resource = 'a'\n", r"zones\[0\].ray"),
+        ("provider = 'ray'\nwarm = true\n", r"zones\[0\].warm"),
+        (
+            "provider = 'ray'\ndevice = 'cuda:1'\n[zones.ray]\naddress = 'a:1'\n",
+            r"zones\[0\].device",
+        ),
     ],
 )
 def test_what_is_wrong_in_itself_is_named(tmp_path: Path, more: str, place: str) -> None:
@@ -60,3 +66,18 @@ def test_what_is_wrong_in_itself_is_named(tmp_path: Path, more: str, place: str)
 def test_what_it_names_is_looked_up_before_a_start(tmp_path: Path, more: str, place: str) -> None:
     with pytest.raises(InputError, match=place):
         check_service(read_service_file(written(tmp_path, more)))
+
+
+def test_instances_on_a_cluster_need_nothing_of_this_machine(tmp_path: Path) -> None:
+    ray = 'provider = "ray"\n[zones.ray]\naddress = "10.0.0.1:6379"\nspot_resource = "cheap"\n'
+    (zone,) = read_service_file(written(tmp_path, ray)).zones
+    assert isinstance(zone, SpotEntry)
+    assert zone.needs().devices == ()
+    assert zone.cluster is not None
+    assert (zone.cluster.address, zone.cluster.spot) == ("10.0.0.1:6379", "cheap")
+    (own,) = read_service_file(written(tmp_path, 'provider = "ray"\n')).zones
+    assert isinstance(own, SpotEntry)
+    assert len(own.needs().devices) == 1
+    (here,) = read_service_file(written(tmp_path)).zones
+    assert isinstance(here, SpotEntry)
+    assert here.cluster is None

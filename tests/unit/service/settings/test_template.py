@@ -8,6 +8,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.service.settings.access_entries import KeyEntry, UserEntry
 from auctune.service.settings.auction_entry import AuctionEntry, NodeTypeEntry
+from auctune.service.settings.check import check_service
 from auctune.service.settings.service_file import (
     LimitsEntry,
     ServiceFile,
@@ -16,6 +17,7 @@ from auctune.service.settings.service_file import (
 )
 from auctune.service.settings.template import TEMPLATE
 from auctune.service.settings.vendor_entries import HouseEntry, VendorEntry
+from support.spot_files import daily_market, write_market
 
 LINES = TEMPLATE.splitlines()
 SETTINGS = [index for index, line in enumerate(LINES) if re.match(r"#\w+ = ", line)]
@@ -26,9 +28,11 @@ IN_TABLES = [index for index in SETTINGS if index > TABLES]
 # Their values are examples; or a choice of the machine's, or of another pricing.
 EXAMPLES = {"database", "public_url", "slots", "threads", "languages", "pricing", "profile"}
 EXAMPLES |= {"energy_price", "power_kw", "budget", "executor", "ray", "resource"}
+EXAMPLES |= {"market_slot_seconds"}
 # What can only be said with another setting.
 NEEDS = {"power_kw": "energy_price", "ray": "executor", "resource": "executor"}
 OF_PRICING = {"compute_low", "compute_high", "memory_low", "memory_high"}
+OTHER_KINDS = ["spot", "timeshare", "edge"]
 # Only one of them can be said.
 SOURCES = {"secret_variable", "secret_file", "sha256"}
 
@@ -66,7 +70,8 @@ def least_tables() -> list[int]:
     for heading in [i for i, line in enumerate(LINES) if line.startswith("#[[")]:
         own = table_of(heading + 1)
         sources = [i for i in own if name_of(i) in SOURCES]
-        needed += [*own[:2], *(i for i in own if name_of(i) == "url"), *sources[:1]]
+        least = {"url", "market"} | ({"name"} if LINES[heading] == "#[[zones]]" else set())
+        needed += [*own[:2], *(i for i in own[2:] if name_of(i) in least), *sources[:1]]
     return needed
 
 
@@ -111,10 +116,22 @@ def test_all_settings_together_are_taken(tmp_path: Path) -> None:
         named.setdefault("cost" if "energy_cost" in LINES[index] else name_of(index), index)
     del named["cost"]
     found = read(with_settings(*named.values(), *least_tables()), tmp_path)
-    (zone,) = found.zones
+    zone = found.zones[0]
     assert isinstance(zone, AuctionEntry)
     assert found.model_fields_set == set(ServiceFile.model_fields)
     assert zone.model_fields_set == set(AuctionEntry.model_fields)
+
+
+def test_zones_of_other_kinds_are_opened_as_they_stand(tmp_path: Path) -> None:
+    tables = [i for i, line in enumerate(LINES) if line == "#[[zones]]"]
+    chosen = [i for heading in tables for i in (heading, *table_of(heading + 1)[1:])]
+    found = read(with_settings(*chosen), tmp_path)
+    assert [zone.kind for zone in found.zones] == ["auction", *OTHER_KINDS]
+    market = daily_market(200, 1800.0, period=48)
+    with pytest.raises(InputError, match=r"market\.csv"):
+        check_service(found)
+    write_market(tmp_path / "market.csv", market, 1.0)
+    check_service(found)
 
 
 def test_a_line_that_is_no_setting_explains() -> None:

@@ -3,6 +3,7 @@
 from auctune.service.settings.zone_entry import AUCTION
 from auctune.service.settings.zone_kinds import AnyZone
 from auctune.service.zones.auction.event import AuctionKind
+from auctune.service.zones.edge.event import EdgeKind
 from auctune.service.zones.event import Kind
 from auctune.service.zones.kinds import KINDS, TOLD, kind_of_opening
 from auctune.service.zones.metered.event import MeteredKind
@@ -28,5 +29,5 @@ def test_owners_are_told_of_each_kind_of_event_once() -> None:
 
 
 def test_no_kind_calls_an_event_of_its_own_as_all_kinds_call_another() -> None:
-    for own in (AuctionKind, MeteredKind, SpotKind, TimeshareKind):
+    for own in (AuctionKind, MeteredKind, SpotKind, TimeshareKind, EdgeKind):
         assert not set(map(str, Kind)) & set(map(str, own))

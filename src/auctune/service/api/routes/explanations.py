@@ -22,12 +22,13 @@ class ExplainedCell(BaseModel):
     compute: float
     memory: float
     operating_cost: float
+    traffic: float
     compute_price: float | None
     memory_price: float | None
 
 
 class ExplainedPlan(BaseModel):
-    """What a plan cost when the bid was decided on: `cost` is the sum of its four parts.
+    """What a plan cost when the bid was decided on: `cost` is the sum of its five parts.
 
     `price` is the cost, rounded; a bid must exceed it. None where the bid is charged.
     """
@@ -41,6 +42,7 @@ class ExplainedPlan(BaseModel):
     operating_cost: float
     compute: float
     memory: float
+    traffic: float
     cells: list[ExplainedCell] | None
 
 
@@ -101,7 +103,7 @@ def _view(explained: Explained, clock: SlotClock, *, has_units: bool) -> dict[st
         "decision": "admitted" if decision["admitted"] else "rejected",
         "reason": decision["reason"],
         "why": explained.why,
-        "bid": event.body["task"]["bid"],
+        "bid": event.body["request"]["bid"],
         "payment": decision["payment"] if decision["admitted"] else None,
         "least_bid": None if least is None else str(least),
         "chosen": chosen,
@@ -124,6 +126,7 @@ def _plan(plan: PricedPlan, clock: SlotClock) -> dict[str, Any]:
         "operating_cost": plan.operating_cost,
         "compute": plan.compute,
         "memory": plan.memory,
+        "traffic": plan.traffic,
         "cells": None,
     }
 
@@ -136,6 +139,7 @@ def _cells(plan: PricedPlan, *, has_units: bool) -> list[dict[str, Any]]:
             "compute": cell.compute,
             "memory": cell.memory,
             "operating_cost": cell.operating_cost,
+            "traffic": cell.traffic,
             "compute_price": cell.compute_price if has_units else None,
             "memory_price": cell.memory_price if has_units else None,
         }

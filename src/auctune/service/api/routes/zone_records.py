@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from auctune.service.api.access import MarketDep, Operator
-from auctune.service.api.answers import JobProgress, MeteredPart, Plan
+from auctune.service.api.answers import JobProgress, MeteredPart, Plan, TargetPart
 from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.zones import zone_of
 from auctune.service.recorder import read_job
@@ -40,6 +40,7 @@ class DecisionView(BaseModel):
     plan: Plan | None
     progress: JobProgress | None
     metered: MeteredPart | None
+    target: TargetPart | None
 
 
 class DecisionPage(BaseModel):
@@ -88,6 +89,7 @@ def _view(row: JobRow, views: Views, clock: SlotClock) -> dict[str, Any]:
         "value": decision.get("value"),
         "surplus": decision.get("surplus"),
         "metered": shown.get("metered"),
+        "target": shown.get("target"),
         **{
             name: shown[name]
             for name in (

@@ -118,6 +118,42 @@ class PoolTable(BaseModel):
     units: list[PoolUnit]
 
 
+class SiteState(BaseModel):
+    """A site of an `edge` zone: `up`, or `lost`."""
+
+    id: str
+    capacity: dict[str, float]
+    state: Literal["up", "lost"]
+
+
+class SiteJobView(BaseModel):
+    """A job at the sites: the slots of its plan, and those that are trained."""
+
+    job: str
+    user: str
+    state: str
+    slots: list[int]
+    trained: list[int]
+    torn: int
+
+
+class SiteTable(BaseModel):
+    """Prices and use of an `edge` zone: arrays [slot, site, type], and of traffic [slot]."""
+
+    zone: str
+    first_slot: int
+    first_begins_at: float
+    slot_seconds: float
+    types: list[str]
+    sites: list[SiteState]
+    price: list[list[list[float]]]
+    used: list[list[list[float]]]
+    traffic_price: list[float]
+    traffic_used_mb: list[float]
+    traffic_mb_per_slot: float
+    jobs: list[SiteJobView]
+
+
 @router.get("", response_model=ZonePage)
 async def list_zones(market: MarketDep, who: Owner) -> dict[str, Any]:
     """The zones that take bids."""
@@ -153,6 +189,15 @@ async def shares(market: MarketDep, who: Operator, zone_id: str) -> dict[str, An
     if zone.pool is None:
         raise ApiError(404, f"zone {zone.name} has no pool", "not_found", "id")
     return dict(await zone.pool.shares())
+
+
+@router.get("/{zone_id}/sites", response_model=SiteTable)
+async def sites(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+    """Sites, traffic and prices of an `edge` zone by slot: an operator's, as `prices`."""
+    zone = zone_of(market, zone_id)
+    if zone.sites is None:
+        raise ApiError(404, f"zone {zone.name} has no sites", "not_found", "id")
+    return dict(await zone.sites.table())
 
 
 @router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneView)

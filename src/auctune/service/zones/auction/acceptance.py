@@ -5,23 +5,17 @@ is. A line is to be had as long as the first slot of its plan is still to come, 
 and they cost no more than they did.
 """
 
-from typing import Any
-
-from pydantic import BaseModel
-
 from auctune.domain import InputError, PriceMenu, parse_money
 from auctune.domain.menu import MenuLine
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.time import to_rfc3339
 from auctune.service.quotes import Quote
+from auctune.service.zones.as_quoted import check_same, own_names
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.offer import MenuOffer
-
-# Names that an owner gives to a job are not part of what is quoted.
-_NAMES = ("suffix", "metadata")
 
 
 def why_changed(line: MenuLine, clock: SlotClock) -> str:
@@ -64,39 +58,9 @@ def quoted_line(request: Acceptance, quote: Quote) -> tuple[MenuLine, JobRequest
         expected = f"0 to {num_lines - 1}" if num_lines else "another quote: this one has no lines"
         raise InputError("market.line", found, expected)
     line = lines[terms.line]
-    _check_same(request, quote)
+    check_same(request, quote, "bid")
     if terms.bid is not None and parse_money(terms.bid, "market.bid") < line.price:
         raise InputError(
             "market.bid", f"{terms.bid}", f"at least the line's price, {line.price}, or none"
         )
-    names = {name: value for name in _NAMES if (value := getattr(request, name)) is not None}
-    return line, quote.request.model_copy(update={**names, "market": terms})
-
-
-def _check_same(request: Acceptance, quote: Quote) -> None:
-    """That what a request says again is what was quoted."""
-    quoted, terms = quote.request, request.market
-    _compare(
-        "",
-        _given(request, "hyperparameters", "method", "seed", "market", "integrations", *_NAMES),
-        quoted,
-    )
-    _compare("", {"seed": request.seed}, quote.training)
-    _compare("hyperparameters.", _given(request.chosen), quoted.chosen)
-    _compare("market.", _given(terms, "lora", "zone", "bid", "quote", "line"), quoted.market)
-    _compare("market.lora.", _given(terms.lora), quoted.market.lora)
-    if terms.zone not in (None, quote.zone):
-        raise InputError("market.zone", f"{terms.zone!r}", f"{quote.zone!r}, as quoted, or none")
-
-
-def _compare(place: str, given: dict[str, Any], quoted: object) -> None:
-    for name, value in given.items():
-        expected = getattr(quoted, name)
-        if value is not None and value != expected:
-            shown = "none" if expected is None else f"{expected!r}, as quoted, or none"
-            raise InputError(f"{place}{name}", f"{value!r}", shown)
-
-
-def _given(model: BaseModel, *but: str) -> dict[str, Any]:
-    """What a request says by itself."""
-    return {name: getattr(model, name) for name in model.model_fields_set if name not in but}
+    return line, quote.request.model_copy(update={**own_names(request), "market": terms})

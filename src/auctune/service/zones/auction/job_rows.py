@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from auctune.domain import Reason
 from auctune.run.records import decision_record
 from auctune.service.jobs.training import Training
+from auctune.service.zones import fixed_price
 from auctune.service.zones.auction.open_job import OpenJob, cell_records
 from auctune.service.zones.auction.records import Record, task_record
 from auctune.service.zones.event import Kind, ZoneEvent
@@ -109,7 +110,7 @@ def previewed_row(zone: str, at: float, body: Record) -> JobRow:
         row["vendor"] = decision["schedule"]["vendor"]
         status = Status.QUEUED
     else:
-        row["error"] = _rejection(body)
+        row["error"] = fixed_price.rejection(body, _WHY)
         row["finished_at"] = at
         status = Status.FAILED
     return JobRow(body["task"]["id"], zone, 0, body["owner"], at, status, row)
@@ -139,13 +140,7 @@ def _error(event: ZoneEvent) -> Record | None:
         return {name: event.body[name] for name in ("code", "message", "param")}
     if event.kind != Kind.DECIDED:
         return None
-    return _rejection(event.body)
-
-
-def _rejection(body: Record) -> Record:
-    is_late = body["decision"]["reason"] in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
-    param = "market.deadline" if is_late else "market.bid"
-    return {"code": "bid_rejected", "message": why_rejected(body), "param": param}
+    return fixed_price.rejection(event.body, _WHY)
 
 
 def why_rejected(body: Mapping[str, Any]) -> str:
@@ -154,7 +149,4 @@ def why_rejected(body: Mapping[str, Any]) -> str:
     Args:
         body: of a rejection's event.
     """
-    decision, left = body["decision"], body.get("budget_left")
-    if left is not None:
-        return f"the price, {decision['price']}, is above what is left of the budget, {left}"
-    return _WHY[Reason(decision["reason"])]
+    return fixed_price.why_rejected(body, _WHY)

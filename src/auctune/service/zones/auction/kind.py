@@ -7,7 +7,7 @@ from pathlib import Path
 from auctune.device_profile import read_profile
 from auctune.domain import InputError
 from auctune.registry import check_settings
-from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
+from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
 from auctune.service.executors import nodes_of
 from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.zone_entry import ZoneEntry
@@ -63,8 +63,9 @@ class AuctionZones:
             nodes = [node.id for node in entry.nodes if node.type == name]
             work = place.data / "work" / entry.name
             asking = nodes_of(entry).asking(nodes[0], settings, work) if nodes else nullcontext()
-            with asking as elsewhere:
-                facts[name] = learn_base(settings, kept, report, given[name], alone, elsewhere)
+            with asking as start:
+                there = None if start is None else Elsewhere(f"{entry.name} {name}", start)
+                facts[name] = learn_base(settings, kept, report, given[name], alone, there)
         return facts
 
     async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:

@@ -57,6 +57,7 @@ class OpenAuction:
     explainer: AuctionExplainer
 
     renting = None
+    sites = None
 
     @property
     def name(self) -> str:

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 
 from auctune.domain import (
     Admission,
     Event,
-    InputError,
     NodeLost,
     NodeReturned,
     Released,
@@ -24,8 +22,6 @@ from auctune.domain.recorded import (
     Why,
 )
 from auctune.run.records import read_decision, read_schedule
-from auctune.service.settings.zone_entry import AUCTION
-from auctune.service.store.event_log import EventLog
 from auctune.service.store.snapshots import Snapshots
 from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.auction.market_events import to_market
@@ -33,9 +29,8 @@ from auctune.service.zones.auction.memory import fresh_zone
 from auctune.service.zones.auction.records import read_cluster, read_task
 from auctune.service.zones.auction.snapshot import load_zone
 from auctune.service.zones.auction.state import ZoneState
-from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.restart import opening_of, read_event
+from auctune.service.zones.period import Period
 
 _WHY: dict[str, Why] = {
     Kind.CANCELLED: Why.CANCELLED,
@@ -47,63 +42,26 @@ _WHY: dict[str, Why] = {
 
 
 class LoggedPeriod:
-    """A period of a zone's log, which is read page by page, as often as it is gone through.
-
-    What is added to the log after this was made is no part of it.
+    """A period of an auction's log, in domain terms.
 
     Args:
-        zone: its name.
-        log: to read.
-        begin: unix time; slots that begin before are no part of it; none: the zone's beginning.
-        end: unix time; nor are slots that begin at it or after it; none: now.
-
-    Attributes:
-        zone: its name.
-        clock: its slots; tells no time.
-        first_slot, last_slot: of the period; no last slot: the newest.
-        until: number of the log's last event.
-
-    Raises:
-        InputError: if the log knows of no such zone, or it is no auction.
+        period: of a zone of this kind.
     """
 
-    def __init__(
-        self, zone: str, log: EventLog, begin: float | None = None, end: float | None = None
-    ) -> None:
-        opened = opening_of(zone, log)
-        if opened is None:
-            known = ", ".join(log.zones()) or "none"
-            raise InputError("zone", f"the log knows of no {zone!r}", f"one of {known}")
-        kind = opened.body.get("kind", AUCTION)
-        if kind != AUCTION:
-            expected = "an auction's zone: the others decide by no mechanism that could do it again"
-            raise InputError("zone", f"{zone!r} is of kind {kind}", expected)
-        self.zone = zone
-        self._log = log
-        self._opened = opened.body
-        epoch, seconds = opened.body["epoch"], opened.body["slot_seconds"]
-        self.clock = SlotClock(epoch, seconds, lambda: epoch)
-        self.first_slot = 0 if begin is None else max(0, self.clock.first_from(begin))
-        self.last_slot = None if end is None else self.clock.first_from(end) - 1
-        self.until = log.last_seq(zone)
+    def __init__(self, period: Period) -> None:
+        self._period = period
+        self._opened = period.opened
 
     @property
     def mechanism(self) -> str:
         """What decided, as the registry knows it."""
         return str(self._opened["mechanism"])
 
-    @property
-    def newest_slot(self) -> int:
-        """The last slot of the period that is on record; before its first one: there is none."""
-        (row,) = self._log.of_zone(self.zone, self.until - 1, self.until)
-        begun = _slot(read_event(row))
-        return begun if self.last_slot is None else min(begun, self.last_slot)
-
     def count_bids(self, period: RecordedPeriod) -> int:
         """How many decisions one goes through, those before the period included."""
         assert isinstance(period.happened, _Happenings)
         after = period.happened.begin().seq
-        return self._log.count(self.zone, Kind.DECIDED, after, self.until)
+        return self._period.count(Kind.DECIDED, after)
 
     def whole(self) -> RecordedPeriod:
         """All from the zone's beginning on: how the period began is told before it."""
@@ -121,9 +79,10 @@ class LoggedPeriod:
             load_zone(body, state, mechanism)
             return body, mechanism
 
-        first = self._log.first_seq(self.zone, self.first_slot)
-        last = self.until if first is None else min(self.until, first - 1)
-        found = snapshots.newest(self.zone, read, until=last)
+        period = self._period
+        first = period.log.first_seq(period.zone, period.first_slot)
+        last = period.until if first is None else min(period.until, first - 1)
+        found = snapshots.newest(period.zone, read, until=last)
         if found is None:
             return self.whole(), fresh_zone(self._opened)[1]
         body, mechanism = found.state
@@ -140,8 +99,8 @@ class LoggedPeriod:
             read_cluster(self._opened["cluster"]),
             self._opened["mechanism"],
             self._opened["settings"],
-            self.first_slot,
-            _Happenings(self.zone, self._log, begin, self.until, self.last_slot),
+            self._period.first_slot,
+            _Happenings(self._period, begin),
         )
 
 
@@ -149,17 +108,12 @@ class LoggedPeriod:
 class _Happenings:
     """What happened up to a slot's end, read anew each time; `begin` is where it starts from."""
 
-    zone: str
-    log: EventLog
+    period: Period
     begin: Callable[[], ZoneState]
-    until: int
-    last_slot: int | None
 
     def __iter__(self) -> Iterator[Happened]:
-        state, last = self.begin(), self.last_slot
-        events = map(read_event, self.log.of_zone(self.zone, state.seq, self.until))
-        within = takewhile(lambda event: last is None or _slot(event) <= last, events)
-        return happened_of(within, state)
+        state = self.begin()
+        return happened_of(self.period.events(state.seq), state)
 
 
 def happened_of(events: Iterator[ZoneEvent], state: ZoneState) -> Iterator[Happened]:
@@ -175,10 +129,6 @@ def happened_of(events: Iterator[ZoneEvent], state: ZoneState) -> Iterator[Happe
         state.apply(event)
         if found is not None:
             yield found
-
-
-def _slot(event: ZoneEvent) -> int:
-    return int(event.body["slot"]) if event.kind == Kind.SLOT_BEGAN else event.slot
 
 
 def _happened(event: ZoneEvent, told: Event | None, state: ZoneState) -> Happened | None:

@@ -131,7 +131,7 @@ class Quoting:
         again = replace(bid, bid=ZERO, deadline=quote.deadline)
         menu = await self._desk.ask_here(lambda zone: quote_if_early(zone, again))
         priced = Priced(quote.training, quote.deadline, MenuOffer(menu, self._clock))
-        return self._quotes.add(quote.owner, quote.zone, quote.kind, quote.request, priced)
+        return self._quotes.again(quote, priced)
 
     async def _appraised(
         self,

@@ -1,15 +1,13 @@
 """What readers see of an auction's jobs: the market's part of them, and how they are told of."""
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
-from auctune.domain import Reason
-from auctune.domain.money import least_above
 from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.auction.job_rows import why_rejected
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
+from auctune.service.zones.fixed_price import least_bid
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.told import COMMON, Told
 
@@ -46,7 +44,7 @@ def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
         "reason": reason,
         "bid": task["bid"] if task else body["request"]["bid"],
         "payment": decision["payment"] if admitted else None,
-        "least_bid": _least_bid(decision),
+        "least_bid": least_bid(decision),
         "price": None if left is None else decision["price"],
         "budget_left": left,
         "deadline": body["request"]["deadline"],
@@ -60,14 +58,6 @@ def _market(row: JobRow, body: Shown, clock: SlotClock) -> Shown:
             for name in ("rank", "alpha", "dropout", "target_modules", "learning_rate")
         },
     }
-
-
-def _least_bid(decision: Shown | None) -> str | None:
-    """The least bid that would have been admitted; none where no bid would, or it was."""
-    if decision is None or decision["reason"] != Reason.UNPROFITABLE or decision["price"] is None:
-        return None
-    least = least_above(Decimal(decision["price"]))
-    return None if least is None else str(least)
 
 
 def _plan(body: Shown, clock: SlotClock) -> Shown | None:
@@ -86,7 +76,7 @@ def _decided(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     if decision["admitted"]:
         return f"Admitted for {decision['payment']}"
-    least = _least_bid(decision)
+    least = least_bid(decision)
     why = f"Rejected ({decision['reason']}): {why_rejected(body)}"
     return why + (f"; {least} would do" if least else "")
 

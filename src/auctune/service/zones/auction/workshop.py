@@ -5,7 +5,6 @@ The desk decides; the workshop waits for slots, nodes and vendors, and tells the
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ from auctune.service.zones.auction.open_job import OpenJob, Phase
 from auctune.service.zones.auction.saver import AuctionSaver
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.chores import Chores
-from auctune.service.zones.event import Kind
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
+from auctune.service.zones.packing import Packer
 
 _log = structlog.get_logger(__name__)
 
@@ -63,7 +62,7 @@ class AuctionWorkshop:
         self._make_executor = make_executor
         self._work = work
         self._library = library
-        self._data = data
+        self._packer = Packer(zone.desk, data, library)
         self._mending = mending
         self._alarm = alarm
         self._background = Background()
@@ -113,13 +112,7 @@ class AuctionWorkshop:
     def _hear(self, node: str, message: dict[str, Any]) -> None:
         """On the executor's thread."""
         if message["kind"] in ("trained", "failed", "unanswered", "noted", "lost", "back"):
-            heard = self._zone.desk.ask(lambda zone: self._foreman.hear(zone, node, message))
-            heard.add_done_callback(self._check_heard)
-
-    def _check_heard(self, heard: "Future[None]") -> None:
-        error = heard.exception()
-        if error is not None and self._zone.desk.broken is None:
-            self._alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
+            self._zone.desk.tell(lambda zone: self._foreman.hear(zone, node, message), self._alarm)
 
     def _trained(self, job: OpenJob) -> None:
         """On the desk's thread: a job's adapter is to be packed."""
@@ -129,20 +122,10 @@ class AuctionWorkshop:
         self._chores.begin_once(job, self._finish(job, owner))
 
     async def _finish(self, job: str, owner: str) -> None:
-        folder = self._foreman.folder(job)
-        target = self._work / f"{job}.zip"
-        await asyncio.wrap_future(self._data.archive(adapter_folder(folder), target, job))
-        record = await self._library.keep(owner, f"{job}.zip", target)
-
-        def finish(zone: AuctionZone) -> bool:
-            if job not in zone.state.jobs:
-                return False
-            zone.happen(Kind.FINISHED, job, {"files": [record.id]})
-            return True
-
-        if not await self._ask(finish):
-            # It was cancelled meanwhile: nobody is to have it.
-            await self._library.delete(record)
+        source, target = adapter_folder(self._foreman.folder(job)), self._work / f"{job}.zip"
+        await self._packer.pack(
+            job, owner, source, target, lambda zone, file: zone.finish(job, file)
+        )
 
     async def _take_up(self) -> None:
         """Begin the work of vendors that were chosen, and what failed before."""

@@ -4,7 +4,7 @@ Each method leaves the zone whole, and notes what happened for the log (`take_ev
 and state are changed by the same functions as on replay.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from auctune.domain import (
@@ -19,30 +19,26 @@ from auctune.domain import (
     Task,
 )
 from auctune.domain.menu import MenuLine
-from auctune.service.jobs.reply import Reply, reply_record
-from auctune.service.jobs.training import Training
 from auctune.service.zones.auction import pauses, plans
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.bid_task import bid_task
 from auctune.service.zones.auction.decided import decided_body, line_record
 from auctune.service.zones.auction.earliest import earliest_slot
-from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.auction.job_rows import previewed_row
 from auctune.service.zones.auction.market_events import market_kind, market_record
 from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.auction.state import ZoneState
 from auctune.service.zones.auction.supply import Supply
-from auctune.service.zones.change import Change
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.received import Received
+from auctune.service.zones.noting import NotingZone
 from auctune.service.zones.recorder import Recorder
 
 T = TypeVar("T")
 
 
-class AuctionZone:
+class AuctionZone(NotingZone[OpenJob]):
     """One zone, at its newest slot.
 
     Args:
@@ -63,25 +59,20 @@ class AuctionZone:
         clock: SlotClock,
         recorder: Recorder,
     ) -> None:
-        self.name = name
+        super().__init__(name, clock, state, recorder)
         self.supply = supply
         self.mechanism = mechanism
         self.state = state
-        self.clock = clock
-        self._recorder = recorder
-        self._happened: list[tuple[ZoneEvent, Change]] = []
         self._is_ahead = False
 
-    def take_events(self) -> list[tuple[ZoneEvent, Change]]:
-        """What happened since the last call."""
-        happened, self._happened = self._happened, []
-        return happened
+    @property
+    def booked_slot(self) -> int:
+        """The newest that began."""
+        return max(0, self.state.slot)
 
-    def happen(self, kind: Kind | AuctionKind, job: str | None, body: dict[str, Any]) -> ZoneEvent:
-        """Note that something happened, now, and take it over into the state."""
-        seq, slot = self._recorder.next_seq(), max(0, self.state.slot)
-        event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
-        self._happened.append((event, self.state.apply(event)))
+    def happen(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
+        """Note that something happened; what the mechanism took over before is on record now."""
+        event = super().happen(kind, job, body)
         self._is_ahead = False
         return event
 
@@ -90,23 +81,9 @@ class AuctionZone:
         """Whether the mechanism knows of something that is on no record: a command broke off."""
         return self._is_ahead
 
-    @property
-    def waiting(self) -> Mapping[str, Received]:
-        """Jobs that were received and not decided on, by id."""
-        return self.state.received
-
-    @property
-    def under_way(self) -> Mapping[str, OpenJob]:
-        """Admitted jobs that are not over, by id."""
-        return self.state.jobs
-
     def needs(self, file: str) -> bool:
-        """Whether a job that is not over needs a file."""
-        jobs = self.state.jobs.values()
-        asked = [one.training for one in self.state.received.values()]
-        asked += [job.training for job in jobs]
-        mended = (job.repaired for job in jobs)
-        return file in mended or any(file in (one.data, one.validation) for one in asked)
+        """Whether a job that is not over needs a file, be it one that a vendor made."""
+        return super().needs(file) or any(file == job.repaired for job in self.state.jobs.values())
 
     def tell(self, event: Event) -> None:
         """Have the mechanism take something over; `happen` must follow."""
@@ -178,25 +155,6 @@ class AuctionZone:
                 self._is_ahead = False
         return None if decision is None else self._decided(bid, task, decision, left, line)
 
-    def receive(
-        self,
-        job: str,
-        owner: str,
-        request: dict[str, Any],
-        training: Training,
-        reply: Reply | None,
-    ) -> JobRow:
-        """Note a job whose data are still being looked at."""
-        self.begin_slots()
-        body = {"owner": owner, "request": request, "training": training.to_record()}
-        self.happen(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
-        return self._last_row()
-
-    def refuse(self, job: str, error: InputError) -> None:
-        """A received job cannot be decided on: its data or its terms are wrong."""
-        if job in self.state.received:
-            self.fail(job, "invalid_request", str(error), error.place, refund=False)
-
     def cancel(self, job: str) -> bool:
         """End a job for its owner; cells to come go back to the market. Whether it was open."""
         self.begin_slots()
@@ -227,16 +185,6 @@ class AuctionZone:
         """
         self.begin_slots()
         return pauses.resume(self, job)
-
-    def fail(
-        self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
-    ) -> None:
-        """End a job that cannot be done."""
-        self.happen(
-            Kind.FAILED,
-            job,
-            {"code": code, "message": message, "param": param, "refund": refund},
-        )
 
     def lose_node(self, node: str, why: str) -> None:
         """A node runs nothing from the current slot on; what it was to run is planned anew."""
@@ -278,9 +226,6 @@ class AuctionZone:
         except InputError:
             self._is_ahead = False
             raise
-
-    def _last_row(self) -> JobRow:
-        return self._happened[-1][1].rows[-1]
 
     def _decided(
         self,

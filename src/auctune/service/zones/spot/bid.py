@@ -12,6 +12,20 @@ from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.estimate import Estimate
 
 
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """What an estimate was made of, where a slot may have begun since.
+
+    Attributes:
+        first: the job's first slot, as it was then.
+        deadline, hard_factor: of its terms.
+    """
+
+    first: int
+    deadline: int
+    hard_factor: float
+
+
 def _unlimited() -> None:
     return None
 
@@ -28,6 +42,7 @@ class SpotBid:
         worth: of the job, by when it is done.
         cap: the most that may be charged.
         estimate: of what it comes to, made just before.
+        estimated: of what that was made.
         request: as the owner made it, for them to read again.
         left: tells what is left of the owner's budget; none: any amount.
         reply: by what the same request is known when it is made again; none: by nothing.
@@ -40,6 +55,7 @@ class SpotBid:
     worth: Worth
     cap: Money
     estimate: Estimate
+    estimated: Estimated
     request: dict[str, Any] = field(default_factory=dict)
     left: Callable[[], Money | None] = _unlimited
     reply: Reply | None = None

@@ -5,9 +5,10 @@ Estimates take a while, so they are made on a thread of their own; the desk deci
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from auctune.domain import Money
+from auctune.domain import InputError, Money
 from auctune.service.access.key import Principal
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
@@ -15,16 +16,22 @@ from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.reply import Reply
-from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.terms import Worth, asked_cap, asked_worth, said_cap, shown_request
 from auctune.service.jobs.training import Training
+from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.late_decisions import LateDecisions
+from auctune.service.zones.metered.acceptance import (
+    accepted_terms,
+    shown_estimate,
+    why_worse,
+)
 from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
-from auctune.service.zones.spot.bid import SpotBid
+from auctune.service.zones.spot.bid import Estimated, SpotBid
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.zone import SpotZone, no_slot
 
@@ -38,6 +45,7 @@ class SpotBidding:
         defaults: what is chosen where requests do not.
         files: of jobs.
         turns: those of one budget pass one after the other.
+        quotes: that were shown.
         now: tells unix time.
     """
 
@@ -48,6 +56,7 @@ class SpotBidding:
         defaults: Defaults,
         files: JobFiles,
         turns: BudgetTurns,
+        quotes: Quotes,
         now: Callable[[], float],
     ) -> None:
         self._desk = desk
@@ -55,6 +64,7 @@ class SpotBidding:
         self._defaults = defaults
         self._files = files
         self._turns = turns
+        self._quotes = quotes
         self._now = now
         self._late = LateDecisions(desk)
 
@@ -66,8 +76,41 @@ class SpotBidding:
         """
         worth, training = asked_worth(request, self._now()), self._training(request)
         size = await self._size(training, who.user)
-        estimate = await self._estimate(training, size, worth)
+        estimate, _ = await self._estimate(training, size, worth)
         return Priced(training, worth.deadline, EstimateOffer(estimate, said_cap(request)))
+
+    async def accept(
+        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+    ) -> JobRow:
+        """The job of an estimate that was shown.
+
+        Raises:
+            InputError: if it is of another job, or no time is left.
+            QuoteChangedError: if it is likely to come to more than was shown, or there is no room.
+        """
+        request, cap = accepted_terms(accepted, quote)
+        need, training = shown_estimate(quote).p90_cost, quote.training
+        if cap < need:
+            expected = f"at least {need}: less is kept with a probability below 0.9"
+            raise InputError("market.max_cost", f"{cap}", expected)
+        # A span counts from when it was asked for.
+        worth = replace(asked_worth(request, quote.at), deadline=quote.deadline)
+        size = await self._size(training, who.user)
+        made = await self._estimate(training, size, worth)
+        why = why_worse(quote, made[0])
+        if why is None:
+            shown = _record(request, who, worth, cap, quote.alternatives)
+            bid = self._with(job, who.user, training, size, shown, made, reply)
+            self._files.check_there(training)
+            row = await self._turns.in_turn(
+                who.user, self._desk, lambda zone: zone.decide(bid) if zone.has_room else None
+            )
+            if row is not None:
+                return row
+            why = "the zone has as many jobs as it runs at once by now"
+        offer = EstimateOffer(made[0], said_cap(quote.request))
+        again = Priced(training, quote.deadline, offer)
+        raise QuoteChangedError(why, self._quotes.again(quote, again))
 
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives
@@ -134,8 +177,7 @@ class SpotBidding:
     ) -> dict[str, Any]:
         """What is on record of a request: all that a decision is made of, after a restart too."""
         worth, cap = asked_worth(request, self._now()), asked_cap(request)
-        shown = shown_request(request, who, worth.amount, worth.deadline, alternatives)
-        return {**shown, "max_cost": str(cap), "zero_at": worth.zero_at}
+        return _record(request, who, worth, cap, alternatives)
 
     async def _size(self, training: Training, owner: str) -> DataSize:
         file = await self._files.get(training.data, owner, "training_file")
@@ -150,30 +192,45 @@ class SpotBidding:
         request: dict[str, Any],
         reply: Reply | None,
     ) -> SpotBid:
-        amount = request["bid"]
-        worth = Worth(
-            None if amount is None else Money(amount), request["deadline"], request["zero_at"]
-        )
+        made = await self._estimate(training, size, _worth_of(request))
+        return self._with(job, owner, training, size, request, made, reply)
+
+    def _with(
+        self,
+        job: str,
+        owner: str,
+        training: Training,
+        size: DataSize,
+        request: dict[str, Any],
+        made: tuple[Estimate, Estimated],
+        reply: Reply | None,
+    ) -> SpotBid:
+        """A bid with its estimate."""
+        estimate, estimated = made
         return SpotBid(
             job=job,
             owner=owner,
             training=training,
             size=size,
-            worth=worth,
+            worth=_worth_of(request),
             cap=Money(request["max_cost"]),
-            estimate=await self._estimate(training, size, worth),
+            estimate=estimate,
+            estimated=estimated,
             request=request,
             left=lambda: self._turns.left(owner),
             reply=reply,
         )
 
-    async def _estimate(self, training: Training, size: DataSize, worth: Worth) -> Estimate:
+    async def _estimate(
+        self, training: Training, size: DataSize, worth: Worth
+    ) -> tuple[Estimate, Estimated]:
         slot = self._rental.clock.slot()
         slots = self._rental.window(worth.deadline, slot)
         if not slots:
             raise no_slot(self._rental.clock, slot)
         terms = self._rental.terms(training, size, worth, slots)
-        return await asyncio.to_thread(self._rental.estimate, terms, slots.start)
+        found = await asyncio.to_thread(self._rental.estimate, terms, slots.start)
+        return found, Estimated(slots.start, terms.deadline, terms.hard_factor)
 
     async def _decide(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
@@ -181,3 +238,17 @@ class SpotBidding:
         size = await self._size(training, owner)
         bid = await self._bid(job, owner, training, size, request, None)
         await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))
+
+
+def _record(
+    request: JobRequest, who: Principal, worth: Worth, cap: Money, alternatives: Alternatives
+) -> dict[str, Any]:
+    """What is on record of a request."""
+    shown = shown_request(request, who, worth.amount, worth.deadline, alternatives)
+    return {**shown, "max_cost": str(cap), "zero_at": worth.zero_at}
+
+
+def _worth_of(record: dict[str, Any]) -> Worth:
+    """What a request on record says that its job is worth."""
+    amount = record["bid"]
+    return Worth(None if amount is None else Money(amount), record["deadline"], record["zero_at"])

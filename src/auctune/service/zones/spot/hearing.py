@@ -10,9 +10,10 @@ from typing import Any
 from auctune.domain import round_money
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.spot.deciding import slot_charge, worth_at
 from auctune.service.zones.spot.event import SpotKind
 from auctune.service.zones.spot.rented_job import Phase, RentedJob
-from auctune.service.zones.spot.zone import SpotZone, worth_at
+from auctune.service.zones.spot.zone import SpotZone
 
 Message = Mapping[str, Any]
 
@@ -47,16 +48,17 @@ def _meter(zone: SpotZone, job: RentedJob, message: Message) -> None:
     number = message["slot"]
     if job.meter.is_charged(number):
         return
-    # What is above the cap is a rounding of ours, and not charged.
-    amount = min(round_money(message["paid"] * job.unit_price), job.meter.left)
-    at = job.first + number
+    amount = slot_charge(message["paid"], job.unit_price, job.meter.left)
+    at, share = job.first + number, 1.0
     if "since" in message:
         at = job.first + int(message["since"])
+        share = message["until"] - message["since"]
     body = {
         "slot": number,
         "amount": str(amount),
         "cost": str(round_money(message["paid"] * job.unit_cost)),
         "at": at,
+        "share": share,
         "price": message["price"],
         "on_demand": message["on_demand"],
         "spot": message["spot"],

@@ -14,11 +14,10 @@ from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow, Status, blank_body
 from auctune.service.zones.metered.shown import METERED_ROW
 from auctune.service.zones.received import Received
+from auctune.service.zones.spot.deciding import NO_CAPACITY, OVER_BUDGET, OVER_CAP
 from auctune.service.zones.spot.rented_job import RentedJob
 
 Record = dict[str, Any]
-
-OVER_CAP, OVER_BUDGET, NO_CAPACITY = "over_cap", "over_budget", "no_capacity"
 
 _WHY = {
     OVER_CAP: "with a probability of more than 0.1 it costs more than the cap",

@@ -38,6 +38,7 @@ class OpenSpot:
     bidding: SpotBidding
 
     nodes = None
+    sites = None
     explainer = None
 
     @property
@@ -120,13 +121,8 @@ class OpenSpot:
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
     ) -> JobRow:
-        """Nothing of an estimate can be accepted.
-
-        Raises:
-            InputError: always.
-        """
-        expected = "the job itself, with market.zone and market.max_cost: an estimate binds nobody"
-        raise InputError("market.quote", f"is of zone {self.name}, which is metered", expected)
+        """The job of an estimate that was shown."""
+        return await self.bidding.accept(job, who, accepted, quote, reply)
 
     async def rented(self) -> Mapping[str, Any]:
         """The market and what is held by slot: `RentedTable` of the API."""

@@ -70,7 +70,7 @@ class SpotOpening:
         looks = DataDesk(entry.base, here.data, here.library, None, (), _QUOTE_SECONDS, here.now)
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
         files = JobFiles(here.library, facts.digest, looks)
-        bidding = SpotBidding(desk, rental, defaults, files, here.turns, here.now)
+        bidding = SpotBidding(desk, rental, defaults, files, here.turns, here.quotes, here.now)
         open_zone = OpenSpot(desk, rental, bidding)
         return Opened(open_zone, self._workshop(entry, open_zone))
 

@@ -144,4 +144,5 @@ class JobProcesses:
             cap=float(job.meter.cap) / job.unit_price,
             warm=entry.warm,
             saved_every=entry.saved_every,
+            ray=None if entry.cluster is None else entry.cluster.to_record(),
         )

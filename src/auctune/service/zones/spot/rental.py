@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from auctune.device_profile import Profile
-from auctune.domain import round_money
-from auctune.run.rental.estimate import Renting, estimate, longest_deadline
+from auctune.run.rental.estimate import Renting, longest_deadline
 from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
 from auctune.service.jobs.size import DataSize
@@ -12,6 +11,7 @@ from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.metered.estimate import Estimate
+from auctune.service.zones.spot.deciding import estimate_of
 from auctune.spot.job import DEFAULT_VALUE
 
 
@@ -94,12 +94,4 @@ class Rental:
             terms: of the job.
             first: its first slot, the next one.
         """
-        found = estimate(terms.job(), self.renting, self.market.seen(first - 1))
-        begins, seconds = self.clock.begins(first), self.clock.slot_seconds
-        return Estimate(
-            expected_cost=round_money(found.cost * self.unit_price),
-            p90_cost=round_money(found.cost_p90 * self.unit_price),
-            finish=begins + found.finish_p50 * seconds,
-            finish_p90=begins + found.finish_p90 * seconds,
-            risk=found.risk,
-        )
+        return estimate_of(terms, first, self.renting, self.market, self.clock, self.unit_price)

@@ -80,9 +80,11 @@ def _metered(body: Mapping[str, Any]) -> str:
     return f"Slot {body['at']}: {held}, {body['amount']}"
 
 
+_FACTS = ("amount", "at", "price", "on_demand", "spot", "missed")
+
 _TOLD: Mapping[str, Told] = {
     **COMMON,
     Kind.DECIDED: Told(_decided),
-    MeteredKind.METERED: Told(_metered),
+    MeteredKind.METERED: Told(_metered, facts=_FACTS),
     SpotKind.ENDED: Told(lambda _: "All is trained; the adapter is being packed"),
 }

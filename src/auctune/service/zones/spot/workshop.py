@@ -19,9 +19,9 @@ from auctune.service.files.library import Library
 from auctune.service.settings.spot_entry import SpotEntry
 from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.chores import Chores
-from auctune.service.zones.event import Kind
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
+from auctune.service.zones.packing import Packer
 from auctune.service.zones.spot.hearing import hear
 from auctune.service.zones.spot.memory import SpotSaver
 from auctune.service.zones.spot.open_spot import OpenSpot
@@ -31,6 +31,7 @@ from auctune.service.zones.spot.zone import SpotZone
 
 _log = structlog.get_logger(__name__)
 
+_DONE = "exit code 0"
 # A job whose process ends so often without a slot more on record will not do better.
 _DEATHS = 8
 _LOOK_SECONDS = 0.5
@@ -69,8 +70,7 @@ class SpotWorkshop:
     ) -> None:
         self._zone = zone
         self._work = work
-        self._library = library
-        self._data = data
+        self._packer = Packer(zone.desk, data, library)
         self._alarm = alarm
         self._deaths: Counter[str] = Counter()
         self._background = Background()
@@ -140,33 +140,21 @@ class SpotWorkshop:
         if how is None:
             return
         self._deaths[job] += 1
-        _log.warning("a job's process has ended", job=job, how=how)
+        # One that has done its work ends so too.
+        say = _log.info if how == _DONE else _log.warning
+        say("a job's process has ended", job=job, how=how)
         if self._deaths[job] >= _DEATHS:
             del self._deaths[job]
             self._background.begin(self._give_up(job, f"its process ended again and again ({how})"))
 
     async def _finish(self, job: str, owner: str) -> None:
-        target = self._work / f"{job}.zip"
-        adapter = adapter_in(self._work / job)
-        await asyncio.wrap_future(self._data.archive(adapter, target, job))
-        record = await self._library.keep(owner, f"{job}.zip", target)
-
-        def finish(zone: SpotZone) -> bool:
-            if job not in zone.state.jobs:
-                return False
-            zone.happen(Kind.FINISHED, job, {"files": [record.id]})
-            return True
-
-        if not await self._ask(finish):
-            # It was cancelled meanwhile: nobody is to have it.
-            await self._library.delete(record)
+        source, target = adapter_in(self._work / job), self._work / f"{job}.zip"
+        await self._packer.pack(
+            job, owner, source, target, lambda zone, file: zone.finish(job, file)
+        )
 
     async def _give_up(self, job: str, why: str) -> None:
-        def give_up(zone: SpotZone) -> None:
-            if job in zone.state.jobs:
-                zone.fail(job, "service_failed", why, None)
-
-        await self._ask(give_up)
+        await self._ask(lambda zone: zone.give_up(job, why))
 
     async def _ask(self, run: Callable[[SpotZone], Any]) -> Any:
         return await self._zone.desk.ask_here(run)

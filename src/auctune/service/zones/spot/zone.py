@@ -1,32 +1,25 @@
-"""A rented zone's decisions: bids, slots, what jobs' processes tell; what the desk's thread runs.
+"""A rented zone at work: bids, slots, what jobs' processes tell; what the desk's thread runs."""
 
-A job is admitted if its cost is within the owner's cap, and budget, with a probability of 0.9. By
-expectation one job in two would reach a cap just above it, and be paid for nothing; by the worst
-case hardly any would be admitted; at 0.9 owners compare it with the other zones' prices as they
-stand.
-"""
-
-from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from auctune.domain import InputError, Money
-from auctune.service.jobs.reply import Reply, reply_record
+from auctune.domain import InputError
+from auctune.service.jobs.reply import reply_record
 from auctune.service.jobs.time import to_rfc3339
-from auctune.service.jobs.training import Training
-from auctune.service.zones.change import Change
 from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.received import Received
+from auctune.service.zones.noting import NotingZone
 from auctune.service.zones.recorder import Recorder
 from auctune.service.zones.spot.bid import SpotBid
-from auctune.service.zones.spot.job_rows import NO_CAPACITY, OVER_BUDGET, OVER_CAP, previewed_row
+from auctune.service.zones.spot.deciding import OVER_CAP, to_hold, why_not
+from auctune.service.zones.spot.job_rows import previewed_row
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.rented_job import Phase, RentedJob
 from auctune.service.zones.spot.state import SpotState
 
 
-class SpotZone:
+class SpotZone(NotingZone[RentedJob]):
     """One zone, at its newest slot.
 
     Args:
@@ -37,48 +30,19 @@ class SpotZone:
     """
 
     def __init__(self, name: str, rental: Rental, state: SpotState, recorder: Recorder) -> None:
-        self.name = name
+        super().__init__(name, rental.clock, state, recorder)
         self.rental = rental
         self.state = state
-        self._recorder = recorder
-        self._happened: list[tuple[ZoneEvent, Change]] = []
 
     @property
-    def clock(self) -> SlotClock:
-        """Its slots."""
-        return self.rental.clock
-
-    def take_events(self) -> list[tuple[ZoneEvent, Change]]:
-        """What happened since the last call."""
-        happened, self._happened = self._happened, []
-        return happened
-
-    def happen(self, kind: str, job: str | None, body: dict[str, Any]) -> None:
-        """Note that something happened, now, and take it over into the state."""
-        seq, slot = self._recorder.next_seq(), max(0, self.state.slot)
-        event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
-        self._happened.append((event, self.state.apply(event)))
+    def booked_slot(self) -> int:
+        """The newest that began."""
+        return max(0, self.state.slot)
 
     @property
-    def is_ahead(self) -> bool:
-        """Nothing is known here before it is an event."""
-        return False
-
-    @property
-    def waiting(self) -> Mapping[str, Received]:
-        """Jobs that were received and not decided on, by id."""
-        return self.state.received
-
-    @property
-    def under_way(self) -> Mapping[str, RentedJob]:
-        """Admitted jobs that are not over, by id."""
-        return self.state.jobs
-
-    def needs(self, file: str) -> bool:
-        """Whether a job that is not over needs a file."""
-        asked = [one.training for one in self.state.received.values()]
-        asked += [job.training for job in self.state.jobs.values()]
-        return any(file in (one.data, one.validation) for one in asked)
+    def has_room(self) -> bool:
+        """Whether it could run one job more."""
+        return len(self.state.jobs) < self.rental.jobs
 
     def begin_slots(self) -> range:
         """Begin the current slot, if it has not begun; the slots that passed by it, and itself."""
@@ -112,32 +76,6 @@ class SpotZone:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
         return previewed_row(self.name, self.clock.now(), bid.job, self._body(bid))
-
-    def receive(
-        self,
-        job: str,
-        owner: str,
-        request: dict[str, Any],
-        training: Training,
-        reply: Reply | None,
-    ) -> JobRow:
-        """Note a job whose data are still being looked at."""
-        self.begin_slots()
-        body = {"owner": owner, "request": request, "training": training.to_record()}
-        self.happen(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
-        return self._last_row()
-
-    def refuse(self, job: str, error: InputError) -> None:
-        """A received job cannot be decided on: its data or its terms are wrong."""
-        if job in self.state.received:
-            self.fail(job, "invalid_request", str(error), error.place, refund=False)
-
-    def fail(
-        self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
-    ) -> None:
-        """End a job that cannot be done."""
-        body = {"code": code, "message": message, "param": param, "refund": refund}
-        self.happen(Kind.FAILED, job, body)
 
     def cancel(self, job: str) -> bool:
         """End a job for its owner; what was used stays charged. Whether it was open."""
@@ -179,16 +117,13 @@ class SpotZone:
             raise InputError("id", f"{job} is not running", "a job that was admitted and goes on")
         return found
 
-    def _last_row(self) -> JobRow:
-        return self._happened[-1][1].rows[-1]
-
     def _body(self, bid: SpotBid) -> dict[str, Any]:
         rental, slot = self.rental, self.state.slot
         slots = rental.window(bid.worth.deadline, slot)
         if not slots:
             raise no_slot(self.clock, slot)
-        reason, left = self._why_not(bid), bid.left()
-        worth, need = bid.worth, bid.estimate.p90_cost
+        left, worth, need = bid.left(), bid.worth, bid.estimate.p90_cost
+        reason = why_not(need, bid.cap, left, len(self.state.jobs), rental.jobs)
         decision = {
             "admitted": reason is None,
             "reason": reason,
@@ -202,7 +137,10 @@ class SpotZone:
             "training": bid.training.to_record(),
             "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
             "decision": decision,
-            "held": str(bid.cap if left is None else min(bid.cap, left)),
+            "left": None if left is None else str(left),
+            "jobs": rental.jobs,
+            "estimated": asdict(bid.estimated),
+            "held": str(to_hold(bid.cap, left)),
             "first": slots.start,
             "terms": rental.terms(bid.training, bid.size, worth, slots).to_record(),
             "renting": {"policy": rental.renting.policy, "forecast": rental.renting.forecast},
@@ -215,29 +153,6 @@ class SpotZone:
                 "reached": None,
             },
         }
-
-    def _why_not(self, bid: SpotBid) -> str | None:
-        need, left = bid.estimate.p90_cost, bid.left()
-        if len(self.state.jobs) >= self.rental.jobs:
-            return NO_CAPACITY
-        if need > bid.cap:
-            return OVER_CAP
-        if left is not None and need > left:
-            return OVER_BUDGET
-        return None
-
-
-def worth_at(worth: Mapping[str, Any], time: float) -> Money | None:
-    """What a job on record is worth if it is done at a moment; none: its owner did not say."""
-    if worth["amount"] is None:
-        return None
-    amount, deadline, zero_at = Money(worth["amount"]), worth["deadline"], worth["zero_at"]
-    if time <= deadline:
-        return amount
-    if time >= zero_at:
-        return amount * 0
-    share = (zero_at - time) / (zero_at - deadline)
-    return (amount * Money(share)).quantize(amount)
 
 
 def no_slot(clock: SlotClock, slot: int) -> InputError:

@@ -11,6 +11,19 @@ from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.estimate import Estimate
 
 
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """What an estimate was made of.
+
+    Attributes:
+        seq: of the newest event that the zone knew.
+        first_unit: in which the job could begin.
+    """
+
+    seq: int
+    first_unit: int
+
+
 def _unlimited() -> None:
     return None
 
@@ -28,6 +41,7 @@ class Asked:
         cap: the most that its owner pays.
         deadline_unit: by whose beginning it must be done.
         estimate: what it is likely to come to.
+        estimated: of what that was made.
         request: as the owner made it, for them to read again.
         left: tells what is left of the owner's budget; none: any amount.
         reply: by what the same request is known when it is made again; none: by nothing.
@@ -41,6 +55,7 @@ class Asked:
     cap: Money
     deadline_unit: int
     estimate: Estimate
+    estimated: Estimated
     request: dict[str, Any] = field(default_factory=dict)
     left: Callable[[], Money | None] = _unlimited
     reply: Reply | None = None

@@ -3,7 +3,7 @@
 | kind | body |
 | --- | --- |
 | zone.opened | base, price_per_second, allocator, memory_gb |
-| job.decided | decision {admitted, reason, max_cost, estimate, target_loss}, deadline_unit |
+| job.decided | decision {.., max_cost, estimate, target_loss}, deadline_unit, left, estimated |
 | pool.unit | number, unit, span, shares |
 | job.joined | number, unit, rate, memory |
 | job.metered | slot, amount, cost, unit, seconds, batches, loss, share, finish, verdict |
@@ -11,7 +11,9 @@
 
 A unit is a slot of the zone; `number` is that of the event in the pool's journal which said so:
 what has a number that is on record is never taken over again. Of a job that left, what it had
-learned best lies in the pool's folder, if it had learned anything.
+learned best lies in the pool's folder, if it had learned anything. A decision follows from what is
+on record: `left` is what was left of the owner's budget, and the estimate was made of `estimated`:
+`seq` of the newest event that the zone knew, and `first_unit` in which the job could begin.
 
 State is the fold over them; see `auctune.service.zones.timeshare.state`.
 """

@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from auctune.domain import Money, round_money
+from auctune.domain import Money
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.timeshare.deciding import unit_charge
 from auctune.service.zones.timeshare.event import TimeshareKind
 from auctune.service.zones.timeshare.open_job import TargetJob
 from auctune.service.zones.timeshare.zone import TimeshareZone
@@ -85,10 +86,9 @@ class Hearing:
         view: Mapping[str, Any],
     ) -> None:
         loss = row["losses"] if math.isfinite(row["losses"]) else None
-        used = round_money(float(self._price) * row["seconds"])
         body = {
             "slot": job.meter.next_slot,
-            "amount": str(min(job.meter.left, used)),
+            "amount": str(unit_charge(row["seconds"], self._price, job.meter.left)),
             "cost": "0",
             "unit": unit,
             "seconds": row["seconds"],

@@ -15,6 +15,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow, Record, Status, blank_body
 from auctune.service.zones.metered.shown import METERED_ROW
+from auctune.service.zones.timeshare.deciding import OVER_BUDGET
 from auctune.service.zones.timeshare.open_job import TargetJob
 
 
@@ -96,7 +97,7 @@ def previewed_row(job: str, zone: str, at: float, body: Record) -> JobRow:
 def rejection(decision: Record) -> Record:
     """Why a job was not taken."""
     message = "nothing is left of the budget"
-    assert decision["reason"] == "over_budget", decision["reason"]
+    assert decision["reason"] == OVER_BUDGET, decision["reason"]
     return {"code": "bid_rejected", "message": message, "param": "market.max_cost"}
 
 

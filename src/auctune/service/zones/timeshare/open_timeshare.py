@@ -75,6 +75,11 @@ class OpenTimeshare:
         return None
 
     @property
+    def sites(self) -> None:
+        """It trains here."""
+        return None
+
+    @property
     def pool(self) -> "OpenTimeshare":
         """What its jobs share."""
         return self
@@ -124,13 +129,8 @@ class OpenTimeshare:
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
     ) -> JobRow:
-        """Never: an estimate has no line.
-
-        Raises:
-            InputError: always.
-        """
-        expected = "no line: an estimate is not accepted, the job is asked for"
-        raise InputError("market.line", "is given", expected)
+        """The job of an estimate that was shown."""
+        return await self.taking.accept(job, who, accepted, quote, reply)
 
     async def shares(self) -> Mapping[str, Any]:
         """Shares of the newest units, and who is in the pool: `PoolTable` of the API."""

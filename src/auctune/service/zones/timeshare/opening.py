@@ -79,7 +79,7 @@ class TimeshareOpening:
         looks = DataDesk(entry.base, here.data, here.library, None, (), _QUOTE_SECONDS, here.now)
         files = JobFiles(here.library, base.digest, looks)
         price = Money(record["price_per_second"])
-        taking = Taking(desk, clock, entry.slots, price, defaults, files, here.turns)
+        taking = Taking(desk, clock, entry.slots, price, defaults, files, here.turns, here.quotes)
         return OpenTimeshare(desk, entry.base, price, clock, entry.slots, defaults, files, taking)
 
     def _workshop(self, entry: TimeshareEntry, zone: OpenTimeshare) -> TimeshareWorkshop:

@@ -15,7 +15,7 @@ from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.reply import Reply
-from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.terms import (
     asked_cap,
@@ -25,13 +25,15 @@ from auctune.service.jobs.terms import (
     shown_request,
 )
 from auctune.service.jobs.training import Training
+from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.late_decisions import LateDecisions
+from auctune.service.zones.metered.acceptance import accepted_terms, why_worse
 from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
-from auctune.service.zones.timeshare.asked import Asked
+from auctune.service.zones.timeshare.asked import Asked, Estimated
 from auctune.service.zones.timeshare.evidence import evidence_of
 from auctune.service.zones.timeshare.forecast import Question, Terms, forecast
 from auctune.service.zones.timeshare.past_job import Features
@@ -66,6 +68,7 @@ class Taking:
         defaults: what is chosen where requests do not.
         files: of jobs.
         turns: those of one budget pass one after the other.
+        quotes: that were shown.
     """
 
     def __init__(
@@ -77,9 +80,11 @@ class Taking:
         defaults: Defaults,
         files: JobFiles,
         turns: BudgetTurns,
+        quotes: Quotes,
     ) -> None:
         self._desk, self._clock, self._num_slots, self._price = desk, clock, num_slots, price
         self._defaults, self._files, self._turns = defaults, files, turns
+        self._quotes = quotes
         self._late = LateDecisions(desk)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
@@ -93,8 +98,35 @@ class Taking:
         goal = self._goal(request, cap)
         training = self._training(request)
         size = await self._size(who.user, training)
-        estimate = await self._estimate(training, size, goal)
+        estimate, _ = await self._estimate(training, size, goal)
         return Priced(training, goal.deadline, EstimateOffer(estimate, cap))
+
+    async def accept(
+        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+    ) -> JobRow:
+        """The job of an estimate that was shown.
+
+        Raises:
+            InputError: if it is of another job, or no time is left.
+            QuoteChangedError: if it is likely to come to more than was shown, or not to be done.
+        """
+        request, cap = accepted_terms(accepted, quote)
+        training, target = quote.training, quote.request.market.target_loss
+        assert target is not None
+        unit = self._deadline_unit(quote.deadline)
+        goal = Goal(target, quote.deadline, unit, said_cap(quote.request))
+        size = await self._size(who.user, training)
+        estimate, _ = await self._estimate(training, size, goal)
+        why = why_worse(quote, estimate)
+        if why is not None:
+            again = Priced(training, quote.deadline, EstimateOffer(estimate, goal.cap))
+            raise QuoteChangedError(why, self._quotes.again(quote, again))
+        goal = replace(goal, cap=self._paying(cap))
+        shown = self._shown(request, who, goal, quote.alternatives)
+        asked = await self._asked(job, who.user, training, size, goal, shown)
+        asked = replace(asked, reply=reply)
+        self._files.check_there(training)
+        return await self._turns.in_turn(who.user, self._desk, lambda zone: zone.decide(asked))
 
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives = NO_CHOICE
@@ -174,7 +206,7 @@ class Taking:
         goal: Goal,
         shown: dict[str, Any],
     ) -> Asked:
-        estimate = await self._estimate(training, size, goal)
+        estimate, estimated = await self._estimate(training, size, goal)
         assert goal.cap is not None
         return Asked(
             job=job,
@@ -185,13 +217,18 @@ class Taking:
             cap=goal.cap,
             deadline_unit=goal.deadline_unit,
             estimate=estimate,
+            estimated=estimated,
             request=shown,
             left=lambda: self._turns.left(owner),
         )
 
-    async def _estimate(self, training: Training, size: DataSize, goal: Goal) -> Estimate:
+    async def _estimate(
+        self, training: Training, size: DataSize, goal: Goal
+    ) -> tuple[Estimate, Estimated]:
         """Away from the desk and the loop: it may take a while."""
-        evidence = await self._desk.ask_here(lambda zone: evidence_of(zone.state))
+        seq, evidence = await self._desk.ask_here(
+            lambda zone: (zone.state.seq, evidence_of(zone.state))
+        )
         question = Question(
             features=Features.of(training, size),
             target_loss=goal.target_loss,
@@ -200,7 +237,8 @@ class Taking:
             deadline_unit=goal.deadline_unit,
         )
         terms = Terms(self._price, self._clock.epoch, self._clock.slot_seconds)
-        return await asyncio.to_thread(forecast, question, terms, evidence)
+        found = await asyncio.to_thread(forecast, question, terms, evidence)
+        return found, Estimated(seq, question.first_unit)
 
     def _goal(self, request: JobRequest, cap: Money | None) -> Goal:
         target = request.market.target_loss
@@ -229,7 +267,9 @@ class Taking:
         return unit
 
     def _cap(self, request: JobRequest) -> Money:
-        cap = asked_cap(request)
+        return self._paying(asked_cap(request))
+
+    def _paying(self, cap: Money) -> Money:
         if cap == 0 and self._price:
             raise InputError("market.max_cost", "is nothing", "an amount of money > 0")
         return cap

@@ -106,10 +106,12 @@ def _left(body: Mapping[str, Any]) -> str:
     return ways.get(body["how"], "It has left the pool") + "; what it learned best is packed"
 
 
+_FACTS = ("amount", "unit", "seconds", "share")
+
 _TOLD: Mapping[str, Told] = {
     **COMMON,
     Kind.DECIDED: Told(_decided),
-    MeteredKind.METERED: Told(_metered),
+    MeteredKind.METERED: Told(_metered, facts=_FACTS),
     Kind.TRAINED: Told(_trained),
     TimeshareKind.JOINED: Told(lambda _: "It has joined the pool"),
     TimeshareKind.LEFT: Told(_left),

@@ -5,7 +5,6 @@ The desk decides; the workshop tells the pool who is wanted, and the desk what t
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,13 @@ from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
+from auctune.service.zones.packing import Packer
+from auctune.service.zones.process_keeper import ProcessKeeper
 from auctune.service.zones.timeshare.ending import end_job
 from auctune.service.zones.timeshare.hearing import Hearing
 from auctune.service.zones.timeshare.open_job import Phase, TargetJob
 from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
 from auctune.service.zones.timeshare.orders import Orders
-from auctune.service.zones.timeshare.pool_keeper import PoolKeeper
 from auctune.service.zones.timeshare.saver import TimeshareSaver
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
@@ -68,7 +68,8 @@ class TimeshareWorkshop:
         alarm: Callable[[Exception], None],
     ) -> None:
         self._zone, self._settings, self._logs = zone, settings, logs
-        self._library, self._data, self._lock, self._alarm = library, data, lock, alarm
+        self._packer = Packer(zone.desk, data, library)
+        self._lock, self._alarm = lock, alarm
         self._place = OpenPoolFolder(Path(settings.folder))
         self._hearing = Hearing(zone.price)
         self._orders = Orders(library.blobs.path, self._place.root, zone.price)
@@ -78,7 +79,7 @@ class TimeshareWorkshop:
         self._leftovers = Leftovers(
             self._place.results, zone.desk, _POOL_IS_AT.__contains__, self._chores.busy
         )
-        self._pool = PoolKeeper(self._launch, self._hear)
+        self._pool = ProcessKeeper(zone.name, self._launch, self._hear, _has_trained)
         self._process: PoolProcess | None = None
         self._after = 0
         self._said: tuple[WantedThread, ...] | None = None
@@ -135,13 +136,9 @@ class TimeshareWorkshop:
         if message["kind"] != "event":
             return
         number, event, views = message["number"], message["event"], message["views"]
-        heard = self._zone.desk.ask(lambda zone: self._hearing.hear(zone, number, event, views))
-        heard.add_done_callback(self._check_heard)
-
-    def _check_heard(self, heard: "Future[None]") -> None:
-        error = heard.exception()
-        if error is not None and self._zone.desk.broken is None:
-            self._alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
+        self._zone.desk.tell(
+            lambda zone: self._hearing.hear(zone, number, event, views), self._alarm
+        )
 
     async def _pack_all(self) -> None:
         def left(zone: TimeshareZone) -> list[TargetJob]:
@@ -158,22 +155,20 @@ class TimeshareWorkshop:
             await self._ask(lambda zone: end_job(zone, job, []))
             return
         target = self._place.results / f"{job}.zip"
-        adapter = adapter_folder(self._place.result(job))
-        await asyncio.wrap_future(self._data.archive(adapter, target, job))
-        record = await self._library.keep(owner, f"{job}.zip", target)
-        if not await self._ask(lambda zone: end_job(zone, job, [record.id])):
-            # It was cancelled meanwhile: nobody is to have it.
-            await self._library.delete(record)
+        source = adapter_folder(self._place.result(job))
+        await self._packer.pack(
+            job, owner, source, target, lambda zone, file: end_job(zone, job, [file])
+        )
 
     async def _give_up(self, job: str, why: str) -> None:
-        def end(zone: TimeshareZone) -> None:
-            if job in zone.state.jobs:
-                zone.fail(job, "service_failed", why, None)
-
-        await self._ask(end)
+        await self._ask(lambda zone: zone.give_up(job, why))
 
     async def _ask(self, run: Any) -> Any:
         return await self._zone.desk.ask_here(run)
+
+
+def _has_trained(message: Message) -> bool:
+    return bool(message["kind"] == "event" and message["event"]["type"] == "unit")
 
 
 def _give_up_late(zone: TimeshareZone) -> None:

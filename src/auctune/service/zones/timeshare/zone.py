@@ -3,28 +3,26 @@
 Each method leaves the zone whole, and notes what happened for the log (`take_events`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.domain.money import ZERO
-from auctune.service.jobs.reply import Reply, reply_record
-from auctune.service.jobs.training import Training
-from auctune.service.zones.change import Change
+from auctune.service.jobs.reply import reply_record
 from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.received import Received
+from auctune.service.zones.noting import NotingZone
 from auctune.service.zones.recorder import Recorder
 from auctune.service.zones.timeshare.asked import Asked
+from auctune.service.zones.timeshare.deciding import to_pay, why_not
 from auctune.service.zones.timeshare.job_rows import previewed_row
 from auctune.service.zones.timeshare.open_job import Phase, TargetJob
 from auctune.service.zones.timeshare.state import TimeshareState
 
 
-class TimeshareZone:
+class TimeshareZone(NotingZone[TargetJob]):
     """One zone.
 
     Args:
@@ -37,25 +35,15 @@ class TimeshareZone:
     def __init__(
         self, name: str, state: TimeshareState, clock: SlotClock, recorder: Recorder
     ) -> None:
-        self.name = name
+        super().__init__(name, clock, state, recorder)
         self.state = state
-        self.clock = clock
-        self._recorder = recorder
-        self._happened: list[tuple[ZoneEvent, Change]] = []
         self._slot = clock.slot()
         self._is_ahead = False
 
-    def take_events(self) -> list[tuple[ZoneEvent, Change]]:
-        """What happened since the last call."""
-        happened, self._happened = self._happened, []
-        return happened
-
-    def happen(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
-        """Note that something happened, now, and take it over into the state."""
-        seq, slot = self._recorder.next_seq(), self.clock.slot()
-        event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
-        self._happened.append((event, self.state.apply(event)))
-        return event
+    @property
+    def booked_slot(self) -> int:
+        """That of the clock."""
+        return self.clock.slot()
 
     @property
     def is_ahead(self) -> bool:
@@ -68,22 +56,6 @@ class TimeshareZone:
         self._is_ahead = True
         yield
         self._is_ahead = False
-
-    @property
-    def waiting(self) -> Mapping[str, Received]:
-        """Jobs that were received and not decided on, by id."""
-        return self.state.received
-
-    @property
-    def under_way(self) -> Mapping[str, TargetJob]:
-        """Admitted jobs that are not over, by id."""
-        return self.state.jobs
-
-    def needs(self, file: str) -> bool:
-        """Whether a job that is not over needs a file."""
-        asked = [one.training for one in self.state.received.values()]
-        asked += [job.training for job in self.state.jobs.values()]
-        return any(file in (one.data, one.validation) for one in asked)
 
     def begin_slots(self) -> range:
         """The slots that passed since the last call, and the current one; nothing hangs on them."""
@@ -102,31 +74,6 @@ class TimeshareZone:
     def preview(self, asked: Asked) -> JobRow:
         """What `decide` would answer; nothing happens."""
         return previewed_row(asked.job, self.name, self.clock.now(), self._body(asked))
-
-    def receive(
-        self,
-        job: str,
-        owner: str,
-        request: dict[str, Any],
-        training: Training,
-        reply: Reply | None,
-    ) -> JobRow:
-        """Note a job whose data are still being looked at."""
-        body = {"owner": owner, "request": request, "training": training.to_record()}
-        self.happen(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
-        return self._last_row()
-
-    def refuse(self, job: str, error: InputError) -> None:
-        """A received job cannot be decided on: its data or its terms are wrong."""
-        if job in self.state.received:
-            self.fail(job, "invalid_request", str(error), error.place, refund=False)
-
-    def fail(
-        self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
-    ) -> None:
-        """End a job that cannot be done."""
-        body = {"code": code, "message": message, "param": param, "refund": refund}
-        self.happen(Kind.FAILED, job, body)
 
     def cancel(self, job: str) -> bool:
         """End a job for its owner; what it used stays charged. Whether it was open."""
@@ -163,22 +110,21 @@ class TimeshareZone:
             raise InputError("job", f"{job!r} is not open", "an open job")
         return found
 
-    def _last_row(self) -> JobRow:
-        return self._happened[-1][1].rows[-1]
-
     def _body(self, asked: Asked) -> dict[str, Any]:
         left = asked.left()
-        cap = asked.cap if left is None else min(asked.cap, left)
-        admitted = cap > ZERO or asked.cap == ZERO
+        cap, reason = to_pay(asked.cap, left), why_not(asked.cap, left)
+        admitted = reason is None
         return {
             "owner": asked.owner,
             "request": asked.request,
             "training": asked.training.to_record(),
             "size": asdict(asked.size),
             "deadline_unit": asked.deadline_unit,
+            "left": None if left is None else str(left),
+            "estimated": asdict(asked.estimated),
             "decision": {
                 "admitted": admitted,
-                "reason": None if admitted else "over_budget",
+                "reason": reason,
                 "max_cost": str(cap if admitted else asked.cap),
                 "least_max_cost": None,
                 "estimate": asked.estimate.to_record(),

@@ -1,7 +1,7 @@
-"""The process of a zone's pool kept going: started, watched, ended if it is silent, started again.
+"""The process of a zone kept going: started, watched, ended if it is silent, started again.
 
-It is started again at once, then after pauses that double. What it did is in its journal, which it
-tells again from where its zone has it.
+It is started again at once, then after pauses that double. What it did is on disk: it tells it
+again from where its zone has it.
 """
 
 import time
@@ -22,7 +22,7 @@ _STOP_SECONDS = 10.0
 
 
 class Child(Protocol):
-    """A pool's process."""
+    """A zone's process."""
 
     def ending(self) -> str:
         """How it ended."""
@@ -37,22 +37,28 @@ class Child(Protocol):
         ...
 
 
-class PoolKeeper:
+class ProcessKeeper:
     """Keeps one process. All but what it hears is called on one thread at a time.
 
     Args:
+        zone: whose process it is, in the service's log.
         launch: starts a process, whose messages go where it is told.
         hear: told its messages, on a thread of the process's.
+        has_worked: whether a message says that it has done something: its endings count anew.
         now: seconds by a clock that only goes forward.
     """
 
     def __init__(
         self,
+        zone: str,
         launch: Callable[[Hear], Child],
         hear: Callable[[Message], None],
+        has_worked: Callable[[Message], bool],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._launch, self._tell, self._now = launch, hear, now
+        self._log = _log.bind(zone=zone)
+        self._has_worked = has_worked
         self._process: Child | None = None
         self._ended = False
         self._endings = 0
@@ -77,7 +83,7 @@ class PoolKeeper:
         return self._start()
 
     def stop(self) -> None:
-        """End it; what it has done is in its journal."""
+        """End it; what it has done is on disk."""
         if self._process is not None:
             self._process.stop(_STOP_SECONDS)
             self._process = None
@@ -97,7 +103,7 @@ class PoolKeeper:
             self._ended = True
             return
         self._heard_at = self._now()
-        if message["kind"] == "event" and message["event"]["type"] == "unit":
+        if self._has_worked(message):
             self._endings = 0
         self._tell(message)
 
@@ -113,4 +119,4 @@ class PoolKeeper:
         if self._endings > 1:
             wait = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._endings - 2))
         self._start_at = self._now() + wait
-        _log.warning("the pool's process ended", how=how, endings=self._endings, pause=wait)
+        self._log.warning("a zone's process ended", how=how, endings=self._endings, pause=wait)

@@ -1,10 +1,10 @@
-"""A pool's process that is kept going."""
+"""A zone's process that is kept going."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from auctune.run.child import Hear, Message
-from auctune.service.zones.timeshare.pool_keeper import PoolKeeper
+from auctune.service.zones.process_keeper import ProcessKeeper
 
 
 @dataclass
@@ -36,12 +36,14 @@ class Played:
     started: list[Scripted] = field(default_factory=list)
     heard: list[Message] = field(default_factory=list)
 
-    def keeper(self) -> PoolKeeper:
+    def keeper(self) -> ProcessKeeper:
         def launch(hear: Hear) -> Scripted:
             self.started.append(Scripted(hear))
             return self.started[-1]
 
-        return PoolKeeper(launch, self.heard.append, lambda: self.time)
+        return ProcessKeeper(
+            "pool", launch, self.heard.append, lambda message: message == UNIT, lambda: self.time
+        )
 
 
 UNIT: Message = {"kind": "event", "event": {"type": "unit"}}

@@ -1,0 +1,152 @@
+"""How a zone notes what happens: each event is taken over into its state, and kept for the log.
+
+Zones of all kinds receive, refuse and fail jobs in the same words. A kind says in which slot its
+events are booked, and begins its slots.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from auctune.domain import InputError
+from auctune.service.jobs.reply import Reply, reply_record
+from auctune.service.jobs.training import Training
+from auctune.service.zones.change import Change
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.received import Received
+from auctune.service.zones.recorder import Recorder
+
+
+class Trains(Protocol):
+    """An admitted job."""
+
+    training: Training
+
+
+J_co = TypeVar("J_co", bound=Trains, covariant=True)
+
+
+class NotedState(Protocol[J_co]):
+    """A fold over a zone's events, as far as zones of all kinds know it."""
+
+    @property
+    def received(self) -> Mapping[str, Received]:
+        """Jobs that were received and not decided on, by id."""
+        ...
+
+    @property
+    def jobs(self) -> Mapping[str, J_co]:
+        """Admitted jobs that are not over, by id."""
+        ...
+
+    def apply(self, event: ZoneEvent) -> Change:
+        """Take over what happened."""
+        ...
+
+
+J = TypeVar("J", bound=Trains)
+
+
+class NotingZone(ABC, Generic[J]):
+    """One zone, with what it has noted and nobody has taken yet.
+
+    Args:
+        name: of the zone.
+        clock: its slots.
+        state: as it stands.
+        recorder: hands out numbers of events.
+    """
+
+    def __init__(
+        self, name: str, clock: SlotClock, state: NotedState[J], recorder: Recorder
+    ) -> None:
+        self.name = name
+        self.clock = clock
+        self._noted = state
+        self._recorder = recorder
+        self._happened: list[tuple[ZoneEvent, Change]] = []
+
+    @property
+    @abstractmethod
+    def booked_slot(self) -> int:
+        """The slot in which what happens now is booked."""
+
+    @abstractmethod
+    def begin_slots(self) -> range:
+        """Begin the current slot, if it has not begun; the slots that passed by it, and itself."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Nothing is known here before it is an event."""
+        return False
+
+    def take_events(self) -> list[tuple[ZoneEvent, Change]]:
+        """What happened since the last call."""
+        happened, self._happened = self._happened, []
+        return happened
+
+    def happen(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
+        """Note that something happened, now, and take it over into the state."""
+        seq, slot = self._recorder.next_seq(), self.booked_slot
+        event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
+        self._happened.append((event, self._noted.apply(event)))
+        return event
+
+    @property
+    def waiting(self) -> Mapping[str, Received]:
+        """Jobs that were received and not decided on, by id."""
+        return self._noted.received
+
+    @property
+    def under_way(self) -> Mapping[str, J]:
+        """Admitted jobs that are not over, by id."""
+        return self._noted.jobs
+
+    def needs(self, file: str) -> bool:
+        """Whether a job that is not over needs a file."""
+        asked = [one.training for one in self.waiting.values()]
+        asked += [job.training for job in self.under_way.values()]
+        return any(file in (one.data, one.validation) for one in asked)
+
+    def receive(
+        self,
+        job: str,
+        owner: str,
+        request: dict[str, Any],
+        training: Training,
+        reply: Reply | None,
+    ) -> JobRow:
+        """Note a job whose data are still being looked at."""
+        self.begin_slots()
+        body = {"owner": owner, "request": request, "training": training.to_record()}
+        self.happen(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
+        return self._last_row()
+
+    def refuse(self, job: str, error: InputError) -> None:
+        """A received job cannot be decided on: its data or its terms are wrong."""
+        if job in self.waiting:
+            self.fail(job, "invalid_request", str(error), error.place, refund=False)
+
+    def fail(
+        self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
+    ) -> None:
+        """End a job that cannot be done."""
+        body = {"code": code, "message": message, "param": param, "refund": refund}
+        self.happen(Kind.FAILED, job, body)
+
+    def finish(self, job: str, file: str) -> bool:
+        """End a job whose result is a file; false if it is over already."""
+        if job not in self.under_way:
+            return False
+        self.happen(Kind.FINISHED, job, {"files": [file]})
+        return True
+
+    def give_up(self, job: str, why: str) -> None:
+        """End a job, unless it is over, that the service cannot bring to its end."""
+        if job in self.under_way:
+            self.fail(job, "service_failed", why, None)
+
+    def _last_row(self) -> JobRow:
+        return self._happened[-1][1].rows[-1]

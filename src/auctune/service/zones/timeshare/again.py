@@ -1,0 +1,134 @@
+"""The log of a timeshare zone once more: estimates by what it had seen, charges by seconds.
+
+The shares themselves are the pool's, which knows more than its zone: what it measured.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from auctune.domain import Money
+from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.metered.again import Body
+from auctune.service.zones.metered.estimate import Estimate
+from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.timeshare.deciding import to_pay, unit_charge, why_not
+from auctune.service.zones.timeshare.event import TimeshareKind
+from auctune.service.zones.timeshare.evidence import Evidence, evidence_of
+from auctune.service.zones.timeshare.forecast import Question, Terms, forecast
+from auctune.service.zones.timeshare.past_job import Features
+from auctune.service.zones.timeshare.state import TimeshareState
+
+
+class TimeshareAgain:
+    """A `Judge` of a zone of this kind, at the zone's beginning.
+
+    An estimate is made of what the zone knew a while before its decision: that is kept until then.
+
+    Args:
+        price: of a second of the pool.
+        clock: of the zone.
+        asked: events of decisions to come, whose estimates are to be made again.
+    """
+
+    def __init__(self, price: Money, clock: SlotClock, asked: Iterable[ZoneEvent]) -> None:
+        self._price, self._clock = price, clock
+        self._state = TimeshareState()
+        # What is no decision of ours at all is found when its turn comes.
+        known = (event for event in asked if "estimated" in event.body)
+        self._to_come = Counter(map(_seen_by, known))
+        self._kept: dict[int, Evidence] = {}
+        self._keep()
+
+    def again(self, event: ZoneEvent) -> Body | None:
+        """See `Judge`."""
+        rule = _RULES.get(event.kind)
+        if rule is not None:
+            return rule(self, event)
+        return event.body if event.job is None or self._is_open(event.job) else None
+
+    def take(self, event: ZoneEvent) -> None:
+        """See `Judge`."""
+        self._state.apply(event)
+        self._keep()
+
+    def _is_open(self, job: str) -> bool:
+        return job in self._state.jobs or job in self._state.received
+
+    def _keep(self) -> None:
+        if self._to_come[self._state.seq]:
+            self._kept[self._state.seq] = evidence_of(self._state)
+
+    def _received(self, event: ZoneEvent) -> Body | None:
+        return None if self._is_open(str(event.job)) else event.body
+
+    def _decided(self, event: ZoneEvent) -> Body | None:
+        body, decision = event.body, event.body["decision"]
+        if event.job in self._state.jobs:
+            return None
+        cap = Money(body["request"]["max_cost"])
+        left = None if body["left"] is None else Money(body["left"])
+        reason = why_not(cap, left)
+        estimate = self._estimate(event, cap)
+        found = {
+            **decision,
+            "admitted": reason is None,
+            "reason": reason,
+            "max_cost": str(cap if reason else to_pay(cap, left)),
+            "estimate": None if estimate is None else estimate.to_record(),
+        }
+        unit = self._clock.last_by(body["request"]["deadline"]) + 1
+        return {**body, "deadline_unit": unit, "decision": found}
+
+    def _estimate(self, event: ZoneEvent, cap: Money) -> Estimate | None:
+        """As it was made; none if the zone never knew what it says that it knew."""
+        seq, body = _seen_by(event), event.body
+        evidence = self._kept.get(seq)
+        self._to_come[seq] -= 1
+        if not self._to_come[seq]:
+            self._kept.pop(seq, None)
+        if evidence is None:
+            return None
+        training, size = Training.from_record(body["training"]), DataSize(**body["size"])
+        question = Question(
+            features=Features.of(training, size),
+            target_loss=body["decision"]["target_loss"],
+            cap=cap,
+            first_unit=body["estimated"]["first_unit"],
+            deadline_unit=body["deadline_unit"],
+        )
+        terms = Terms(self._price, self._clock.epoch, self._clock.slot_seconds)
+        return forecast(question, terms, evidence)
+
+    def _unit(self, event: ZoneEvent) -> Body | None:
+        return event.body if event.body["number"] > self._state.heard else None
+
+    def _metered(self, event: ZoneEvent) -> Body | None:
+        body, job = event.body, self._state.jobs.get(str(event.job))
+        if job is None or job.meter.is_charged(body["slot"]) or not self._state.units:
+            return None
+        unit = self._state.units[-1]
+        found: dict[str, Any] = {
+            "slot": job.meter.next_slot,
+            "amount": str(unit_charge(body["seconds"], self._price, job.meter.left)),
+            "cost": "0",
+            "unit": unit["unit"],
+            "share": unit["shares"].get(job.id, 0.0),
+        }
+        return {**body, **found}
+
+
+def _seen_by(event: ZoneEvent) -> int:
+    """Number of the newest event that the zone knew when it made the estimate of a decision."""
+    return int(event.body["estimated"]["seq"])
+
+
+_RULES: dict[str, Callable[[TimeshareAgain, ZoneEvent], Body | None]] = {
+    Kind.RECEIVED: TimeshareAgain._received,
+    Kind.DECIDED: TimeshareAgain._decided,
+    TimeshareKind.UNIT: TimeshareAgain._unit,
+    MeteredKind.METERED: TimeshareAgain._metered,
+}

@@ -1,0 +1,88 @@
+"""Threads of a real pool, shared out again over the losses on record."""
+
+import numpy as np
+import pytest
+
+from auctune.sim.timeshare.past_pool import PastThread, play_again, pool_takings
+from auctune.timeshare import LearningThread, LossCurve, MooreHodgson, Planner, Uniform, play
+from auctune.timeshare.allocator import Allocator
+from auctune.timeshare.balancing.exploration import Exploration
+from auctune.timeshare.estimators.wls import Wls
+
+LARA = Planner(Wls(), Exploration(None, 0.1), MooreHodgson())
+
+
+def thread(
+    losses: list[float], target: float = 0.5, *, done: bool = False, capped: bool = False
+) -> PastThread:
+    return PastThread(
+        learning=LearningThread("a", 0, 40, target),
+        batches=tuple(5 * (n + 1) for n in range(len(losses))),
+        losses=tuple(losses),
+        rate=5.0,
+        counts=True,
+        was_done=done,
+        was_capped=capped,
+    )
+
+
+def recorded(allocator: Allocator) -> list[PastThread]:
+    """What a pool of six would have on record, of which some come to their targets."""
+    rng = np.random.default_rng(4)
+    curves, learning = [], []
+    for k in range(6):
+        batches = np.arange(5.0, 605.0, 5.0)
+        curves.append(LossCurve(batches, 3.0 * batches ** -rng.uniform(0.2, 0.7)))
+        learning.append(LearningThread(f"t{k}", k, 30 + 5 * k, 0.5))
+    outcome = play(allocator, learning, curves, [10.0] * 6)
+    found = []
+    for k, one in enumerate(learning):
+        fresh = np.isfinite(outcome.losses[:, k])
+        means = outcome.losses[fresh, k]
+        # The unit's whole batches, by the rule of the pool.
+        ends = np.floor(np.cumsum(outcome.shares[:, k]) * 10.0 + 1e-9)[fresh].astype(int)
+        done = bool(outcome.done[k])
+        found.append(
+            PastThread(one, tuple(ends.tolist()), tuple(means.tolist()), 10.0, True, done, False)
+        )
+    return found
+
+
+@pytest.mark.parametrize("allocator", [Uniform(), LARA], ids=["uniform", "lara"])
+def test_the_allocator_that_was_there_comes_to_what_was(allocator: Allocator) -> None:
+    threads = recorded(allocator)
+    was = pool_takings(threads)
+    assert 0 < was.num_done < was.num_jobs == 6
+    again = play_again(threads, allocator)
+    assert again.num_done - again.num_foretold == was.num_done
+    assert again.units >= was.units - 1e-9
+
+
+def test_a_curve_goes_on_to_where_its_target_is_foretold() -> None:
+    losses = [3.0 * (5.0 * (n + 1)) ** -0.5 for n in range(6)]
+    curve = thread(losses, target=0.3).curve()
+    assert curve.loss[:6].tolist() == losses
+    # 3 s^-0.5 = 0.3 at s = 100.
+    assert curve.loss[-1] == 0.3
+    assert 80 < curve.num_batches < 120
+    assert (np.diff(curve.loss) < 0).all()
+
+
+def test_what_is_over_is_over() -> None:
+    losses = [1.0, 0.8, 0.7, 0.6]
+    assert thread([*losses, 0.4], done=True).curve().num_batches == 25
+    assert thread(losses, capped=True).curve().num_batches == 20
+    # What does not fall is foretold nothing.
+    assert thread([1.0, 1.1, 1.2, 1.3]).curve().num_batches == 20
+
+
+def test_who_only_shares_the_pool_takes_room_and_does_not_count() -> None:
+    losses = [2.0, 1.0, 0.6, 0.4]
+    own = thread(losses, done=True)
+    rivals = [
+        PastThread(LearningThread(f"rival{k}", 0, 40, 1e-6), (5,), (1.0,), 5.0, False, False, True)
+        for k in range(12)
+    ]
+    alone, crowded = play_again([own], Uniform()), play_again([own, *rivals], Uniform())
+    assert (alone.num_jobs, alone.num_done) == (1, 1)
+    assert (crowded.num_jobs, crowded.num_done) == (1, 0)
