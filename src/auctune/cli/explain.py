@@ -1,6 +1,6 @@
 """`auctune explain`: why a bid got its answer."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from auctune.cli.service_options import (
     print_json,
 )
 
+if TYPE_CHECKING:
+    from auctune.client import Job, ServiceError
+
 _NONE = "none"
 
 
@@ -27,10 +30,19 @@ def explain(
 ) -> None:
     """Show why a bid got its answer, and what else there was.
 
-    The market is asked once more as it was just before the decision; that may take seconds.
+    An auction is asked once more as it was just before the decision; that may take seconds. Of a
+    job that is metered what was expected is on record with its decision.
     """
+    from auctune.client import ServiceError
+
     with Finder(url, api_key, data)() as client:
-        found = client.explain(job)
+        try:
+            found = client.explain(job)
+        except ServiceError as error:
+            if error.code != "not_decided":
+                raise
+            _show_estimated(client.job(job), error, as_json=as_json)
+            return
     if as_json:
         print_json(found)
         return
@@ -38,6 +50,27 @@ def explain(
     if found["chosen"] is not None:
         _show_parts(found["chosen"])
     _show_plans(found)
+
+
+def _show_estimated(job: "Job", error: "ServiceError", *, as_json: bool) -> None:
+    """Why a job was taken that is metered; raises the error for one that was not decided on."""
+    from auctune.cli.job_lines import clock, decision_line
+    from auctune.cli.menu import alternatives_table, estimate_rows
+    from auctune.cli.wide import show, table_of
+
+    if job.metered is None or job.metered["estimate"] is None:
+        raise error
+    if as_json:
+        print_json({name: job.market[name] for name in ("decision", "metered", "alternatives")})
+        return
+    typer.echo(f"{job.id} in {job.market['zone']}, {clock(job.record['created_at'])}:")
+    typer.echo(decision_line(job).plain)
+    table = table_of("", "expected", "in 9 of 10 cases")
+    for row in estimate_rows(job.metered["estimate"]):
+        table.add_row(*row)
+    show(table)
+    if job.market["alternatives"]:
+        show(alternatives_table(job.market["alternatives"], job.market["zone"], "chosen"))
 
 
 def decision_words(found: dict[str, Any]) -> str:
@@ -71,6 +104,7 @@ def _show_parts(plan: dict[str, Any]) -> None:
         ("operating cost", "operating_cost"),
         ("compute", "compute"),
         ("memory", "memory"),
+        ("traffic", "traffic"),
         ("together", "cost"),
     ):
         table.add_row(head, _unrounded(plan[part]))

@@ -40,11 +40,41 @@ def decision_line(job: "Job") -> "Text":
         return line.append(": its data are being looked at", style="not bold")
     if job.is_admitted:
         line.append(" admitted", style="not bold green")
+        if job.metered is not None:
+            return line.append(f" in {market['zone']}: {_metered_terms(job)}", style="not bold")
         plan = market["plan"]
         line.append(f": pays {market['payment']} (bid {market['bid']})", style="not bold")
         return line.append(f", {plan_words(plan)}" if plan else "", style="not bold")
     line.append(" rejected", style="not bold red")
     return line.append(f": {job.why}{_enough(market)}", style="not bold")
+
+
+def _metered_terms(job: "Job") -> str:
+    """What was said of a job that is metered, when it was taken."""
+    metered = job.metered or {}
+    words = f"{metered['max_cost']} at most"
+    found = metered["estimate"]
+    if found is None:
+        return words
+    words += f", {found['expected_cost']} expected, done by {clock(found['finish'])}"
+    chance = found["success_probability"]
+    if chance is not None:
+        return f"{words}, loss {job.target_loss:g} reached with a probability of {chance:.0%}"
+    return f"{words}, risk of being late {found['risk']:.0%}"
+
+
+def _cost_words(job: "Job") -> str:
+    """What a job that is metered has cost so far; nothing of one that has a price."""
+    found = job.metered
+    if found is None or not job.is_admitted:
+        return ""
+    return f", cost {found['cost']} of {found['max_cost']}"
+
+
+def _loss_words(job: "Job", loss: float) -> str:
+    """A loss, and that which is to be reached."""
+    target = job.target_loss
+    return f"loss {loss:.3f}" + ("" if target is None else f" (to reach {target:g})")
 
 
 def _enough(market: "dict[str, Any]") -> str:
@@ -79,11 +109,11 @@ def end_line(job: "Job") -> "Text":
     if job.status == "succeeded":
         line.append(" done", style="not bold green")
         loss = "" if first is None or last is None else f": loss {first:.3f} to {last:.3f}"
-        return line.append(loss, style="not bold")
+        return line.append(f"{loss}{_cost_words(job)}", style="not bold")
     line.append(f" {job.status}", style="not bold red")
     refunded = "; refunded" if job.market["refunded"] else ""
     why = f": {job.why}" if job.why else ""
-    return line.append(f"{why}{refunded}", style="not bold")
+    return line.append(f"{why}{_cost_words(job)}{refunded}", style="not bold")
 
 
 def state_words(job: "Job") -> str:
@@ -91,9 +121,9 @@ def state_words(job: "Job") -> str:
     rows, total = job.rows
     _, loss = job.losses
     state, plan = job.market["state"], job.market["plan"]
-    if job.is_over or not total:
-        return str(state)
-    words = f"{state} {rows}/{total} rows"
+    if job.is_over or not (total or rows):
+        return f"{state}{_cost_words(job)}"
+    words = f"{state} {rows}/{total} rows" if total else f"{state} {rows} rows"
     if loss is not None:
-        return f"{words}, loss {loss:.3f}"
+        return f"{words}, {_loss_words(job, loss)}{_cost_words(job)}"
     return f"{words}, begins {clock(plan['start'])}" if plan and not rows else words

@@ -34,7 +34,7 @@ def _show(found: "list[Job]") -> None:
     from auctune.cli.wide import show, table_of
 
     table = table_of(
-        "job", "name", "state", "bid", "paid", "deadline", "done by", "loss", "why",
+        "job", "name", "zone", "state", "bid", "paid", "deadline", "done by", "loss", "why",
         right=("bid", "paid", "loss"),
     )  # fmt: skip
     for job in found:
@@ -44,15 +44,23 @@ def _show(found: "list[Job]") -> None:
         table.add_row(
             job.id,
             job.name,
+            market["zone"],
             market["state"],
-            market["bid"] or "-",
-            market["payment"] or "-",
+            _most(job),
+            job.paid or "-",
             clock(market["deadline"]),
             clock(done),
             "-" if loss is None else f"{loss:.3f}",
             _why(job),
         )
-    show(table, spare=("why", "deadline", "bid", "loss"))
+    show(table, spare=("why", "zone", "deadline", "bid", "loss"))
+
+
+def _most(job: "Job") -> str:
+    """What its owner would pay: the bid, or the cap of what is metered."""
+    if job.metered is not None:
+        return f"cap {job.metered['max_cost']}"
+    return job.market["bid"] or "-"
 
 
 def _why(job: "Job") -> str:

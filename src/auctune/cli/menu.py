@@ -1,17 +1,28 @@
-"""A quote as a table, and how to accept a line of it."""
+"""A quote as tables, and how to accept what is in it."""
 
 from typing import Any
 
 import typer
 
+_CHOSEN = "default, shown below"
 
-def show_menu(quoted: dict[str, Any], options: str) -> None:
-    """Print a quote.
+
+def show_quote(quoted: dict[str, Any], options: str) -> None:
+    """Print what each zone said, where several were asked, and the quote of the default one.
 
     Args:
         quoted: as the service answered.
         options: that find the service, as one would type them.
     """
+    show_alternatives(quoted)
+    if quoted["estimate"] is None:
+        show_menu(quoted, options)
+    else:
+        show_estimate(quoted, options)
+
+
+def show_menu(quoted: dict[str, Any], options: str) -> None:
+    """Print the lines of a quote; arguments as of `show_quote`."""
     from auctune.cli.job_lines import clock
     from auctune.cli.wide import show, table_of
 
@@ -35,19 +46,63 @@ def show_menu(quoted: dict[str, Any], options: str) -> None:
     typer.echo(f"  auctune submit --quote {name} --line {last}{options}")
 
 
+def show_estimate(quoted: dict[str, Any], options: str) -> None:
+    """Print what a metered zone expects of a job; arguments as of `show_quote`."""
+    from auctune.cli.wide import show, table_of
+
+    zone, found = quoted["zone"], quoted["estimate"]
+    typer.echo(f"zone {zone} ({quoted['kind']}) meters what is used, and promises no price:")
+    table = table_of("", "expected", "in 9 of 10 cases")
+    for row in estimate_rows(found):
+        table.add_row(*row)
+    show(table)
+    if found["cap"] is None:
+        cap = f"you never pay more than a cap: {found['p90_cost']}, if --max-cost says no other"
+    else:
+        cap = f"you never pay more than {found['cap']}"
+    typer.echo(f"{cap}; accept it with:")
+    typer.echo(f"  auctune submit --quote {quoted['id']}{options}")
+
+
+def estimate_rows(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """An estimate in rows: what it is of, the expected value, and what 9 of 10 cases keep."""
+    from auctune.cli.job_lines import clock
+
+    times = clock(found["finish"]), clock(found["finish_p90"])
+    rows = [
+        ("cost", found["expected_cost"], found["p90_cost"]),
+        ("done by", *times),
+        ("risk of being late, or not done", f"{found['risk']:.0%}", ""),
+    ]
+    if found["success_probability"] is not None:
+        rows.append(("the loss is reached", f"{found['success_probability']:.0%}", ""))
+    if found["price_per_pool_second"] is not None:
+        rows.append(("a second of the pool", found["price_per_pool_second"], ""))
+    return rows
+
+
 def show_alternatives(quoted: dict[str, Any]) -> None:
     """Print what each zone said, where there was a choice, above the quote of the default one."""
-    from auctune.cli.job_lines import clock
-    from auctune.cli.wide import show, table_of
+    from auctune.cli.wide import show
 
     if not quoted["alternatives"]:
         return
+    show(alternatives_table(quoted["alternatives"], quoted["zone"], _CHOSEN))
+    if sum(one["cost"] is not None for one in quoted["alternatives"]) > 1:
+        typer.echo("another one than the default is had by --zone NAME")
+
+
+def alternatives_table(alternatives: list[dict[str, Any]], chosen: str, words: str) -> Any:
+    """What each zone said, as a table; `words` stand with the one that was chosen."""
+    from auctune.cli.job_lines import clock
+    from auctune.cli.wide import table_of
+
     table = table_of("zone", "kind", "cost", "done by", "risk", "", right=("cost", "risk"))
-    for one in quoted["alternatives"]:
-        chosen = "shown below" if one["zone"] == quoted["zone"] else ""
+    for one in alternatives:
+        told = words if one["zone"] == chosen else ""
         if one["cost"] is None:
-            table.add_row(one["zone"], one["kind"], "-", "-", "-", one["why_not"])
+            table.add_row(one["zone"], one["kind"], "-", "-", "-", f"no: {one['why_not']}")
         else:
             cost, risk = one["cost"], f"{one['risk']:.0%}"
-            table.add_row(one["zone"], one["kind"], cost, clock(one["finish"]), risk, chosen)
-    show(table)
+            table.add_row(one["zone"], one["kind"], cost, clock(one["finish"]), risk, told)
+    return table

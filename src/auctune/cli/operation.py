@@ -134,12 +134,13 @@ def _show_zones(found: list[dict[str, Any]]) -> None:
     from auctune.cli.wide import show, table_of
 
     table = table_of(
-        "zone", "model", "nodes", "slot", "slots of", "latest deadline", "takes bids",
+        "zone", "kind", "model", "nodes", "slot", "slots of", "latest deadline", "takes bids",
         right=("nodes", "slot"),
     )  # fmt: skip
     for zone in found:
         table.add_row(
             zone["id"],
+            zone["kind"],
             zone["model"],
             str(zone["num_nodes"]),
             str(zone["slot"]),

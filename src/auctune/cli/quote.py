@@ -4,29 +4,28 @@ from typing import Annotated
 
 import typer
 
-from auctune.cli.menu import show_alternatives, show_menu
+from auctune.cli.menu import show_quote
 from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
-from auctune.cli.work_options import (
-    Model,
-    Repair,
-    Settings,
-    Validation,
-    Wanted,
-    Zone,
-    default_name,
-)
+from auctune.cli.terms_options import MaxCost, Risk, TargetLoss, Value, Wishes, base_of
+from auctune.cli.work_options import AnyZone, Model, Repair, Settings, Sites, Validation, wanted
 
 
 def quote(
     training_file: Annotated[
-        str, typer.Argument(help="The data set: a file, or the id of an upload.")
-    ],
+        str | None,
+        typer.Argument(help="The data set: a file, or the id of an upload.", show_default=False),
+    ] = None,
     deadline: Annotated[
         str | None, typer.Option(help="A time, or a span such as +2h; none: any in the window.")
     ] = None,
+    value: Value = None,
+    max_cost: MaxCost = None,
+    target_loss: TargetLoss = None,
+    risk: Risk = None,
+    site: Sites = None,
     validation: Validation = None,
     model: Model = None,
-    zone: Zone = None,
+    zone: AnyZone = None,
     settings: Settings = None,
     repair: Repair = False,
     as_json: AsJson = False,
@@ -34,18 +33,19 @@ def quote(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Show what a job would cost, by the time at which it is done. Nothing is held, or bought."""
-    from auctune.client import Terms
+    """Show what a job would cost, by the time at which it is done.
 
-    wanted = Wanted(
-        training_file, validation, tuple(settings or ()), repair, default_name(training_file)
-    )
+    All zones that could have it are asked, and nothing is held, or bought. What is metered has an
+    estimate in place of a price.
+    """
+    work = wanted(training_file, validation, settings, site, repair=repair)
+    wishes = Wishes(None, deadline, value, max_cost, target_loss, risk)
     connect = Finder(url, api_key, data)
     with connect() as client:
-        base = model or client.zone(zone)["model"]
-        found = client.quote(wanted.upload(client), Terms(base, zone, deadline=deadline))
+        base = base_of(client, model, zone, has_sites=bool(site))
+        terms = wishes.terms(base, zone)
+        found = client.quote(work.upload(client), terms)
     if as_json:
         print_json(found)
     else:
-        show_alternatives(found)
-        show_menu(found, connect.options)
+        show_quote(found, connect.options)

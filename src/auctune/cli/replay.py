@@ -13,16 +13,20 @@ from auctune.domain.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Engine
-
-    from auctune.service.zones.auction.period import LoggedPeriod
+    from auctune.cli.replays.replay import Replay
+    from auctune.service.settings.service_file import ServiceFile
+    from auctune.service.store import EventLog
+    from auctune.service.zones.period import Period
     from auctune.sim.comparison import Contender
 
 
 def replay(
     data: Annotated[Path, typer.Option(help="Data folder of the service.")] = DATA,
     config: Annotated[
-        Path | None, typer.Option(help="auctune.toml, whose database is meant; none: in --data.")
+        Path | None,
+        typer.Option(
+            help="auctune.toml, whose database and zones are meant; none: those in --data."
+        ),
     ] = None,
     database: Annotated[
         str | None, typer.Option(help="URL of the database; none: as in --config, or in --data.")
@@ -54,42 +58,46 @@ def replay(
 ) -> None:
     """Go through a period of a service's log once more. The log is only read; a service may run.
 
-    Under the mechanism that decided, each decision, lesson and new plan must come out as it was:
-    exit code 1 if one does not. Under others the table shows what they would have made of the same
-    bids, cancellations and losses of nodes.
+    Under the mechanism that decided, each decision, lesson, new plan and charge must come out as it
+    was: exit code 1 if one does not. Under others the table shows what they would have made of the
+    same bids and losses of nodes, jobs and market, or threads.
     """
     contenders = _contenders(mechanism, compare)
-    place = _place(database, config, data)
+    settings = _settings(database, config)
+    place = database or (None if settings is None else settings.database) or data
 
-    from auctune.cli.replayed import compare_with, decide_again
-    from auctune.service.store import reading
+    from auctune.cli.replays.kinds import open_replay
+    from auctune.cli.replays.replay import Logged
+    from auctune.service.store import EventLog, reading
     from auctune.service.store.engine import FILE_NAME
     from auctune.sim.atomic_file import AtomicFiles
     from auctune.sim.result_file import write_json
 
     refuse_overwriting((config, data / FILE_NAME), (out,))
     with AtomicFiles([] if out is None else [out]) as files, reading(place) as reader:
-        period = _period(reader, zone, begin, end)
-        _check(contenders, period)
+        period = _period(EventLog(reader), zone, begin, end)
+        entries = {} if settings is None else {entry.name: entry for entry in settings.zones}
+        replayed = open_replay(Logged(period, reader, entries.get(period.zone)))
+        _check(contenders, replayed)
         if contenders:
-            figures, is_same = compare_with(contenders, period, as_json=as_json), True
+            figures, is_same = replayed.compare_with(contenders, as_json=as_json), True
         else:
-            figures, is_same = decide_again(period, reader, as_json=as_json)
+            figures, is_same = replayed.decide_again(as_json=as_json)
         for file in files:
             write_json(figures, file)
     if not is_same:
         raise typer.Exit(1)
 
 
-def _place(database: str | None, config: Path | None, data: Path) -> str | Path:
-    if database is not None and config is not None:
-        raise InputError("--database", "is given with --config", "one of the two")
+def _settings(database: str | None, config: Path | None) -> "ServiceFile | None":
     if config is None:
-        return database or data
+        return None
+    if database is not None:
+        raise InputError("--database", "is given with --config", "one of the two")
 
     from auctune.service.settings.service_file import read_service_file
 
-    return read_service_file(config).database or data
+    return read_service_file(config)
 
 
 def _contenders(mechanism: str | None, compare: str | None) -> "Sequence[Contender]":
@@ -111,27 +119,21 @@ def _contenders(mechanism: str | None, compare: str | None) -> "Sequence[Contend
     return found
 
 
-def _check(contenders: "Sequence[Contender]", period: "LoggedPeriod") -> None:
+def _check(contenders: "Sequence[Contender]", replayed: "Replay") -> None:
     """Refuse mechanisms and settings that there are not, before any of them has run."""
-    from auctune.cli.replayed import build_over
-
     for contender in contenders:
         try:
-            build_over(period.whole().cluster, contender)
+            replayed.check(contender)
         except InputError as error:
             place = f"{contender.label}: {error.place}"
             raise InputError(place, error.found, error.expected) from None
 
 
-def _period(
-    reader: "Engine", zone: str | None, begin: str | None, end: str | None
-) -> "LoggedPeriod":
+def _period(log: "EventLog", zone: str | None, begin: str | None, end: str | None) -> "Period":
     from auctune.service.jobs.time import parse_moment
-    from auctune.service.store import EventLog
-    from auctune.service.zones.auction.period import LoggedPeriod
+    from auctune.service.zones.period import Period
 
-    log, now = EventLog(reader), time.time()
-    names = log.zones()
+    names, now = log.zones(), time.time()
     if not names:
         raise InputError("database", "has no zone", "that of a service that has run")
     first = None if begin is None else parse_moment(begin, now, "--from")
@@ -139,7 +141,7 @@ def _period(
     if first is not None and last is not None and last <= first:
         raise InputError("--to", f"{end!r} is not after --from", "a later time")
     try:
-        period = LoggedPeriod(zone or names[0], log, first, last)
+        period = Period(zone or names[0], log, first, last)
     except InputError as error:
         raise InputError("--zone", error.found, error.expected) from None
     if period.last_slot is not None and period.last_slot < period.first_slot:

@@ -1,5 +1,6 @@
 """`auctune submit`: a bid, or those of a market file."""
 
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,14 +16,16 @@ from auctune.cli.service_options import (
     Url,
     print_json,
 )
+from auctune.cli.terms_options import Bid, MaxCost, Risk, TargetLoss, Value, Wishes, base_of
 from auctune.cli.work_options import (
+    AnyZone,
     Model,
     Repair,
     Settings,
+    Sites,
     Validation,
     Wanted,
-    Zone,
-    default_name,
+    wanted,
 )
 from auctune.domain.errors import InputError
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from auctune.client import Client, Job
 
 
-_WITH_QUOTE = ("--quote", "--line", "--bid", "--name")
+_WITH_QUOTE = ("--quote", "--line", "--bid", "--max-cost", "--name")
 
 
 def submit(
@@ -43,20 +46,27 @@ def submit(
             show_default=False,
         ),
     ] = None,
-    bid: Annotated[str | None, typer.Option(help="What it is worth: an amount of money.")] = None,
+    bid: Bid = None,
     deadline: Annotated[
         str | None, typer.Option(help="When it must be done: a time, or a span such as +2h.")
     ] = None,
+    value: Value = None,
+    max_cost: MaxCost = None,
+    target_loss: TargetLoss = None,
+    risk: Risk = None,
+    site: Sites = None,
     name: Annotated[str | None, typer.Option(help="Its name; none: that of the file.")] = None,
     validation: Validation = None,
     model: Model = None,
-    zone: Zone = None,
+    zone: AnyZone = None,
     settings: Settings = None,
     repair: Repair = False,
     quote: Annotated[
-        str | None, typer.Option(help="Id of a quote, of which --line is taken; it says the rest.")
+        str | None, typer.Option(help="Id of a quote that is accepted; it says the rest.")
     ] = None,
-    line: Annotated[int | None, typer.Option(help="Which line of --quote.")] = None,
+    line: Annotated[
+        int | None, typer.Option(help="Which line of --quote; none: it has an estimate.")
+    ] = None,
     what_if: Annotated[bool, typer.Option(help="Only ask what would be decided.")] = False,
     market: Annotated[
         Path | None, typer.Option(help="A market file, all of whose bids are sent.")
@@ -67,16 +77,25 @@ def submit(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Bid for a job, or for all jobs of a market file. The answer stands at once.
+    """Ask for a job, or for all jobs of a market file. The answer stands at once.
+
+    Where prices are binding a job is bid for; where it is metered, --max-cost says the most that
+    it may cost.
 
     Bids of a market file are sent each in its slot of arrival, counted from now, with its deadline
     on the service's clock.
     """
     connect = Finder(url, api_key, data)
+    wishes = Wishes(bid, deadline, value, max_cost, target_loss, risk, what_if)
     one = {
         "TRAINING_FILE": training_file,
         "--bid": bid,
         "--deadline": deadline,
+        "--value": value,
+        "--max-cost": max_cost,
+        "--target-loss": target_loss,
+        "--risk": risk,
+        "--site": site,
         "--name": name,
         "--validation": validation,
         "--set": settings,
@@ -86,44 +105,50 @@ def submit(
         "--what-if": what_if,
     }
     if quote is not None or line is not None:
-        if quote is None or line is None:
-            raise InputError("--quote", "stands without --line, or --line without it", "both")
+        if quote is None:
+            raise InputError("--line", "stands without --quote", "both")
         _refuse_with_quote({**one, "--model": model, "--zone": zone, "--market": market})
-        jobs, num_sent = [_accept(quote, line, bid, name, connect, as_json=as_json)], 1
+        shown = _Shown(quote, line, bid, name, max_cost)
+        jobs, num_sent = [_accept(shown, connect, as_json=as_json)], 1
         _show(jobs[0], as_json=as_json)
     elif market is not None:
         _refuse_with_market(one)
         jobs, num_sent = _submit_market(market, connect, model, zone, as_json=as_json)
     else:
-        given = _check_one(one)
-        wanted = Wanted(
-            given, validation, tuple(settings or ()), repair, name or default_name(given)
-        )
-
-        from auctune.client import Terms
-
-        with connect() as client:
-            base = model or client.zone(zone)["model"]
-            terms = Terms(base, zone, bid, deadline, what_if)
-            sent = client.submit(wanted.upload(client), terms)
-            jobs, num_sent = [_decided(sent, client, as_json=as_json)], 1
+        work = wanted(training_file, validation, settings, site, name, repair=repair)
+        jobs, num_sent = [_ask(work, wishes, connect, model, zone, as_json=as_json)], 1
         _show(jobs[0], as_json=as_json)
     is_good = _end(jobs, connect, watch=watch and not what_if, as_json=as_json)
     if not is_good or len(jobs) < num_sent:
         raise typer.Exit(REFUSED)
 
 
-def _check_one(given: "Mapping[str, object]") -> str:
-    data = given["TRAINING_FILE"]
-    if not isinstance(data, str):
-        raise InputError("TRAINING_FILE", "is missing", "a data set, or --market FILE")
-    for option, expected in (
-        ("--bid", "an amount of money"),
-        ("--deadline", "a time, or a span such as +2h"),
-    ):
-        if given[option] is None:
-            raise InputError(option, "is missing", expected)
-    return data
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What is accepted of what was shown: as of `Client.accept`."""
+
+    quote: str
+    line: int | None
+    bid: str | None
+    name: str | None
+    max_cost: str | None
+
+
+def _ask(
+    work: Wanted,
+    wishes: Wishes,
+    connect: Finder,
+    model: str | None,
+    zone: str | None,
+    *,
+    as_json: bool,
+) -> "Job":
+    """The job of the options, as it was decided."""
+    wishes.check()
+    with connect() as client:
+        base = base_of(client, model, zone, has_sites=bool(work.sites))
+        terms = wishes.terms(base, zone)
+        return _decided(client.submit(work.upload(client), terms), client, as_json=as_json)
 
 
 def _refuse_with_quote(given: "Mapping[str, object]") -> None:
@@ -152,22 +177,14 @@ def _decided(job: "Job", client: "Client", *, as_json: bool) -> "Job":
     return job
 
 
-def _accept(
-    quote: str,
-    line: int,
-    bid: str | None,
-    name: str | None,
-    connect: Finder,
-    *,
-    as_json: bool,
-) -> "Job":
-    """The job of a line; where that is not to be had any more, what is to be had in its place."""
-    from auctune.cli.menu import show_menu
+def _accept(shown: _Shown, connect: Finder, *, as_json: bool) -> "Job":
+    """The job of what was shown; where that is not to be had any more, what is in its place."""
+    from auctune.cli.menu import show_quote
     from auctune.client import ServiceError
 
     try:
         with connect() as client:
-            return client.accept(quote, line, bid, name)
+            return client.accept(*astuple(shown))
     except ServiceError as error:
         if error.code != "quote_changed":
             raise
@@ -175,7 +192,7 @@ def _accept(
         if as_json:
             print_json(error.beside)
         else:
-            show_menu(error.beside["quote"], connect.options)
+            show_quote(error.beside["quote"], connect.options)
         raise typer.Exit(REFUSED) from None
 
 

@@ -4,7 +4,8 @@ from auctune.client.address import Address, find_address
 from auctune.client.client import Client
 from auctune.client.errors import ServiceError, UnreachableError
 from auctune.client.job import Job
-from auctune.client.work import Terms, Work
+from auctune.client.terms import Terms, Value
+from auctune.client.work import Work
 
 __all__ = [
     "Address",
@@ -13,6 +14,7 @@ __all__ = [
     "ServiceError",
     "Terms",
     "UnreachableError",
+    "Value",
     "Work",
     "find_address",
 ]

@@ -10,7 +10,8 @@ from auctune.client.connection import Connection, Record
 from auctune.client.errors import ServiceError
 from auctune.client.event_stream import StreamedEvent
 from auctune.client.job import Job
-from auctune.client.work import Terms, Work, acceptance, request
+from auctune.client.terms import Terms
+from auctune.client.work import Work, acceptance, request
 from auctune.domain.errors import InputError
 
 _JOBS = "/v1/fine_tuning/jobs"
@@ -38,18 +39,19 @@ class Client:
         """The zones that take bids, the default one first."""
         return self._list("/v1/zones")
 
-    def zone(self, name: str | None, model: str | None = None) -> Record:
+    def zone(self, name: str | None, model: str | None = None, kind: str | None = None) -> Record:
         """The zone that a request means.
 
         Args:
             name: its name; none: the first one with the model.
             model: its base; none: any.
+            kind: of the first one, if there is any of this kind; none: any.
 
         Raises:
             InputError: if there is none of this name, or with this base.
         """
         zones = self.zones()
-        for zone in zones:
+        for zone in sorted(zones, key=lambda one: kind not in (None, one["kind"])):
             if name == zone["id"] or (name is None and model in (None, zone["model"])):
                 return zone
         option, given, key = ("--model", model, "model") if name is None else ("--zone", name, "id")
@@ -82,20 +84,28 @@ class Client:
         """Bid for a job. However often it is sent, it is one job."""
         return self._make(request(work, terms))
 
-    def accept(self, quote: str, line: int, bid: str | None = None, name: str | None = None) -> Job:
-        """Take a line of a quote, as one job.
+    def accept(
+        self,
+        quote: str,
+        line: int | None = None,
+        bid: str | None = None,
+        name: str | None = None,
+        max_cost: str | None = None,
+    ) -> Job:
+        """Take a line of a quote, or its estimate, as one job.
 
         Args:
             quote: its id.
-            line: its number.
+            line: its number; none: it has an estimate.
             bid: what it is worth; none: the line's price.
             name: of the job; none: as it was quoted.
+            max_cost: cap of a job with an estimate; none: as quoted, or shown.
 
         Raises:
-            ServiceError: with code `quote_changed` and a new `quote` beside it, if the line is not
-                to be had any more.
+            ServiceError: with code `quote_changed` and a new `quote` beside it, if what was shown
+                is not to be had any more.
         """
-        return self._make(acceptance(quote, line, bid, name))
+        return self._make(acceptance(quote, line, bid, name, max_cost))
 
     def job(self, name: str) -> Job:
         """A job by its id."""
@@ -147,6 +157,18 @@ class Client:
     def prices(self, zone: str) -> Record:
         """Prices and use by slot and node; for operators."""
         return self._connection.get(f"/v1/zones/{quote(zone, safe='')}/prices")
+
+    def rented(self, zone: str) -> Record:
+        """The market and the holdings of a zone that rents, by slot; for operators."""
+        return self._connection.get(f"/v1/zones/{quote(zone, safe='')}/rented")
+
+    def shares(self, zone: str) -> Record:
+        """Who shares a zone's pool, and how; for operators."""
+        return self._connection.get(f"/v1/zones/{quote(zone, safe='')}/shares")
+
+    def sites(self, zone: str) -> Record:
+        """Sites of a zone, their prices and use by slot; for operators."""
+        return self._connection.get(f"/v1/zones/{quote(zone, safe='')}/sites")
 
     def act_on_zone(self, zone: str, action: str) -> Record:
         """Pause or resume a zone; for operators."""

@@ -68,3 +68,22 @@ class Job:
         """Of the first and the newest step."""
         progress = self.market["progress"] or {}
         return progress.get("first_loss"), progress.get("last_loss")
+
+    @property
+    def metered(self) -> dict[str, Any] | None:
+        """What it costs, in a zone that meters; none: it has a price, or is not decided on."""
+        return self.market.get("metered")
+
+    @property
+    def target_loss(self) -> float | None:
+        """What it is trained to; none: to the end of its data."""
+        target = self.market.get("target")
+        return None if target is None else target["target_loss"]
+
+    @property
+    def paid(self) -> str | None:
+        """What it pays, or has cost so far; none: nothing is known of that."""
+        if self.metered is not None and self.is_admitted:
+            return str(self.metered["cost"])
+        payment: str | None = self.market["payment"]
+        return payment

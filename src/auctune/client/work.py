@@ -1,9 +1,10 @@
-"""What is to be trained, and on what terms, as the service's API takes it."""
+"""What is to be trained, as the service's API takes it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from auctune.client.terms import Terms, market_part
 from auctune.domain.errors import InputError
 
 _NAME_KEY = "name"
@@ -44,6 +45,7 @@ class Work:
         settings: of training, by a market file's keys; the others are the service's choice.
         repair: whether a vendor may mend the data.
         name: by which its owner knows it; none: it has none.
+        sites: ids of files by the site where they are; none: the data may go anywhere.
     """
 
     data: str
@@ -51,25 +53,7 @@ class Work:
     settings: Mapping[str, Any] = field(default_factory=dict)
     repair: bool = False
     name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """On what terms.
-
-    Attributes:
-        model: the base.
-        zone: where; none: the service's choice.
-        bid: amount of money; none: a quote is asked for.
-        deadline: a moment, or a span such as +2h; none: any, for a quote.
-        what_if: whether nothing shall happen.
-    """
-
-    model: str
-    zone: str | None = None
-    bid: str | None = None
-    deadline: str | None = None
-    what_if: bool = False
+    sites: Mapping[str, str] = field(default_factory=dict)
 
 
 def request(work: Work, terms: Terms) -> dict[str, Any]:
@@ -77,12 +61,10 @@ def request(work: Work, terms: Terms) -> dict[str, Any]:
     settings = work.settings
     used = {theirs: settings[own] for own, theirs in _HYPERPARAMETERS.items() if own in settings}
     market: dict[str, Any] = {
-        "bid": terms.bid,
-        "deadline": terms.deadline,
-        "zone": terms.zone,
+        **market_part(terms),
+        "sites": dict(work.sites) or None,
         "share": settings.get("share"),
         "repair": work.repair or None,
-        "what_if": terms.what_if or None,
         "lora": {name: value for name, value in settings.items() if name not in _OWN} or None,
     }
     body: dict[str, Any] = {
@@ -97,9 +79,15 @@ def request(work: Work, terms: Terms) -> dict[str, Any]:
     return _given(body)
 
 
-def acceptance(quote: str, line: int, bid: str | None, name: str | None) -> dict[str, Any]:
-    """The body of a request that accepts a line of a quote; none: as quoted."""
-    market = _given({"quote": quote, "line": line, "bid": bid})
+def acceptance(
+    quote: str,
+    line: int | None = None,
+    bid: str | None = None,
+    name: str | None = None,
+    max_cost: str | None = None,
+) -> dict[str, Any]:
+    """The body of a request that accepts a line of a quote, or its estimate; none: as quoted."""
+    market = _given({"quote": quote, "line": line, "bid": bid, "max_cost": max_cost})
     return _given({**_named(name), "market": market})
 
 

@@ -241,6 +241,8 @@ def test_settings_are_keys_and_values() -> None:
     assert parse_settings(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
     with pytest.raises(InputError, match="--set: '=1'; expected KEY=VALUE"):
         parse_settings(["=1"])
+    with pytest.raises(InputError, match="--site: 'north'; expected NAME=FILE"):
+        parse_settings(["north"], "--site", "NAME=FILE")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from dataclasses import fields
 
 import pytest
 
-from auctune.client import Terms, Work
+from auctune.client import Terms, Value, Work
+from auctune.client.terms import read_value
 from auctune.client.work import SETTINGS, acceptance, read_settings, request
 from auctune.domain import InputError
 from auctune.service.jobs.asked import Defaults, training_of
@@ -79,3 +80,43 @@ def test_a_setting_that_cannot_be_read_is_named(texts: dict[str, str], message: 
     with pytest.raises(InputError) as refused:
         read_settings(texts)
     assert str(refused.value).startswith(message)
+
+
+def test_all_terms_arrive() -> None:
+    terms = Terms(
+        "tiny",
+        deadline="+2h",
+        value=Value("40", "+2h", "+3h"),
+        max_cost="12.50",
+        target_loss=0.5,
+        risk=0.2,
+    )
+    body = request(Work("file-a", sites={"north": "file-n"}), terms)
+    read = JobRequest.model_validate(body).market
+    assert read.value is not None
+    assert (read.value.amount, read.value.deadline, read.value.zero_at) == ("40", "+2h", "+3h")
+    assert (read.max_cost, read.target_loss, read.risk) == ("12.50", 0.5, 0.2)
+    assert read.sites == {"north": "file-n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("40", Value("40")),
+        ("40@+2h", Value("40", "+2h")),
+        ("40@+2h..+3h", Value("40", "+2h", "+3h")),
+        ("40@..+3h", Value("40", None, "+3h")),
+        (
+            "40@2031-05-04T09:00:00.5Z..2031-05-04T12:00:00Z",
+            Value("40", "2031-05-04T09:00:00.5Z", "2031-05-04T12:00:00Z"),
+        ),
+    ],
+)
+def test_a_value_is_read_as_it_is_typed(text: str, value: Value) -> None:
+    assert read_value(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "@+2h", "40@", "40@+2h..", "40@+2h@+3h"])
+def test_what_is_no_value_says_how_one_is_typed(text: str) -> None:
+    with pytest.raises(InputError, match=r"AMOUNT@DEADLINE\.\.WORTHLESS"):
+        read_value(text)

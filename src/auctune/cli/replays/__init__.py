@@ -1,0 +1,1 @@
+"""What `auctune replay` does for each kind of zone."""

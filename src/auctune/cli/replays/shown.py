@@ -1,0 +1,92 @@
+"""What replays of all kinds show alike: the period, and what came out otherwise."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import typer
+
+from auctune.cli.job_lines import clock
+from auctune.cli.replays.replay import Figures
+from auctune.cli.wide import show, table_of
+from auctune.domain import Decision
+from auctune.domain.events import PricesLearned, SlotAdvanced
+from auctune.domain.recorded import Difference
+from auctune.service.zones.period import Period
+from auctune.sim.comparison import Contender
+from auctune.sim.result_file import decision_json
+
+T = TypeVar("T")
+
+
+def bounds(period: Period) -> Figures:
+    """Of a period, as figures."""
+    last = period.newest_slot
+    return {
+        "zone": period.zone,
+        "kind": period.kind,
+        "first_slot": period.first_slot,
+        "last_slot": last,
+        "begin": period.clock.begins(period.first_slot),
+        "end": period.clock.ends(last),
+    }
+
+
+def show_head(period: Period) -> None:
+    """Say which zone and slots it is about."""
+    found = bounds(period)
+    slots = f"slots {found['first_slot']} to {found['last_slot']}"
+    begin, end = clock(found["begin"]), clock(found["end"])
+    typer.echo(f"zone {period.zone}, {begin} to {end} ({slots})")
+
+
+def contender_figures(contender: Contender, takings: Figures) -> Figures:
+    """What a contender came to, with what it is."""
+    return {
+        "name": contender.label,
+        "mechanism": contender.mechanism,
+        "settings": dict(contender.settings),
+        **takings,
+    }
+
+
+def show_side_by_side(
+    names: Sequence[str],
+    all_of: Sequence[T],
+    rows: Sequence[tuple[str, Callable[[T], str]]],
+) -> None:
+    """A table of takings.
+
+    Args:
+        names: of those that took them.
+        all_of: what they took, in that order.
+        rows: each with what is in it.
+    """
+    heads = [name.replace(":", "\n") for name in names]
+    table = table_of("", *heads, right=tuple(heads))
+    for what, figure in rows:
+        table.add_row(what, *map(figure, all_of))
+    show(table)
+
+
+def show_left_out(count: int, why: str) -> None:
+    """Say how many jobs of the period are not in a table, and what may have befallen them."""
+    typer.echo(f"left out: {count:,} jobs" + (f" ({why})" if count else ""))
+
+
+def difference_json(one: Difference) -> Figures:
+    """In plain values."""
+    return {
+        "what": one.what,
+        "name": one.name,
+        "recorded": _told(one.recorded),
+        "found": _told(one.found),
+    }
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, Decision):
+        return decision_json(value)
+    if isinstance(value, SlotAdvanced | PricesLearned):
+        words = "learned" if isinstance(value, PricesLearned) else "began"
+        return f"slot {value.now} {words}"
+    return [_told(one) for one in value] if isinstance(value, list | tuple) else value
