@@ -13,13 +13,16 @@ DOCS_READY := .venv/.docs-ready
 .PHONY: help setup docs demo test thorough checked lint kernels bench soak experiments clean
 
 help:
-	@echo "make demo    start the service, bid for the example jobs, watch them to the end, stop it"
+	@echo "make demo    a service with zones of every kind: bids of all kinds, watched to the end; minutes"
+	@echo "             STAY=1 leaves it up for its page, until Ctrl-C"
 	@echo "make test    linters, types, layer contracts and all tests"
 	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make thorough  all tests, with all combinations and more drawn cases"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
-	@echo "make soak    kills a service under load 50 times and looks for what was lost: 10 minutes"
+	@echo "make soak    zones of all kinds, four Ray nodes, random bids, random faults; then the books:"
+	@echo "             10 minutes; MINUTES=60 for so many (and some more until all jobs are over),"
+	@echo "             SEED=N for the same draws again"
 	@echo "make experiments  the figures of docs/explanation/experiments-*.md: an hour or so"
 	@echo "make docs    the site of these pages, in build/site/index.html"
 	@echo "make setup   only the virtual environment in .venv"
@@ -62,7 +65,7 @@ kernels: $(READY)
 	@echo "compiling kernels for the tests: once, a minute or two" && PYTHONPATH=tests $(BIN)/python tests/support/compile_kernels.py
 
 demo: $(READY)
-	$(BIN)/python examples/service/demo.py $(DEMO_OUT)
+	$(BIN)/python examples/service/demo.py $(DEMO_OUT) $(if $(STAY),--stay)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/auction.py
@@ -75,8 +78,11 @@ bench: $(READY)
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_restart.py
 
+# Ten minutes of faults, unless `make soak MINUTES=60` or the environment says more.
+SOAK_MINUTES ?= 10
+MINUTES ?= $(SOAK_MINUTES)
 soak: $(READY)
-	$(BIN)/python benchmarks/service_kill.py
+	$(BIN)/python benchmarks/service_soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 experiments: $(READY)
 	$(BIN)/python experiments/pdftsp/run_all.py

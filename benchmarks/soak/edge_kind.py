@@ -1,0 +1,89 @@
+"""The edge's zone: its sites are two of the auction's Ray nodes, and data stay where they are."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from auctune.run.edge.plain import plan_record, read_decision
+from auctune.service.zones.edge.memory import fresh_memory
+from auctune.service.zones.event import ZoneEvent
+from auctune.service.zones.memory import Memory
+from soak.audit.sold import check_sold
+from soak.data_sets import IMAGES, images
+from soak.faults import ChildKilled
+from soak.log import Story
+from soak.site import NODES, Site
+
+_SITES = NODES[:2]
+
+
+class EdgeKind:
+    """Two sites of two cores each."""
+
+    zone = "sites"
+    weight = 2.0
+    replays = True
+    faults = (ChildKilled("the sites' process", b"open_sites.worker"),)
+    data_sets = MappingProxyType({IMAGES: images})
+
+    def settings(self, site: Site) -> str:
+        """Its table in auctune.toml."""
+        sites = "".join(
+            f'[[zones.sites]]\nid = "{name}"\ncapacity = {{ cpu = 2.0 }}\n' for name in _SITES
+        )
+        return f"""
+[[zones]]
+kind = "edge"
+name = "{self.zone}"
+slot_seconds = 10.0
+slots = 48
+chunk_mb = {8 * 72 / 1e6}
+server = {{ cpu = 0.5 }}
+samples_per_second = 10.0
+step_seconds = 0.0
+spare = 0.5
+pricing = {{ worth = 0.2 }}
+ray = {{ address = "{site.cluster}" }}
+{sites}"""
+
+    def bid(self, draw: random.Random, files: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Data at one site or both."""
+        names = draw.choice((_SITES, _SITES[:1], _SITES[1:]))
+        sites = {name: draw.choice(files[IMAGES]) for name in names}
+        return {
+            "model": "small",
+            "training_file": sites[names[0]],
+            "hyperparameters": {"n_epochs": draw.randint(1, 3), "batch_size": 16},
+            "market": {
+                "sites": sites,
+                "bid": f"{draw.lognormvariate(-2, 1.5):.4f}",
+                "deadline": f"+{draw.randint(60, 420)}s",
+            },
+        }
+
+    def fresh(self, opened: Mapping[str, Any]) -> Memory:
+        """State and mechanism."""
+        return fresh_memory(dict(opened))
+
+    def watch(self, memory: Memory, event: ZoneEvent) -> Iterator[str]:
+        """The mechanism checks its plans by itself."""
+        yield from ()
+
+    def planned(self, decided: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """A cell for each site that has workers in a slot."""
+        plan = read_decision(decided["answer"]).plan
+        return [
+            {"slot": part["slot"], "node": site}
+            for part in ([] if plan is None else plan_record(plan))
+            for site, workers in part["workers"].items()
+            if workers
+        ]
+
+    def prices(self, memory: Memory) -> Mapping[str, Any]:
+        """Its operator's table is another one."""
+        return {}
+
+    def check(self, story: Story) -> Iterator[str]:
+        """A price that was agreed, and slots that were trained."""
+        return check_sold(story)

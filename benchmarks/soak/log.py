@@ -1,0 +1,155 @@
+"""What is on record of each job: its events, its entries, its row."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Connection, func, select
+
+from auctune.service.recorder import read_job
+from auctune.service.store import EventLog, reading
+from auctune.service.store.pages import JobRow as StoredJob
+from auctune.service.store.tables import entries, events, jobs
+from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.job_row import JobRow, Status
+from auctune.service.zones.restart import read_event
+
+OVER = (Kind.FINISHED, Kind.CANCELLED, Kind.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """An entry of the ledger, in steps of money."""
+
+    seq: int
+    job: str | None
+    account: str
+    amount: int
+
+
+@dataclass
+class Story:
+    """A job on record.
+
+    Attributes:
+        job: its id.
+        events: about it, oldest first.
+        booked: of the ledger, oldest first.
+        row: as readers see it; none: it has none.
+    """
+
+    job: str
+    events: list[ZoneEvent] = field(default_factory=list)
+    booked: list[Booked] = field(default_factory=list)
+    row: JobRow | None = None
+
+    def of(self, *kinds: str) -> list[ZoneEvent]:
+        """Its events of some kinds."""
+        return [event for event in self.events if event.kind in kinds]
+
+    def amounts(self, account: str) -> list[int]:
+        """What was booked for it on an account, or on all that begin with `account` and a colon."""
+        return [
+            one.amount
+            for one in self.booked
+            if one.account == account or one.account.startswith(f"{account}:")
+        ]
+
+    @property
+    def decision(self) -> ZoneEvent | None:
+        """What was decided on it; none: nothing."""
+        found = self.of(Kind.DECIDED)
+        return found[0] if found else None
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it was taken."""
+        return self.decision is not None and self.decision.body["decision"]["admitted"]
+
+    @property
+    def token(self) -> str | None:
+        """What its owner calls it."""
+        body = self.events[0].body
+        found: str | None = (body.get("request", {}).get("metadata") or {}).get("token")
+        return found
+
+    @property
+    def owner(self) -> str:
+        """User id."""
+        return str(self.events[0].body["owner"])
+
+    @property
+    def is_refunded(self) -> bool:
+        """Whether its last event says so."""
+        return bool(self.events[-1].body.get("refund"))
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """All that is on record.
+
+    Attributes:
+        events: of all zones, by zone, oldest first.
+        booked: all entries, in their order.
+        stories: by job.
+    """
+
+    events: dict[str, list[ZoneEvent]]
+    booked: list[Booked]
+    stories: dict[str, Story]
+
+
+def read_log(data: Path) -> Log:
+    """The log in a data folder, whether or not a service is at work in it."""
+    with reading(data) as engine:
+        log = EventLog(engine)
+        happened = {zone: list(map(read_event, log.of_zone(zone))) for zone in log.zones()}
+        with engine.connect() as connection:
+            booked = list(_booked(connection))
+            rows = {row.id: row for row in _rows(connection)}
+    stories: defaultdict[str, Story] = defaultdict(lambda: Story(""))
+    for event in (event for one in happened.values() for event in one):
+        if event.job is not None:
+            story = stories[event.job]
+            story.job = event.job
+            story.events.append(event)
+    for one in booked:
+        if one.job is not None:
+            stories[one.job].booked.append(one)
+    for name, row in rows.items():
+        stories[name].job, stories[name].row = name, row
+    return Log(happened, booked, dict(stories))
+
+
+def jobs_by_status(data: Path) -> dict[str, int]:
+    """How many jobs there are of each status."""
+    with reading(data) as engine, engine.connect() as connection:
+        counted = select(jobs.c.status, func.count()).group_by(jobs.c.status)
+        return {row[0]: row[1] for row in connection.execute(counted)}
+
+
+def num_open(data: Path) -> int:
+    """How many jobs are not over."""
+    counts = jobs_by_status(data)
+    return sum(
+        counts.get(status, 0) for status in (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
+    )
+
+
+def num_events(data: Path) -> int:
+    """How long the log is."""
+    with reading(data) as engine, engine.connect() as connection:
+        return connection.execute(select(func.count()).select_from(events)).scalar_one()
+
+
+def _booked(connection: Connection) -> Iterator[Booked]:
+    columns = (entries.c.seq, entries.c.job, entries.c.account, entries.c.amount)
+    for row in connection.execute(select(*columns).order_by(entries.c.id)):
+        yield Booked(*row)
+
+
+def _rows(connection: Connection) -> Iterator[JobRow]:
+    columns = (jobs.c.id, jobs.c.seq, jobs.c.zone, jobs.c.owner, jobs.c.created_at)
+    for row in connection.execute(select(*columns, jobs.c.status, jobs.c.body)):
+        yield read_job(StoredJob(**row._mapping))

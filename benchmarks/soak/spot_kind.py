@@ -1,0 +1,88 @@
+"""The zone that rents: a market of spot instances that is replayed, each job in a process."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from auctune.service.zones.event import ZoneEvent
+from auctune.service.zones.memory import Memory
+from auctune.service.zones.spot.memory import SpotMemory
+from soak.audit.metered import check_metered
+from soak.data_sets import CLEAN, clean_rows
+from soak.faults import ChildKilled
+from soak.log import Story
+from soak.site import Site
+from support.spot_files import daily_market, write_market
+
+_SLOT_SECONDS = 4.0
+# An instance on demand costs 0.05 a slot.
+_ON_DEMAND_PRICE = 0.05 * 3600 / _SLOT_SECONDS
+
+
+class SpotKind:
+    """Three jobs at once, two instances each."""
+
+    zone = "rented"
+    weight = 1.5
+    replays = True
+    faults = (ChildKilled("a rented job's process", b"rented_job"),)
+
+    def settings(self, site: Site) -> str:
+        """Its table in auctune.toml, and its market beside it."""
+        market = daily_market(4000, _SLOT_SECONDS, period=12)
+        write_market(site.folder / "market.csv", market, _ON_DEMAND_PRICE)
+        return f"""
+[[zones]]
+kind = "spot"
+name = "{self.zone}"
+slot_seconds = {_SLOT_SECONDS}
+threads = 1
+market = "market.csv"
+on_demand_price = {_ON_DEMAND_PRICE}
+margin = 0.25
+policy = "robust:risk=0.1"
+forecast = "seasonal:season=12"
+start = 240
+n_max = 2
+jobs = 3
+profile = "profile.json"
+saved_every = 1.0
+"""
+
+    data_sets = MappingProxyType({CLEAN: clean_rows})
+
+    def bid(self, draw: random.Random, files: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Caps above and below what is likely; some whose value falls."""
+        terms: dict[str, Any] = {"lora": {"rank": 4}}
+        cap, deadline = f"{draw.uniform(0.1, 4):.2f}", f"+{draw.randint(40, 180)}s"
+        if draw.random() < 0.3:
+            terms["value"] = {"amount": cap, "deadline": deadline}
+        else:
+            terms |= {"max_cost": cap, "deadline": deadline}
+        return {
+            "model": "tiny",
+            "training_file": draw.choice(files[CLEAN]),
+            "hyperparameters": {"n_epochs": draw.randint(1, 8), "batch_size": 4},
+            "market": terms,
+        }
+
+    def fresh(self, opened: Mapping[str, Any]) -> Memory:
+        """Its state."""
+        return SpotMemory()
+
+    def watch(self, memory: Memory, event: ZoneEvent) -> Iterator[str]:
+        """Nothing is sold ahead."""
+        yield from ()
+
+    def planned(self, decided: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Nothing is sold ahead."""
+        return []
+
+    def prices(self, memory: Memory) -> Mapping[str, Any]:
+        """It has no table of cells."""
+        return {}
+
+    def check(self, story: Story) -> Iterator[str]:
+        """A cap that was set aside, and slots that were charged."""
+        return check_metered(story)
