@@ -3,9 +3,15 @@
 import pytest
 
 from support.kernel_cache import share_kernels
+from support.one_nursery import open_nursery
 from support.thorough import THOROUGH
 
 share_kernels()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any process is started."""
+    open_nursery(config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,19 +1,14 @@
 """The demo: its adapters load with plain PEFT and do better on their own data than the base."""
 
 import json
-import warnings
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-import torch
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from auctune.domain.dataset import read_dataset
 from auctune.run.main_job import run_market
-from auctune.train.rows import TokenizedRow, tokenize
 from auctune.train.tiny import tiny_folder
+from support.adapted import losses
 from support.market_runs import EXAMPLE, quiet, read_decisions, read_events, report_of
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
@@ -71,17 +66,9 @@ def test_every_task_is_done_within_its_plan(first_market: Path) -> None:
 def test_every_adapter_loads_with_plain_peft_and_lowers_the_loss_on_its_own_data(
     task: str, first_market: Path, tiny_cache: Path
 ) -> None:
-    folder = tiny_folder(tiny_cache)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    rows = tokenize(read_dataset(_data(first_market, task)), tokenizer, 128).rows
-    base: PreTrainedModel = AutoModelForCausalLM.from_pretrained(folder)
-    before = _loss(base, rows)
-    with warnings.catch_warnings():
-        # PEFT asks by a name that transformers is about to drop.
-        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
-        adapted = PeftModel.from_pretrained(base, str(first_market / "tasks" / task / "adapter"))
+    adapter = first_market / "tasks" / task / "adapter"
 
-    after = _loss(adapted, rows)
+    before, after = losses(tiny_folder(tiny_cache), adapter, _data(first_market, task))
 
     assert after < (1 - MARGIN) * before
 
@@ -89,18 +76,3 @@ def test_every_adapter_loads_with_plain_peft_and_lowers_the_loss_on_its_own_data
 def _data(out: Path, task: str) -> Path:
     repaired = out / "state" / "work" / task / "data.jsonl"
     return repaired if repaired.exists() else EXAMPLE / "data" / f"{task}.jsonl"
-
-
-@torch.no_grad()
-def _loss(model: torch.nn.Module, rows: tuple[TokenizedRow, ...]) -> float:
-    """Mean loss of the trained tokens of all rows, one row a pass."""
-    total, count = 0.0, 0
-    for row in rows:
-        ids = torch.from_numpy(row.input_ids).unsqueeze(0)
-        labels = torch.from_numpy(row.labels)[1:]
-        logits = model(input_ids=ids).logits[0, :-1]
-        total += torch.nn.functional.cross_entropy(
-            logits, labels, ignore_index=-100, reduction="sum"
-        ).item()
-        count += int((labels != -100).sum())
-    return total / count

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from support.executor_kinds import KINDS
 from support.kill_loop import kill_again_and_again
 
 pytestmark = pytest.mark.slow
@@ -13,8 +14,11 @@ KILLS = 5
 
 
 @pytest.mark.thorough
-def test_kills_under_load_lose_nothing_and_charge_nothing_twice(tmp_path: Path) -> None:
-    report = kill_again_and_again(tmp_path, kills=KILLS, seed=20240813)
+@pytest.mark.parametrize("executor", KINDS)
+def test_kills_under_load_lose_nothing_and_charge_nothing_twice(
+    tmp_path: Path, executor: str
+) -> None:
+    report = kill_again_and_again(tmp_path, kills=KILLS, seed=20240813, executor=executor)
     assert report.faults == ()
     assert report.acknowledged > 40 * KILLS
     assert report.admitted > 4 * KILLS

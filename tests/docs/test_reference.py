@@ -24,6 +24,7 @@ from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.ray_entry import RayEntry
 from auctune.service.settings.service_file import LimitsEntry, ServiceFile
 from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.settings.spot_ray_entry import SpotRayEntry
 from auctune.service.settings.timeshare_entry import TimeshareEntry
 from auctune.sim.result_file import decision_json
 from support.command_line import all_commands
@@ -82,6 +83,7 @@ def test_market_file_lists_each_key_with_its_default(heading: str, model: type[B
         ("[zones.node_types.NAME]", auction_entry.NodeTypeEntry),
         ("[[zones.nodes]]", auction_entry.NodeEntry),
         ("[zones.ray]", RayEntry),
+        ("[zones.ray] of kind spot", SpotRayEntry),
         ("[zones.house]", vendor_entries.HouseEntry),
         ("[[zones.vendors]]", vendor_entries.VendorEntry),
         ("[[users]]", UserEntry),

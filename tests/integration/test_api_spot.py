@@ -243,12 +243,77 @@ def test_what_it_cannot_take_is_refused_by_name(
     assert error["param"] == param
 
 
-def test_an_estimate_cannot_be_accepted_and_operators_see_market_and_holdings(
-    served: Served,
+def test_an_accepted_estimate_is_its_job_with_what_was_shown_as_its_cap(served: Served) -> None:
+    wishes = {"zone": "rented", "deadline": "+8m"}
+    quoted = post(served, QUOTES, work(served, market=wishes, metadata={"name": "sun"}))
+    shown = quoted["estimate"]
+    accepted = {"market": {"quote": quoted["id"]}, "metadata": {"name": "rain"}}
+    job = post(served, JOBS, accepted)
+    market = job["market"]
+    assert (market["zone"], market["decision"], market["plan"]) == ("rented", "admitted", None)
+    assert (job["training_file"], job["seed"]) == (quoted["training_file"], quoted["seed"])
+    assert job["metadata"] == {"name": "rain"}
+    assert market["metered"]["max_cost"] == market["metered"]["held"] == shown["p90_cost"]
+    assert market["metered"]["estimate"] == {**shown, "cap": shown["p90_cost"]}
+    more = {"market": {"quote": quoted["id"], "max_cost": "60"}}
+    assert post(served, JOBS, more)["market"]["metered"]["max_cost"] == "60.0000"
+
+
+@pytest.mark.parametrize(
+    ("fields", "terms", "param"),
+    [
+        ({}, {"line": 0}, "market.line"),
+        ({}, {"max_cost": "0.0001"}, "market.max_cost"),
+        ({}, {"deadline": "+9m"}, "market.deadline"),
+        ({}, {"zone": "owned"}, "market.zone"),
+        ({"model": "gpt-5"}, {}, "model"),
+    ],
+)
+def test_what_disagrees_with_an_estimate_is_named(
+    served: Served, fields: dict[str, Any], terms: dict[str, Any], param: str
 ) -> None:
     quoted = post(served, QUOTES, work(served, market={"deadline": "+8m", "zone": "rented"}))
-    error = refused(served, JOBS, {"market": {"quote": quoted["id"], "line": 0}})
-    assert error["param"] == "market.quote"
+    accepted = {**fields, "market": {"quote": quoted["id"], **terms}}
+    assert refused(served, JOBS, accepted)["param"] == param
+
+
+def test_an_estimate_that_got_worse_is_not_accepted_and_comes_anew(served: Served) -> None:
+    key = served.key("late")
+    file = served.upload(key)
+    wishes = {"zone": "rented", "deadline": "+8m", "bid": "40"}
+    body = {"model": "tiny", "training_file": file, "market": wishes}
+    quoted = post(served, QUOTES, body, key)
+    # What has a minute less is done on demand.
+    served.clock.pass_slots(6)
+    with served.http(key) as http:
+        answer = http.post(JOBS, json={"market": {"quote": quoted["id"]}})
+    told = answer.json()
+    assert (answer.status_code, told["error"]["code"]) == (422, "quote_changed")
+    fresh = told["quote"]["estimate"]
+    assert Decimal(fresh["p90_cost"]) > Decimal(quoted["estimate"]["p90_cost"])
+    assert fresh["p90_cost"] in told["error"]["message"]
+    left = statement(served, key)
+    assert left["balance"] == "0.0000"
+    job = post(served, JOBS, {"market": {"quote": told["quote"]["id"]}}, key)
+    # The moment that +8m was when it was asked for.
+    assert job["market"]["deadline"] == pytest.approx(served.clock() + 120, abs=1)
+    assert job["market"]["metered"]["max_cost"] == "40.0000"
+
+
+def test_where_a_zone_is_full_by_now_an_estimate_is_not_accepted(tmp_path: Path) -> None:
+    zone = spot_zone(tmp_path).model_copy(update={"jobs": 1})
+    with serving(tmp_path / "market", make_file([zone])) as small:
+        quoted = post(small, QUOTES, work(small, market={"deadline": "+8m"}))
+        admitted(small)
+        with small.http() as http:
+            answer = http.post(JOBS, json={"market": {"quote": quoted["id"]}})
+            jobs = http.get(JOBS).json()["data"]
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "quote_changed")
+    assert "as many jobs" in answer.json()["error"]["message"]
+    assert len(jobs) == 1
+
+
+def test_operators_see_market_and_holdings(served: Served) -> None:
     job = admitted(served)
     served.clock.pass_slots(1)
     slot(served, job["id"], 0, 2.0)

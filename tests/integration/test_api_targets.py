@@ -85,6 +85,18 @@ def test_what_has_no_meaning_in_the_pool_is_refused_by_name(
     assert answer.json()["error"]["param"] == param
 
 
+def test_an_accepted_estimate_of_the_pool_is_its_job(http: httpx2.Client, file: str) -> None:
+    wishes = {"target_loss": 0.5, "deadline": "+20m", "zone": "pool"}
+    quote = ask(http, "/v1/quotes", file, wishes).json()
+    wrong = http.post("/v1/fine_tuning/jobs", json={"market": {"quote": quote["id"], "line": 0}})
+    assert wrong.json()["error"]["param"] == "market.line"
+    answer = http.post("/v1/fine_tuning/jobs", json={"market": {"quote": quote["id"]}})
+    market = answer.json()["market"]
+    assert (market["decision"], market["target"]["target_loss"]) == ("admitted", 0.5)
+    assert market["metered"]["max_cost"] == quote["estimate"]["p90_cost"]
+    http.post(f"/v1/fine_tuning/jobs/{answer.json()['id']}/cancel").raise_for_status()
+
+
 def test_a_job_is_paused_resumed_charged_and_seen(
     served: Served, http: httpx2.Client, file: str
 ) -> None:

@@ -39,6 +39,8 @@ def test_a_cluster_of_its_own_has_its_lost_node_again(tmp_path: Path) -> None:
     with closing(executor):
         pid = heard.wait_for("started")["pid"]
         heard.wait_for("ready")
+        # It is worth as much as any other process of the market.
+        assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0)
         raylet = parent_of(parent_of(pid))
         folder = Path(json.loads((work / "ray-cluster.json").read_bytes())["folder"])
         assert folder.is_dir()

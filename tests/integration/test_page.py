@@ -292,6 +292,9 @@ def test_an_upload_is_limited_as_by_the_api(shop: Shop) -> None:
     rows = ROWS.encode() * 400
     assert len(rows) > 1 << 20
     file = shop.ada.upload("long.jsonl", rows)
+    with shop.served.http(shop.key) as http:
+        assert http.get(f"/v1/files/{file}").json()["bytes"] == len(rows)
+        assert http.get(f"/v1/files/{file}/content").content == rows
     assert shop.ada.post(f"/page/files/{file}/delete").url.path == "/page/files"
     assert file not in shop.ada.get("/page/files").text
 

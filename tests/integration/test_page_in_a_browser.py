@@ -75,11 +75,13 @@ def test_a_job_from_sign_in_to_its_adapter(
         expect(heading).to_have_count(0)
         # Nobody loads the page again: it hears of what happens, and shows it.
         page.get_by_text("Cancel", exact=True).click()
+        assert page.locator("progress").get_attribute("value") == "0"
         served.train(job, 40)
         expect(page.get_by_role("status")).to_have_text("training")
         expect(page.get_by_role("button", name="Cancel the job for good")).to_be_visible()
         served.train(job, 80)
         expect(page.get_by_text("80 of 150 rows, ")).to_be_visible()
+        assert page.locator("progress").get_attribute("value") == "80"
         # One loss makes no curve.
         expect(page.get_by_text("Loss by rows trained on")).to_be_visible()
         served.finish(job, "ada")
@@ -111,8 +113,12 @@ def test_a_menu_is_chosen_from_by_keyboard_alone(browser: Browser, served: Serve
                 break
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
+        row = page.get_by_role("row").filter(has=page.locator(":focus"))
+        price = row.get_by_role("cell").nth(1).inner_text()
         page.keyboard.press("Enter")
         expect(page.get_by_role("status")).to_have_text("planned")
+        tile = page.locator(".tile").filter(has_text="pays")
+        assert tile.locator("dd").inner_text().split()[0] == price
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

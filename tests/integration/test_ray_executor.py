@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.base_facts import learn_base
+from auctune.run.base_facts import Elsewhere, learn_base
 from auctune.run.child import Message
 from auctune.run.executor import KeeperParams, LoraJob, NodeSettings, RayExecutor, RayParams
 from auctune.run.executor.kept import KeptExecutor
@@ -159,8 +159,12 @@ def test_a_base_is_learned_where_its_node_is(
     settings = NodeSettings("tiny", str(tiny_cache))
     params = RayParams(nodes.address, lease_seconds=LEASE_SECONDS)
     where, kept = ClusterNodes(params, {"gamma": "auctune:beta"}), tmp_path / "kept"
-    with where.asking("gamma", settings, tmp_path / "work") as elsewhere:
-        facts = learn_base(settings, kept, elsewhere=elsewhere)
+    with where.asking("gamma", settings, tmp_path / "work") as start:
+        assert start is not None
+        facts = learn_base(settings, kept, elsewhere=Elsewhere("gamma", start))
     assert facts.digest == load_base("tiny", cache=tiny_cache).digest
     # Files here say nothing of what was measured there.
-    assert [path.name[:8] for path in kept.iterdir()] == ["profile-"]
+    assert sorted(path.name.partition("-")[0] for path in kept.iterdir()) == [
+        "elsewhere",
+        "profile",
+    ]

@@ -17,6 +17,7 @@ from auctune.service.durable import durable
 from auctune.service.store import EventLog, Snapshots, reading
 from auctune.service.zones.auction.period import LoggedPeriod
 from auctune.service.zones.auction.snapshot import ZoneSaver
+from auctune.service.zones.period import Period
 from support.command_line import run_auctune
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_zone, serving
 
@@ -137,7 +138,7 @@ def test_a_late_period_starts_at_the_snapshot_before_it(served: Served) -> None:
     with reading(served.folder) as reader:
         log, snapshots = EventLog(reader), Snapshots(reader)
         for slot, is_short in ((SNAPSHOT_SLOT, False), (SNAPSHOT_SLOT + 1, True)):
-            period = LoggedPeriod("default", log, EPOCH + slot * SLOT_SECONDS)
+            period = LoggedPeriod(Period("default", log, EPOCH + slot * SLOT_SECONDS))
             recorded, _ = period.shortest(snapshots)
             assert (period.count_bids(recorded) < period.count_bids(period.whole())) == is_short
 

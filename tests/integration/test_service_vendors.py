@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, select
 
 from auctune.service.store.tables import entries, events
 from auctune.train.base import Base
+from support.executor_kinds import KINDS
 from support.service_process import Answer, ServiceProcess, poll, running, write_service
 from support.vendor_process import VendorProcess
 
@@ -42,7 +43,11 @@ LONG = "".join(
 
 @contextmanager
 def market(
-    folder: Path, base: Base, vendor: VendorProcess, house: str = "on = true\nprice = '1.0'"
+    folder: Path,
+    base: Base,
+    vendor: VendorProcess,
+    house: str = "on = true\nprice = '1.0'",
+    executor: str = "local",
 ) -> Iterator[ServiceProcess]:
     """A service with this vendor, and a house that is dearer."""
     folder.mkdir()
@@ -57,7 +62,13 @@ secret_file = "vendor.secret"
 poll_seconds = 0.5
 """
     config = write_service(
-        folder, base.digest, slot_seconds=2.0, tokens_per_second=400_000, slots=120, more=more
+        folder,
+        base.digest,
+        slot_seconds=2.0,
+        tokens_per_second=400_000,
+        slots=120,
+        executor=executor,
+        more=more,
     )
     with running(config, folder / "data") as service:
         yield service
@@ -113,13 +124,14 @@ def is_dropped(vendor: VendorProcess) -> bool:
     return all([file.name for file in one.iterdir()] == ["forgotten"] for one in folders)
 
 
+@pytest.mark.parametrize("executor", KINDS)
 def test_a_vendor_that_is_cheaper_than_the_house_wins_and_mends_and_is_paid(
-    tiny_base: Base, tmp_path: Path
+    tiny_base: Base, tmp_path: Path, executor: str
 ) -> None:
     terms = ("--price", "0.01", "--price-per-row", "0.01", "--delay-seconds", "2")
     with (
         VendorProcess(tmp_path / "orders", SECRET, *terms) as vendor,
-        market(tmp_path / "market", tiny_base, vendor) as service,
+        market(tmp_path / "market", tiny_base, vendor, executor=executor) as service,
     ):
         job = submit(service)
         found = finish(service, job)
@@ -196,14 +208,15 @@ def test_without_another_vendor_a_failure_is_refunded_in_full(
     assert all(amount == 0 for account, amount in sums.items()), sums
 
 
+@pytest.mark.parametrize("executor", KINDS)
 def test_an_order_outlives_a_kill_of_the_service_and_is_given_and_paid_once(
-    tiny_base: Base, tmp_path: Path
+    tiny_base: Base, tmp_path: Path, executor: str
 ) -> None:
     # Its promise outlasts a restart on a machine with much else to do.
     terms = ("--price", "0.01", "--delay-seconds", "45")
     with (
         VendorProcess(tmp_path / "orders", SECRET, *terms) as vendor,
-        market(tmp_path / "market", tiny_base, vendor) as service,
+        market(tmp_path / "market", tiny_base, vendor, executor=executor) as service,
     ):
         job = submit(service, LONG)
         # Not before: the service comes back at another port, where the old link leads nowhere.

@@ -17,6 +17,7 @@ from auctune.run.journal import read_events
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.service.store.tables import entries, events
 from support.processes import kill
+from support.replayed import replayed
 from support.service_process import (
     Answer,
     ServiceProcess,
@@ -64,6 +65,8 @@ def has_adapter(service: ServiceProcess, job: Answer) -> bool:
 
 def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed(
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     config = write_pool_service(tmp_path, tiny_digest())
     with running(config, tmp_path / "data") as service:
@@ -94,6 +97,9 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
         assert {job for unit in shares["units"] for job in unit["shares"]} == {hopeless, reached}
         assert service.stop() == 0
     check_charges(tmp_path / "data", {hopeless, reached})
+    again = replayed(tmp_path / "data", config, "pool", monkeypatch, capsys)
+    assert again["num_decisions"] == 2
+    assert again["num_charges"] > 2
 
 
 def check_charges(data: Path, jobs: set[str]) -> None:

@@ -5,7 +5,11 @@ from decimal import Decimal
 
 import numpy as np
 
+from auctune.service.zones.event import Kind
+from auctune.service.zones.metered.again import go_again
+from auctune.service.zones.timeshare.again import TimeshareAgain
 from support.pooled_zones import PRICE, PoolPlayer
+from support.thorough import THOROUGH
 
 
 def test_state_is_the_fold_of_the_log_and_what_is_used_is_charged_once() -> None:
@@ -53,3 +57,22 @@ def check_charges(player: PoolPlayer) -> int:
         if row.body["meter"] is not None:
             assert Decimal(row.body["meter"]["charged"]) <= used.get(name, Decimal(0))
     return sum(job.meter.charged > 0 for job in jobs)
+
+
+def test_all_but_the_estimates_that_were_made_up_follows_from_the_log() -> None:
+    charges = 0
+    estimates = "job.decided: decision.estimate."
+    for seed in range(6 if THOROUGH else 3):
+        player = PoolPlayer(np.random.default_rng(seed))
+        for _ in range(150):
+            player.step()
+        player.made.restart()
+        events = list(player.made.log.read())
+        asked = [event for event in events if event.kind == Kind.DECIDED]
+        again = go_again(events, TimeshareAgain(PRICE, player.made.clock, asked))
+        assert again.num_decisions == len(asked) > 5
+        charges += again.num_charges
+        assert [one for one in again.differences if not one.what.startswith(estimates)] == []
+        told = {(one.name, one.what.removeprefix(estimates)) for one in again.differences}
+        assert {(event.job, "finish") for event in asked} <= told
+    assert charges > 15

@@ -53,12 +53,30 @@ class KillReport:
 
 
 def kill_again_and_again(
-    folder: Path, kills: int, seed: int, tell: Callable[[int], None] = lambda done: None
+    folder: Path,
+    kills: int,
+    seed: int,
+    tell: Callable[[int], None] = lambda done: None,
+    executor: str = "local",
 ) -> KillReport:
-    """Run a service for so many lives, each ended by SIGKILL at a random moment."""
+    """Run a service for so many lives, each ended by SIGKILL at a random moment.
+
+    Args:
+        folder: for settings and data.
+        kills: of the service.
+        seed: of moments and bids.
+        tell: told how many kills there were.
+        executor: of the zone.
+    """
     draw = random.Random(seed)
     config = write_service(
-        folder, tiny_digest(), slot_seconds=2.0, slots=600, mode="fused", share=0.1
+        folder,
+        tiny_digest(),
+        slot_seconds=2.0,
+        slots=600,
+        mode="fused",
+        share=0.1,
+        executor=executor,
     )
     service = ServiceProcess(config, folder / "data")
     starts = [service.start()]

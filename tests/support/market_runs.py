@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -228,14 +229,19 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+# How a nursery entitles the children that it makes for others.
+_MADE_FOR = re.compile(rb"auctune -m \S+ for (\d+): ")
+
+
 def _parents() -> dict[int, int]:
-    """Parents by process, of all that are not zombies."""
+    """Parents by process, of all but zombies; a nursery's children have whom they are for."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, parent, *_ = stat.read_text().rpartition(")")[2].split()
             if state != "Z":
-                found[int(stat.parent.name)] = int(parent)
+                made_for = _MADE_FOR.match((stat.parent / "cmdline").read_bytes())
+                found[int(stat.parent.name)] = int(made_for[1] if made_for else parent)
     return found
 
 

@@ -15,7 +15,7 @@ from auctune.service.ledger.entry import balances
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.estimate import Estimate
-from auctune.service.zones.timeshare.asked import Asked
+from auctune.service.zones.timeshare.asked import Asked, Estimated
 from auctune.service.zones.timeshare.ending import end_job
 from auctune.service.zones.timeshare.hearing import Hearing
 from auctune.service.zones.timeshare.memory import TimeshareMemory, saved_state
@@ -75,6 +75,8 @@ class PooledZone:
         self, job: str, cap: str = "50", owner: str = "ann", left: Decimal | None = None
     ) -> Asked:
         """A job that is due in 20 slots."""
+        unit = self.clock.slot() + 20
+        request = {"model": "tiny", "max_cost": cap, "deadline": self.clock.begins(unit)}
         return Asked(
             job=job,
             owner=owner,
@@ -82,9 +84,10 @@ class PooledZone:
             size=DataSize(40, 30.0),
             target_loss=0.5,
             cap=Decimal(cap),
-            deadline_unit=self.clock.slot() + 20,
+            deadline_unit=unit,
             estimate=estimate(),
-            request={"model": "tiny"},
+            estimated=Estimated(self.zone.state.seq, self.clock.slot() + 1),
+            request=request,
             left=lambda: left,
         )
 

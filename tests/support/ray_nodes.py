@@ -1,5 +1,7 @@
 """A Ray cluster of several nodes on this machine, of which a test takes nodes and the head away.
 
+Each is a place for the node of its name, and a site of that name.
+
 Run as a program it is the cluster, told by lines what to do:
 
 | line | it |
@@ -38,6 +40,11 @@ class RayNodes:
         )
         self.address = self._answer()
 
+    @property
+    def pid(self) -> int:
+        """Of the process that all nodes descend from."""
+        return self._process.pid
+
     def tell(self, *words: str) -> str:
         """Have something done, and wait until it is; what it answers."""
         assert self._process.stdin is not None
@@ -65,9 +72,15 @@ def ray_nodes(*nodes: str) -> Iterator[RayNodes]:
 
 
 def main() -> None:
+    from auctune.edge import Site
+    from auctune.run.edge.resources import offered
+    from auctune.run.executor.cluster.params import mark_of
     from auctune.run.local_cluster import LocalCluster
 
-    has = {name: {"CPU": CPUS, f"auctune:{name}": 1.0} for name in sys.argv[1:]}
+    has: dict[str, dict[str, float]] = {
+        name: {"CPU": CPUS, mark_of(name): 1.0, **offered(Site(name, {"cpu": CPUS}))}
+        for name in sys.argv[1:]
+    }
     cluster = LocalCluster(has).__enter__()
     print(cluster.address, flush=True)
     for line in sys.stdin:

@@ -39,7 +39,7 @@ def write_service(
     Args:
         more: lines for the end of the file, where the zone is still open.
     """
-    _write_profile(folder, base_digest, tokens_per_second)
+    write_profile_for(folder, base_digest, tokens_per_second)
     file = folder / "auctune.toml"
     file.write_text(
         f"""
@@ -65,7 +65,7 @@ type = "local"
 
 def write_pool_service(folder: Path, base_digest: str, slot_seconds: float = 1.0) -> Path:
     """Settings of a zone of kind `timeshare`, `pool`, whose pool costs a hundredth a second."""
-    _write_profile(folder, base_digest, 1000.0)
+    write_profile_for(folder, base_digest, 1000.0)
     file = folder / "auctune.toml"
     file.write_text(
         f"""
@@ -82,7 +82,8 @@ profile = "profile.json"
     return file
 
 
-def _write_profile(folder: Path, base_digest: str, tokens_per_second: float) -> None:
+def write_profile_for(folder: Path, base_digest: str, tokens_per_second: float) -> None:
+    """profile.json in a folder: of a device that is so fast with a base."""
     folder.mkdir(parents=True, exist_ok=True)
     made_up = made_up_profile()
     profile = replace(
@@ -107,10 +108,12 @@ class ServiceProcess:
     Args:
         config: its settings.
         data: its folder.
+        port: of all its lives; 0: each has another one.
     """
 
-    def __init__(self, config: Path, data: Path) -> None:
+    def __init__(self, config: Path, data: Path, port: int = 0) -> None:
         self._config = config
+        self._port = port
         self.data = data
         self._process: subprocess.Popen[bytes] | None = None
         self._key = ""
@@ -121,6 +124,12 @@ class ServiceProcess:
         """Of the process that is there now."""
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody is there any more."""
+        assert self._process is not None
+        return self._process.poll() is not None
 
     @property
     def key(self) -> str:
@@ -140,15 +149,15 @@ class ServiceProcess:
         """Begin a life; the seconds until it serves."""
         began = time.monotonic()
         seen = self.log.stat().st_size if self.log.exists() else 0
-        options = ("--config", self._config, "--data", self.data, "--port", "0")
+        options = ("--config", self._config, "--data", self.data, "--port", self._port)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-u", "-m", "auctune", "serve", *map(str, options)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        poll(lambda: b"serves at" in self._said(seen) or self._ended(), "the service to serve")
-        assert not self._ended(), self._said(seen).decode()
+        poll(lambda: b"serves at" in self._said(seen) or self.has_ended, "the service to serve")
+        assert not self.has_ended, self._said(seen).decode()
         line = next(row for row in self._said(seen).splitlines() if b"serves at" in row)
         self.address = ("127.0.0.1", int(line.rpartition(b":")[2]))
         return time.monotonic() - began
@@ -159,11 +168,11 @@ class ServiceProcess:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
-    def stop(self) -> int:
-        """Ask it to end; its exit code."""
+    def stop(self, seconds: float = 60.0) -> int:
+        """Ask it to end, which may take so long; its exit code."""
         assert self._process is not None
         self._process.terminate()
-        return self._process.wait(60)
+        return self._process.wait(seconds)
 
     def workers(self) -> list[int]:
         """Its node processes, wherever on this machine they were started."""
@@ -199,14 +208,7 @@ class ServiceProcess:
 
     def upload(self, content: bytes, name: str = "data.jsonl", seen: str = "processed") -> str:
         """A data set; its id, once it was looked at and has this status."""
-        mark = uuid.uuid4().hex
-        parts = (
-            f'--{mark}\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nfine-tune\r\n'
-            f'--{mark}\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n'
-            "content-type: application/octet-stream\r\n\r\n"
-        )
-        body = parts.encode() + content + f"\r\n--{mark}--\r\n".encode()
-        headers = {"content-type": f"multipart/form-data; boundary={mark}"}
+        body, headers = upload_form(content, name)
         status, answer = self.ask("POST", "/v1/files", body, headers)
         assert status == 200, answer
         file: str = answer["id"]
@@ -227,14 +229,10 @@ class ServiceProcess:
         return self.job(name)
 
     def _children_of(self, program: bytes) -> list[int]:
-        return [pid for pid in descendants(self.pid) if program in _command_line(pid)]
+        return [pid for pid in descendants(self.pid) if program in command_line(pid)]
 
     def _said(self, since: int) -> bytes:
         return self.log.read_bytes()[since:] if self.log.exists() else b""
-
-    def _ended(self) -> bool:
-        assert self._process is not None
-        return self._process.poll() is not None
 
 
 @contextlib.contextmanager
@@ -257,6 +255,18 @@ def poll(what: Callable[[], bool], called: str) -> None:
         time.sleep(0.05)
 
 
+def upload_form(content: bytes, name: str) -> tuple[bytes, dict[str, str]]:
+    """A data set as a form, and the headers that say so."""
+    mark = uuid.uuid4().hex
+    parts = (
+        f'--{mark}\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nfine-tune\r\n'
+        f'--{mark}\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n'
+        "content-type: application/octet-stream\r\n\r\n"
+    )
+    body = parts.encode() + content + f"\r\n--{mark}--\r\n".encode()
+    return body, {"content-type": f"multipart/form-data; boundary={mark}"}
+
+
 def rows_of(count: int) -> bytes:
     """A data set."""
     rows = [
@@ -271,7 +281,8 @@ def rows_of(count: int) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def _command_line(pid: int) -> bytes:
+def command_line(pid: int) -> bytes:
+    """Of a process, words with a NUL behind each; of one that is gone: nothing."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -52,6 +52,11 @@ class VendorProcess:
         """Where its routes begin."""
         return f"http://127.0.0.1:{self._port}"
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it has a process, be it a frozen one."""
+        return self._process.poll() is None
+
     def freeze(self) -> None:
         """It goes on existing, and answers nothing."""
         self._process.send_signal(signal.SIGSTOP)

@@ -11,6 +11,7 @@ from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
 from auctune.run.data.archive import archive_folder
 from auctune.run.data.facts import Appraisal, DataFacts, DataSize, Offer
+from auctune.run.data.image_rows import image_facts
 from auctune.run.data.messages import read_params
 from auctune.run.vendors import RepairVendor
 
@@ -22,6 +23,7 @@ def main() -> None:
         "measure": _measure,
         "appraise": _appraise,
         "repair": _repair,
+        "images": _images,
         "archive": _archive,
     }
     while (asked := parent.orders.get())["do"] != "stop":
@@ -80,6 +82,10 @@ def _appraise(asked: Message) -> Any:
 def _repair(asked: Message) -> Any:
     vendor = RepairVendor(read_params(asked["vendor"]))
     return vendor.repair(Path(asked["source"]), Path(asked["target"])).to_json()
+
+
+def _images(asked: Message) -> Any:
+    return asdict(image_facts(Path(asked["path"]), asked["place"]))
 
 
 def _archive(asked: Message) -> Any:

@@ -1,0 +1,168 @@
+"""A market of a rented zone and a pool, whose processes' words a test says; with a log of both."""
+
+from pathlib import Path
+from typing import Any
+
+from auctune.domain import Money
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.spot.hearing import hear
+from auctune.service.zones.spot.open_spot import OpenSpot
+from auctune.service.zones.spot.rented_job import Phase, RentedJob
+from auctune.service.zones.spot.zone import SpotZone
+from auctune.service.zones.timeshare.ending import end_job
+from auctune.service.zones.timeshare.hearing import Hearing
+from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
+from auctune.service.zones.timeshare.zone import TimeshareZone
+from support.serving import SLOT_SECONDS, Served
+
+JOBS = "/v1/fine_tuning/jobs"
+PRICE = "0.0100"
+ON_DEMAND_PRICE = 60.0
+
+
+def write_settings(folder: Path, market: Path) -> Path:
+    """The zones of such a market as auctune.toml has them."""
+    file = folder / "auctune.toml"
+    file.write_text(
+        f"""
+[[zones]]
+kind = "spot"
+name = "rented"
+slot_seconds = {SLOT_SECONDS}
+market = "{market}"
+on_demand_price = {ON_DEMAND_PRICE}
+start = 100
+
+[[zones]]
+kind = "timeshare"
+name = "pool"
+slot_seconds = {SLOT_SECONDS}
+"""
+    )
+    return file
+
+
+def ask(served: Served, file: str, **market: Any) -> str:
+    """A job; its id."""
+    with served.http() as http:
+        body = {"model": "tiny", "training_file": file, "market": market}
+        answer = http.post(JOBS, json=body)
+        assert answer.status_code == 200, answer.text
+        name: str = answer.json()["id"]
+    return name
+
+
+def cancel(served: Served, job: str) -> None:
+    """Its owner wants it no more."""
+    with served.http() as http:
+        http.post(f"{JOBS}/{job}/cancel").raise_for_status()
+
+
+class Renter:
+    """Says what the processes of rented jobs would: one instance, spot where there is any.
+
+    Args:
+        served: with a zone `rented`.
+    """
+
+    def __init__(self, served: Served) -> None:
+        zone = served.market.zones["rented"]
+        assert isinstance(zone, OpenSpot)
+        self.desk: Desk[SpotZone] = zone.desk
+
+    def rent(self, job: str) -> None:
+        """A slot of a job, if its first one has begun and it is not over."""
+        self.desk.ask(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(60)
+
+    def end(self, job: str, finish: float) -> None:
+        """All is trained."""
+        message = {"kind": "ended", "state": "done", "note": "", "finish": finish}
+        self.desk.ask(lambda zone: hear(zone, job, message)).result(60)
+
+    def hold_late(self, job: str, since: float, until: float) -> None:
+        """A piece of the time after its deadline."""
+
+        def held(zone: SpotZone) -> None:
+            n_max = zone.state.jobs[job].terms.n_max
+            words = {"slot": zone.state.jobs[job].meter.next_slot, "since": since, "until": until}
+            paid = 1.0 * n_max * (until - since)
+            trained: dict[str, Any] = {"rows": None, "steps": None, "tokens": None, "losses": []}
+            said = {"kind": "held", "on_demand": n_max, "paid": paid, **words, **trained}
+            hear(zone, job, said)
+
+        self.desk.ask(held).result(60)
+
+    def cap(self, job: str) -> None:
+        """What comes next would cost too much."""
+        message = {"kind": "capped", "why": "slot 2 would cost 1 more"}
+        self.desk.ask(lambda zone: hear(zone, job, message)).result(60)
+
+
+def _rent(zone: SpotZone, job: RentedJob | None) -> None:
+    zone.begin_slots()
+    if job is None or job.first > zone.state.slot or job.phase is Phase.TRAINED:
+        return
+    number = job.meter.next_slot
+    seen = zone.rental.market.begun(job.first + number, 1)
+    price, available = float(seen.price[0]), int(seen.available[0])
+    spot = min(1, available)
+    words = {"slot": number, "price": price, "on_demand": 1 - spot, "spot": spot}
+    paid = (1 - spot) * 1.0 + spot * price
+    hear(zone, job.id, {"kind": "slot", **words, "paid": paid, "missed": False})
+    rows, step = 5 * (number + 1), number + 1
+    losses = [[step, rows, 2.0 / step]]
+    done = {"rows": rows, "steps": step, "tokens": rows * 8, "losses": losses}
+    hear(zone, job.id, {"kind": "slot_done", "slot": number, **done})
+
+
+class Pool:
+    """Says what the process of a pool would.
+
+    Args:
+        served: with a zone `pool`.
+    """
+
+    def __init__(self, served: Served) -> None:
+        zone = served.market.zones["pool"]
+        assert isinstance(zone, OpenTimeshare)
+        self.desk: Desk[TimeshareZone] = zone.desk
+        self._number = 0
+        self._learned: dict[str, int] = {}
+
+    def join(self, job: str) -> None:
+        """It may learn from now on."""
+        self._say({"type": "joined", "id": job, "rate": 12.0, "memory": 9})
+
+    def train(self, **losses: float) -> None:
+        """A unit that all share alike."""
+        names = list(losses)
+        for name in names:
+            self._learned[name] = self._learned.get(name, 0) + 5
+        self._say(
+            {
+                "type": "unit",
+                "span": 1.0,
+                "names": names,
+                "shares": [1 / len(names)] * len(names),
+                "batches": [5] * len(names),
+                "losses": list(losses.values()),
+                "seconds": [SLOT_SECONDS / len(names)] * len(names),
+                "learned": [[self._learned[name] * 4, self._learned[name] * 64] for name in names],
+            }
+        )
+
+    def leave(self, job: str, how: str) -> None:
+        """It is gone, its adapter packed."""
+        best = {"batches": 5, "loss": 0.4}
+        self._say({"type": "left", "id": job, "how": how, "why": "", "best": best})
+        self.desk.ask(lambda zone: end_job(zone, job, ["file-a"])).result(60)
+
+    def _say(self, event: dict[str, Any]) -> None:
+        self._number += 1
+        number, hearing = self._number, Hearing(Money(PRICE))
+
+        def say(zone: TimeshareZone) -> None:
+            unit = zone.clock.slot()
+            hearing.hear(zone, number, {**event, "time": unit}, {})
+
+        self.desk.ask(say).result(60)

@@ -1,0 +1,73 @@
+"""A market of an auction, a zone that rents and a pool, and what their processes would say."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from auctune.service.zones.spot.hearing import hear
+from auctune.service.zones.spot.open_spot import OpenSpot
+from auctune.service.zones.timeshare.hearing import Hearing
+from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
+from support.serving import Served, make_file, make_pool, make_zone, serving
+from support.spot_zones import spot_zone
+
+OWNED, RENTED, POOL = "owned", "rented", "pool"
+
+
+@contextmanager
+def metered_market(folder: Path) -> Iterator[Served]:
+    """The three of them, open until the end of the block; nobody trains."""
+    zones = [make_zone(OWNED, energy_cost=8.0), spot_zone(folder), make_pool(POOL)]
+    with serving(folder / "data", make_file(zones)) as opened:
+        opened.key("ada")
+        yield opened
+
+
+def ask(served: Served, file: str, market: dict[str, Any], key: str | None = None) -> Any:
+    """A job of these terms."""
+    body = {"model": "tiny", "training_file": file, "market": market}
+    with served.http(key) as http:
+        answer = http.post("/v1/fine_tuning/jobs", json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["market"]["decision"] == "admitted"
+    return answer.json()
+
+
+def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int) -> None:
+    """A slot of a rented job, as its process would tell of it."""
+    zone = served.market.zones[RENTED]
+    assert isinstance(zone, OpenSpot)
+    told = {"kind": "slot", "slot": number, "price": 0.25, "available": 4, "on_demand_price": 1.0}
+    told |= {"on_demand": on_demand, "spot": spot, "paid": on_demand + 0.25 * spot, "missed": False}
+    zone.desk.ask(lambda desk: hear(desk, job, told)).result(60)
+
+
+class Pool:
+    """What the pool says, with rising numbers."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._number = 0
+
+    def join(self, job: str) -> None:
+        """A job comes."""
+        self._say({"type": "joined", "id": job, "time": self._unit(), "rate": 9.0, "memory": 1})
+
+    def train(self, shares: dict[str, float], loss: float, seconds: float = 40.0) -> None:
+        """A unit passes."""
+        count = len(shares)
+        event = {"type": "unit", "time": self._unit(), "span": 1.0, "names": list(shares)}
+        event |= {"shares": list(shares.values()), "batches": [4] * count}
+        event |= {"losses": [loss] * count, "seconds": [seconds] * count}
+        self._say(event | {"learned": [[32 * self._number, 320 * self._number]] * count})
+
+    def _unit(self) -> int:
+        return self._served.market.zones[POOL].clock.slot()
+
+    def _say(self, event: dict[str, Any]) -> None:
+        zone = self._served.market.zones[POOL]
+        assert isinstance(zone, OpenTimeshare)
+        self._number += 1
+        number, hearing = self._number, Hearing(zone.price)
+        zone.desk.ask(lambda desk: hearing.hear(desk, number, event, {})).result(60)
