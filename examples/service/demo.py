@@ -1,41 +1,119 @@
-"""The first market as a service: started, bid in, watched, and stopped again.
+"""A market with zones of every kind, on this machine: started, bid in, watched, and settled.
 
-    python examples/service/demo.py [FOLDER]
+    python examples/service/demo.py [FOLDER] [--stay]
 
-Each command is shown as one would type it. The service keeps what it has in FOLDER (out/demo).
+Each command is shown as one would type it. At the end stand the jobs, with what was decided and
+paid, and the sums of the ledger. The service keeps what it has in FOLDER (out/demo). With --stay it
+goes on until Ctrl-C, so that its page can be looked at.
 """
 
+import argparse
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
+from auctune.cli.wide import show as show_table
+from auctune.cli.wide import table_of
+from auctune.client import Client, Job, find_address
+from auctune.client.connection import Connection
+
 HERE = Path(__file__).resolve().parent
-MARKET = HERE.parent / "first-market" / "market.toml"
+FIRST_MARKET = HERE.parent / "first-market"
+MAKE_SITES = HERE.parent / "edge" / "make_sites.py"
 AUCTUNE = [sys.executable, "-m", "auctune"]
 # Building the base, measuring the device and compiling take a while on a machine that is busy.
 OPEN_SECONDS = 600
-STOP_SECONDS = 30
+STOP_SECONDS = 60
 # Of a command that worked, some of whose bids were rejected.
 GOOD = (0, 3)
-SENTENCE = "Weather report for Lisbon: clear, 9 degrees.\nAdvice:"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A job that somebody asks for, and why it is here.
+
+    Attributes:
+        remark: what it shows.
+        words: of `auctune submit`.
+    """
+
+    remark: str
+    words: Sequence[str]
+
+
+def data(name: str) -> str:
+    """A data set of the first market."""
+    return str(FIRST_MARKET / "data" / f"{name}.jsonl")
+
+
+ASKS = (
+    Ask(
+        "rented by deadline: worth 40 in two minutes, nothing in four; never more than 15",
+        (data("support"), "--name", "support-rented", "--zone", "rented", "--max-cost", "15",
+         "--value", "40@+2m..+4m", "--set", "epochs=8", "--set", "learning_rate=0.005"),
+    ),
+    Ask(
+        "the same for a cap that is not enough, and what would be",
+        (data("garden"), "--name", "thrifty", "--zone", "rented", "--max-cost", "0.05",
+         "--deadline", "+2m", "--set", "epochs=4"),
+    ),
+    Ask(
+        "trained to a loss, on a pool that is charged by the second",
+        (data("weather"), "--name", "weather-to-1.0", "--target-loss", "1.0", "--max-cost", "3",
+         "--deadline", "+150s", "--set", "learning_rate=0.01"),
+    ),
+    Ask(
+        "another one on the pool: they share it so that both are in time",
+        (data("mood"), "--name", "mood-to-1.3", "--target-loss", "1.3", "--max-cost", "3",
+         "--deadline", "+150s", "--set", "learning_rate=0.01"),
+    ),
+    Ask(
+        "one that asks for more than its cap can buy",
+        (data("recipes"), "--name", "recipes-to-0.1", "--target-loss", "0.1",
+         "--max-cost", "0.20", "--deadline", "+120s", "--set", "learning_rate=0.01"),
+    ),
+)  # fmt: skip
+
+
+def at_sites(folder: Path) -> Ask:
+    """A job whose data lie at two sites, and stay there."""
+    north, south = (f"{name}={folder / name}.npz" for name in ("north", "south"))
+    words = ("--model", "small", "--site", north, "--site", south, "--name", "digits-at-sites",
+             "--bid", "8", "--deadline", "+170s", "--set", "epochs=4")  # fmt: skip
+    return Ask("data at two sites that stay there: a network is trained where they are", words)
 
 
 def main() -> int:
     """Run the demo; its exit code."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/demo")
+    wanted = arguments()
+    folder: Path = wanted.folder
     if (folder / "auctune.db").exists():
         shutil.rmtree(folder)
-    config = HERE / "auctune.toml"
-    options = ["serve", "--config", str(config), "--data", str(folder), "--port", "0"]
-    show(options, "&")
-    service = subprocess.Popen([*AUCTUNE, *options])
+    data_of_sites = folder.with_name(f"{folder.name}-sites")
+    subprocess.run([sys.executable, MAKE_SITES, data_of_sites], check=True)
+    options = ["serve", "--config", str(HERE / "all-kinds.toml"), "--data", str(folder)]
+    show([*options, "--port", "0"], "&")
+    service = subprocess.Popen([*AUCTUNE, *options, "--port", "0"])
     try:
         if not is_open(service, folder):
             return 1
-        code = bid(folder)
+        tell_page(folder)
+        code = bid(folder, [at_sites(data_of_sites), *ASKS])
+        tell_page(folder)
+        if wanted.stay:
+            say("it goes on until Ctrl-C")
+            service.wait()
+    except KeyboardInterrupt:
+        # A second one, or that of the service itself, changes nothing.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        code = 0 if wanted.stay else 130
     finally:
         say("stop the service")
         service.terminate()
@@ -43,12 +121,64 @@ def main() -> int:
     return code
 
 
-def bid(folder: Path) -> int:
+def arguments() -> argparse.Namespace:
+    """What was typed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("out/demo"))
+    parser.add_argument("--stay", action="store_true", help="go on until Ctrl-C")
+    return parser.parse_args()
+
+
+def bid(folder: Path, asks: Sequence[Ask]) -> int:
     """What users and the operator do; an exit code."""
-    data = ["--data", str(folder)]
-    code = run(["submit", "--market", str(MARKET), "--watch", *data])
-    code = code or run(["jobs", *data])
-    return code or run(["ledger", *data, "--limit", "5"])
+    here = ["--data", str(folder)]
+    say("what would it cost? every zone that has the model is asked")
+    asked = (data("support"), "--deadline", "+2m", "--set", "epochs=4")
+    code = run(["quote", *asked, *here])
+    for ask in asks:
+        say(ask.remark)
+        code = code or run(["submit", *ask.words, *here])
+    say("the nine bids of the first market, each when it arrives; one has its data mended first")
+    code = code or run(["submit", "--market", str(FIRST_MARKET / "market.toml"), *here])
+    code = code or run(["watch", *here])
+    code = code or run(["prices", "--zone", "rented", "--slots", "20", *here])
+    return code or settle(folder)
+
+
+def settle(folder: Path) -> int:
+    """Show what became of all jobs, and where the money is; 0 if all are over and it adds up."""
+    with Client(Connection(find_address(None, None, folder))) as client:
+        jobs = sorted(client.jobs(), key=lambda job: (job.market["zone"], job.name))
+        balances = client.balances() or {}
+    say("all jobs")
+    numbers = ("bid or cap", "paid", "loss")
+    table = table_of("job", "zone", "decision", *numbers, "state", "reason", right=numbers)
+    for job in jobs:
+        table.add_row(*row_of(job))
+    show_table(table)
+    say("the ledger, debits positive")
+    table = table_of("account", "balance", right=("balance",))
+    for account, balance in balances.items():
+        table.add_row(account, balance)
+    total = sum(map(Decimal, balances.values()), Decimal())
+    table.add_row("all of them", f"{total:.4f}")
+    show_table(table)
+    return 0 if total == 0 and all(job.is_over for job in jobs) else 1
+
+
+def row_of(job: Job) -> tuple[str, ...]:
+    """A job in the table of all."""
+    market, (_, loss) = job.market, job.losses
+    most = market["bid"] if job.metered is None else f"cap {job.metered['max_cost']}"
+    shown = "-" if loss is None else f"{loss:.3f}"
+    state = "refunded" if market["refunded"] else market["state"]
+    decision = market["decision"] or "-"
+    return job.name, market["zone"], decision, most or "-", job.paid or "-", shown, state, job.why
+
+
+def tell_page(folder: Path) -> None:
+    """Where the page is, and how to get in."""
+    say(f"the page: {(folder / 'url').read_text().strip()}, with the key in {folder / 'first-key'}")
 
 
 def is_open(service: "subprocess.Popen[bytes]", folder: Path) -> bool:
