@@ -261,7 +261,7 @@ def test_the_page_shows_an_edge_job_its_explanation_and_its_zone(served: Served)
     assert "slots torn" in zone
 
 
-def test_a_lost_site_s_jobs_go_on_elsewhere_or_are_refunded(served: Served) -> None:
+def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_and_are_refunded_too_late(served: Served) -> None:
     key = served.key("cem")
     job = post(served, JOBS, work(served, key, bid="60", deadline="+15m"), key)
 
@@ -279,6 +279,18 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_are_refunded(served: Served) -> N
     assert any("site a was lost" in text for text in told)
     for site in "bc":
         desk(served).ask(partial(plans.lose_site, site=site, busy=())).result(60)
+    with served.http(key) as http:
+        waits = http.get(f"{JOBS}/{job['id']}").json()
+        told = [one["message"] for one in http.get(f"{JOBS}/{job['id']}/events").json()["data"]]
+    assert waits["status"] == "queued"
+    assert any("waits for a site to be back" in text for text in told)
+
+    def look_again(zone: EdgeZone) -> None:
+        zone.begin_slots()
+        plans.plan_waiting(zone, ())
+
+    served.clock.pass_slots(15)
+    desk(served).ask(look_again).result(60)
     with served.http(key) as http:
         over = http.get(f"{JOBS}/{job['id']}").json()
         assert Decimal(http.get("/v1/ledger").json()["balance"]) == 0
