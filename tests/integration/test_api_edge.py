@@ -261,7 +261,7 @@ def test_the_page_shows_an_edge_job_its_explanation_and_its_zone(served: Served)
     assert "slots torn" in zone
 
 
-def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_and_are_refunded_too_late(served: Served) -> None:
+def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> None:
     key = served.key("cem")
     job = post(served, JOBS, work(served, key, bid="60", deadline="+15m"), key)
 
