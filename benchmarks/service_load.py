@@ -28,7 +28,7 @@ from auctune.service.store.tables import entries, events
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.load import Bidder, Load, make_bidders
 from support.service_process import running, write_service
-from support.tiny_digest import tiny_digest
+from support.tiny_architecture import tiny_architecture
 
 WARM_UP_SECONDS = 5.0
 
@@ -77,7 +77,7 @@ def main() -> None:
         folder = Path(scratch)
         config = write_service(
             folder,
-            tiny_digest(),
+            tiny_architecture(),
             slot_seconds=7200.0,
             slots=24,
             mode="fused",

@@ -42,7 +42,7 @@ from auctune.service.zones.premises import Place
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.service_process import ServiceProcess, write_service
-from support.tiny_digest import tiny_digest
+from support.tiny_architecture import tiny_architecture
 
 OLDEST_SNAPSHOT = 20_000
 
@@ -121,7 +121,7 @@ def main() -> None:
         folder = Path(scratch)
         config = write_service(
             folder,
-            tiny_digest(),
+            tiny_architecture(),
             slot_seconds=7200.0,
             slots=24,
             tokens_per_second=20_000.0,

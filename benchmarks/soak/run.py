@@ -27,7 +27,7 @@ from soak.weather import Weather
 from support.lying_vendor import lying_vendor
 from support.ray_nodes import ENVIRONMENT, ray_nodes
 from support.service_process import ServiceProcess
-from support.tiny_digest import tiny_digest
+from support.tiny_architecture import tiny_architecture
 from support.vendor_process import VendorProcess
 
 # Two clients each; the last one has a budget.
@@ -80,7 +80,9 @@ def _stage(folder: Path, seed: int) -> Iterator[tuple[Stage, Site]]:
         ) as vendor,
     ):
         site = Site(folder / "site", cluster.address, {HONEST: vendor.url, LIAR: lies})
-        service = ServiceProcess(write_site(site, tiny_digest(), KINDS), site.data, _free_port())
+        service = ServiceProcess(
+            write_site(site, tiny_architecture(), KINDS), site.data, _free_port()
+        )
         stage = Stage(service, cluster, vendor)
         try:
             stage.start()

@@ -41,7 +41,9 @@ class Origin:
         device_name: of the GPU, or the CPU's architecture.
         num_threads: that torch computed with on a CPU.
         base_name: as the user named it.
-        base_digest: SHA-256 over the base's configuration and weights.
+        architecture: of the base: SHA-256 over its configuration and its weights' names, types and
+            shapes. What their values are changes no pass's time, and they differ from processor to
+            processor where a base is trained on the spot.
         dtype: of the base's weights.
         attention: its implementation, by transformers' name.
         versions: of Python and the libraries.
@@ -54,7 +56,7 @@ class Origin:
     device_name: str
     num_threads: int
     base_name: str
-    base_digest: str
+    architecture: str
     dtype: str
     attention: str
     versions: Mapping[str, str]

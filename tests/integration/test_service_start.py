@@ -9,7 +9,7 @@ import pytest
 from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.zones.auction.kernels import Kernels
 from support.service_process import running, write_service
-from support.tiny_digest import tiny_digest
+from support.tiny_architecture import tiny_architecture
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ print(len(compiled.buffer))
 
 
 def test_the_serving_process_leaves_torch_to_its_children(tmp_path: Path) -> None:
-    config = write_service(tmp_path, tiny_digest(), slot_seconds=3600.0, slots=8)
+    config = write_service(tmp_path, tiny_architecture(), slot_seconds=3600.0, slots=8)
     with running(config, tmp_path / "data") as service:
         mapped = Path(f"/proc/{service.pid}/maps").read_text()
         assert "numba" in mapped or "llvmlite" in mapped

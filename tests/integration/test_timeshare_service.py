@@ -27,7 +27,7 @@ from support.service_process import (
     write_pool_service,
 )
 from support.thorough import THOROUGH
-from support.tiny_digest import tiny_digest
+from support.tiny_architecture import tiny_architecture
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +68,7 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config = write_pool_service(tmp_path, tiny_digest())
+    config = write_pool_service(tmp_path, tiny_architecture())
     with running(config, tmp_path / "data") as service:
         file = service.upload(rows_of(40))
         reached = submit(service, file, TARGET, "+10m")

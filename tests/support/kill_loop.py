@@ -19,7 +19,7 @@ from sqlalchemy import Connection, create_engine, func, select
 from auctune.service.store.tables import entries, events, jobs
 from support.load import Acknowledged, Load, make_bidders
 from support.service_process import ServiceProcess, write_service
-from support.tiny_digest import tiny_digest
+from support.tiny_architecture import tiny_architecture
 
 _RATE = 150.0
 _CONNECTIONS = 16
@@ -71,7 +71,7 @@ def kill_again_and_again(
     draw = random.Random(seed)
     config = write_service(
         folder,
-        tiny_digest(),
+        tiny_architecture(),
         slot_seconds=2.0,
         slots=600,
         mode="fused",

@@ -23,7 +23,7 @@ Answer = dict[str, Any]
 
 def write_service(
     folder: Path,
-    base_digest: str,
+    architecture: str,
     *,
     slot_seconds: float,
     slots: int = 60,
@@ -39,7 +39,7 @@ def write_service(
     Args:
         more: lines for the end of the file, where the zone is still open.
     """
-    write_profile_for(folder, base_digest, tokens_per_second)
+    write_profile_for(folder, architecture, tokens_per_second)
     file = folder / "auctune.toml"
     file.write_text(
         f"""
@@ -63,9 +63,9 @@ type = "local"
     return file
 
 
-def write_pool_service(folder: Path, base_digest: str, slot_seconds: float = 1.0) -> Path:
+def write_pool_service(folder: Path, architecture: str, slot_seconds: float = 1.0) -> Path:
     """Settings of a zone of kind `timeshare`, `pool`, whose pool costs a hundredth a second."""
-    write_profile_for(folder, base_digest, 1000.0)
+    write_profile_for(folder, architecture, 1000.0)
     file = folder / "auctune.toml"
     file.write_text(
         f"""
@@ -82,13 +82,13 @@ profile = "profile.json"
     return file
 
 
-def write_profile_for(folder: Path, base_digest: str, tokens_per_second: float) -> None:
+def write_profile_for(folder: Path, architecture: str, tokens_per_second: float) -> None:
     """profile.json in a folder: of a device that is so fast with a base."""
     folder.mkdir(parents=True, exist_ok=True)
     made_up = made_up_profile()
     profile = replace(
         made_up,
-        origin=replace(made_up.origin, base_digest=base_digest),
+        origin=replace(made_up.origin, architecture=architecture),
         features={"transformer.h.*.attn.c_attn": 1536},
         default_modules=("c_attn",),
         bytes_per_parameter=16.0,

@@ -71,7 +71,7 @@ def made_up_facts(name: str = "tiny", speed: float = 1.0) -> BaseFacts:
     made_up = made_up_profile()
     profile = replace(
         made_up,
-        origin=replace(made_up.origin, base_name=name, base_digest="0" * 64),
+        origin=replace(made_up.origin, base_name=name, architecture="0" * 64),
         features={"layers.*.q_proj": 256, "layers.*.v_proj": 256},
         default_modules=("layers.*.q_proj", "layers.*.v_proj"),
         bytes_per_parameter=16.0,

@@ -13,7 +13,7 @@ ON_DEMAND_PRICE = 3600.0
 
 def write_spot_service(
     folder: Path,
-    base_digest: str,
+    architecture: str,
     *,
     slot_seconds: float,
     tokens_per_second: float,
@@ -26,7 +26,7 @@ def write_spot_service(
     write_market(folder / "market.csv", market, ON_DEMAND_PRICE)
     # For its profile.
     write_service(
-        folder, base_digest, slot_seconds=slot_seconds, tokens_per_second=tokens_per_second
+        folder, architecture, slot_seconds=slot_seconds, tokens_per_second=tokens_per_second
     )
     file = folder / "auctune.toml"
     file.write_text(

@@ -1,9 +1,9 @@
 """What a market must know of its base before it can sell: asked of a child, and kept.
 
 The child loads the base (and builds the tiny one first, where it is not there yet) and measures the
-device in a quick way. A profile is kept under all that it depends on: the base's digest, device,
-dtype, threads, and versions of libraries. Of a base in a folder, on a CPU, all this is known again
-without a child as long as no file of the folder has changed its size or its time.
+device in a quick way. A profile is kept under all that it depends on: the base's architecture,
+device, dtype, threads, and versions of libraries. Of a base in a folder, on a CPU, all this is
+known again without a child as long as no file of the folder has changed its size or its time.
 
 Of a machine elsewhere a child there is asked each time. If nobody is there, what it said last
 holds: a market that was open goes on without the nodes that it has lost.
@@ -196,10 +196,15 @@ def _with(facts: BaseFacts, profile: Profile) -> BaseFacts:
     Raises:
         InputError: if it is another base's.
     """
-    if profile.origin.base_digest != facts.digest:
-        found = f"was measured with another base ({profile.origin.base_name})"
-        raise InputError("profile", found, f"one of {facts.name}")
+    _check_profile(profile, facts.name, facts.profile.origin.architecture)
     return replace(facts, profile=profile)
+
+
+def _check_profile(profile: Profile, base: str, architecture: str) -> None:
+    """Raise InputError if a profile is of a base of another architecture."""
+    if profile.origin.architecture != architecture:
+        found = f"was measured with another base ({profile.origin.base_name})"
+        raise InputError("profile", found, f"one of {base}")
 
 
 def _ask(
@@ -224,8 +229,8 @@ def _ask(
         ready = _await("ready", inbox, process, report, waits=waits)
         file = _profile_file(kept, ready["origin"])
         if given is not None:
-            known = BaseFacts(settings.base, ready["base_digest"], ready["context_tokens"], given)
-            return _with(known, given)
+            _check_profile(given, settings.base, ready["architecture"])
+            return BaseFacts(settings.base, ready["base_digest"], ready["context_tokens"], given)
         try:
             profile = read_profile(file)
         except InputError:

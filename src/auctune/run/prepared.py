@@ -296,7 +296,7 @@ def _profile_notes(given: dict[str, Profile], base: Base) -> tuple[str, ...]:
         f"profile {name} was measured with another base ({profile.origin.base_name}): slots may "
         "last longer or shorter than they are sold as"
         for name, profile in given.items()
-        if profile.origin.base_digest != base.digest
+        if profile.origin.architecture != base.architecture
     )
 
 

@@ -43,6 +43,7 @@ class Base:
         model: no parameter requires a gradient, its own dropouts are 0; on `device`.
         tokenizer: has a token to pad with.
         digest: SHA-256 over configuration and weights, in hexadecimal.
+        architecture: the same without the weights' values: what is as fast as it has the same.
         load_seconds: that it took to load; to build the tiny base is not part of it.
     """
 
@@ -51,6 +52,7 @@ class Base:
     model: PreTrainedModel = field(repr=False)
     tokenizer: PreTrainedTokenizerBase = field(repr=False)
     digest: str
+    architecture: str
     device: torch.device
     dtype: torch.dtype
     load_seconds: float
@@ -120,6 +122,7 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         model=model,
         tokenizer=tokenizer,
         digest=digest,
+        architecture=compute_architecture(model),
         device=target,
         dtype=number_type,
         load_seconds=time.perf_counter() - started,
@@ -138,12 +141,28 @@ def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 def compute_digest(model: PreTrainedModel) -> str:
     """SHA-256 over a model's configuration and weights, in hexadecimal."""
-    total = hashlib.sha256(json.dumps(_lasting_config(model.config), sort_keys=True).encode())
+    total = _begin_digest(model)
     for key, tensor in sorted(model.state_dict().items()):
-        total.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        total.update(_signature(key, tensor))
         content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
         total.update(memoryview(content.numpy()))
     return total.hexdigest()
+
+
+def compute_architecture(model: PreTrainedModel) -> str:
+    """SHA-256 over a model's configuration and its weights' names, types and shapes."""
+    total = _begin_digest(model)
+    for key, tensor in sorted(model.state_dict().items()):
+        total.update(_signature(key, tensor))
+    return total.hexdigest()
+
+
+def _begin_digest(model: PreTrainedModel) -> "hashlib._Hash":
+    return hashlib.sha256(json.dumps(_lasting_config(model.config), sort_keys=True).encode())
+
+
+def _signature(key: str, tensor: torch.Tensor) -> bytes:
+    return f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode()
 
 
 def num_weight_bytes(model: nn.Module) -> int:

@@ -307,7 +307,7 @@ def origin_of(base: Base) -> Origin:
         device_name=device_name(base.device),
         num_threads=torch.get_num_threads(),
         base_name=base.name,
-        base_digest=base.digest,
+        architecture=base.architecture,
         dtype=str(base.dtype).removeprefix("torch."),
         attention=base.attention,
         versions=library_versions(),

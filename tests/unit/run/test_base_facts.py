@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from auctune.device_profile import Profile
+from auctune.domain import InputError
 from auctune.run.base_facts import BaseFacts, Elsewhere, StartNode, learn_base
 from auctune.run.child import Hear, Message
 from auctune.run.executor import NodeError, NodeSettings
@@ -52,21 +53,24 @@ def saying(*messages: Message | None) -> tuple[StartNode, Scripted]:
 
 
 def ready(digest: str) -> Message:
-    origin = made_up_profile().origin.key
-    return {"kind": "ready", "base_digest": digest, "context_tokens": 512, "origin": origin}
-
-
-def profile(digest: str) -> Profile:
-    made_up = made_up_profile()
-    return replace(made_up, origin=replace(made_up.origin, base_digest=digest))
+    origin = made_up_profile().origin
+    return {
+        "kind": "ready",
+        "base_digest": digest,
+        "architecture": origin.architecture,
+        "context_tokens": 512,
+        "origin": origin.key,
+    }
 
 
 def learn(
-    kept: Path, *messages: Message | None, name: str = "north", digest: str = "one"
+    kept: Path, *messages: Message | None, name: str = "north", given: Profile | None = None
 ) -> BaseFacts:
     start, link = saying(*messages)
     try:
-        return learn_base(SETTINGS, kept, profile=profile(digest), elsewhere=Elsewhere(name, start))
+        return learn_base(
+            SETTINGS, kept, profile=given or made_up_profile(), elsewhere=Elsewhere(name, start)
+        )
     finally:
         assert link.stopped
 
@@ -78,17 +82,29 @@ def test_a_place_where_nobody_is_any_more_is_as_it_was_last(
     facts = learn(tmp_path, ready("one"))
     assert (facts.digest, facts.context_tokens) == ("one", 512)
     assert learn(tmp_path, silence) == facts
-    again = learn(tmp_path, NOBODY, ready("two"), digest="one")
+    again = learn(tmp_path, NOBODY, ready("two"))
     assert again == facts
 
 
 def test_whoever_is_there_is_asked_again(tmp_path: Path) -> None:
     learn(tmp_path, ready("one"))
-    assert learn(tmp_path, ready("two"), digest="two").digest == "two"
+    assert learn(tmp_path, ready("two")).digest == "two"
 
 
 def test_a_place_that_was_never_asked_is_waited_for(tmp_path: Path) -> None:
     learn(tmp_path, ready("one"))
-    assert learn(tmp_path, NOBODY, ready("two"), name="south", digest="two").digest == "two"
+    assert learn(tmp_path, NOBODY, ready("two"), name="south").digest == "two"
     with pytest.raises(NodeError, match="the node was lost"):
         learn(tmp_path, NOBODY, None, name="east")
+
+
+def test_a_profile_is_of_an_architecture_whatever_its_weights_are(tmp_path: Path) -> None:
+    given = replace(made_up_profile(), token_seconds=0.5)
+    assert learn(tmp_path, ready("as another processor trains it"), given=given).profile == given
+    other = replace(given, origin=replace(given.origin, architecture="another", base_name="wide"))
+    for place in ("north", "south"):
+        with pytest.raises(InputError, match=r"measured with another base \(wide\); expected one"):
+            learn(tmp_path, ready("one"), name=place, given=other)
+    # Nobody is there: by what was said last.
+    with pytest.raises(InputError, match=r"measured with another base \(wide\)"):
+        learn(tmp_path, NOBODY, given=other)

@@ -8,6 +8,7 @@ from auctune.run.base_cache import base_cache
 from auctune.run.prepared import Prepared, beside, prepare
 from auctune.train.tiny import tiny_folder
 from support.market_runs import with_change, write_market
+from support.tiny_architecture import tiny_architecture
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
 
@@ -60,8 +61,7 @@ def test_a_profile_of_another_base_is_noted(in_cache: Path, tmp_path: Path) -> N
     market = write_market(tmp_path / "market")
     profile = tmp_path / "market" / "slow.json"
     text = profile.read_text()
-    digest = _prepare(market).base_digest
-    profile.write_text(text.replace(digest, "0" * 64))
+    profile.write_text(text.replace(tiny_architecture(), "0" * 64))
 
     (note,) = _prepare(market).notes
     assert "profile slow was measured with another base" in note

@@ -22,7 +22,7 @@ class Executor(Protocol):
     | --- | --- |
     | started {pid, host} | its process began; the host is told if it is another |
     | preparing {what, share} | its base is being built |
-    | ready {base_digest, context_tokens, origin} | it can train |
+    | ready {base_digest, architecture, context_tokens, origin} | it can train |
     | progress, noted, trained, failed {order, stale, ...} | as in executor.messages |
     | unanswered {order, slot, tasks, why} | nothing will come of an order |
     | ended {how, endings, pause} | its process is gone, and is started again after a pause |

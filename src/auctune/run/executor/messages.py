@@ -2,7 +2,8 @@
 
 | to the node | from the node |
 | --- | --- |
-| ping | preparing {what, share}, ready {base_digest, context_tokens, origin}, alive, pong |
+| ping | preparing {what, share}, alive, pong |
+| | ready {base_digest, architecture, context_tokens, origin} |
 | measure {effort} | measuring {what, share}, measured {profile} |
 | train {slot, order, until, tasks} | progress {order, task, rows, total_rows, loss, ...} |
 | stop | noted {order, task, text} |

@@ -98,6 +98,7 @@ class Worker:
         self._parent.say(
             "ready",
             base_digest=self.base.digest,
+            architecture=self.base.architecture,
             context_tokens=self.base.context_tokens,
             origin=origin_of(self.base).key,
         )

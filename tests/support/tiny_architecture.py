@@ -1,0 +1,12 @@
+"""The tiny base's architecture, for a profile that is made up for it."""
+
+from pathlib import Path
+
+from auctune.run.base_cache import base_cache
+
+
+def tiny_architecture(cache: Path | None = None) -> str:
+    """As profiles name it; the base is built if it is not there."""
+    from auctune.train.base import load_base
+
+    return load_base("tiny", cache=cache or base_cache()).architecture
