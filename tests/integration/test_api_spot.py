@@ -157,10 +157,13 @@ def test_no_more_than_what_is_left_of_a_budget_is_set_aside(served: Served) -> N
     assert again["market"]["reason"] == "over_budget"
     slot(served, job["id"], 0, 100.0)
     assert statement(served, key)["balance"] == "20.0000"
-    tell(served, job["id"], "capped", why="slot 1 would cost 4 more")
+    tell(served, job["id"], "capped", rate=4.0)
     with served.http(key) as http:
         seen = http.get(f"{JOBS}/{job['id']}").json()
     assert (seen["status"], seen["error"]["code"]) == ("failed", "cap_reached")
+    assert seen["error"]["message"] == (
+        "the cap of 20.0000 is reached: 0.0000 of it is left, and the next slot would cost 6.0000"
+    )
     assert (seen["market"]["refunded"], seen["market"]["payment"]) == (False, "20.0000")
 
 

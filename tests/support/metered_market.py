@@ -94,7 +94,7 @@ class Renter:
 
     def cap(self, job: str) -> None:
         """What comes next would cost too much."""
-        message = {"kind": "capped", "why": "slot 2 would cost 1 more"}
+        message = {"kind": "capped", "rate": 1.0}
         self.desk.ask(lambda zone: hear(zone, job, message)).result(60)
 
 

@@ -213,7 +213,7 @@ class SpotPlayer:
     def fail(self) -> bool:
         name = self._one_of(self.zone.under_way)
         if self.rng.random() < 0.5:
-            hear(self.zone, name, {"kind": "capped", "why": "it would cost more"})
+            hear(self.zone, name, {"kind": "capped", "rate": 1.0})
         else:
             hear(self.zone, name, {"kind": "failed", "place": "data", "found": "x", "expected": ""})
         return bool(name)

@@ -149,7 +149,7 @@ class Coordinator:
         spot_cost = allocation.spot * observation.price
         paid = allocation.on_demand * observation.on_demand_price + spot_cost
         if self.state.slot_cost + paid > self._parts.cap:
-            raise CapReachedError(f"slot {slot} would cost {paid:g} more")
+            raise CapReachedError(paid)
         self._clock.hold(allocation.total, observation.last.total)
         self._note(
             "slot",

@@ -40,7 +40,7 @@ def hold_piece(
     rate = parts.provider.offer(since).on_demand_price * parts.job.n_max
     most = (parts.cap - state.slot_cost - state.held_slots * rate) / rate
     if most < _SLACK:
-        raise CapReachedError(f"{rate:g} a slot would be paid from now on")
+        raise CapReachedError(rate)
     end = min(floor(since + _SLACK) + 1.0, since + most)
     until = since
     try:

@@ -7,7 +7,7 @@
 | held {slot, paid, ...} | a piece of the ending, likewise numbered, with what is trained by then |
 | noted {text} | what an operator should know |
 | ended {state, note, finish} | all is done; the adapter is there if the state is "done" |
-| capped {why} | what comes next would cost more than may be paid |
+| capped {rate} | the slot that comes next would cost so much, more than may be paid |
 | failed {place, found, expected} | it cannot be done |
 | stopped {} | it was to stop, and can go on |
 
@@ -143,7 +143,7 @@ def main() -> None:
     except StoppedError:
         parent.say("stopped")
     except CapReachedError as error:
-        parent.say("capped", why=str(error))
+        parent.say("capped", rate=error.rate)
     except AuctuneError as error:
         parent.say("failed", **error_record(error))
     parent.leave()

@@ -35,7 +35,11 @@ def hear(zone: SpotZone, name: str, message: Message) -> None:
         case "ended":
             _end(zone, job, message)
         case "capped":
-            why = f"the cap of {job.meter.cap} is reached: {message['why']}"
+            next_slot, left = round_money(message["rate"] * job.unit_price), job.meter.left
+            why = (
+                f"the cap of {job.meter.cap} is reached: {left} of it is left, "
+                f"and the next slot would cost {next_slot}"
+            )
             zone.fail(name, "cap_reached", why, "market.max_cost", refund=False)
         case "failed":
             why = " ".join(str(message[part]) for part in ("place", "found") if message[part])
