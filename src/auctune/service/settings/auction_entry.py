@@ -1,5 +1,6 @@
 """A zone of kind `auction` in auctune.toml: its nodes, what they cost, and how they are sold."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -124,6 +125,17 @@ class AuctionEntry(LanguageZoneEntry):
             if name in types and not self.adopts
         )
         return ZoneNeeds(devices, {vendor.name: vendor.url for vendor in self.vendors})
+
+    def files(self) -> Mapping[str, str]:
+        """Prices of energy, and profiles of its node types."""
+        given = {
+            f"node_types.{name}.profile": kind.profile
+            for name, kind in self.node_types.items()
+            if kind.profile is not None
+        }
+        if isinstance(self.energy_price, str):
+            given["energy_price"] = self.energy_price
+        return given
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""

@@ -6,7 +6,9 @@ secrets.
 
 import time
 
+from auctune.domain import InputError
 from auctune.service.settings.service_file import ServiceFile
+from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.zones.kinds import KINDS
 
 
@@ -17,6 +19,19 @@ def check_service(file: ServiceFile) -> None:
         InputError: for the first thing that is wrong, with its path in the settings.
     """
     for index, entry in enumerate(file.zones):
-        KINDS[entry.kind].check(entry, f"zones[{index}]", time.time())
+        place = f"zones[{index}]"
+        try:
+            KINDS[entry.kind].check(entry, place, time.time())
+        except InputError as error:
+            raise _by_key(error, entry, place) from None
     for index, key in enumerate(file.keys):
         key.key(f"keys[{index}]")
+
+
+def _by_key(error: InputError, entry: ZoneEntry, place: str) -> InputError:
+    """The error of a file that a zone names, with the key that names it."""
+    for key, path in entry.files().items():
+        start = error.place.find(path)
+        if start >= 0:
+            return InputError(f"{place}.{key}: {error.place[start:]}", error.found, error.expected)
+    return error

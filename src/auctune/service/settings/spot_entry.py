@@ -1,6 +1,7 @@
 """A zone of kind `spot` in auctune.toml: the market that it rents from, and how it rents."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -106,8 +107,12 @@ class SpotEntry(LanguageZoneEntry):
             found = f"{self.device!r}, where Ray gives each instance a GPU of its own"
             raise InputError("device", found, "cuda")
 
+    def files(self) -> Mapping[str, str]:
+        """Its market, and the profile of its instances."""
+        given = {name: getattr(self, name) for name in ("market", "prices", "profile")}
+        return {name: path for name, path in given.items() if path is not None}
+
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""
-        given = {name: getattr(self, name) for name in ("market", "prices", "profile")}
-        paths = {name: str(folder / path) for name, path in given.items() if path is not None}
+        paths = {name: str(folder / path) for name, path in self.files().items()}
         return self.model_copy(update=paths)

@@ -1,5 +1,6 @@
 """A zone of kind `timeshare` in auctune.toml: its pool, and what a second of it costs."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -26,6 +27,10 @@ class TimeshareEntry(LanguageZoneEntry):
     def needs(self) -> ZoneNeeds:
         """The pool's device."""
         return ZoneNeeds((DeviceNeed("", self.device, self.profile, 1),))
+
+    def files(self) -> Mapping[str, str]:
+        """The pool's profile."""
+        return {} if self.profile is None else {"profile": self.profile}
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""

@@ -1,5 +1,6 @@
 """A zone in auctune.toml: what zones of all kinds say of themselves."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -33,6 +34,10 @@ class ZoneEntry(BaseModel):
     def needs(self) -> ZoneNeeds:
         """What it needs of this machine; kinds whose nodes are elsewhere need nothing."""
         return ZoneNeeds()
+
+    def files(self) -> Mapping[str, str]:
+        """Paths of the files that it names, by key; secrets are not among them."""
+        return {}
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""

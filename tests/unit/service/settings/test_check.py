@@ -21,8 +21,16 @@ VENDOR = '[[zones.vendors]]\nname = "far"\nurl = "http://localhost:1"\n'
         ("[zones.auction]\nspeed = 3", "zones[0].auction.speed"),
         (f'{VENDOR}secret_file = "no-such-file"', "zones[0].vendors[0]"),
         (f'{VENDOR}secret_variable = "AUCTUNE_NO_SUCH"', "zones[0].vendors[0]"),
-        ('energy_price = "no-such.csv"', "no-such.csv"),
-        ('[zones.node_types.local]\nprofile = "no-such.json"', "no-such.json"),
+        ('energy_price = "no-such.csv"', "zones[0].energy_price: {folder}/no-such.csv"),
+        (
+            '[zones.node_types.local]\nprofile = "no-such.json"',
+            "zones[0].node_types.local.profile: {folder}/no-such.json",
+        ),
+        ('kind = "spot"\nmarket = "no-such.csv"', "zones[0].market: {folder}/no-such.csv"),
+        (
+            'kind = "timeshare"\nprofile = "no-such.json"',
+            "zones[0].profile: {folder}/no-such.json",
+        ),
     ],
 )
 def test_what_a_file_names_is_looked_up(tmp_path: Path, text: str, place: str) -> None:
@@ -30,7 +38,7 @@ def test_what_a_file_names_is_looked_up(tmp_path: Path, text: str, place: str) -
     path.write_text(f"[[zones]]\n{text}\n")
     with pytest.raises(InputError) as caught:
         check_service(read_service_file(path))
-    assert place in caught.value.place
+    assert place.format(folder=tmp_path) in caught.value.place
 
 
 def test_a_file_passes_while_all_that_it_names_is_there(tmp_path: Path) -> None:

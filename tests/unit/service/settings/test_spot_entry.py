@@ -60,7 +60,7 @@ def test_what_is_wrong_in_itself_is_named(tmp_path: Path, more: str, place: str)
         ("policy = 'greedy'\n", r"zones\[0\].policy"),
         ("forecast = 'perfect'\n", r"zones\[0\].forecast"),
         ("start = 40\n", r"zones\[0\].start"),
-        ("prices = 'nowhere.csv'\n", r"nowhere.csv"),
+        ("prices = 'nowhere.csv'\n", r"zones\[0\].prices: .*nowhere.csv: "),
     ],
 )
 def test_what_it_names_is_looked_up_before_a_start(tmp_path: Path, more: str, place: str) -> None:
