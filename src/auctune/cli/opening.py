@@ -4,7 +4,11 @@ from types import TracebackType
 
 
 class Opening:
-    """A context."""
+    """A context.
+
+    Attributes:
+        doing: what is being done; empty before anything is.
+    """
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -19,7 +23,7 @@ class Opening:
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._told = ""
+        self.doing = ""
         self._bar = self._bars.add_task("", total=None, visible=False)
 
     def __enter__(self) -> "Opening":
@@ -38,8 +42,8 @@ class Opening:
         """What is being done, and the share of it done; 0: it is not known."""
         if what == "done":
             return
-        if what != self._told:
-            self._told = what
+        if what != self.doing:
+            self.doing = what
             if not self._console.is_terminal:
                 self._console.print(f"{what} ...", markup=False)
             self._bars.reset(self._bar, description=what, visible=True)

@@ -44,19 +44,28 @@ def serve(
 
     from auctune.cli.opening import Opening
     from auctune.client.address import KEY_FILE, URL_FILE
+    from auctune.client.starting import StartingNote
     from auctune.run.base_cache import base_cache
     from auctune.service.server import serve as run_server
     from auctune.service.zones.premises import Place
 
     place = Place(data.resolve(), base_cache())
     url_file = place.data / URL_FILE
-    opening, opened = Opening(), False
+    opening, note, opened = Opening(), StartingNote(place.data), False
+
+    def report(what: str, share: float) -> None:
+        if not note.is_told:
+            # The folder is this service's from here on; one that was killed left its address.
+            url_file.unlink(missing_ok=True)
+        opening.report(what, share)
+        note.tell(opening.doing)
 
     def ready(url: str, key: str | None) -> None:
         nonlocal opened
         opening.end()
         opened = True
         url_file.write_text(url + "\n")
+        note.end()
         typer.echo(f"auctune serves at {url}")
         if key is not None:
             typer.echo(f"first operator key: {key}")
@@ -64,8 +73,8 @@ def serve(
         typer.echo("Ctrl-C stops it")
 
     try:
-        with _terminated_as_interrupted(), opening:
-            run_server(file, place, opening.report, ready)
+        with _terminated_as_interrupted(), opening, note:
+            run_server(file, place, report, ready)
     except KeyboardInterrupt:
         typer.echo("stopped before it was open", err=True)
         raise typer.Exit(INTERRUPTED) from None

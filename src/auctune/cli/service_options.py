@@ -54,13 +54,14 @@ class Finder:
 
         Raises:
             InputError: if it never was.
+            UnreachableError: if it is starting, for the first time.
         """
-        from auctune.client import Client, find_address
+        from auctune.client import Client, UnreachableError, find_address
         from auctune.client.connection import Connection
 
         try:
             self._known = find_address(*self._given)
-        except InputError:
+        except (InputError, UnreachableError):
             # A service that is starting again has no URL yet; it may come back where it was.
             if self._known is None:
                 raise

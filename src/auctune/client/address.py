@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from auctune.client.errors import UnreachableError
+from auctune.client.starting import read_starting
 from auctune.domain.errors import InputError
 
 URL_FILE = "url"
@@ -41,8 +43,9 @@ def find_address(url: str | None, key: str | None, data: Path) -> Address:
 
     Raises:
         InputError: for what was not given and is not there either.
+        UnreachableError: if the service in `data` is still starting.
     """
-    here = _read(data / URL_FILE)
+    here = _read(data / URL_FILE) or (_opened(data) if url is None else None)
     found = url or here
     if found is None:
         raise InputError(
@@ -57,6 +60,18 @@ def find_address(url: str | None, key: str | None, data: Path) -> Address:
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise InputError("--api-key", "has characters that no key has", "an API key")
     return Address(found, key)
+
+
+def _opened(data: Path) -> str | None:
+    """The URL of a service that opened just now; none: no service is starting."""
+    doing = read_starting(data)
+    found = _read(data / URL_FILE)
+    if found is None and doing is not None:
+        raise UnreachableError(
+            f"the service in {data} is starting: {doing}; "
+            "it can be asked once `auctune serve` says where it serves"
+        )
+    return found
 
 
 def _checked(url: str) -> str:

@@ -43,18 +43,22 @@ from auctune.service.zones.workshop import Workshop
 _log = structlog.get_logger(__name__)
 
 
+def _nobody(_what: str, _share: float) -> None:
+    """Nobody is told."""
+
+
 class OpenMarket:
     """A market that is open, until it is closed.
 
     Attributes:
         market: what the API speaks to.
-        workshops: of the zones: they train.
+        workshops: by zone; they train.
     """
 
     def __init__(
         self,
         market: Market,
-        workshops: list[Workshop],
+        workshops: dict[str, Workshop],
         data: DataClient,
         committer: Committer,
         door: VendorDoor,
@@ -65,10 +69,15 @@ class OpenMarket:
         self._committer = committer
         self._door = door
 
-    async def start(self) -> None:
-        """Begin to train, and take up what was under way."""
+    async def start(self, report: Report = _nobody) -> None:
+        """Begin to train, and take up what was under way.
+
+        Args:
+            report: told which zone it waits for: nodes of some take a minute to be there.
+        """
         self.market.messenger.start()
-        for workshop in self.workshops:
+        for zone, workshop in self.workshops.items():
+            report(f"starting zone {zone}", 0.0)
             await workshop.start()
 
     async def close(self) -> None:
@@ -76,7 +85,7 @@ class OpenMarket:
         await self.market.messenger.close()
         await self.market.charts.close()
         await self.market.submissions.close()
-        for workshop in self.workshops:
+        for workshop in self.workshops.values():
             await workshop.stop()
         await self._door.close()
         for zone in self.market.zones.values():
@@ -97,7 +106,10 @@ def learn_zone(entry: ZoneEntry, place: Place, report: Report, alone: Alone = at
     Raises:
         InputError: for an unknown base or device, or a profile that cannot be used.
     """
-    return KINDS[entry.kind].learn(entry, place, report, alone)
+    try:
+        return KINDS[entry.kind].learn(entry, place, report, alone)
+    except InputError as error:
+        raise error.within(f"zone {entry.name}") from None
 
 
 async def open_market(
@@ -159,12 +171,12 @@ async def open_market(
         door=door,
     )
     zones: dict[str, OpenZone] = {}
-    workshops: list[Workshop] = []
+    workshops: dict[str, Workshop] = {}
     for entry in file.zones:
         _check_kind(entry, log)
         opened = await KINDS[entry.kind].open(entry, facts[entry.name], premises)
         zones[entry.name] = opened.zone
-        workshops.append(opened.workshop)
+        workshops[entry.name] = opened.workshop
     submissions = Submissions(zones, open_jobs, quotes)
     market = Market(
         zones=zones,

@@ -112,7 +112,7 @@ async def _serve(
     try:
         await add_first_keys(opened.market, file)
         key = await first_operator_key(opened.market.directory, place.data)
-        await opened.start()
+        await opened.start(report)
         config = uvicorn.Config(
             make_app(opened.market),
             http=ShortHeads,

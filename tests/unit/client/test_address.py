@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from auctune.client import find_address
+from auctune.client import UnreachableError, find_address
+from auctune.client.starting import StartingNote
 from auctune.domain import InputError
 
 
@@ -55,3 +56,23 @@ def test_what_cannot_be_is_named_by_its_option(
     with pytest.raises(InputError) as refused:
         find_address(url, key, tmp_path)
     assert str(refused.value).startswith(message)
+
+
+def test_a_service_that_is_starting_is_not_taken_for_none(tmp_path: Path) -> None:
+    with StartingNote(tmp_path) as note:
+        note.tell("measuring the device")
+        note.tell("starting zone sites")
+        with pytest.raises(UnreachableError, match="is starting: starting zone sites; it can be"):
+            find_address(None, "sk-a", tmp_path)
+        assert find_address("http://a", "sk-a", tmp_path).url == "http://a"
+        (tmp_path / "url").write_text("http://127.0.0.1:8420\n")
+        assert find_address(None, "sk-a", tmp_path).url == "http://127.0.0.1:8420"
+    assert [path.name for path in tmp_path.iterdir()] == ["url"]
+
+
+def test_what_a_service_left_that_was_killed_while_it_started_means_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "starting").write_text("measuring the device")
+    with pytest.raises(InputError, match="no service runs"):
+        find_address(None, "sk-a", tmp_path)
