@@ -48,7 +48,10 @@ class EdgeReplay:
     def decide_again(self, *, as_json: bool) -> tuple[Figures, bool]:
         """See `Replay`."""
         opened = self._period.opened
-        return show_again(self._period, "eris", lambda: EdgeAgain(opened), as_json=as_json)
+        paid = sum(decision.admitted for decision in self._bids()[1])
+        return show_again(
+            self._period, "eris", lambda: EdgeAgain(opened), as_json=as_json, payments=paid
+        )
 
     def compare_with(self, contenders: Sequence[Contender], *, as_json: bool) -> Figures:
         """See `Replay`."""

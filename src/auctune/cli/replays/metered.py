@@ -17,7 +17,12 @@ _SHOWN = 20
 
 
 def show_again(
-    period: Period, mechanism: str, make_judge: Callable[[], Judge], *, as_json: bool
+    period: Period,
+    mechanism: str,
+    make_judge: Callable[[], Judge],
+    *,
+    as_json: bool,
+    payments: int | None = None,
 ) -> tuple[Figures, bool]:
     """Go through a period again, and show what came of it.
 
@@ -26,16 +31,18 @@ def show_again(
         mechanism: that decided, for people.
         make_judge: at the zone's beginning.
         as_json: in place of words.
+        payments: how many of its decisions were paid for at once; none: use is charged.
     """
     with Bars() as bars:
         tick = bars.counter(period.zone, period.count(Kind.DECIDED))
         again = go_again(period.events(), make_judge(), period.has, tick or nobody)
+    paid, num_paid = ("charge", again.num_charges) if payments is None else ("payment", payments)
     figures = {
         **bounds(period),
         "mechanism": mechanism,
         "identical": not again.differences,
         "num_decisions": again.num_decisions,
-        "num_charges": again.num_charges,
+        f"num_{paid}s": num_paid,
         "num_differences": len(again.differences),
         "differences": [difference_json(one) for one in again.differences],
     }
@@ -43,17 +50,22 @@ def show_again(
         print_json(figures)
     else:
         show_head(period)
-        _show(mechanism, again)
+        counted = f"{_count(again.num_decisions, 'decision')} and {_count(num_paid, paid)}"
+        _show(mechanism, again, counted)
     return figures, not again.differences
 
 
-def _show(mechanism: str, again: MeteredAgain) -> None:
-    counted = f"{again.num_decisions:,} decisions and {again.num_charges:,} charges"
+def _show(mechanism: str, again: MeteredAgain, counted: str) -> None:
     if not again.differences:
         typer.echo(f"identical under {mechanism}: {counted}")
         return
-    typer.echo(f"{counted} gone through, {len(again.differences):,} differences under {mechanism}")
+    differences = _count(len(again.differences), "difference")
+    typer.echo(f"{counted} gone through, {differences} under {mechanism}")
     for one in again.differences[:_SHOWN]:
         typer.echo(f"  {one.name}: {one.what}: recorded {one.recorded}, found {one.found}")
     if len(again.differences) > _SHOWN:
         typer.echo("  ...")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
