@@ -1,10 +1,10 @@
 """`auctune files`: one's own data sets, and what came out of jobs."""
 
-import itertools
 from typing import Annotated
 
 import typer
 
+from auctune.cli.listing import All, Limit, newest
 from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
 
 files = typer.Typer(help="Files of one's own: list, delete.", rich_markup_mode=None)
@@ -16,7 +16,8 @@ FileId = Annotated[
 
 @files.command("list")
 def list_files(
-    limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 20,
+    limit: Limit = 20,
+    everything: All = False,
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,
@@ -27,7 +28,7 @@ def list_files(
     from auctune.cli.wide import show, table_of
 
     with Finder(url, api_key, data)() as client:
-        found = list(itertools.islice(client.files(), limit))
+        found = newest(client.files(), limit, everything=everything)
     if as_json:
         print_json(found)
         return

@@ -1,9 +1,10 @@
 """`auctune ledger`: what one owes, and for operators all accounts."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from auctune.cli.listing import All, Limit, newest
 from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ _HOLDS = {
 
 
 def ledger(
-    limit: Annotated[int, typer.Option(min=1, help="So many entries at most.")] = 20,
+    limit: Limit = 20,
+    everything: All = False,
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,
@@ -28,7 +30,8 @@ def ledger(
 ) -> None:
     """Show what one owes and why; to operators all accounts too."""
     with Finder(url, api_key, data)() as client:
-        statement, entries = client.statement(), client.entries(limit)
+        statement = client.statement()
+        entries = newest(client.entries(), limit, everything=everything)
         balances = client.balances()
     if as_json:
         print_json({"statement": statement, "entries": entries, "balances": balances})

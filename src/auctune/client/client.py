@@ -183,18 +183,9 @@ class Client:
         """What one owes, and what is left of one's budget."""
         return self._connection.get("/v1/ledger")
 
-    def entries(self, limit: int) -> list[Record]:
-        """Movements on one's own account, newest first, so many at most."""
-        found: list[Record] = []
-        after: str | None = None
-        while len(found) < limit:
-            size = min(_PAGE, limit - len(found))
-            page = self._connection.get("/v1/ledger/entries", limit=size, after=after)
-            found += page["data"]
-            if not page["has_more"] or not page["data"]:
-                break
-            after = found[-1]["id"]
-        return found
+    def entries(self) -> Iterator[Record]:
+        """Movements on one's own account, newest first."""
+        return self._pages("/v1/ledger/entries")
 
     def balances(self) -> dict[str, str] | None:
         """Balances of all accounts; none: this key is no operator's."""

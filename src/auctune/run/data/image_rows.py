@@ -29,6 +29,8 @@ MOST_BYTES = 512 * 1024 * 1024
 MOST_CLASSES = 10_000
 _LEAST_SIDE, _MOST_SIDE, _MOST_CHANNELS = 8, 512, 16
 _MAGIC = b"PK\x03\x04"
+# Before a member's name: its last four bytes are the lengths of that and of what follows it.
+_HEAD_BYTES = 30
 _MEMBERS = ("images.npy", "labels.npy")
 _EXPECTED = "an .npz with arrays `images` (uint8) and `labels`"
 # As numpy packs; of others a damaged member ends in errors, and memory, of its packer's own.
@@ -70,6 +72,14 @@ def holds_arrays(path: Path) -> bool:
     """Whether a file may be such a one, by its first bytes; others hold rows of text."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
+
+
+def is_npz(path: Path) -> bool:
+    """Whether a file is an archive of arrays, by the name of its first member."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+        name = file.read(int.from_bytes(head[-4:-2], "little"))
+    return head.startswith(_MAGIC) and name.endswith(b".npy")
 
 
 def image_facts(path: Path, place: str) -> ImageFacts:

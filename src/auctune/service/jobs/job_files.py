@@ -5,7 +5,7 @@ import asyncio
 import structlog
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.data.image_rows import holds_arrays
+from auctune.run.data.image_rows import holds_arrays, is_npz
 from auctune.service.files.library import Library, owned
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.size import DataSize
@@ -72,8 +72,10 @@ class JobFiles:
         Raises:
             InputError: if nobody can make anything of it.
         """
+        await self._check_rows(file, "training_file")
         if training.validation is not None:
             validation = await self.get(training.validation, owner, "validation_file")
+            await self._check_rows(validation, "validation_file")
             await self._size(validation, training.max_length)
         if training.repair:
             return await self._appraiser.appraise(file, training)
@@ -96,6 +98,19 @@ class JobFiles:
             await self._library.note_error(file.id, str(error))
         except (AuctuneError, OSError) as error:
             _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
+
+    async def _check_rows(self, file: FileRecord, place: str) -> None:
+        """That a file may hold rows of text: no vendor makes them of images.
+
+        Raises:
+            InputError: if it holds images.
+        """
+        if await asyncio.to_thread(is_npz, self._library.path(file)):
+            expected = (
+                "rows of text; or market.sites (--site NAME=FILE), which trains on images where"
+                " they are, in a zone of kind edge"
+            )
+            raise InputError(place, "is an .npz, as sites have their data", expected)
 
     async def _size(self, file: FileRecord, max_length: int) -> DataSize:
         size = file.size_for(self._base_digest, max_length)

@@ -11,7 +11,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.data import image_rows
-from auctune.run.data.image_rows import ImageFacts, holds_arrays, image_facts, read_images
+from auctune.run.data.image_rows import ImageFacts, holds_arrays, image_facts, is_npz, read_images
 from support.edge_zones import images_file
 
 
@@ -156,3 +156,12 @@ def test_what_unpacks_to_more_than_there_is_room_for_is_refused(
     half = bomb[: len(bomb) // 2]
     with pytest.raises(InputError, match="cannot be read"):
         read_images(written(tmp_path, half), "training_file")
+
+
+def test_an_archive_of_arrays_is_told_from_other_archives(tmp_path: Path) -> None:
+    assert is_npz(written(tmp_path, images_file(1)))
+    table = io.BytesIO()
+    with zipfile.ZipFile(table, "w") as made:
+        made.writestr("xl/workbook.xml", "<workbook/>")
+    for other in (table.getvalue(), b'{"text": "a row"}\n', b"PK\x03\x04", b""):
+        assert not is_npz(written(tmp_path, other))
