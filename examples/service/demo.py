@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -150,12 +151,15 @@ def settle(folder: Path) -> int:
     with Client(Connection(find_address(None, None, folder))) as client:
         jobs = sorted(client.jobs(), key=lambda job: (job.market["zone"], job.name))
         balances = client.balances() or {}
+        late = late_slots(client, jobs)
     say("all jobs")
     numbers = ("bid or cap", "paid", "loss")
     table = table_of("job", "zone", "decision", *numbers, "state", "reason", right=numbers)
     for job in jobs:
         table.add_row(*row_of(job))
     show_table(table)
+    if late:
+        tell_late(late)
     say("the ledger, debits positive")
     table = table_of("account", "balance", right=("balance",))
     for account, balance in balances.items():
@@ -166,14 +170,51 @@ def settle(folder: Path) -> int:
     return 0 if total == 0 and all(job.is_over for job in jobs) else 1
 
 
+def late_slots(client: Client, jobs: Sequence[Job]) -> dict[str, Counter[str]]:
+    """Why plans had to be changed, and how often, by the job's name; those that kept theirs not."""
+    found: dict[str, Counter[str]] = {}
+    for job in jobs:
+        events = client.events(job.id, after=0) if job.is_admitted else ()
+        why = Counter(
+            event.data["message"].rpartition(": ")[2]
+            for event in events
+            if event.kind == "job.replanned"
+        )
+        if job.market["refunded"]:
+            why[job.why] += 1
+        if why:
+            found[job.name] = why
+    return found
+
+
+def tell_late(late: Mapping[str, Counter[str]]) -> None:
+    """Say what a busy machine changed."""
+    say(
+        "this machine was too busy for some slots. What they did not train was planned anew at no\n"
+        "# charge, or refunded where it could not be done in time; a quiet machine keeps its plans"
+    )
+    table = table_of("job", "times", "what came in between", right=("times",))
+    for name, why in late.items():
+        for reason, times in why.items():
+            table.add_row(name, str(times), reason)
+    show_table(table)
+
+
 def row_of(job: Job) -> tuple[str, ...]:
     """A job in the table of all."""
-    market, (_, loss) = job.market, job.losses
+    market = job.market
     most = market["bid"] if job.metered is None else f"cap {job.metered['max_cost']}"
-    shown = "-" if loss is None else f"{loss:.3f}"
-    state = "refunded" if market["refunded"] else market["state"]
     decision = market["decision"] or "-"
-    return job.name, market["zone"], decision, most or "-", job.paid or "-", shown, state, job.why
+    return (
+        job.name,
+        market["zone"],
+        decision,
+        most or "-",
+        job.paid or "-",
+        job.loss or "-",
+        job.state,
+        job.why,
+    )
 
 
 def tell_page(folder: Path) -> None:

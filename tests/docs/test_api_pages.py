@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from auctune.domain.job_words import STATE_WORDS
 from auctune.service.api.answers import MarketPart
 from auctune.service.jobs.request import Lora, Terms
-from support.pages import blocks
+from support.pages import blocks, rows
 from support.serving import ROWS, serving
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +21,16 @@ API = ROOT / "src/auctune/service"
 def test_all_fields_of_the_market_are_named(model: type) -> None:
     fields = model.model_fields  # type: ignore[attr-defined]
     assert [name for name in fields if f"`{name}`" not in PAGE] == []
+
+
+def test_all_states_are_listed_with_their_words() -> None:
+    shown = {
+        state: row.cells[1]
+        for row in rows(Path("docs/reference/api.md"))
+        if row.heading == "States of a job"
+        for state in row.codes()
+    }
+    assert shown == dict(STATE_WORDS)
 
 
 def test_all_codes_of_errors_are_named() -> None:

@@ -22,6 +22,7 @@ from auctune.service.zones.event import Kind
 from support.edge_zones import edge_entry, images_file
 from support.page_visitor import PageVisitor, faults
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
+from support.typing_as import typing_as
 
 JOBS, QUOTES = "/v1/fine_tuning/jobs", "/v1/quotes"
 
@@ -261,6 +262,22 @@ def test_the_page_shows_an_edge_job_its_explanation_and_its_zone(served: Served)
     assert "slots torn" in zone
 
 
+def test_what_it_comes_to_is_called_a_network(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = served.key("eda")
+    made = post(served, JOBS, work(served, key, bid="60"), key)
+    job, state = made["id"], made["market"]["state"]
+    auctune = typing_as(key, served, monkeypatch, capsys)
+    code, out, lines = auctune("try", job, "a prompt")
+    assert (code, out, len(lines)) == (2, "", 1)
+    assert "comes to a network that tells images apart, and draws no text" in lines[0]
+    assert f"auctune fetch {job}" in lines[0]
+    assert auctune("fetch", job)[2] == [
+        f"auctune: {job}: has no network: it is {state}; expected a job that is done"
+    ]
+
+
 def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> None:
     key = served.key("cem")
     job = post(served, JOBS, work(served, key, bid="60", deadline="+15m"), key)
@@ -319,7 +336,7 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
             assert http.get(f"{JOBS}/{job}").json()["status"] == "succeeded"
     told = CliRunner().invoke(app, ["replay", "--data", str(tmp_path / "market")])
     assert told.exit_code == 0, told.output
-    assert "identical under eris: 1 decisions" in told.output
+    assert "identical under eris: 1 decision and 1 payment\n" in told.output
     others = ["--compare", "eris:pricing=paper,tiresias", "--json"]
     compared = CliRunner().invoke(app, ["replay", "--data", str(tmp_path / "market"), *others])
     assert compared.exit_code == 0, compared.output

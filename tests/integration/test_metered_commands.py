@@ -37,7 +37,7 @@ def test_an_estimate_is_shown_beside_what_other_zones_say_and_accepted_as_it_say
     assert code == 0
     assert "default, shown below" in line_of(out, "rented")
     assert line_of(out, "owned").split()[1] == "auction"
-    assert "no: needs market.target_loss" in line_of(out, "pool")
+    assert "no: needs --target-loss" in line_of(out, "pool")
     (costs,) = [line.split()[-2:] for line in out.splitlines() if line.split()[:1] == ["cost"]]
     assert float(costs[0]) <= float(costs[1])
     (command,) = [line.split() for line in out.splitlines() if "auctune submit" in line]
@@ -58,7 +58,7 @@ def test_a_job_of_the_pool_is_asked_for_without_a_bid_and_seen_by_all(
     pool.join(job["id"])
     pool.train({job["id"]: 0.75}, 2.5)
     row = line_of(auctune("jobs")[1], job["id"]).split()
-    assert row[1:7] == ["north", "pool", "learning", "cap", "2.0000", "0.0400"]
+    assert row[1:7] == ["north", "pool", "training", "cap", "2.0000", "0.0400"]
     code, out, _ = auctune("explain", job["id"])
     assert code == 0
     assert "north admitted in pool: 2.0000 at most" in out

@@ -228,7 +228,7 @@ def test_a_form_that_is_wrong_comes_back_as_it_was_filled_in(shop: Shop) -> None
         "/page/quotes", training_file=shop.file, deadline="soon", n_epochs="7", zone="default"
     )
     assert answer.status_code == 400
-    assert "deadline: &#39;soon&#39;; expected a time such as" in answer.text
+    assert "&#34;Deadline&#34;: &#39;soon&#39;; expected a time such as" in answer.text
     assert 'value="7"' in answer.text
     assert f'<option value="{shop.file}" selected>' in answer.text
     assert faults(answer) == []

@@ -13,6 +13,7 @@ from rich.console import Console
 from auctune.cli import wide
 from auctune.domain.money import STEP
 from auctune.service.settings.vendor_entries import HouseEntry
+from support.edge_zones import images_file
 from support.serving import ROWS, Served, make_file, make_zone, serving
 from support.typing_as import Run, typing_as
 
@@ -157,6 +158,15 @@ def test_broken_data_are_refused_with_a_word_on_who_could_mend_them(
     assert auctune("quote", *work, "--repair")[0] == 0
 
 
+def test_data_for_sites_are_known_for_what_they_are(auctune: Run, tmp_path: Path) -> None:
+    (tmp_path / "north.npz").write_bytes(images_file())
+    for repair in ((), ("--repair",)):
+        code, _, lines = auctune("quote", tmp_path / "north.npz", "--deadline", "+20m", *repair)
+        assert (code, len(lines)) == (2, 1)
+        assert "training_file: is an .npz, as sites have their data" in lines[0]
+        assert "--site NAME=FILE" in lines[0]
+
+
 def test_where_there_is_no_vendor_none_is_offered(tmp_path: Path, auctune: Run) -> None:
     (tmp_path / "broken.jsonl").write_text(ROWS + '{"prompt": "half a row\n')
     zone = make_zone().model_copy(update={"house": HouseEntry(on=False)})
@@ -172,6 +182,15 @@ def test_jobs_are_listed_with_why_they_came_to_nothing(served: Served, auctune: 
     low, good = served.bid(client, file, bid="0.0001").id, served.bid(client, file).id
     found = {line.split()[0]: line.split() for line in auctune("jobs", *own)[1].splitlines()[2:-1]}
     assert (found[low][-1], found[good][-1]) == ("unprofitable", "-")
+    # No job is left out silently, nor what is owed for it.
+    code, out, lines = auctune("jobs", "--limit", "1", *own)
+    assert (code, good in out, low in out, len(lines)) == (0, True, False, 1)
+    assert "there are more: --all" in lines[0]
+    code, out, lines = auctune("jobs", "--limit", "1", "--all", *own)
+    assert (code, good in out, low in out, lines) == (0, True, True, [])
+    auctune("cancel", good, *own)
+    assert served.bid(client, file).market["decision"] == "admitted"
+    assert "there are more: --all" in auctune("ledger", "--limit", "1", *own)[2][0]
 
 
 def test_files_are_listed_and_those_no_open_job_needs_deleted(

@@ -1,4 +1,4 @@
-"""`auctune fetch`: a finished job's adapter, as a folder in PEFT's format."""
+"""`auctune fetch`: what a finished job came to, as a folder."""
 
 import shutil
 import tempfile
@@ -14,36 +14,46 @@ from auctune.domain.errors import AuctuneError, InputError
 if TYPE_CHECKING:
     from auctune.client import Client, Job
 
+NETWORK = "network"
+
 
 def fetch(
     job: JobId,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the adapter, new or empty; none: the job's id.")
+        Path | None, typer.Option(help="Folder for it, new or empty; none: the job's id.")
     ] = None,
     url: Url = None,
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Fetch a finished job's adapter, in PEFT's format."""
+    """Fetch what a finished job came to: an adapter in PEFT's format.
+
+    Of a job with data at sites it is a network: its weights, and a receipt that says which.
+    """
     folder = out or Path(job)
     with Finder(url, api_key, data)() as client:
-        fetch_adapter(client.job(job), folder, client)
-    typer.echo(f"adapter: {folder}/")
+        found = client.job(job)
+        fetch_result(found, folder, client)
+    typer.echo(f"{found.comes_to}: {folder}/")
+    if found.comes_to == NETWORK:
+        typer.echo("load it in Python, to tell images apart:")
+        typer.echo("  from auctune.train.edge.loading import load_model")
+        typer.echo(f"  model = load_model({str(folder)!r})")
 
 
-def fetch_adapter(job: "Job", folder: Path, client: "Client") -> None:
-    """Unpack a job's adapter into a folder, whole or not at all.
+def fetch_result(job: "Job", folder: Path, client: "Client") -> None:
+    """Unpack what a job came to into a folder, whole or not at all.
 
     Raises:
         InputError: if there is none, or the folder holds something.
     """
     if not job.record["result_files"]:
-        raise InputError(job.id, f"has no adapter: it is {job.market['state']}", "a finished job")
+        raise InputError(job.id, f"has no {job.comes_to}: it is {job.state}", "a job that is done")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(str(folder), "is not empty", "a new or empty folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as space:
-        archive, unpacked = Path(space) / "adapter.zip", Path(space) / "adapter"
+        archive, unpacked = Path(space) / "result.zip", Path(space) / "result"
         client.fetch(job.record["result_files"][0], archive)
         _unpack(archive, unpacked)
         if folder.exists():

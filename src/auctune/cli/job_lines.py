@@ -71,10 +71,10 @@ def _cost_words(job: "Job") -> str:
     return f", cost {found['cost']} of {found['max_cost']}"
 
 
-def _loss_words(job: "Job", loss: float) -> str:
+def _loss_words(job: "Job", loss: str) -> str:
     """A loss, and that which is to be reached."""
     target = job.target_loss
-    return f"loss {loss:.3f}" + ("" if target is None else f" (to reach {target:g})")
+    return f"loss {loss}" + ("" if target is None else f" (to reach {target:g})")
 
 
 def _enough(market: "dict[str, Any]") -> str:
@@ -105,22 +105,21 @@ def end_line(job: "Job") -> "Text":
     from rich.text import Text
 
     line = Text(job.name, style="bold")
-    first, last = job.losses
+    first, last = job.losses[0], job.loss
     if job.status == "succeeded":
-        line.append(" done", style="not bold green")
-        loss = "" if first is None or last is None else f": loss {first:.3f} to {last:.3f}"
+        line.append(f" {job.state}", style="not bold green")
+        loss = "" if first is None or last is None else f": loss {first:.3f} to {last}"
         return line.append(f"{loss}{_cost_words(job)}", style="not bold")
-    line.append(f" {job.status}", style="not bold red")
-    refunded = "; refunded" if job.market["refunded"] else ""
+    line.append(f" {job.state}", style="not bold red")
     why = f": {job.why}" if job.why else ""
-    return line.append(f"{why}{_cost_words(job)}{refunded}", style="not bold")
+    return line.append(f"{why}{_cost_words(job)}", style="not bold")
 
 
 def state_words(job: "Job") -> str:
     """Where a job stands, in few words."""
     rows, total = job.rows
-    _, loss = job.losses
-    state, plan = job.market["state"], job.market["plan"]
+    loss = job.loss
+    state, plan = job.state, job.market["plan"]
     if job.is_over or not (total or rows):
         return f"{state}{_cost_words(job)}"
     words = f"{state} {rows}/{total} rows" if total else f"{state} {rows} rows"

@@ -1,10 +1,11 @@
 """`auctune jobs`: one's own jobs, newest first."""
 
-import itertools
-from typing import TYPE_CHECKING, Annotated
+import time
+from typing import TYPE_CHECKING
 
 import typer
 
+from auctune.cli.listing import All, Limit, newest
 from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
 
 if TYPE_CHECKING:
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def jobs(
-    limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 20,
+    limit: Limit = 20,
+    everything: All = False,
     as_json: AsJson = False,
     url: Url = None,
     api_key: ApiKey = None,
@@ -20,7 +22,7 @@ def jobs(
 ) -> None:
     """List one's own jobs, newest first."""
     with Finder(url, api_key, data)() as client:
-        found = list(itertools.islice(client.jobs(), limit))
+        found = newest(client.jobs(), limit, everything=everything)
     if as_json:
         print_json([job.record for job in found])
     elif not found:
@@ -37,20 +39,21 @@ def _show(found: "list[Job]") -> None:
         "job", "name", "zone", "state", "bid", "paid", "deadline", "done by", "loss", "why",
         right=("bid", "paid", "loss"),
     )  # fmt: skip
+    now = time.time()
     for job in found:
-        market, (_, loss) = job.market, job.losses
+        market = job.market
         # What ended otherwise was not done by any time.
         done = job.record["finished_at"] if job.status == "succeeded" else job.ends_at or None
         table.add_row(
             job.id,
             job.name,
             market["zone"],
-            market["state"],
+            job.state,
             _most(job),
             job.paid or "-",
             clock(market["deadline"]),
-            clock(done),
-            "-" if loss is None else f"{loss:.3f}",
+            f"{clock(done)} (overdue)" if job.is_overdue(now) else clock(done),
+            job.loss or "-",
             _why(job),
         )
     show(table, spare=("why", "zone", "deadline", "bid", "loss"))

@@ -7,6 +7,24 @@ import typer
 _CHOSEN = "default, shown below"
 
 
+# Fields of a request, as the command line calls them.
+_OPTIONS = {
+    "market.target_loss": "--target-loss",
+    "market.deadline": "--deadline",
+    "market.max_cost": "--max-cost",
+    "market.sites": "--site",
+    "market.repair": "--repair",
+    "validation_file": "--validation",
+}
+
+
+def in_options(text: str) -> str:
+    """What the service says of a request, with its fields as the command line calls them."""
+    for field, option in _OPTIONS.items():
+        text = text.replace(field, option)
+    return text
+
+
 def show_quote(quoted: dict[str, Any], options: str) -> None:
     """Print what each zone said, where several were asked, and the quote of the default one.
 
@@ -101,7 +119,9 @@ def alternatives_table(alternatives: list[dict[str, Any]], chosen: str, words: s
     for one in alternatives:
         told = words if one["zone"] == chosen else ""
         if one["cost"] is None:
-            table.add_row(one["zone"], one["kind"], "-", "-", "-", f"no: {one['why_not']}")
+            table.add_row(
+                one["zone"], one["kind"], "-", "-", "-", f"no: {in_options(one['why_not'])}"
+            )
         else:
             cost, risk = one["cost"], f"{one['risk']:.0%}"
             table.add_row(one["zone"], one["kind"], cost, clock(one["finish"]), risk, told)

@@ -7,6 +7,7 @@ import typer
 
 from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
 from auctune.cli.work_options import Zone
+from auctune.domain.job_words import loss_text, state_word
 
 if TYPE_CHECKING:
     from auctune.client import Client
@@ -81,11 +82,12 @@ def _show_pool(found: dict[str, Any], slots: int) -> None:
     numbers = ("loss", "to reach", "share", "cost")
     table = table_of("job", "user", "state", *numbers, "deadline", "", right=numbers)
     for job in found["jobs"]:
-        best = "-" if job["best_loss"] is None else f"{job['best_loss']:.3f}"
-        target, share = f"{job['target_loss']:g}", f"{job['share']:.0%}"
-        own = job["job"], job["user"], job["state"]
+        loss, target = job["best_loss"], job["target_loss"]
+        best = "-" if loss is None else loss_text(loss, target)
+        share = f"{job['share']:.0%}"
+        own = job["job"], job["user"], state_word(job["state"])
         ends = clock(job["deadline"]), job["verdict"] or ""
-        table.add_row(*own, best, target, share, job["cost"], *ends)
+        table.add_row(*own, best, f"{target:g}", share, job["cost"], *ends)
     show(table)
     table = table_of("slot", "begins", "shares", right=("slot",))
     for unit in found["units"][-slots:]:

@@ -44,10 +44,11 @@ def try_adapter(
         folder = Path(space) / "adapter"
         with Finder(url, api_key, data)() as client:
             found = client.job(job)
+            _check_draws_text(found)
             rows = RowKind(kind) if kind else _kind(found, Path(space), client)
-            from auctune.cli.fetch import fetch_adapter
+            from auctune.cli.fetch import fetch_result
 
-            fetch_adapter(found, folder, client)
+            fetch_result(found, folder, client)
         order = SampleOrder(
             found.record["model"],
             base_cache(),
@@ -59,6 +60,16 @@ def try_adapter(
         for piece in sample(order):
             typer.echo(piece, nl=False)
     typer.echo()
+
+
+def _check_draws_text(job: "Job") -> None:
+    if job.comes_to != "adapter":
+        raise InputError(
+            job.id,
+            f"comes to a {job.comes_to} that tells images apart, and draws no text",
+            f"a job with an adapter; `auctune fetch {job.id}` has the {job.comes_to}, and how to"
+            " load it",
+        )
 
 
 def _kind(job: "Job", space: Path, client: "Client") -> "RowKind":

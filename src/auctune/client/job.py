@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from auctune.domain.job_words import is_overdue, loss_text, state_word
+
 OVER = ("succeeded", "failed", "cancelled")
 _SHORT = 8
 
@@ -32,6 +34,11 @@ class Job:
         return cls(record["id"], name, record["status"], record["market"], record)
 
     @property
+    def state(self) -> str:
+        """Where it stands, in a word or two."""
+        return state_word(self.market["state"])
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more will happen to it."""
         return self.status in OVER
@@ -53,6 +60,11 @@ class Job:
         return "" if error is None else str(error["message"])
 
     @property
+    def comes_to(self) -> str:
+        """What it leaves when it is done: an adapter, or a network of its own."""
+        return "adapter" if self.market.get("edge") is None else "network"
+
+    @property
     def ends_at(self) -> float:
         """When its plan ends, in unix time; 0: it has none."""
         return float(self.record["estimated_finish"] or 0)
@@ -68,6 +80,17 @@ class Job:
         """Of the first and the newest step."""
         progress = self.market["progress"] or {}
         return progress.get("first_loss"), progress.get("last_loss")
+
+    @property
+    def loss(self) -> str | None:
+        """Its loss: the least of a unit where it has a target, else the newest; none: none yet."""
+        target = self.market.get("target")
+        loss = self.losses[1] if target is None else target["best_loss"]
+        return None if loss is None else loss_text(loss, self.target_loss)
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether a metered job goes on beyond the time by which it was thought to be done."""
+        return is_overdue(self.record, now)
 
     @property
     def metered(self) -> dict[str, Any] | None:

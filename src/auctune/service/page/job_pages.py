@@ -35,6 +35,7 @@ async def list_jobs(visit: Visit) -> Response:
         more=found["has_more"],
         is_first=after is None,
         statement=await statement_of(visit),
+        now=visit.market.now(),
         has_open=any(job["status"] in _OPEN for job in found["data"]),
     )
 
@@ -64,6 +65,7 @@ async def job_page(visit: Visit) -> Response:
         metered=None if metered is None else await draw(metered),
         files=[await files.retrieve(visit.market, visit.who, one) for one in job["result_files"]],
         is_open=job["status"] in _OPEN,
+        now=visit.market.now(),
     )
 
 

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from auctune.domain.job_words import is_overdue, loss_text, state_word
 from auctune.service.page import words
 from auctune.service.page.guard import ROOT, Visit, cookie_of
 
@@ -15,6 +16,9 @@ _FILTERS = {
     "short": words.short_id,
     "called": words.name_of,
     "status": words.status_of,
+    "state": state_word,
+    "loss": loss_text,
+    "in_form": words.in_form,
     "sentence": words.sentence,
     "plain": words.plain,
     "size": words.size_text,
@@ -36,7 +40,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(_FILTERS)
-    made.globals.update(root=ROOT, once=lambda: secrets.token_urlsafe(16))
+    made.globals.update(root=ROOT, is_overdue=is_overdue, once=lambda: secrets.token_urlsafe(16))
     return made
 
 

@@ -17,6 +17,7 @@ from auctune.service.page.guard import ROOT, Visit, form_values
 from auctune.service.page.job_form import job_body
 from auctune.service.page.look import body_of, show
 from auctune.service.page.metered_figures import choices_of, spread_of
+from auctune.service.page.words import in_form
 from auctune.service.quotes import QuoteChangedError
 
 _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "vendor", "slots")
@@ -44,10 +45,9 @@ async def ask_quote(visit: Visit) -> Response:
         assert isinstance(asked, JobRequest)
         quote = await quotes.create_quote(visit.market, visit.who, asked)
     except InputError as error:
-        wrong = f"{error.place.removeprefix('market.')}: {error.found}; expected {error.expected}"
-        return await _form(visit, values, wrong, 400)
+        return await _form(visit, values, in_form(str(error)), 400)
     except ApiError as error:
-        return await _form(visit, values, error.message, error.status)
+        return await _form(visit, values, in_form(error.message), error.status)
     return RedirectResponse(f"{ROOT}/quotes/{quote['id']}", 303)
 
 

@@ -1,5 +1,6 @@
 """What the market says, in words for people: states, spans, sizes, moments."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -7,14 +8,30 @@ from typing import Any
 
 from markupsafe import Markup
 
-_STATUS = {
-    "validating_files": "looking at the data",
-    "queued": "planned",
-    "running": "training",
-    "succeeded": "done",
-    "failed": "failed",
-    "cancelled": "cancelled",
+from auctune.domain.job_words import state_word
+
+# Fields of a request, as the form for a new job calls them.
+_LABELS = {
+    "market.target_loss": "Loss to reach",
+    "market.deadline": "Deadline",
+    "market.max_cost": "Cap",
+    "market.bid": "Bid",
+    "market.value": "Worth of the job in time",
+    "market.risk": "Risk of being late that is taken",
+    "market.sites": "Data at sites",
+    "market.share": "Share of a node at most",
+    "market.repair": "Have the data repaired",
+    "market.lora.rank": "LoRA rank",
+    "market.lora.alpha": "LoRA alpha",
+    "market.lora.dropout": "Dropout",
+    "market.lora.max_length": "Longest row in tokens",
+    "market.zone": "Where",
+    "hyperparameters.n_epochs": "Epochs",
+    "hyperparameters.batch_size": "Batch size",
+    "training_file": "Data",
+    "validation_file": "Validation data",
 }
+_FIELD = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in _LABELS))
 NOTHING = "\N{EN DASH}"
 """Stands where there is no value."""
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
@@ -35,17 +52,17 @@ def name_of(job: Mapping[str, Any]) -> str:
 
 def status_of(job: Mapping[str, Any]) -> str:
     """Where a job stands, in a word or two."""
-    market, error = job["market"], job.get("error")
-    if error is not None and error["code"] == "bid_rejected":
-        return "rejected"
-    if market.get("state") == "paused":
-        return "paused"
-    return _STATUS.get(job["status"], str(job["status"]))
+    return state_word(job["market"]["state"])
 
 
 def plain(name: str) -> str:
     """A name of the API as words."""
     return name.replace("_", " ")
+
+
+def in_form(text: str) -> str:
+    """What the API says of a request, with its fields as the form calls them."""
+    return _FIELD.sub(lambda found: f'"{_LABELS[found[0]]}"', text)
 
 
 def sentence(text: str) -> str:

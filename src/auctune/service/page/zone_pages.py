@@ -95,6 +95,7 @@ async def zone_page(visit: Visit) -> Response:
         decisions=decided["data"],
         more=decided["has_more"],
         totals=totals_of(decided["data"]),
+        now=market.now(),
         **shown,
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from auctune.domain.job_words import loss_text, state_word
 from auctune.service.api.routes import zones
 from auctune.service.page.chart_client import Figure
 from auctune.service.page.guard import Visit
@@ -77,8 +78,10 @@ async def pool_parts(visit: Visit, name: str, decided: list[Shown]) -> list[Part
         (
             short_id(one["job"]),
             one["user"],
-            one["state"],
-            NOTHING if one["best_loss"] is None else f"{one['best_loss']:.3g}",
+            state_word(one["state"]),
+            NOTHING
+            if one["best_loss"] is None
+            else loss_text(one["best_loss"], one["target_loss"]),
             f"{one['target_loss']:g}",
             percent(one["share"]),
             moment(one["deadline"]),
@@ -115,7 +118,7 @@ async def site_parts(visit: Visit, name: str) -> list[Part]:
         (
             short_id(one["job"]),
             one["user"],
-            one["state"],
+            state_word(one["state"]),
             f"{len(one['trained'])} of {len(one['slots'])}",
             one["torn"],
         )

@@ -1,5 +1,7 @@
 """Words for people."""
 
+from pathlib import Path
+
 import pytest
 
 from auctune.service.page import words
@@ -36,12 +38,26 @@ def test_sizes_are_in_thousands(count: int, text: str) -> None:
 
 
 def test_a_job_is_told_by_what_happened_to_it() -> None:
-    job = {"status": "failed", "error": {"code": "bid_rejected"}, "market": {"state": "rejected"}}
-    assert words.status_of(job) == "rejected"
-    assert words.status_of(job | {"error": {"code": "node_lost"}}) == "failed"
-    paused = {"status": "queued", "error": None, "market": {"state": "paused"}}
-    assert words.status_of(paused) == "paused"
-    assert words.status_of(paused | {"market": {}}) == "planned"
+    assert words.status_of({"market": {"state": "rejected"}}) == "rejected"
+    assert words.status_of({"market": {"state": "learning"}}) == "training"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("needs market.target_loss", 'needs "Loss to reach"'),
+        ("knows nothing of market.lora.rank", 'knows nothing of "LoRA rank"'),
+        ("market.sites.b: is unknown", '"Data at sites".b: is unknown'),
+        ("it takes no bids now", "it takes no bids now"),
+    ],
+)
+def test_fields_are_called_as_the_form_calls_them(said: str, told: str) -> None:
+    assert words.in_form(said) == told
+
+
+def test_the_form_has_the_labels_that_errors_name() -> None:
+    form = (Path(words.__file__).parent / "templates/new_job.html").read_text()
+    assert [label for label in words._LABELS.values() if label not in form] == []
 
 
 def test_a_moment_can_be_read_by_people_and_by_browsers() -> None:
