@@ -20,14 +20,20 @@ def welfare(
     return measure(simulate(instance, made)).welfare
 
 
+PARAMS = SyntheticParams(nodes={"a100": 20}, rate=32.0, seed=11)
+
+
 @pytest.mark.slow
-def test_a_day_of_history_comes_near_the_bound_and_a_first_day_beats_hand_set_prices() -> None:
-    params = SyntheticParams(nodes={"a100": 20}, rate=32.0, seed=11)
-    day = make_instance(params)
+def test_a_day_of_history_comes_near_the_bound() -> None:
+    day = make_instance(PARAMS)
     before = make_instance(SyntheticParams(nodes={"a100": 20}, rate=32.0, seed=12))
     bound = lagrangian_bound(day.cluster, day.tasks).value
     assert 0.909 * bound <= welfare(day, {}, [before.tasks]) <= bound
-    median = params.value_median
+
+
+@pytest.mark.thorough
+def test_a_first_day_beats_hand_set_prices() -> None:
+    day, median = make_instance(PARAMS), PARAMS.value_median
     best = max(
         welfare(
             day,

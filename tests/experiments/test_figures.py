@@ -10,7 +10,7 @@ from harness.trials import MECHANISMS, SCHEMA
 from support.pages import ROOT
 from support.thorough import THOROUGH
 
-FOUND = ("fig04_nodes",)
+FOUND = ("fig09_deadlines",)
 OTHERS = ("fig10_truthfulness", "fig11_rationality", "fig12_competitiveness", "fig13_time")
 FIGURES = tuple(run_all.FIGURES) if THOROUGH else (*FOUND, *OTHERS)
 WELFARE = [name for name in FIGURES if name not in OTHERS]
