@@ -64,6 +64,7 @@ class Library:
         self.limits = limits
         self._now = now
         self._leaving: set[str] = set()
+        self._num_deleted = 0
         self._room = Room(limits, pages.file_totals)
         self._known: OrderedDict[str, FileRecord] = OrderedDict()
 
@@ -131,7 +132,11 @@ class Library:
         """A file; none: there is none of this id, or it was deleted."""
         record = self.known(file)
         if record is None and file not in self._leaving and _ID.fullmatch(file):
-            row = await asyncio.to_thread(self._pages.file, file)
+            row, num_deleted = None, -1
+            # What was read before a file went must not bring it back.
+            while num_deleted != self._num_deleted:
+                num_deleted = self._num_deleted
+                row = await asyncio.to_thread(self._pages.file, file)
             if row is None or row.deleted_at is not None or file in self._leaving:
                 return None
             record = self._known.get(file) or FileRecord.from_row(row)
@@ -148,8 +153,11 @@ class Library:
         return Page(tuple(FileRecord.from_row(row) for row in page.items), page.has_more)
 
     def is_there(self, file: str) -> bool:
-        """Whether a file that was there a moment ago has not been asked to go since."""
-        return file in self._known and file not in self._leaving
+        """Whether a file that was there has not been asked to go since; for any thread."""
+        if file in self._leaving:
+            return False
+        # Of many files that were asked for since, this one may be known no more.
+        return file in self._known or self._is_stored(file)
 
     @asynccontextmanager
     async def leaving(self, record: FileRecord) -> AsyncIterator[None]:
@@ -168,6 +176,7 @@ class Library:
         row = {**record.to_row(), "filename": "", "detail": None, "deleted_at": self._now()}
         await durable(self._committer, Unit().upsert(tables.files, row))
         self._known.pop(record.id, None)
+        self._num_deleted += 1
         self.blobs.drop(record.id)
 
     def path(self, record: FileRecord) -> Path:
@@ -205,6 +214,10 @@ class Library:
         # First in memory: what else is found out meanwhile is added to this.
         self._keep(record)
         await durable(self._committer, Unit().upsert(tables.files, record.to_row()))
+
+    def _is_stored(self, file: str) -> bool:
+        row = self._pages.file(file)
+        return row is not None and row.deleted_at is None
 
     def _keep(self, record: FileRecord) -> None:
         self._known[record.id] = record

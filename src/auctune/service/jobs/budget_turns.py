@@ -30,10 +30,25 @@ class BudgetTurns:
         """What an owner may still pay; none: any amount."""
         return self._spending.left(owner)
 
-    async def in_turn(self, owner: str, desk: Desk[Z], run: Callable[[Z], T]) -> T:
-        """Desks decide side by side; what two of them take from one budget must not."""
+    async def in_turn(
+        self, owner: str, desk: Desk[Z], check: Callable[[], None], run: Callable[[Z], T]
+    ) -> T:
+        """Desks decide side by side; what two of them take from one budget must not.
+
+        Args:
+            owner: whose budget it is.
+            desk: decides.
+            check: that all is there which the decision is about, called on the desk just before
+                it: a turn may be long in coming. What it raises, this raises.
+            run: decides.
+        """
+
+        def checked(zone: Z) -> T:
+            check()
+            return run(zone)
+
         names = [one.key for one in self._spending.accounts(owner) if one.budget is not None]
         if not names or self._is_alone:
-            return await desk.ask_here(run)
+            return await desk.ask_here(checked)
         async with self._turns.of(names):
-            return await desk.ask_here(run)
+            return await desk.ask_here(checked)

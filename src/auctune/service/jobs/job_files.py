@@ -45,6 +45,8 @@ class JobFiles:
     def check_there(self, training: Training) -> None:
         """That no file has begun to leave meanwhile; what comes next on the desk will keep it.
 
+        For any thread.
+
         Raises:
             InputError: if one has.
         """

@@ -5,7 +5,8 @@ must be asked, the job is on record as `validating_files` first, and decided as 
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from auctune.domain import Money
 from auctune.service.access.key import Principal
@@ -23,6 +24,8 @@ from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.late_decisions import LateDecisions
 from auctune.service.zones.offer import NO_CHOICE, Alternatives
+
+T = TypeVar("T")
 
 
 class Bidding:
@@ -80,7 +83,7 @@ class Bidding:
             self.decide_later(job, who.user, training, shown)
             return row
         bid = self.bid(job, who.user, training, Appraisal(size), amount, deadline, shown, reply)
-        return await self._turns.in_turn(who.user, self._desk, lambda zone: zone.decide(bid))
+        return await self.in_turn(bid, lambda zone: zone.decide(bid))
 
     def bid(
         self,
@@ -107,6 +110,15 @@ class Bidding:
             reply=reply,
         )
 
+    async def in_turn(self, bid: Bid, decide: Callable[[AuctionZone], T]) -> T:
+        """Have the zone decide once it is the bid's turn.
+
+        Raises:
+            InputError: if a file of its is gone by then.
+        """
+        check = partial(self._files.check_there, bid.training)
+        return await self._turns.in_turn(bid.owner, self._desk, check, decide)
+
     def decide_later(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
     ) -> None:
@@ -124,4 +136,4 @@ class Bidding:
         found = await self._files.appraise(file, training, owner)
         amount, deadline = Money(request["bid"]), request["deadline"]
         bid = self.bid(job, owner, training, found, amount, deadline, request)
-        await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))
+        await self.in_turn(bid, lambda zone: zone.decide_received(bid))

@@ -112,7 +112,7 @@ class AuctionOpening:
             defaults,
             files,
             bidding,
-            Quoting(desk, clock, num_slots, defaults, files, bidding, here.turns, here.quotes),
+            Quoting(desk, clock, num_slots, defaults, files, bidding, here.quotes),
             AuctionNodes(desk, tuple(node.id for node in supply.cluster.nodes)),
             AuctionExplainer(lambda: fresh_memory(record), self._log, self._snapshots),
         )

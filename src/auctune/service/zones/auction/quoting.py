@@ -7,7 +7,6 @@ from auctune.domain.money import ZERO
 from auctune.service.access.key import Principal
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
-from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
@@ -43,8 +42,7 @@ class Quoting:
         num_slots: that it looks ahead.
         defaults: what is chosen where requests do not.
         files: of jobs.
-        bidding: makes bids.
-        turns: those of one budget pass one after the other.
+        bidding: makes bids, and has them decided on in their turn.
         quotes: that were shown.
     """
 
@@ -56,7 +54,6 @@ class Quoting:
         defaults: Defaults,
         files: JobFiles,
         bidding: Bidding,
-        turns: BudgetTurns,
         quotes: Quotes,
     ) -> None:
         self._desk = desk
@@ -65,7 +62,6 @@ class Quoting:
         self._defaults = defaults
         self._files = files
         self._bidding = bidding
-        self._turns = turns
         self._quotes = quotes
 
     async def preview(
@@ -115,12 +111,9 @@ class Quoting:
         training = quote.training
         file = await self._files.get(training.data, who.user, "training_file")
         found = await self._files.appraise(file, training, who.user)
-        self._files.check_there(training)
         make = self._bidding.bid
         bid = make(job, who.user, training, found, amount, deadline, shown, reply)
-        row = await self._turns.in_turn(
-            who.user, self._desk, lambda zone: accept_if_early(zone, bid, line)
-        )
+        row = await self._bidding.in_turn(bid, lambda zone: accept_if_early(zone, bid, line))
         if row is None:
             again = await self._again(quote, bid)
             raise QuoteChangedError(why_changed(line, self._clock), again)

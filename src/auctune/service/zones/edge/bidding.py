@@ -6,7 +6,8 @@ on record as `validating_files` first, and decided as soon as they are.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from auctune.domain import InputError, Money
 from auctune.domain.money import ZERO
@@ -37,6 +38,8 @@ from auctune.service.zones.edge.zone import EdgeZone
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.late_decisions import LateDecisions
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
+
+T = TypeVar("T")
 
 
 class EdgeBidding:
@@ -121,7 +124,7 @@ class EdgeBidding:
             self.decide_later(job, who.user, training, shown)
             return row
         bid = self._bid(job, who.user, training, facts, shown, reply)
-        return await self._turns.in_turn(who.user, self._desk, lambda zone: zone.decide(bid))
+        return await self._in_turn(bid, lambda zone: zone.decide(bid))
 
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
@@ -137,9 +140,8 @@ class EdgeBidding:
         amount = line.price if request.market.bid is None else bid_amount(request)
         training, shown = quote.training, self._shown(who, request, amount, deadline)
         facts = await self._files.look(training, shown["sites"], who.user)
-        self._files.check_there(training, shown["sites"])
         bid = self._bid(job, who.user, training, facts, shown, reply)
-        row = await self._turns.in_turn(who.user, self._desk, lambda zone: zone.accept(bid, line))
+        row = await self._in_turn(bid, lambda zone: zone.accept(bid, line))
         if row is None:
             raise QuoteChangedError(
                 why_changed(line, self._supply.clock), await self._again(quote, bid)
@@ -172,7 +174,11 @@ class EdgeBidding:
     ) -> None:
         facts = await self._files.look(training, request["sites"], owner)
         bid = self._bid(job, owner, training, facts, request)
-        await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))
+        await self._in_turn(bid, lambda zone: zone.decide_received(bid))
+
+    async def _in_turn(self, bid: EdgeBid, decide: Callable[[EdgeZone], T]) -> T:
+        check = partial(self._files.check_there, bid.training, bid.request["sites"])
+        return await self._turns.in_turn(bid.owner, self._desk, check, decide)
 
     def _training(self, request: JobRequest) -> Training:
         training = training_of(request, self._defaults)

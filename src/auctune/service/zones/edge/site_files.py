@@ -49,6 +49,8 @@ class SiteFiles:
     def check_there(self, training: Training, sites: Sites) -> None:
         """That no file has begun to leave meanwhile; what comes next on the desk will keep it.
 
+        For any thread.
+
         Raises:
             InputError: if one has.
         """

@@ -6,7 +6,8 @@ Estimates take a while, so they are made on a thread of their own; the desk deci
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from auctune.domain import InputError, Money
 from auctune.service.access.key import Principal
@@ -34,6 +35,8 @@ from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
 from auctune.service.zones.spot.bid import Estimated, SpotBid
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.zone import SpotZone, no_slot
+
+T = TypeVar("T")
 
 
 class SpotBidding:
@@ -101,10 +104,7 @@ class SpotBidding:
         if why is None:
             shown = _record(request, who, worth, cap, quote.alternatives)
             bid = self._with(job, who.user, training, size, shown, made, reply)
-            self._files.check_there(training)
-            row = await self._turns.in_turn(
-                who.user, self._desk, lambda zone: zone.decide(bid) if zone.has_room else None
-            )
+            row = await self._in_turn(bid, lambda zone: zone.decide(bid) if zone.has_room else None)
             if row is not None:
                 return row
             why = "the zone has as many jobs as it runs at once by now"
@@ -151,9 +151,7 @@ class SpotBidding:
             self.decide_later(job, who.user, training, shown)
             return row
         bid = await self._bid(job, who.user, training, size, shown, reply)
-        # Again: the estimate took a while.
-        self._files.check_there(training)
-        return await self._turns.in_turn(who.user, self._desk, lambda zone: zone.decide(bid))
+        return await self._in_turn(bid, lambda zone: zone.decide(bid))
 
     def decide_later(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
@@ -237,7 +235,11 @@ class SpotBidding:
     ) -> None:
         size = await self._size(training, owner)
         bid = await self._bid(job, owner, training, size, request, None)
-        await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(bid))
+        await self._in_turn(bid, lambda zone: zone.decide_received(bid))
+
+    async def _in_turn(self, bid: SpotBid, decide: Callable[[SpotZone], T]) -> T:
+        check = partial(self._files.check_there, bid.training)
+        return await self._turns.in_turn(bid.owner, self._desk, check, decide)
 
 
 def _record(

@@ -5,8 +5,10 @@ on record as `validating_files` first, and decided on as soon as they are.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from auctune.domain import InputError, Money
 from auctune.service.access.key import Principal
@@ -38,6 +40,8 @@ from auctune.service.zones.timeshare.evidence import evidence_of
 from auctune.service.zones.timeshare.forecast import Question, Terms, forecast
 from auctune.service.zones.timeshare.past_job import Features
 from auctune.service.zones.timeshare.zone import TimeshareZone
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +129,7 @@ class Taking:
         shown = self._shown(request, who, goal, quote.alternatives)
         asked = await self._asked(job, who.user, training, size, goal, shown)
         asked = replace(asked, reply=reply)
-        self._files.check_there(training)
-        return await self._turns.in_turn(who.user, self._desk, lambda zone: zone.decide(asked))
+        return await self._in_turn(asked, lambda zone: zone.decide(asked))
 
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives = NO_CHOICE
@@ -170,8 +173,7 @@ class Taking:
             return row
         asked = await self._asked(job, who.user, training, size, goal, shown)
         asked = replace(asked, reply=reply)
-        self._files.check_there(training)
-        return await self._turns.in_turn(who.user, self._desk, lambda zone: zone.decide(asked))
+        return await self._in_turn(asked, lambda zone: zone.decide(asked))
 
     def decide_later(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
@@ -191,7 +193,11 @@ class Taking:
         unit = self._deadline_unit(deadline)
         goal = Goal(request["target_loss"], deadline, unit, Money(request["max_cost"]))
         asked = await self._asked(job, owner, training, size, goal, request)
-        await self._turns.in_turn(owner, self._desk, lambda zone: zone.decide_received(asked))
+        await self._in_turn(asked, lambda zone: zone.decide_received(asked))
+
+    async def _in_turn(self, asked: Asked, decide: Callable[[TimeshareZone], T]) -> T:
+        check = partial(self._files.check_there, asked.training)
+        return await self._turns.in_turn(asked.owner, self._desk, check, decide)
 
     async def _size(self, owner: str, training: Training) -> DataSize:
         file = await self._files.get(training.data, owner, "training_file")

@@ -1,0 +1,138 @@
+"""A file that goes while a bid on it waits for its budget's turn, in zones of all kinds."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, contextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from auctune.service.access.directory import Budget
+from support.edge_zones import edge_entry, images_file
+from support.metered_shop import OWNED, POOL, RENTED
+from support.serving import SLOT_SECONDS, Served, make_file, make_pool, make_zone, serving
+from support.spot_zones import spot_zone
+
+JOBS = "/v1/fine_tuning/jobs"
+SITES = "sites"
+TERMS: dict[str, dict[str, Any]] = {
+    OWNED: {"bid": "100"},
+    RENTED: {"max_cost": "20"},
+    POOL: {"max_cost": "2", "target_loss": 0.5},
+    SITES: {"bid": "60"},
+}
+KINDS = pytest.mark.parametrize("zone", TERMS)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A zone of each kind, and ada's budget over all of them."""
+    folder = tmp_path_factory.mktemp("market")
+    sites = edge_entry(SITES, slot_seconds=SLOT_SECONDS, slots=20, samples_per_second=1 / 3)
+    zones = [make_zone(OWNED), spot_zone(folder, RENTED), make_pool(POOL), sites]
+    with serving(folder / "data", make_file(zones)) as opened:
+        opened.key("ada", budget=Budget(Decimal(1000), 86_400.0))
+        yield opened
+
+
+def work(served: Served, zone: str) -> tuple[dict[str, Any], str]:
+    """A job, and the file of its that is to go."""
+    terms = {"zone": zone, "deadline": "+8m", **TERMS[zone]}
+    if zone != SITES:
+        file = served.upload()
+        return {"model": "tiny", "training_file": file, "market": terms}, file
+    client = served.client()
+    files = {
+        site: client.files.create(file=("i.npz", images_file(seed)), purpose="fine-tune").id
+        for seed, site in enumerate("ab")
+    }
+    for file in files.values():
+        client.files.wait_for_processing(file, poll_interval=0.05, max_wait_seconds=30)
+    chosen = {"n_epochs": 1, "batch_size": 8}
+    body = {"model": "small", "training_file": files["a"], "hyperparameters": chosen}
+    return body | {"market": {**terms, "sites": files}}, files["b"]
+
+
+@contextmanager
+def turn_taken(served: Served) -> Iterator[asyncio.Lock]:
+    """Somebody else of ada's budget has the turn, until the end of the block."""
+    turns = served.auction(OWNED).bidding._turns._turns
+    (name,) = (one.key for one in served.market.spending.accounts("ada"))
+    stack = AsyncExitStack()
+    served.run(lambda: stack.enter_async_context(turns.of([name])))
+    try:
+        yield turns._locks[name]
+    finally:
+        served.run(stack.aclose)
+
+
+def wait_for_turn(served: Served, lock: asyncio.Lock) -> None:
+    """Until a bid has got as far as its turn."""
+
+    async def waits() -> bool:
+        return bool(lock._waiters)
+
+    assert any(served.run(waits) for _ in range(5000))
+
+
+def at_start(served: Served) -> bool:
+    """Whether ada has no open job, and nothing was charged or set aside."""
+    with served.http() as http:
+        left = Decimal(http.get("/v1/ledger").json()["budget_left"])
+    return left == 1000 and not served.market.open_jobs.of("ada")
+
+
+@KINDS
+def test_a_bid_whose_file_is_deleted_before_its_turn_is_refused_and_nothing_is_charged(
+    served: Served, zone: str
+) -> None:
+    body, file = work(served, zone)
+    place = "market.sites.b" if zone == SITES else "training_file"
+    with ThreadPoolExecutor() as pool, served.http() as http, served.http() as other:
+        with turn_taken(served) as turn:
+            asked = pool.submit(http.post, JOBS, json=body)
+            wait_for_turn(served, turn)
+            assert other.delete(f"/v1/files/{file}").json()["deleted"]
+        answer = asked.result(60)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, place)
+    assert "deleted" in error["message"]
+    assert at_start(served)
+
+
+@KINDS
+def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_gone(
+    served: Served, zone: str
+) -> None:
+    body, file = work(served, zone)
+    if zone == SITES:
+        served.market.zones[SITES].bidding._files._known.clear()  # type: ignore[attr-defined]
+    else:
+        # Nobody has counted by rows of this length.
+        body["market"]["lora"] = {"max_length": 100}
+    with served.http() as http:
+        with turn_taken(served) as turn:
+            job = http.post(JOBS, json=body).json()["id"]
+            wait_for_turn(served, turn)
+            assert http.get(f"{JOBS}/{job}").json()["status"] == "validating_files"
+            refused = http.delete(f"/v1/files/{file}")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "file_in_use")
+            # As an operator's erasure of a user's data does, who asks no zone.
+            record = served.run(lambda: served.market.library.get(file))
+            served.run(lambda: served.market.library.delete(record))
+        client = served.client()
+        found = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")
+    assert found.error is not None
+    assert (found.error.code, "deleted" in found.error.message) == ("invalid_request", True)
+    assert at_start(served)
+
+
+def test_a_file_that_many_others_were_asked_for_since_is_there(served: Served) -> None:
+    library, file = served.market.library, served.upload()
+    library._known.clear()
+    assert library.is_there(file)
+    record = served.run(lambda: library.get(file))
+    served.run(lambda: library.delete(record))
+    assert not library.is_there(file)
