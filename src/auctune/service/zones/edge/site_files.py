@@ -28,13 +28,16 @@ Sites = Mapping[str, str]
 class SiteFiles:
     """Looks at files for a zone's jobs, once each: what is uploaded does not change.
 
+    What was found is kept of the files that were asked for last; others are looked at again.
+
     Args:
         library: of files.
         data: the data process.
+        most: files of which it is kept.
     """
 
-    def __init__(self, library: Library, data: DataClient) -> None:
-        self._library, self._data = library, data
+    def __init__(self, library: Library, data: DataClient, most: int = _KEPT) -> None:
+        self._library, self._data, self._most = library, data, most
         self._known: OrderedDict[str, ImageFacts] = OrderedDict()
 
     async def check_owned(self, training: Training, sites: Sites, owner: str) -> None:
@@ -64,8 +67,13 @@ class SiteFiles:
         Raises:
             InputError: if they do not go together.
         """
-        files = [file for file, _ in _named(training, sites)]
-        return self._facts(training, sites) if all(file in self._known for file in files) else None
+        found: dict[str, ImageFacts] = {}
+        for file, _ in _named(training, sites):
+            if file not in self._known:
+                return None
+            self._known.move_to_end(file)
+            found[file] = self._known[file]
+        return _facts(training, sites, found)
 
     async def look(self, training: Training, sites: Sites, owner: str) -> SiteFacts:
         """Look at a job's data.
@@ -74,9 +82,9 @@ class SiteFiles:
             InputError: if they are none that can be trained on, or do not go together.
         """
         await self.check_owned(training, sites, owner)
-        for file, place in _named(training, sites):
-            await self._look(file, place)
-        return self._facts(training, sites)
+        # Kept here too: others may look at so many files meanwhile that these are forgotten.
+        found = {file: await self._look(file, place) for file, place in _named(training, sites)}
+        return _facts(training, sites, found)
 
     async def look_at(self, file: FileRecord) -> None:
         """Look at a new upload, so that bids for it need not wait; rows of text are left alone."""
@@ -99,13 +107,15 @@ class SiteFiles:
             path = self._library.blobs.path(file)
             found = await asyncio.wrap_future(self._data.images(path, place))
             self._known[file] = found
-            if len(self._known) > _KEPT:
+            if len(self._known) > self._most:
                 self._known.popitem(last=False)
+        self._known.move_to_end(file)
         return found
 
-    def _facts(self, training: Training, sites: Sites) -> SiteFacts:
-        validation = None if training.validation is None else self._known[training.validation]
-        return facts_of({site: self._known[file] for site, file in sites.items()}, validation)
+
+def _facts(training: Training, sites: Sites, found: Mapping[str, ImageFacts]) -> SiteFacts:
+    validation = None if training.validation is None else found[training.validation]
+    return facts_of({site: found[file] for site, file in sites.items()}, validation)
 
 
 def _named(training: Training, sites: Sites) -> Iterator[tuple[str, str]]:
