@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import Money, write_snapshot
+from auctune.edge import EdgeMenu
 from auctune.numerics.rng import stream
 from auctune.run.open_sites.folder import SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder
@@ -55,6 +56,7 @@ class KeptSites:
 
     slots: list[tuple[int, list[SiteOrder]]] = field(default_factory=list)
     coming: list[list[str]] = field(default_factory=list)
+    ahead: list[list[str]] = field(default_factory=list)
 
     def train(self, slot: int, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
         # By way of JSON, as to a process.
@@ -63,6 +65,9 @@ class KeptSites:
 
     def expect(self, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
         self.coming.append([order.job.id for order in orders])
+
+    def look_ahead(self, orders: Iterable[SiteOrder]) -> None:
+        self.ahead.append([order.job.id for order in orders])
 
 
 class MadeUpEdge:
@@ -132,6 +137,9 @@ class MadeUpEdge:
             },
             left=left,
         )
+
+    def menu(self, bid: EdgeBid) -> EdgeMenu:
+        return self.zone.question(bid).answer()
 
     def decide(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> Any:
         row = self.zone.decide(self.bid(job, bid, slots, **more))

@@ -204,6 +204,12 @@ class Eris:
                 if event.found is not None:
                     self.ledger.take(event.job, event.found)
 
+    def copy(self) -> "Eris":
+        """Another one with the same content, to be asked on another thread."""
+        other = Eris(self.market, self.params)
+        other.load(self.save())
+        return other
+
     def save(self) -> Saved:
         """All that it remembers."""
         return {

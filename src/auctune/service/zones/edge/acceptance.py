@@ -1,7 +1,7 @@
 """Accepting a line of a quote: the same job, the same plan, and no more than what was shown."""
 
 from auctune.domain import InputError, parse_money
-from auctune.edge import EdgeMenu, EdgeMenuLine
+from auctune.edge import EdgeMenuLine
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.time import to_rfc3339
 from auctune.service.quotes import Quote
@@ -9,6 +9,7 @@ from auctune.service.zones.as_quoted import check_same, own_names
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.edge.bid import EdgeBid
 from auctune.service.zones.edge.offer import EdgeOffer
+from auctune.service.zones.edge.question import EdgeQuestion
 from auctune.service.zones.edge.zone import EdgeZone
 
 
@@ -45,9 +46,8 @@ def why_changed(line: EdgeMenuLine, clock: SlotClock) -> str:
     return "the plan of this line is taken, or costs more by now"
 
 
-def quote_if_early(zone: EdgeZone, bid: EdgeBid) -> EdgeMenu:
-    """A menu, which is empty where no time is left."""
+def question_if_early(zone: EdgeZone, bid: EdgeBid) -> EdgeQuestion | None:
+    """What a quote asks; none where no time is left."""
     zone.begin_slots()
-    if zone.clock.last_by(bid.deadline) <= zone.state.slot:
-        return EdgeMenu(bid.job, ())
-    return zone.quote(bid)
+    in_time = zone.clock.last_by(bid.deadline) > zone.state.slot
+    return zone.question(bid) if in_time else None

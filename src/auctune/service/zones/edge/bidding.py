@@ -4,6 +4,7 @@ Where the files were looked at before, the decision is the answer. Where they we
 on record as `validating_files` first, and decided as soon as they are.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from auctune.domain import InputError, Money
 from auctune.domain.money import ZERO
+from auctune.edge import EdgeMenu
 from auctune.service.access.key import Principal
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
@@ -28,10 +30,11 @@ from auctune.service.jobs.terms import (
 from auctune.service.jobs.training import Training
 from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.desk import Desk
-from auctune.service.zones.edge.acceptance import quote_if_early, quoted_line, why_changed
+from auctune.service.zones.edge.acceptance import question_if_early, quoted_line, why_changed
 from auctune.service.zones.edge.bid import EdgeBid
 from auctune.service.zones.edge.facts import SiteFacts
 from auctune.service.zones.edge.offer import EdgeOffer
+from auctune.service.zones.edge.question import EdgeQuestion
 from auctune.service.zones.edge.site_files import SiteFiles
 from auctune.service.zones.edge.supply import EdgeSupply, micro_batch_of
 from auctune.service.zones.edge.zone import EdgeZone
@@ -68,6 +71,7 @@ class EdgeBidding:
         self._desk, self._supply, self._defaults = desk, supply, defaults
         self._files, self._turns, self._quotes, self._now = files, turns, quotes, now
         self._late = LateDecisions(desk)
+        self._quoting = asyncio.Lock()
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job would cost, by the time at which it is finished.
@@ -83,7 +87,7 @@ class EdgeBidding:
         training, shown = self._training(request), self._shown(who, request, ZERO, deadline)
         facts = await self._files.look(training, shown["sites"], who.user)
         bid = self._bid(new_id("ftjob"), who.user, training, facts, shown)
-        menu = await self._desk.ask_here(lambda zone: zone.quote(bid))
+        menu = await self._menu(bid, lambda zone: zone.question(bid))
         return Priced(training, deadline, EdgeOffer(menu, clock))
 
     async def preview(
@@ -165,9 +169,17 @@ class EdgeBidding:
     async def _again(self, quote: Quote, bid: EdgeBid) -> Quote:
         """What is to be had now in place of a quote."""
         again = replace(bid, bid=ZERO, deadline=quote.deadline)
-        menu = await self._desk.ask_here(lambda zone: quote_if_early(zone, again))
+        menu = await self._menu(again, lambda zone: question_if_early(zone, again))
         offer = EdgeOffer(menu, self._supply.clock)
         return self._quotes.again(quote, Priced(quote.training, quote.deadline, offer))
+
+    async def _menu(self, bid: EdgeBid, ask: Callable[[EdgeZone], EdgeQuestion | None]) -> EdgeMenu:
+        """What is to be had, found out beside the desk; one after the other, as threads are few."""
+        async with self._quoting:
+            question = await self._desk.ask_here(ask)
+            if question is None:
+                return EdgeMenu(bid.job, ())
+            return await asyncio.to_thread(question.answer)
 
     async def _decide(
         self, job: str, owner: str, training: Training, request: dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from auctune.edge import EdgeJob, EdgeMenu, EdgeMenuLine, Eris
+from auctune.edge import EdgeJob, EdgeMenuLine, Eris
 from auctune.run.edge.plain import job_record
 from auctune.service.jobs.reply import reply_record
 from auctune.service.zones.edge import plans
@@ -16,6 +16,7 @@ from auctune.service.zones.edge.bid import EdgeBid
 from auctune.service.zones.edge.job_rows import previewed_row, size_record
 from auctune.service.zones.edge.memory import EdgeMemory
 from auctune.service.zones.edge.open_job import SiteJob
+from auctune.service.zones.edge.question import EdgeQuestion
 from auctune.service.zones.edge.state import EdgeState
 from auctune.service.zones.edge.supply import EdgeSupply
 from auctune.service.zones.event import Kind
@@ -104,12 +105,15 @@ class EdgeZone(NotingZone[SiteJob]):
         self.begin_slots()
         return previewed_row(self.name, self.clock.now(), bid.job, self._body(bid))
 
-    def quote(self, bid: EdgeBid) -> EdgeMenu:
-        """Prices by finish time up to the deadline; what it bids does not count."""
+    def question(self, bid: EdgeBid) -> EdgeQuestion:
+        """What a quote up to the deadline asks.
+
+        Raises:
+            InputError: as `decide`.
+        """
         self.begin_slots()
         job, last = self.supply.job(bid, self.state.slot)
-        lines = self.eris.quote(job, self.state.slot).lines
-        return EdgeMenu(job.id, tuple(line for line in lines if line.finish <= last))
+        return EdgeQuestion(self.eris.copy(), job, self.state.slot, last)
 
     def accept(self, bid: EdgeBid, line: EdgeMenuLine) -> JobRow | None:
         """Run and charge a line of an earlier menu as shown; none if that is not possible now."""

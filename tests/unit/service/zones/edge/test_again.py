@@ -18,14 +18,14 @@ def eventful() -> MadeUpEdge:
     made.decide("first", "90", 9, samples=MANY)
     made.decide("low", "0.01", 5)
     made.decide("late", "90", 1, samples=MANY)
-    line = made.zone.quote(made.bid("line", "0", 9)).lines[-1]
+    line = made.menu(made.bid("line", "0", 9)).lines[-1]
     assert made.zone.accept(made.bid("line", str(line.price), 9), line) is not None
     made.decide("poor", "50", 8, left=lambda: Money("0.0001"))
     asked = made.bid("poor line", str(line.price), 9, left=lambda: Money("0.0001"))
     assert made.zone.accept(asked, line) is not None
     made.pass_slots()
     slot = made.zone.state.slot
-    made.hear(kind="torn", job="first", slot=slot)
+    made.hear(kind="torn", job="first", slot=slot, why="")
     made.hear(kind="slot_done", slot=slot)
     made.zone.pause("line")
     made.keep()

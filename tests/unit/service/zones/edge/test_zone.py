@@ -123,7 +123,7 @@ def test_a_deadline_that_is_too_early_hears_which_could_be_met() -> None:
 
 def test_a_line_of_a_menu_is_taken_as_shown_or_not_at_all() -> None:
     made = MadeUpEdge()
-    lines = made.zone.quote(made.bid("job", "0", 8, samples={"a": 30, "b": 30})).lines
+    lines = made.menu(made.bid("job", "0", 8, samples={"a": 30, "b": 30})).lines
     assert [line.finish for line in lines] == sorted({line.finish for line in lines})
     line = lines[-1]
     bid = made.bid("job", str(line.price), 8, samples={"a": 30, "b": 30})
@@ -139,6 +139,18 @@ def test_a_line_of_a_menu_is_taken_as_shown_or_not_at_all() -> None:
     assert again is None
     made.pass_slots(line.plan.slots[0].slot - made.zone.state.slot)
     assert made.zone.accept(other, line) is None
+
+
+def test_a_menu_is_of_the_moment_at_which_it_was_asked_for_and_taken_as_it_is_now() -> None:
+    made = MadeUpEdge()
+    bid = made.bid("job", "0", 8, samples={"a": 30, "b": 30})
+    expected, question = made.menu(bid), made.zone.question(bid)
+    for number in range(3):
+        made.decide(f"other-{number}", "9000", 8, samples={"a": 30, "b": 30})
+    assert question.answer() == expected
+    assert made.menu(bid) != expected
+    line = expected.lines[0]
+    assert made.zone.accept(replace(bid, bid=line.price), line) is None
 
 
 def test_a_price_above_the_budget_is_refused_and_changes_nothing_but_the_log() -> None:
@@ -169,16 +181,16 @@ def test_a_paused_job_gives_its_slots_up_and_gets_others_without_a_charge() -> N
 
 def test_a_bid_that_is_refused_changes_nobodys_prices() -> None:
     made = MadeUpEdge(edge_entry(pricing=PricingEntry()))
-    before = made.zone.quote(made.bid("mine", "0", 9)).lines
+    before = made.menu(made.bid("mine", "0", 9)).lines
     assert before[-1].price > 0
     assert made.decide("high", "900000", 1, samples={"a": 96, "b": 96}).status == "failed"
-    assert made.zone.quote(made.bid("mine", "0", 9)).lines == before
+    assert made.menu(made.bid("mine", "0", 9)).lines == before
 
 
 def test_data_that_make_a_model_too_large_for_the_sites_are_refused() -> None:
     made = MadeUpEdge()
     wide = replace(made.bid("wide"), facts=SiteFacts({"a": 1}, (16, 512, 512), 10_000))
-    for ask in (made.zone.quote, made.zone.preview, made.zone.decide):
+    for ask in (made.menu, made.zone.preview, made.zone.decide):
         with pytest.raises(InputError, match=r"market\.sites: .* model of 41,9\d\d MB"):
             ask(wide)
     photos = replace(made.bid("photos"), facts=SiteFacts({"a": 16}, (3, 224, 224), 100))
@@ -197,7 +209,7 @@ def test_what_is_more_than_a_zone_takes_is_named_as_its_owner_named_it() -> None
         (replace(asked, facts=SiteFacts({"a": 10**8}, IMAGE, 10)), "market.sites"),
     ):
         with pytest.raises(InputError) as refused:
-            made.zone.quote(bid)
+            made.menu(bid)
         assert refused.value.place == place
 
 
