@@ -27,7 +27,7 @@ _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-_SYSTEM = {
+_SYSTEM: dict[str, Any] = {
     # Ray has its workers give way to all else, such as the jobs of other zones.
     "worker_niceness": 0,
     # A node that is gone is to be noticed within two seconds, not within half a minute.

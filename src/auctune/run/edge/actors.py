@@ -14,6 +14,12 @@ from auctune.train.edge.batches import MicroBatch, slot_batches
 from auctune.train.edge.descent import Contribution, Floats, TrainingState, step
 from auctune.train.edge.recipe import Recipe
 
+_LOOK_SECONDS = 0.1
+
+
+class LeftError(Exception):
+    """Nobody waits for a slot any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
@@ -102,6 +108,9 @@ class Worker:
         self._recipe, self._site = recipe, site
         self._chunks: dict[int, Any] = {}
 
+    def has_started(self) -> None:
+        """The answer says it."""
+
     def hold(self, stored: Sequence[StoredChunk]) -> Crossed:
         """Fetch the chunks of a slot; what it held before goes."""
         import ray
@@ -130,11 +139,15 @@ class ParameterServer:
 
     def __init__(self, recipe: Recipe, site: str) -> None:
         self._recipe, self._site = recipe, site
-        self._done = 0
+        self._done, self._left = 0, -1
 
     def samples_done(self) -> int:
         """Samples passed in the slot that goes on; asked from another thread."""
         return self._done
+
+    def leave(self, turn: int) -> None:
+        """Break a turn off; called on another thread, maybe before the turn begins."""
+        self._left = turn
 
     def run(
         self,
@@ -143,6 +156,7 @@ class ParameterServer:
         sizes: Mapping[int, int],
         epochs: int,
         fetched: Sequence[Any],
+        turn: int = 0,
     ) -> SlotResult:
         """Train one slot's chunks.
 
@@ -152,14 +166,23 @@ class ParameterServer:
             sizes: samples by chunk.
             epochs: passes over them.
             fetched: refers to what each worker was sent; none computes before all have it.
+            turn: names the call, for `leave`.
+
+        Raises:
+            LeftError: if it was left.
         """
         import ray
 
         # An actor keeps the order of one caller's calls, not that between two callers.
+        waiting = list(fetched)
+        while waiting:
+            self._check_goes_on(turn)
+            waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_LOOK_SECONDS)[1]
         ray.get(list(fetched))
         begun, crossed, loss = time.perf_counter(), 0, 0.0
         self._done = 0
         for batch in slot_batches(self._recipe, sizes, epochs):
+            self._check_goes_on(turn)
             brought, sent = self._gather(state.weights, members, batch)
             state = step(state, brought, self._recipe)
             crossed += sent
@@ -168,6 +191,10 @@ class ParameterServer:
                 loss += float(np.sum([one.loss for one in brought]))
         mean = loss / sum(sizes.values())
         return SlotResult(state, mean, crossed, time.perf_counter() - begun)
+
+    def _check_goes_on(self, turn: int) -> None:
+        if turn <= self._left:
+            raise LeftError
 
     def _gather(
         self, weights: Floats, members: Sequence[Member], batch: Sequence[MicroBatch]

@@ -9,9 +9,10 @@ from auctune.edge.plan import SlotPlan
 from auctune.run.edge.actors import SlotResult
 from auctune.run.edge.crew import Crew, SlotWork, total
 from auctune.run.edge.resources import site_resource
+from auctune.run.edge.room import room_of_nodes
+from auctune.run.edge.trouble import TroubleError, in_words, is_passing, root_of, troubles
 
 _LOOK_SECONDS = 0.5
-_LOOK_AGAIN_SECONDS = 0.1
 # A node that is gone is known to be so by then, if Ray was told to look often.
 _NOTICE_SECONDS = 5.0
 _ATTEMPTS = 3
@@ -29,9 +30,15 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """A job's slot that came to nothing, as a site that trained it is gone, or its time is over."""
+    """A job's slot that came to nothing.
+
+    Attributes:
+        job: whose.
+        why: what befell it; empty: a site that trained it is gone, or its time is over.
+    """
 
     job: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,28 @@ class Broken:
 
     job: str
     why: str
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """At a job's slot.
+
+    Attributes:
+        work: what is to be done.
+        result, fetched: refer to what `Crew.start` says.
+        number: of attempts, with this one.
+        failed: what it ended with; none: it goes on.
+        num_sites: that were there when it failed.
+        noticed_by: when a site that is gone is known to be.
+    """
+
+    work: SlotWork
+    result: Any
+    fetched: list[Any]
+    number: int = 1
+    failed: Exception | None = None
+    num_sites: int = 0
+    noticed_by: float = 0.0
 
 
 def sites_alive() -> set[str]:
@@ -56,12 +85,9 @@ def sites_alive() -> set[str]:
     }
 
 
-def _root_of(error: Exception) -> str:
-    """What an actor's call ended with, without the way that it came."""
-    import ray
-
-    while isinstance(error, ray.exceptions.RayTaskError):
-        error = error.cause
+def _last_words(error: Exception) -> str:
+    """What an actor's call ended with, in one line."""
+    error = root_of(error)
     # Of an actor that could not be made, Ray's words are its whole trace: its last line says why.
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[-1].strip()}"
@@ -72,8 +98,14 @@ def _never(_job: str) -> bool:
     return False
 
 
+def _nothing() -> None:
+    """There is nothing to be done meanwhile."""
+
+
 class Crews:
     """Crews of all running jobs.
+
+    What befalls one of them holds up no other: nothing here waits for a single job.
 
     Args:
         sites: those that the run has, without those that were lost before.
@@ -103,86 +135,146 @@ class Crews:
 
     def prepare(self, parts: Mapping[str, SlotPlan]) -> None:
         """Have the actors of a slot that is to come, by job, while none goes on."""
-        for job, crew in self.crews.items():
-            crew.release(parts.get(job))
+        self._make_room(parts)
         for job, part in parts.items():
             self.crews[job].acquire(part)
+
+    def expect(self, parts: Mapping[str, SlotPlan]) -> None:
+        """Have what there is room for of the actors of a slot that is to come, beside one that goes
+        on."""
+        room = room_of_nodes()
+        for crew in self.crews.values():
+            crew.occupy(room)
+        for job, part in parts.items():
+            self.crews[job].acquire(part, room)
 
     def run(
         self,
         works: Callable[[str], SlotWork],
         jobs: list[str],
         is_over: Callable[[str], bool] = _never,
+        meanwhile: Callable[[], None] = _nothing,
     ) -> Iterator[Finished | Torn | Broken]:
         """Train a slot of jobs; what came of each, in the order in which it did.
 
         Args:
-            works: what a job is to do, asked again for each attempt.
+            works: what a job is to do, asked again for each attempt; it may raise `TroubleError`.
             jobs: which.
             is_over: whether what a job has not trained yet comes too late: it is torn then.
+            meanwhile: called again and again.
         """
-        import ray
-
-        todo = {job: works(job) for job in jobs}
-        # All give up what they do not need before any takes more.
-        for job, crew in self.crews.items():
-            crew.release(todo[job].part if job in todo else None)
-        attempts = dict.fromkeys(jobs, 1)
-        going = {job: self.crews[job].start(work) for job, work in todo.items()}
+        todo: dict[str, SlotWork] = {}
+        for job in jobs:
+            try:
+                todo[job] = works(job)
+            except TroubleError as error:
+                yield Torn(job, str(error))
+        self._make_room({job: work.part for job, work in todo.items()})
+        going: dict[str, _Attempt] = {}
+        for job, work in todo.items():
+            try:
+                going[job] = self._begin(job, work)
+            except TroubleError as error:
+                yield self._give_up(job, error)
         while going:
-            results = [result for result, _ in going.values()]
-            ready = set(ray.wait(results, num_returns=len(results), timeout=_LOOK_SECONDS)[0])
-            self.look()
-            for job, (result, fetched) in list(going.items()):
-                if result not in ready:
-                    # What waits for a node that is gone may wait for ever.
-                    if self._uses_lost(todo[job]):
-                        del going[job]
-                        yield self._tear(job)
-                    continue
-                del going[job]
+            self._wait(going)
+            meanwhile()
+            for job in list(going):
                 try:
-                    sent = total(ray.get(fetched))
-                    yield Finished(job, ray.get(result), sent.chunks, sent.num_bytes)
-                except ray.exceptions.RayError as error:
-                    if self._is_torn(todo[job]):
-                        yield self._tear(job)
-                        continue
-                    attempts[job] += 1
-                    self.crews[job].release(None)
-                    if attempts[job] > _ATTEMPTS:
-                        yield Broken(job, _root_of(error))
-                        continue
-                    todo[job] = works(job)
-                    going[job] = self.crews[job].start(todo[job])
-            for job in [job for job in going if is_over(job)]:
-                del going[job]
-                self.crews[job].release(None)
-                yield Torn(job)
-            self._tell(list(going))
+                    came = self._see(job, going[job], is_over)
+                    if came is None and self._may_try_again(going[job]):
+                        number = going[job].number + 1
+                        self.crews[job].release(None)
+                        going[job] = self._begin(job, works(job), number)
+                except TroubleError as error:
+                    came = self._give_up(job, error)
+                if came is not None:
+                    del going[job]
+                    yield came
+            self._tell([job for job, one in going.items() if one.failed is None])
 
     def close(self) -> None:
         """End all actors."""
         for crew in self.crews.values():
             crew.release(None)
 
-    def _tear(self, job: str) -> Torn:
-        self.crews[job].leave(self._sites)
-        return Torn(job)
+    def _make_room(self, parts: Mapping[str, SlotPlan]) -> None:
+        """All give up what they do not need before any takes more.
+
+        Actors of a slot that came to nothing stay where there is room beside.
+        """
+        room = room_of_nodes()
+        for job, part in parts.items():
+            room.take_part(self.crews[job].job, part)
+        for job, crew in self.crews.items():
+            crew.release(parts.get(job), room)
+
+    def _begin(self, job: str, work: SlotWork, number: int = 1) -> _Attempt:
+        with troubles():
+            return _Attempt(work, *self.crews[job].start(work), number)
+
+    def _wait(self, going: Mapping[str, _Attempt]) -> None:
+        """Until there may be something to see."""
+        import ray
+
+        results = [one.result for one in going.values() if one.failed is None]
+        if results:
+            ray.wait(results, num_returns=len(results), timeout=_LOOK_SECONDS)
+        else:
+            time.sleep(_LOOK_SECONDS)
+        self.look()
+
+    def _see(
+        self, job: str, one: _Attempt, is_over: Callable[[str], bool]
+    ) -> Finished | Torn | Broken | None:
+        """What came of a job's slot; none: it goes on, or is to be tried again."""
+        if one.failed is None and _is_there(one.result):
+            found = self._result(job, one)
+            if found is not None:
+                return found
+        if self._uses_lost(one.work):
+            # What waits for a node that is gone may wait for ever.
+            self.crews[job].leave(self._sites)
+            return Torn(job)
+        if is_over(job):
+            crew = self.crews[job]
+            crew.release(None) if one.failed is not None else crew.rest()
+            return Torn(job)
+        if one.failed is not None and self._is_known(one) and one.number >= _ATTEMPTS:
+            self.crews[job].release(None)
+            if is_passing(one.failed):
+                return Torn(job, in_words(one.failed))
+            return Broken(job, _last_words(one.failed))
+        return None
+
+    def _result(self, job: str, one: _Attempt) -> Finished | None:
+        """What a slot came to; none: it failed."""
+        import ray
+
+        try:
+            sent = total(ray.get(one.fetched))
+            found = Finished(job, ray.get(one.result), sent.chunks, sent.num_bytes)
+        except (ray.exceptions.RayError, MemoryError) as error:
+            one.failed, one.num_sites = error, len(self._sites)
+            one.noticed_by = time.monotonic() + _NOTICE_SECONDS
+            return None
+        self.crews[job].done()
+        return found
+
+    def _is_known(self, one: _Attempt) -> bool:
+        """Whether it is known by now if a site that is gone made an attempt fail."""
+        # A site that only lent chunks may be the one that is gone: another lends them then.
+        return len(self._sites) != one.num_sites or time.monotonic() >= one.noticed_by
+
+    def _may_try_again(self, one: _Attempt) -> bool:
+        return one.failed is not None and self._is_known(one)
+
+    def _give_up(self, job: str, error: TroubleError) -> Torn:
+        self.crews[job].release(None)
+        return Torn(job, str(error))
 
     def _uses_lost(self, work: SlotWork) -> bool:
         return not {work.part.server, *work.part.workers} <= self._sites
-
-    def _is_torn(self, work: SlotWork) -> bool:
-        """Whether a site that trained it is gone; waits for what Ray has not noticed yet."""
-        num_before, deadline = len(self._sites), time.monotonic() + _NOTICE_SECONDS
-        # A site that only lent chunks may be the one that is gone: another lends them then.
-        while len(self._sites) == num_before and time.monotonic() < deadline:
-            if self._uses_lost(work):
-                break
-            time.sleep(_LOOK_AGAIN_SECONDS)
-            self.look()
-        return self._uses_lost(work)
 
     def _tell(self, jobs: list[str]) -> None:
         import ray
@@ -198,3 +290,10 @@ class Crews:
                 continue
         if done:
             self._went_on(done)
+
+
+def _is_there(reference: Any) -> bool:
+    """Whether what it refers to has come, or failed."""
+    import ray
+
+    return bool(ray.wait([reference], timeout=0)[0])

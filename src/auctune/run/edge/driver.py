@@ -118,8 +118,10 @@ class EdgeDriver:
             match came:
                 case Finished():
                     self._save(came, slot)
-                case Torn():
+                case Torn(why=""):
                     torn.add(came.job)
+                case Torn():
+                    raise EdgeRunError(f"job {came.job}: {came.why}")
                 case Broken():
                     raise EdgeRunError(f"job {came.job} failed again and again: {came.why}")
         self._settle(slot + 1, torn)

@@ -8,10 +8,11 @@ twice.
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from auctune.domain import AuctuneError
+from auctune.domain import InputError
 from auctune.domain.errors import CheckpointError
 from auctune.run.atomic_file import write_atomically
 from auctune.run.edge.checkpoints import Checkpoints
@@ -19,6 +20,7 @@ from auctune.run.edge.crew import Crew, SlotWork
 from auctune.run.edge.crews import Broken, Crews, Finished, Torn, sites_alive
 from auctune.run.edge.job_data import JobData
 from auctune.run.edge.storage import Storage
+from auctune.run.edge.trouble import TroubleError, troubles
 from auctune.run.open_sites.folder import OpenSitesFolder, SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder
 from auctune.run.open_sites.site_data import read_job_data
@@ -68,15 +70,23 @@ class Floor:
         for job in [job for job in self._data if job not in jobs]:
             del self._data[job]
             self._storage.drop(job)
-            self._crews.crews.pop(job).release(None)
+            if (crew := self._crews.crews.pop(job, None)) is not None:
+                crew.release(None)
 
     def prepare(self, orders: Sequence[SiteOrder]) -> None:
         """Have the actors of a slot that comes next, as far as there is room for them."""
-        ready = [order for order in orders if self._is_ready(order)]
-        self._crews.prepare({order.job.id: order.part for order in ready})
+        self._crews.prepare({order.job.id: order.part for order in self._those_ready(orders)})
+
+    def expect(self, orders: Sequence[SiteOrder]) -> None:
+        """The same, as far as there is room beside a slot that goes on."""
+        self._crews.expect({order.job.id: order.part for order in self._those_ready(orders)})
 
     def run_slot(
-        self, slot: int, orders: Sequence[SiteOrder], is_over: Callable[[str], bool]
+        self,
+        slot: int,
+        orders: Sequence[SiteOrder],
+        is_over: Callable[[str], bool],
+        meanwhile: Callable[[], None],
     ) -> None:
         """Train a slot.
 
@@ -84,23 +94,26 @@ class Floor:
             slot: its number.
             orders: one a job.
             is_over: whether a job's time is over.
+            meanwhile: called again and again.
         """
-        todo = {
-            order.job.id: order
-            for order in orders
-            if not self._tell_again(slot, order) and self._is_ready(order)
-        }
+        todo = {}
+        for order in orders:
+            try:
+                if not self._tell_again(slot, order) and self._is_ready(order):
+                    todo[order.job.id] = order
+            except TroubleError as error:
+                self._say("torn", job=order.job.id, slot=slot, why=str(error))
         states = states_of(todo.values(), self._data, self._checkpoints, self._say)
 
         def work(job: str) -> SlotWork:
             return self._work(todo[job], states[job])
 
-        for came in self._crews.run(work, list(states), is_over):
+        for came in self._crews.run(work, list(states), is_over, meanwhile):
             match came:
                 case Finished():
-                    self._save(slot, todo[came.job], came)
+                    self._save_or_tear(slot, todo[came.job], came)
                 case Torn():
-                    self._say("torn", job=came.job, slot=slot)
+                    self._say("torn", job=came.job, slot=slot, why=came.why)
                 case Broken():
                     self._say("broken", job=came.job, why=came.why)
 
@@ -115,15 +128,29 @@ class Floor:
             self._tell(order.job.id, slot, found)
         return found is not None
 
+    def _those_ready(self, orders: Sequence[SiteOrder]) -> list[SiteOrder]:
+        ready = []
+        for order in orders:
+            # What there is no room for now there may be by its slot.
+            with suppress(TroubleError):
+                if self._is_ready(order):
+                    ready.append(order)
+        return ready
+
     def _is_ready(self, order: SiteOrder) -> bool:
-        """Read a job's data and place them, and have a crew for it; whether that was possible."""
+        """Read a job's data and place them, and have a crew for it; whether they can be used.
+
+        Raises:
+            TroubleError: if there is no room for them now.
+        """
         job = order.job
         try:
             if job.id not in self._data:
-                self._data[job.id] = read_job_data(job, order.terms)
+                with troubles():
+                    self._data[job.id] = read_job_data(job, order.terms)
             data = self._data[job.id]
             self._storage.place(job.id, list(job.chunks), data)
-        except AuctuneError as error:
+        except InputError as error:
             self._say("broken", job=job.id, why=str(error))
             return False
         if job.id not in self._crews.crews:
@@ -136,6 +163,14 @@ class Floor:
         sizes = data.sizes([number for numbers in dealt.values() for number in numbers])
         stored = {site: self._storage.of(job, numbers) for site, numbers in dealt.items()}
         return SlotWork(order.part, stored, sizes, state)
+
+    def _save_or_tear(self, slot: int, order: SiteOrder, came: Finished) -> None:
+        """What cannot be written was not trained."""
+        try:
+            with troubles():
+                self._save(slot, order, came)
+        except TroubleError as error:
+            self._say("torn", job=order.job.id, slot=slot, why=str(error))
 
     def _save(self, slot: int, order: SiteOrder, came: Finished) -> None:
         job, data, result = order.job.id, self._data[order.job.id], came.result

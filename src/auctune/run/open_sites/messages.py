@@ -3,15 +3,16 @@
 | to it | from it |
 | --- | --- |
 | slot {slot, open, orders} | ready {lost}, alive |
-| coming {open, orders} | trained {job, slot, outcome}, torn {job, slot} |
-| stop | broken {job, why}, slot_done {slot} |
-| | lost {site}, back {site} |
+| coming {open, orders} | trained {job, slot, outcome}, torn {job, slot, why} |
+| ahead {orders} | broken {job, why}, slot_done {slot} |
+| stop | lost {site}, back {site} |
 | | failed {place, found, expected} |
 
 `orders` are `SiteOrder`s: of a slot that has begun, or of the one that comes next, for which actors
-may be started. `open` are the jobs that are not over: of
-others the process forgets all. After `slot` it answers for each job of it, and says slot_done last;
-what is trained already is told again. A job that is torn trained nothing of the slot.
+may be started: all of them by `coming`, in the room beside a slot that goes on by `ahead`. `open`
+are the jobs that are not over: of others the process forgets all. After `slot` it answers for each
+job of it, and says slot_done last; what is trained already is told again. A job that is torn
+trained nothing of the slot; `why` is empty where a site is gone or its time was over.
 """
 
 import math

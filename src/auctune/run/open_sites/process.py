@@ -39,3 +39,7 @@ class SitesProcess(ChildProcess):
         """Say what the next slot will be."""
         plain = [order.to_record() for order in orders]
         self.tell({"do": "coming", "open": list(jobs), "orders": plain})
+
+    def look_ahead(self, orders: Iterable[SiteOrder]) -> None:
+        """Say what is known of the next slot, while one goes on."""
+        self.tell({"do": "ahead", "orders": [order.to_record() for order in orders]})

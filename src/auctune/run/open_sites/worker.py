@@ -35,6 +35,8 @@ class SitesWorker:
         self._settings, self._parent = settings, parent
         self._place = OpenSitesFolder.at(Path(settings.folder))
         self._place.jobs.mkdir(parents=True, exist_ok=True)
+        # Heard while a slot went on, to be followed after it.
+        self._next: Message | None = None
 
     def run(self) -> None:
         """Until it is told to stop.
@@ -53,25 +55,46 @@ class SitesWorker:
     def _train(self, floor: Floor, nodes: Nodes) -> None:
         while not self._parent.stop.is_set():
             try:
-                message = self._parent.orders.get(timeout=_IDLE_SECONDS)
+                message = self._next or self._parent.orders.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 nodes.mend()
                 floor.look()
                 continue
-            if message["do"] in ("slot", "coming"):
+            self._next = None
+            if message["do"] in ("slot", "coming", "ahead"):
                 self._follow(floor, message)
 
     def _follow(self, floor: Floor, message: Message) -> None:
         floor.look()
-        floor.forget_but(message["open"])
         orders = [SiteOrder.from_record(record) for record in message["orders"]]
+        if message["do"] == "ahead":
+            floor.expect(orders)
+            return
+        floor.forget_but(message["open"])
         if message["do"] == "coming":
             floor.prepare(orders)
             return
         until = {order.job.id: order.until for order in orders}
         slot, stop = message["slot"], self._parent.stop
-        floor.run_slot(slot, orders, lambda job: stop.is_set() or time.time() > until[job])
+        floor.run_slot(
+            slot,
+            orders,
+            lambda job: stop.is_set() or time.time() > until[job],
+            lambda: self._look_ahead(floor),
+        )
         self._say("slot_done", slot=slot)
+
+    def _look_ahead(self, floor: Floor) -> None:
+        """Have actors start for the next slot while one goes on."""
+        while self._next is None:
+            try:
+                message = self._parent.orders.get_nowait()
+            except queue.Empty:
+                return
+            if message["do"] == "ahead":
+                floor.expect([SiteOrder.from_record(one) for one in message["orders"]])
+            else:
+                self._next = message
 
     def _say(self, kind: str, **values: object) -> None:
         # What was stopped in its midst is no loss: it may be taken up again in its slot.

@@ -35,6 +35,10 @@ class Sites(Protocol):
         """Say what the next slot will be."""
         ...
 
+    def look_ahead(self, orders: Iterable[SiteOrder]) -> None:
+        """Say what is known of the next slot, while one goes on."""
+        ...
+
 
 Kept = Callable[[str, int, int], SiteOutcome | None]
 
@@ -83,14 +87,13 @@ class Foreman:
         if now != self._looked:
             self._looked = now
             plans.plan_waiting(zone, self._busy)
-        if self._sites is None or self._is_out:
+        if self._sites is None:
             return
         slot = zone.state.slot
-        if slot > self._slot:
+        if slot > self._slot and not self._is_out:
             self._slot = slot
             self._give_out(zone, slot)
-        if not self._is_out:
-            self._announce(zone, slot + 1)
+        self._announce(zone, max(slot, self._slot + 1))
 
     def hear(self, zone: EdgeZone, sites: Sites, message: Message) -> None:
         """Take over what the process says."""
@@ -106,7 +109,7 @@ class Foreman:
             case "trained":
                 self._trained(zone, message["job"], message["slot"], message["outcome"])
             case "torn":
-                self._torn(zone, message["job"], message["slot"])
+                self._torn(zone, message["job"], message["slot"], message["why"])
             case "broken":
                 self._busy.discard(message["job"])
                 if message["job"] in zone.state.jobs:
@@ -139,14 +142,17 @@ class Foreman:
             self._sites.train(slot, list(zone.state.jobs), orders)
 
     def _announce(self, zone: EdgeZone, slot: int) -> None:
-        """Let actors start before their slot does."""
+        """Let actors start before their slot does, also while another goes on."""
         jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
-        expected = [f"{slot}:{job.id}" for job in jobs]
+        expected = [f"{self._is_out}:{slot}:{job.id}" for job in jobs]
         if expected != self._expected:
             self._expected = expected
             orders = [self._order(zone, job, slot) for job in jobs]
             assert self._sites is not None
-            self._sites.expect(list(zone.state.jobs), orders)
+            if self._is_out:
+                self._sites.look_ahead(orders)
+            else:
+                self._sites.expect(list(zone.state.jobs), orders)
 
     def _order(self, zone: EdgeZone, job: SiteJob, slot: int) -> SiteOrder:
         part = job.part(slot)
@@ -186,12 +192,15 @@ class Foreman:
         zone.happen(Kind.TRAINED, name, body)
         plans.leave_lost_sites(zone, [name])
 
-    def _torn(self, zone: EdgeZone, name: str, slot: int) -> None:
+    def _torn(self, zone: EdgeZone, name: str, slot: int, why: str) -> None:
         self._busy.discard(name)
         job = zone.state.jobs.get(name)
         if job is not None and job.part(slot) is not None:
-            _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot)
-            plans.plan_anew(zone, {name: [slot]}, f"slot {slot} came to nothing")
+            _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot, why=why)
+            text = f"slot {slot} came to nothing" + (f": {why}" if why else "")
+            # What it ran into has passed with it: one plan is for all of it.
+            torn = sorted({slot, *job.missed(zone.state.slot)})
+            plans.plan_anew(zone, {name: torn}, text)
 
 
 def _trains_in(job: SiteJob, slot: int) -> bool:

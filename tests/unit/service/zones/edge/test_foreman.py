@@ -4,6 +4,7 @@ import pytest
 
 from auctune.domain import write_snapshot
 from auctune.edge import first_violation
+from auctune.service.zones.edge.event import EdgeKind
 from auctune.service.zones.edge.open_job import Phase
 from auctune.service.zones.event import Kind
 from support.edge_zones import MadeUpEdge, outcome_of
@@ -65,7 +66,7 @@ def test_what_came_to_nothing_is_planned_anew_and_all_is_trained_once() -> None:
     paid = made.log.balances()
     made.pass_slots()
     first = made.zone.state.slot
-    made.hear(kind="torn", job="job", slot=first)
+    made.hear(kind="torn", job="job", slot=first, why="")
     made.hear(kind="slot_done", slot=first)
     job = made.zone.state.jobs["job"]
     assert (job.torn, job.chunks_left) == (1, 0)
@@ -75,6 +76,39 @@ def test_what_came_to_nothing_is_planned_anew_and_all_is_trained_once() -> None:
         made.train(made.zone.state.slot)
     assert made.zone.state.jobs["job"].progress.rows == 96
     assert made.log.balances() == paid
+
+
+def test_a_slot_that_ran_over_the_next_one_in_vain_has_both_planned_anew_at_once() -> None:
+    made = MadeUpEdge()
+    made.decide("job", "90", 9, samples=MANY)
+    made.pass_slots()
+    first = made.zone.state.slot
+    assert first + 1 in planned(made)
+    made.pass_slots(2)
+    made.hear(kind="torn", job="job", slot=first, why="the sites have no room for its data now")
+    made.hear(kind="slot_done", slot=first)
+    job = made.zone.state.jobs["job"]
+    assert (job.torn, job.chunks_left) == (2, 0)
+    released = [event for event in made.log.read() if event.kind == EdgeKind.RELEASED]
+    assert [event.body["torn"] for event in released] == [[first, first + 1]]
+    assert "no room for its data" in released[0].body["why"]
+    assert notes(made, EdgeKind.REPLANNED) == 1
+
+
+def test_who_trains_next_is_told_of_while_others_train() -> None:
+    made = MadeUpEdge()
+    made.decide("now", "90", 9, samples=MANY)
+    made.pass_slots()
+    assert made.sites.ahead == []
+    slot, _ = made.sites.slots[-1]
+    made.decide("next", "90", 1, samples={"c": 4})
+    assert made.sites.ahead == [["next"]]
+    # Those that train now are known to train next once they have.
+    made.answer("now", slot)
+    assert made.sites.ahead[-1] == ["now", "next"]
+    before = len(made.sites.coming)
+    made.hear(kind="slot_done", slot=slot)
+    assert made.sites.coming[before:] == [["now", "next"]]
 
 
 def test_slots_that_pass_while_nobody_is_there_are_made_good_after_a_restart() -> None:
@@ -132,7 +166,7 @@ def test_a_job_that_trains_while_its_site_is_lost_is_looked_at_when_it_has_answe
     before = planned(made)
     made.hear(kind="lost", site="a")
     assert planned(made) == before
-    made.hear(kind="torn", job="job", slot=slot)
+    made.hear(kind="torn", job="job", slot=slot, why="")
     job = made.zone.state.jobs["job"]
     assert not job.uses({"a"}, slot + 1)
     ledger = made.zone.eris.ledger

@@ -1,0 +1,64 @@
+"""What befalls one job, and is no other's: no room for its data, no memory, a file that is gone.
+
+It may be over by the job's next slot, so that this one alone comes to nothing.
+"""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from auctune.domain.errors import AuctuneError
+
+_ROOM = "the sites have no room for its data now"
+_MEMORY = "there is too little memory for it now"
+_FILE = "a file of it could not be read or written"
+_OTHER = "what trained it ended with an error"
+
+
+class TroubleError(AuctuneError):
+    """A job's slot came to nothing; the message is for its owner."""
+
+
+@contextmanager
+def troubles() -> Iterator[None]:
+    """A block of which a failure is one job's.
+
+    Raises:
+        TroubleError: in place of what memory, disks, PyTorch and Ray raise; that is written on
+            standard error, for those who look after the sites.
+    """
+    import ray
+
+    try:
+        yield
+    # PyTorch says with a RuntimeError that memory has run out.
+    except (MemoryError, OSError, RuntimeError, ray.exceptions.RayError) as error:
+        traceback.print_exc()
+        raise TroubleError(in_words(error)) from error
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether what an actor's call ended with may be over by the next slot."""
+    return in_words(root_of(error)) in (_ROOM, _MEMORY)
+
+
+def in_words(error: Exception) -> str:
+    """What befell a job, without a word of where."""
+    from ray import exceptions
+
+    error = root_of(error)
+    if isinstance(error, exceptions.ObjectStoreFullError | exceptions.OutOfDiskError):
+        return _ROOM
+    if isinstance(error, MemoryError | exceptions.OutOfMemoryError) or "memory" in str(error):
+        return _MEMORY
+    # Ray's own are no files'.
+    return _FILE if type(error).__module__ == "builtins" and isinstance(error, OSError) else _OTHER
+
+
+def root_of(error: Exception) -> Exception:
+    """What an actor's call ended with, without the way that it came."""
+    from ray import exceptions
+
+    while isinstance(error, exceptions.RayTaskError):
+        error = error.cause
+    return error

@@ -1,0 +1,203 @@
+"""Slots of jobs at open sites, on real Ray nodes: late starts, and the troubles of one job.
+
+One cluster serves all tests: its processes are heavy.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
+from auctune.run import local_cluster
+from auctune.run.edge.resources import offered
+from auctune.run.local_cluster import LocalCluster
+from auctune.run.open_sites.floor import Floor
+from auctune.run.open_sites.folder import OpenSitesFolder
+from auctune.run.open_sites.messages import SiteOrder, TrainingTerms
+from auctune.run.open_sites.site_data import read_job_data
+from auctune.train.edge.alone import Alone
+from support.edge_zones import images_file
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.thorough,
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
+]
+
+SITES = ("a", "b")
+NODES = {site: offered(Site(site, {"cpu": 2.5})) for site in SITES}
+PART = SlotPlan(0, {"a": 1, "b": 1}, "a", (Move("a", "a", 2), Move("b", "b", 2)))
+BESIDE = replace(PART, workers={"b": 1}, server="b", moves=(Move("b", "b", 2),))
+
+
+@dataclass
+class Told:
+    """What a floor says, by job."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, kind: str, **values: Any) -> None:
+        self.messages.append({"kind": kind, **values})
+
+    def of(self, job: str) -> list[str]:
+        return [one["kind"] for one in self.messages if one.get("job") == job]
+
+    def why(self, job: str) -> str:
+        return next(str(one["why"]) for one in self.messages if one.get("job") == job)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """Two sites, whose stores have nowhere to go when they are full."""
+    before = dict(local_cluster._SYSTEM)
+    local_cluster._SYSTEM["local_fs_capacity_threshold"] = 0.0001
+    with LocalCluster(NODES) as found:
+        local_cluster._SYSTEM.clear()
+        local_cluster._SYSTEM.update(before)
+        yield found
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def floor(cluster: LocalCluster, told: Told, tmp_path: Path) -> Iterator[Floor]:
+    found = Floor(OpenSitesFolder.at(tmp_path / "work"), SITES, "cpu", told)
+    yield found
+    found.close()
+
+
+def order(folder: Path, name: str, *, samples: int = 16, side: int = 8, **more: Any) -> SiteOrder:
+    """A slot of a job with data at both sites: all of them."""
+    job = EdgeJob(
+        id=name,
+        arrival=0,
+        epochs=1,
+        chunks={"a": 2, "b": 2},
+        worker={"cpu": 1.0},
+        server={"cpu": 0.25},
+        chunks_per_worker_slot=2.0,
+        parameter_mb=0.1,
+        utility=ByDuration((5.0,)),
+    )
+    files = {}
+    for seed, site in enumerate(SITES):
+        path = folder / f"{name}-{site}.npz"
+        images = np.zeros((samples, side, side), np.uint8)
+        path.write_bytes(images_file(seed, samples, **({} if side == 8 else {"images": images})))
+        files[site] = str(path)
+    terms = TrainingTerms(
+        model="small", batch_size=8, micro_batch=8, learning_rate=0.05, momentum=0.9,
+        weight_decay=0.0, seed=5, files=files, validation=None, classes=10,
+    )  # fmt: skip
+    return SiteOrder(job=job, terms=terms, part=PART, **more)
+
+
+def run(
+    floor: Floor, slot: int, *orders: SiteOrder, is_over: Callable[[str], bool] = lambda _: False
+) -> None:
+    floor.run_slot(slot, orders, is_over, lambda: None)
+
+
+def actors(floor: Floor, job: str) -> set[str]:
+    """Those of a job, by their ids."""
+    crew = floor._crews.crews[job]
+    found = [*(one for here in crew.workers.values() for one in here), crew._server]
+    return {one._actor_id.hex() for one in found if one is not None}
+
+
+def test_actors_that_start_when_a_slot_is_over_train_the_next_one(
+    floor: Floor, told: Told, tmp_path: Path
+) -> None:
+    late, beside = order(tmp_path, "late"), order(tmp_path, "beside")
+    run(floor, 0, late, is_over=lambda _: True)
+    assert told.of("late") == ["torn"]
+    begun = actors(floor, "late")
+    assert len(begun) == 3
+    # Another's slot in between leaves them where there is room.
+    run(floor, 1, replace(beside, part=BESIDE))
+    assert actors(floor, "late") == begun
+    run(floor, 2, late)
+    assert told.of("late") == ["torn", "trained"]
+    assert actors(floor, "late") == begun
+    data = read_job_data(late.job, late.terms)
+    alone = Alone(data.maker, data.recipe, data.chunks)
+    dealt = data.by_destination(PART, Counter())
+    alone.train([number for numbers in dealt.values() for number in numbers], 1)
+    state = floor._checkpoints.read("late", alone.state.steps, data.first_weights)
+    np.testing.assert_array_equal(state.weights, alone.state.weights)
+    # What nobody plans with any more is let go.
+    for slot in range(3, 5):
+        run(floor, slot, replace(beside, part=BESIDE, taken={"b": 2}))
+    assert not actors(floor, "late")
+
+
+def test_actors_that_are_in_the_way_of_others_are_ended(
+    floor: Floor, told: Told, tmp_path: Path
+) -> None:
+    late, other = order(tmp_path, "late"), order(tmp_path, "other")
+    run(floor, 0, late, is_over=lambda _: True)
+    run(floor, 1, replace(other, part=replace(PART, workers={"a": 2}, moves=(Move("a", "a", 2),))))
+    assert told.of("other") == ["trained"]
+    assert not actors(floor, "late")
+
+
+def test_actors_of_the_next_slot_start_beside_one_that_goes_on(
+    floor: Floor, told: Told, tmp_path: Path
+) -> None:
+    now, ahead = order(tmp_path, "now"), order(tmp_path, "ahead")
+    seen: list[set[str]] = []
+
+    def meanwhile() -> None:
+        if not seen:
+            floor.expect([replace(ahead, part=BESIDE)])
+            seen.append(actors(floor, "ahead"))
+
+    half = replace(PART, workers={"a": 1}, moves=(Move("a", "a", 2),))
+    floor.run_slot(0, [replace(now, part=half)], lambda _: False, meanwhile)
+    assert told.of("now") == ["trained"]
+    assert len(seen[0]) == 2
+    run(floor, 1, replace(ahead, part=BESIDE))
+    assert told.of("ahead") == ["trained"]
+    assert actors(floor, "ahead") == seen[0]
+
+
+def test_a_job_too_large_for_the_stores_has_its_slot_torn_and_no_other_s(
+    floor: Floor, told: Told, tmp_path: Path
+) -> None:
+    large = order(tmp_path, "large", samples=500, side=512)
+    small = order(tmp_path, "small")
+    for slot in range(2):
+        run(floor, slot, large, small)
+    assert told.of("large") == ["torn", "torn"]
+    assert told.why("large") == "the sites have no room for its data now"
+    assert told.of("small") == ["trained", "trained"]
+
+
+def test_a_job_whose_file_is_gone_or_whose_workers_cannot_start_is_broken_alone(
+    floor: Floor, told: Told, tmp_path: Path
+) -> None:
+    gone, good, unable = (order(tmp_path, name) for name in ("gone", "good", "unable"))
+    Path(gone.terms.files["b"]).unlink()
+    part = replace(PART, workers={"a": 1}, moves=(Move("a", "a", 2),))
+    unable = replace(unable, part=part)
+    floor.prepare([unable])
+    crew = floor._crews.crews["unable"]
+    crew.release(None)
+    crew.device = "cuda:99"
+    run(floor, 0, gone, replace(good, part=BESIDE), unable)
+    assert told.of("gone") == ["broken"]
+    assert "market.sites.b" in told.why("gone")
+    assert told.of("good") == ["trained"]
+    assert told.of("unable") == ["broken"]
+    # It was not held up by the other's attempts.
+    kinds = [one["job"] for one in told.messages]
+    assert kinds == ["gone", "good", "unable"]
