@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from auctune.client.starting import STARTING_FILE
 from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.zones.auction.kernels import Kernels
 from support.service_process import running, write_service
@@ -32,6 +33,8 @@ def test_the_serving_process_leaves_torch_to_its_children(tmp_path: Path) -> Non
         mapped = Path(f"/proc/{service.pid}/maps").read_text()
         assert "numba" in mapped or "llvmlite" in mapped
         assert "torch" not in mapped
+        # It is open, and says nothing of how it got there.
+        assert not (tmp_path / "data" / STARTING_FILE).exists()
 
 
 @pytest.mark.thorough

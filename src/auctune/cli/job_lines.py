@@ -45,7 +45,9 @@ def decision_line(job: "Job") -> "Text":
         plan = market["plan"]
         line.append(f": pays {market['payment']} (bid {market['bid']})", style="not bold")
         return line.append(f", {plan_words(plan)}" if plan else "", style="not bold")
-    line.append(" rejected", style="not bold red")
+    # What ended before it was decided on was not rejected.
+    word = job.state if market["decision"] is None else "rejected"
+    line.append(f" {word}", style="not bold red")
     return line.append(f": {job.why}{_enough(market)}", style="not bold")
 
 

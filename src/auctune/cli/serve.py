@@ -54,7 +54,7 @@ def serve(
     opening, note, opened = Opening(), StartingNote(place.data), False
 
     def report(what: str, share: float) -> None:
-        if not note.is_told:
+        if not opening.doing:
             # The folder is this service's from here on; one that was killed left its address.
             url_file.unlink(missing_ok=True)
         opening.report(what, share)
@@ -74,6 +74,8 @@ def serve(
 
     try:
         with _terminated_as_interrupted(), opening, note:
+            place.data.mkdir(parents=True, exist_ok=True)
+            note.tell("looking at its folder")
             run_server(file, place, report, ready)
     except KeyboardInterrupt:
         typer.echo("stopped before it was open", err=True)

@@ -79,11 +79,11 @@ class _Bars:
 
     def changed(self, before: "Job | None", job: "Job") -> None:
         """A job stands otherwise than before."""
-        if job.is_decided and not (before and before.is_decided):
+        if _has_answer(job) and not _has_answer(before):
             self._print(decision_line(job))
         self._tell_notes(before, job)
         if job.is_over:
-            if job.is_admitted or job.status != "failed":
+            if job.is_admitted or not _has_answer(job):
                 self._print(end_line(job))
             if (bar := self._tasks.pop(job.id, None)) is not None:
                 self._bars.remove_task(bar)
@@ -110,6 +110,11 @@ class _Bars:
         from rich.text import Text
 
         self._console.print(Text(f"{clock(time.time())}  ").append_text(line), soft_wrap=True)
+
+
+def _has_answer(job: "Job | None") -> bool:
+    """Whether its bid was admitted or rejected; some end before that."""
+    return job is not None and job.market["decision"] is not None
 
 
 def _is_paused(job: "Job | None") -> bool:

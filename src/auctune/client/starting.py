@@ -17,7 +17,7 @@ class StartingNote:
     """What a service does before it is open, for whoever looks for it; a context.
 
     Args:
-        data: its folder, which nobody else holds; the file is made when there is something to say.
+        data: its folder, which is there; the file is made when there is something to say.
     """
 
     def __init__(self, data: Path) -> None:
@@ -36,13 +36,8 @@ class StartingNote:
     ) -> None:
         self.end()
 
-    @property
-    def is_told(self) -> bool:
-        """Whether anything was said yet."""
-        return self._told != ""
-
     def tell(self, what: str) -> None:
-        """It does this now.
+        """It does this now; what another service says that is starting in the folder stays.
 
         Raises:
             OSError: if the file cannot be written.
@@ -50,13 +45,13 @@ class StartingNote:
         if what == self._told:
             return
         if self._file is None:
-            self._file = self._path.open("w")
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-        self._told = what
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.write(what)
-        self._file.flush()
+            self._file = self._opened()
+        if self._file is not None:
+            self._told = what
+            self._file.seek(0)
+            self._file.truncate()
+            self._file.write(what)
+            self._file.flush()
 
     def end(self) -> None:
         """It is open, or has failed."""
@@ -64,6 +59,15 @@ class StartingNote:
             self._path.unlink(missing_ok=True)
             self._file.close()
             self._file = None
+
+    def _opened(self) -> TextIO | None:
+        file = self._path.open("a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        return file
 
 
 def read_starting(data: Path) -> str | None:

@@ -35,6 +35,20 @@ def test_a_pause_and_its_end_are_told(capsys: pytest.CaptureFixture[str]) -> Non
     assert told[1:] == ["weather paused 100/480 rows", "weather planned 100/480 rows"]
 
 
+def test_a_job_that_ends_before_it_was_decided_on_is_told_once_and_not_as_rejected(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = make_job("validating", 0)
+    before.market["decision"] = None
+    error = {"code": "invalid_request", "message": "training_file: is empty", "param": None}
+    over = {"state": "failed", "metered": None, "refunded": False}
+    record = {**before.record, "status": "failed", "error": error}
+    with _Bars() as bars:
+        bars.changed(before, Job.read({**record, "market": {**before.market, **over}}))
+    told = [line[10:] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["weather failed: training_file: is empty"]
+
+
 def test_a_paused_job_says_so_at_first_sight(capsys: pytest.CaptureFixture[str]) -> None:
     with _Bars() as bars:
         bars.changed(None, make_job("paused", 0))

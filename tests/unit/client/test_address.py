@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from auctune.client import UnreachableError, find_address
-from auctune.client.starting import StartingNote
+from auctune.client.starting import StartingNote, read_starting
 from auctune.domain import InputError
 
 
@@ -68,6 +68,15 @@ def test_a_service_that_is_starting_is_not_taken_for_none(tmp_path: Path) -> Non
         (tmp_path / "url").write_text("http://127.0.0.1:8420\n")
         assert find_address(None, "sk-a", tmp_path).url == "http://127.0.0.1:8420"
     assert [path.name for path in tmp_path.iterdir()] == ["url"]
+
+
+def test_of_two_that_start_in_one_folder_the_first_is_told_of(tmp_path: Path) -> None:
+    with StartingNote(tmp_path) as first:
+        first.tell("measuring the device")
+        with StartingNote(tmp_path) as second:
+            second.tell("looking at its folder")
+        assert read_starting(tmp_path) == "measuring the device"
+    assert read_starting(tmp_path) is None
 
 
 def test_what_a_service_left_that_was_killed_while_it_started_means_nothing(
