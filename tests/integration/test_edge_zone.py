@@ -23,6 +23,7 @@ from auctune.run.open_sites.messages import TrainingTerms
 from auctune.run.open_sites.site_data import read_job_data
 from auctune.service.store.tables import entries, events
 from auctune.train.edge.alone import Alone
+from auctune.train.edge.loading import load_model
 from support.edge_zones import images_file
 from support.service_process import ServiceProcess, poll, running
 
@@ -117,7 +118,13 @@ class Shop:
         assert archive.namelist() == [f"{job}/model.safetensors", f"{job}/receipt.json"]
         receipt = json.loads(archive.read(f"{job}/receipt.json"))
         assert (receipt["job"], receipt["samples"]) == (job, 2 * SAMPLES)
-        return dict(load(archive.read(f"{job}/model.safetensors")))
+        weights = dict(load(archive.read(f"{job}/model.safetensors")))
+        archive.extractall(self.service.data / "fetched")
+        loaded = load_model(self.service.data / "fetched" / job).state_dict()
+        assert {name: value.tolist() for name, value in loaded.items()} == {
+            name: value.tolist() for name, value in weights.items()
+        }
+        return weights
 
     def log(self, job: str) -> list[tuple[str, dict[str, Any]]]:
         """Events of a job, by kind."""

@@ -132,9 +132,8 @@ def money_over_time(history: Shown, decided: Iterable[Shown]) -> Figure | None:
     welfare = [0.0] * spans
     for one in decided:
         span = (one["created_at"] - since) // step
-        counts = one.get("value") is not None and not one["refunded"]
-        if counts and 0 <= span < spans:
-            welfare[span] += one["value"]
+        if 0 <= span < spans:
+            welfare[span] += _welfare(one)
     revenue = _summed([accounts.get("revenue", ())], spans, -1)
     costs = _summed([v for name, v in accounts.items() if name.startswith("cost:")], spans, 1)
     if not any((*welfare, *revenue, *costs)):
@@ -148,6 +147,20 @@ def money_over_time(history: Shown, decided: Iterable[Shown]) -> Figure | None:
     ends = ", ".join(f"{one} {values[-1]:,.2f}" for one, values in series.items())
     text = f"So far in this time: {ends}"
     return Figure("over-time", {"panels": [panel], "x_title": f"{name} from now"}, text)
+
+
+def _welfare(decided: Shown) -> float:
+    """Of a job that was bid for its value less its costs, as it was decided on.
+
+    Of one that is metered its worth when it was done, if its owner said what it is worth, less what
+    it cost its owner. 0 for all others.
+    """
+    if decided["refunded"]:
+        return 0.0
+    metered = decided["metered"]
+    if metered is not None and metered["value"] is not None:
+        return float(Decimal(metered["value"]) - Decimal(metered["cost"]))
+    return decided.get("value") or 0.0
 
 
 def _so_far(amounts: Iterable[float | Decimal]) -> list[float]:

@@ -96,17 +96,21 @@ def test_money_adds_up_over_time_without_what_was_refunded() -> None:
         },
     }
     decided: list[dict[str, Any]] = [
-        {"created_at": 1010, "value": 5.0, "refunded": False},
-        {"created_at": 1130, "value": 7.0, "refunded": False},
-        {"created_at": 1130, "value": 9.0, "refunded": True},
-        {"created_at": 1130, "value": None, "refunded": False},
-        {"created_at": 900, "value": 100.0, "refunded": False},
+        {"created_at": 1010, "value": 5.0, "refunded": False, "metered": None},
+        {"created_at": 1130, "value": 7.0, "refunded": False, "metered": None},
+        {"created_at": 1130, "value": 9.0, "refunded": True, "metered": None},
+        {"created_at": 1130, "value": None, "refunded": False, "metered": None},
+        {"created_at": 900, "value": 100.0, "refunded": False, "metered": None},
+        # Metered: done and worth something, worth nobody knows what, refunded.
+        {"created_at": 1070, "refunded": False, "metered": {"value": "4.5000", "cost": "1.2500"}},
+        {"created_at": 1070, "refunded": False, "metered": {"value": None, "cost": "1.0000"}},
+        {"created_at": 1070, "refunded": True, "metered": {"value": "9.0000", "cost": "1.0000"}},
     ]
     figure = money_over_time(history, decided)
     assert figure is not None
     drawn = {one["name"]: one["y"] for one in figure.data["panels"][0]["curves"]}
     assert drawn == {
-        "welfare": [5.0, 5.0, 12.0],
+        "welfare": [5.0, 8.25, 15.25],
         "revenue": [0.0, 2.5, 4.0],
         "costs": [0.25, 0.5, 0.5],
     }
