@@ -5,9 +5,10 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.service.zones.desk import Desk
+from auctune.service.zones.phase import Phase
 from auctune.service.zones.spot.hearing import hear
 from auctune.service.zones.spot.open_spot import OpenSpot
-from auctune.service.zones.spot.rented_job import Phase, RentedJob
+from auctune.service.zones.spot.rented_job import RentedJob
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.service.zones.timeshare.ending import end_job
 from auctune.service.zones.timeshare.hearing import Hearing

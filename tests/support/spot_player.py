@@ -24,11 +24,12 @@ from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.estimate import Estimate
 from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.phase import Phase
 from auctune.service.zones.spot.bid import Estimated, SpotBid
 from auctune.service.zones.spot.hearing import hear
 from auctune.service.zones.spot.memory import SpotMemory, SpotSaver
 from auctune.service.zones.spot.rental import Rental
-from auctune.service.zones.spot.rented_job import Phase, RentedJob
+from auctune.service.zones.spot.rented_job import RentedJob
 from auctune.service.zones.spot.state import SpotState
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.record import SpotRecord

@@ -16,10 +16,11 @@ from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction import repairs
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.memory import fold
-from auctune.service.zones.auction.open_job import OpenJob, Phase
+from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.auction.snapshot import ZoneSaver, load_zone
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.phase import Phase
 from support.zones import MadeUpZone
 
 TINY = 1e-9

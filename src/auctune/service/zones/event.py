@@ -61,3 +61,9 @@ class ZoneEvent:
     kind: str
     job: str | None
     body: dict[str, Any]
+
+
+def job_of(event: ZoneEvent) -> str:
+    """Id of the job that an event is about, which is about one."""
+    assert event.job is not None
+    return event.job

@@ -16,12 +16,9 @@ The body holds plain JSON values:
 A zone's kind may have keys of its own beside these.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
-
-from auctune.service.zones.event import ZoneEvent
 
 Record = dict[str, Any]
 
@@ -58,26 +55,6 @@ class JobRow:
     created_at: float
     status: Status
     body: Record
-
-
-def received_row(event: ZoneEvent, own: Mapping[str, Any]) -> JobRow:
-    """A job whose data are being looked at.
-
-    Args:
-        event: that says so.
-        own: keys of the zone's kind, with nothing in them.
-    """
-    body = event.body
-    blank = blank_body(body["owner"], body["request"], body["training"])
-    return JobRow(
-        event.job or "",
-        event.zone,
-        event.seq,
-        body["owner"],
-        event.at,
-        Status.VALIDATING,
-        {**blank, **own, "state": "validating"},
-    )
 
 
 def blank_body(owner: str, request: Record, training: Record) -> Record:

@@ -1,11 +1,12 @@
 """How a zone notes what happens: each event is taken over into its state, and kept for the log.
 
-Zones of all kinds receive, refuse and fail jobs in the same words. A kind says in which slot its
-events are booked, and begins its slots.
+Zones of all kinds receive, refuse, cancel and fail jobs in the same words. A kind decides on bids,
+says in which slot its events are booked, and begins its slots.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from auctune.domain import InputError
@@ -23,6 +24,15 @@ class Trains(Protocol):
     """An admitted job."""
 
     training: Training
+
+
+class Asks(Protocol):
+    """What a zone decides on."""
+
+    @property
+    def job(self) -> str:
+        """Id of the job that it becomes."""
+        ...
 
 
 J_co = TypeVar("J_co", bound=Trains, covariant=True)
@@ -47,9 +57,10 @@ class NotedState(Protocol[J_co]):
 
 
 J = TypeVar("J", bound=Trains)
+B = TypeVar("B", bound=Asks)
 
 
-class NotingZone(ABC, Generic[J]):
+class NotingZone(ABC, Generic[J, B]):
     """One zone, with what it has noted and nobody has taken yet.
 
     Args:
@@ -67,6 +78,7 @@ class NotingZone(ABC, Generic[J]):
         self._noted = state
         self._recorder = recorder
         self._happened: list[tuple[ZoneEvent, Change]] = []
+        self._is_ahead = False
 
     @property
     @abstractmethod
@@ -74,13 +86,47 @@ class NotingZone(ABC, Generic[J]):
         """The slot in which what happens now is booked."""
 
     @abstractmethod
-    def begin_slots(self) -> range:
-        """Begin the current slot, if it has not begun; the slots that passed by it, and itself."""
+    def begin_slots(self) -> None:
+        """Begin the current slot, if it has not begun."""
+
+    @abstractmethod
+    def decide(self, bid: B) -> JobRow:
+        """Decide on a bid, at once and for good; the job as it stands then.
+
+        Raises:
+            InputError: if it is no bid that this zone can decide on; nothing has happened then.
+        """
+
+    @abstractmethod
+    def pause(self, job: str) -> None:
+        """Have a job wait until it is resumed.
+
+        Raises:
+            InputError: if it is over, or paused already.
+        """
+
+    @abstractmethod
+    def resume(self, job: str) -> bool:
+        """Have a paused job go on; whether that is possible now.
+
+        Raises:
+            InputError: if it is over, or not paused.
+        """
+
+    def let_go(self, job: J) -> None:
+        """A job is about to end early: give back what it has coming, if no event says so."""
 
     @property
     def is_ahead(self) -> bool:
-        """Nothing is known here before it is an event."""
-        return False
+        """Whether it knows of something that is on no record: a command broke off."""
+        return self._is_ahead
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """A block whose events are all on record, or none."""
+        self._is_ahead = True
+        yield
+        self._is_ahead = False
 
     def take_events(self) -> list[tuple[ZoneEvent, Change]]:
         """What happened since the last call."""
@@ -124,6 +170,24 @@ class NotingZone(ABC, Generic[J]):
         self.happen(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
         return self._last_row()
 
+    def decide_received(self, bid: B) -> JobRow | None:
+        """Decide on a job that was received; none if it was cancelled or decided on meanwhile.
+
+        Raises:
+            InputError: as `decide`.
+        """
+        return self.decide(bid) if bid.job in self.waiting else None
+
+    def cancel(self, job: str) -> bool:
+        """End a job for its owner; what is to come is free again. Whether it was open."""
+        self.begin_slots()
+        if job in self.under_way:
+            self.let_go(self.under_way[job])
+        elif job not in self.waiting:
+            return False
+        self.happen(Kind.CANCELLED, job, {})
+        return True
+
     def refuse(self, job: str, error: InputError) -> None:
         """A received job cannot be decided on: its data or its terms are wrong."""
         if job in self.waiting:
@@ -146,6 +210,7 @@ class NotingZone(ABC, Generic[J]):
     def give_up(self, job: str, why: str) -> None:
         """End a job, unless it is over, that the service cannot bring to its end."""
         if job in self.under_way:
+            self.let_go(self.under_way[job])
             self.fail(job, "service_failed", why, None)
 
     def _last_row(self) -> JobRow:

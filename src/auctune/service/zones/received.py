@@ -1,13 +1,10 @@
 """Jobs that were received and wait for a decision: their data are being looked at."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from auctune.service.jobs.training import Training
-from auctune.service.zones.change import Change
-from auctune.service.zones.event import ZoneEvent
-from auctune.service.zones.job_row import received_row
+from auctune.service.zones.event import ZoneEvent, job_of
 
 
 @dataclass
@@ -31,18 +28,8 @@ class Received:
         return cls(**{**record, "training": Training.from_record(record["training"])})
 
 
-def receive(waiting: dict[str, Received], event: ZoneEvent, own: Mapping[str, Any]) -> Change:
-    """Take over that a job was received.
-
-    Args:
-        waiting: those that wait, by id.
-        event: that says so.
-        own: keys of a row that are of the zone's kind, with nothing in them.
-    """
-    assert event.job is not None
+def received_of(event: ZoneEvent) -> Received:
+    """A job, as the first event about it says."""
     body = event.body
     training = Training.from_record(body["training"])
-    waiting[event.job] = Received(
-        event.job, event.seq, body["owner"], event.at, body["request"], training
-    )
-    return Change(rows=(received_row(event, own),))
+    return Received(job_of(event), event.seq, body["owner"], event.at, body["request"], training)

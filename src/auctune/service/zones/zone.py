@@ -34,8 +34,8 @@ class Zone(Protocol):
         """Whether it knows of something that is on no record: a command broke off."""
         ...
 
-    def begin_slots(self) -> range:
-        """Begin the current slot, if it has not begun; the slots that passed by it, and itself."""
+    def begin_slots(self) -> None:
+        """Begin the current slot, if it has not begun."""
         ...
 
     @property

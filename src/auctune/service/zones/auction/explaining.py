@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from auctune.run.records import read_decision
 from auctune.service.store import EventLog, Snapshots
-from auctune.service.zones.auction.job_rows import why_rejected
+from auctune.service.zones.auction.job_rows import ROWS
 from auctune.service.zones.auction.memory import AuctionMemory
 from auctune.service.zones.auction.records import read_task
 from auctune.service.zones.event import ZoneEvent
@@ -38,5 +38,5 @@ class AuctionExplainer:
         memory, _ = rebuilt(decided.zone, self._fresh, self._log, self._snapshots, until)
         task, decision = read_task(decided.body["task"]), read_decision(decided.body["decision"])
         explanation = memory.mechanism.explain(task, decision, memory.state.slot)
-        why = None if decision.admitted else why_rejected(decided.body)
+        why = None if decision.admitted else ROWS.why_rejected(decided.body)
         return Explained(decided, why, explanation)

@@ -16,9 +16,10 @@ from auctune.run.executor import TaskOrder
 from auctune.run.executor.executor import Executor
 from auctune.run.executor.orders import make_order
 from auctune.service.zones.auction import pauses, plans
-from auctune.service.zones.auction.open_job import OpenJob, Phase
+from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.event import Kind
+from auctune.service.zones.phase import Phase
 
 _log = structlog.get_logger(__name__)
 

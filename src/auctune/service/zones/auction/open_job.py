@@ -1,7 +1,6 @@
 """A job that is not over: what was promised to it, and how far it is."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from auctune.domain import Cell, Decision, Task
@@ -9,37 +8,8 @@ from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.auction.records import Record
 from auctune.service.zones.auction.repair import Repair
-
-
-class Phase(StrEnum):
-    """Where an admitted job stands."""
-
-    PLANNED = "planned"
-    """It has cells, and has not begun."""
-    TRAINING = "training"
-    """It has trained, and has cells to come."""
-    PAUSED = "paused"
-    """Its owner gave its cells up for a while."""
-    TRAINED = "trained"
-    """All is trained; its adapter is being packed."""
-
-
-@dataclass
-class Progress:
-    """What training has come to.
-
-    Attributes:
-        rows, total_rows: trained, and to train, over all epochs.
-        tokens, steps: so far.
-        first_loss, last_loss: of the first and the newest optimizer step; none before them.
-    """
-
-    rows: int = 0
-    total_rows: int = 0
-    tokens: int = 0
-    steps: int = 0
-    first_loss: float | None = None
-    last_loss: float | None = None
+from auctune.service.zones.phase import Phase
+from auctune.service.zones.progress import Progress
 
 
 @dataclass

@@ -4,10 +4,11 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from auctune.device_profile import Profile
-from auctune.domain import Admission, Cluster, EnergyForecast, InputError, Node, NodeType
+from auctune.domain import Admission, Cluster, EnergyForecast, Node, NodeType
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build
 from auctune.run.base_facts import BaseFacts, Report
@@ -21,7 +22,6 @@ from auctune.service.repair.mender import Mender
 from auctune.service.repair.outside import OutsideVendor
 from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.zone_entry import AUCTION
-from auctune.service.store import EventLog, Snapshots
 from auctune.service.zones.auction.bidding import Bidding
 from auctune.service.zones.auction.energy import zone_energy
 from auctune.service.zones.auction.explaining import AuctionExplainer
@@ -37,10 +37,10 @@ from auctune.service.zones.auction.workshop import AuctionWorkshop
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
-from auctune.service.zones.event import VERSION, Kind
+from auctune.service.zones.event import VERSION
 from auctune.service.zones.kind import Facts, Opened
 from auctune.service.zones.premises import Place, Premises
-from auctune.service.zones.restart import opening_of, restart
+from auctune.service.zones.reopening import Reopening, changed
 
 
 class AuctionOpening:
@@ -52,24 +52,21 @@ class AuctionOpening:
 
     def __init__(self, premises: Premises) -> None:
         self._premises = premises
-        self._log = EventLog(premises.store.reader)
-        self._snapshots = Snapshots(premises.store.reader)
+        self._past = Reopening(premises)
 
     async def open(self, entry: AuctionEntry, facts: Facts) -> Opened:
         """One zone, as it stood."""
         here = self._premises
-        opened = opening_of(entry.name, self._log)
-        record = opening_record(entry, facts, here.now())
-        if opened is not None:
-            _check_same(entry, record, opened.body)
-            record = opened.body
+        wanted = opening_record(entry, facts, here.now())
+        record = self._past.terms(entry.name, wanted, partial(_check_same, entry))
         supply = supply_of(entry, facts, record)
         await asyncio.to_thread(_warm_up, record, supply.cluster, here.report)
-        zone = await self._zone(entry, record, supply)
-        if opened is None:
-            zone.happen(Kind.ZONE_OPENED, None, record)
-        zone.begin_slots()
-        desk = Desk(zone, here.recorder, here.alarm)
+        energy = zone_energy(entry, record["epoch"])
+        memory = await self._past.memory(entry.name, lambda: fresh_memory(record, energy))
+        clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
+        mechanism, state = memory.mechanism, memory.state
+        zone = AuctionZone(entry.name, supply, mechanism, state, clock, here.recorder)
+        desk = self._past.desk(zone, memory, record)
         house, outside = house_vendor(entry.house, here.data), self._outside(entry)
         looks = DataDesk(
             entry.base, here.data, here.library, house, outside, entry.quote_seconds, here.now
@@ -77,19 +74,6 @@ class AuctionOpening:
         open_zone = self._open_zone(entry, record, zone, desk, looks)
         vendors = {one.name: one for one in (house, *outside) if one is not None}
         return Opened(open_zone, self._workshop(entry, facts, open_zone, looks, vendors))
-
-    async def _zone(
-        self, entry: AuctionEntry, record: Mapping[str, Any], supply: Supply
-    ) -> AuctionZone:
-        here, energy = self._premises, zone_energy(entry, record["epoch"])
-        here.report(f"reading the log of zone {entry.name}", 0.0)
-        memory = await asyncio.to_thread(
-            lambda: restart(
-                entry.name, lambda: fresh_memory(record, energy), self._log, self._snapshots
-            )
-        )
-        clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
-        return AuctionZone(entry.name, supply, memory.mechanism, memory.state, clock, here.recorder)
 
     def _open_zone(
         self,
@@ -114,7 +98,7 @@ class AuctionOpening:
             bidding,
             Quoting(desk, clock, num_slots, defaults, files, bidding, here.quotes),
             AuctionNodes(desk, tuple(node.id for node in supply.cluster.nodes)),
-            AuctionExplainer(lambda: fresh_memory(record), self._log, self._snapshots),
+            AuctionExplainer(lambda: fresh_memory(record), self._past.log, self._past.snapshots),
         )
 
     def _workshop(
@@ -136,7 +120,7 @@ class AuctionOpening:
             here.library,
             here.data,
             Mending(open_zone, vendors, looks, here.library, work),
-            self._snapshots,
+            self._past.snapshots,
             here.committer,
             here.alarm,
         )
@@ -209,11 +193,7 @@ def _check_same(entry: AuctionEntry, wanted: Mapping[str, Any], opened: Mapping[
         *_settings(wanted["settings"], opened["settings"]),
     ):
         if new != old:
-            raise InputError(
-                f"zone {entry.name}: {what}",
-                f"{_said(new)} where the zone was opened with {_said(old)}",
-                "the same, or another zone",
-            )
+            raise changed(entry.name, what, _said(new), _said(old))
 
 
 def _settings(

@@ -5,9 +5,9 @@ One that is not resumed in time ends with its deadline.
 
 from typing import TYPE_CHECKING
 
-from auctune.domain import InputError, Released, Replanned
+from auctune.domain import Released, Replanned
 from auctune.service.zones.auction import plans
-from auctune.service.zones.auction.open_job import OpenJob, Phase
+from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.event import Kind
 
 if TYPE_CHECKING:
@@ -20,11 +20,7 @@ def pause(zone: "AuctionZone", name: str) -> None:
     Raises:
         InputError: if it is over, or paused already.
     """
-    job = _open(zone, name)
-    if job.phase is Phase.PAUSED:
-        raise InputError("id", f"{name} is paused already", "a job that is not paused")
-    if job.phase is Phase.TRAINED:
-        raise InputError("id", f"{name} is trained already", "a job that is to train")
+    job = zone.to_pause(name)
     left = job.cells_from(zone.state.slot + 1)
     zone.tell(Released(job.task, left))
     zone.happen(Kind.PAUSED, name, plans.moved(left, ()))
@@ -36,9 +32,7 @@ def resume(zone: "AuctionZone", name: str) -> bool:
     Raises:
         InputError: if it is over, or not paused.
     """
-    job = _open(zone, name)
-    if job.phase is not Phase.PAUSED:
-        raise InputError("id", f"{name} is not paused", "a paused job")
+    job = zone.to_resume(name)
     found, sought = plans.plan_rest(zone, job)
     if found is None:
         return False
@@ -55,10 +49,3 @@ def end_if_late(zone: "AuctionZone", job: OpenJob) -> None:
     if zone.state.slot > job.task.deadline:
         why = "its deadline passed while it was paused"
         zone.fail(job.id, "deadline_passed", why, None, refund=False)
-
-
-def _open(zone: "AuctionZone", name: str) -> OpenJob:
-    job = zone.state.jobs.get(name)
-    if job is None:
-        raise InputError("id", f"{name} is not running", "a job that was admitted and goes on")
-    return job

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from auctune.domain import Cell, NodeLost, NodeReturned, Released, Replanned
 from auctune.service.zones.auction.event import AuctionKind
-from auctune.service.zones.auction.open_job import OpenJob, Phase, cell_records
+from auctune.service.zones.auction.open_job import OpenJob, cell_records
+from auctune.service.zones.phase import Phase
 
 if TYPE_CHECKING:
     from auctune.service.zones.auction.zone import AuctionZone

@@ -18,18 +18,14 @@ from auctune.service.jobs.terms import (
     shown_request,
 )
 from auctune.service.quotes import Quote, QuoteChangedError, Quotes
-from auctune.service.zones.auction.acceptance import (
-    accept_if_early,
-    quote_if_early,
-    quoted_line,
-    why_changed,
-)
+from auctune.service.zones.auction.acceptance import quote_if_early, quoted_line
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.bidding import Bidding
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.lines import why_changed
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, MenuOffer, Priced
 
 
@@ -113,10 +109,10 @@ class Quoting:
         found = await self._files.appraise(file, training, who.user)
         make = self._bidding.bid
         bid = make(job, who.user, training, found, amount, deadline, shown, reply)
-        row = await self._bidding.in_turn(bid, lambda zone: accept_if_early(zone, bid, line))
+        row = await self._bidding.in_turn(bid, lambda zone: zone.accept(bid, line))
         if row is None:
             again = await self._again(quote, bid)
-            raise QuoteChangedError(why_changed(line, self._clock), again)
+            raise QuoteChangedError(why_changed(line.schedule.start, self._clock), again)
         return row
 
     async def _again(self, quote: Quote, bid: Bid) -> Quote:

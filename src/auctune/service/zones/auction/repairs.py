@@ -11,8 +11,9 @@ from auctune.service.jobs.size import DataSize
 from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction import plans
 from auctune.service.zones.auction.event import AuctionKind
-from auctune.service.zones.auction.open_job import OpenJob, Phase
+from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.auction.repair import Repair
+from auctune.service.zones.phase import Phase
 
 if TYPE_CHECKING:
     from auctune.service.zones.auction.zone import AuctionZone

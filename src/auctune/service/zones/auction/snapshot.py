@@ -10,16 +10,12 @@ from auctune.domain import Admission, read_snapshot
 from auctune.run.records import decision_record, read_decision
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
-from auctune.service.zones.auction.open_job import (
-    OpenJob,
-    Phase,
-    Progress,
-    cell_records,
-    read_cells,
-)
+from auctune.service.zones.auction.open_job import OpenJob, cell_records, read_cells
 from auctune.service.zones.auction.records import read_task, task_record
 from auctune.service.zones.auction.repair import Repair
 from auctune.service.zones.auction.state import ZoneState
+from auctune.service.zones.phase import Phase
+from auctune.service.zones.progress import Progress
 from auctune.service.zones.received import Received
 
 # Jobs that are put into words while everybody waits: some milliseconds.
@@ -104,7 +100,7 @@ def _job_record(job: OpenJob) -> dict[str, Any]:
         "repair": None if job.repair is None else job.repair.to_record(),
         "failed_vendors": list(job.failed_vendors),
         "repaired": job.repaired,
-        "progress": asdict(job.progress),
+        "progress": job.progress.to_record(),
         "answered": job.answered,
         "request": job.request,
         "notes": list(job.notes),

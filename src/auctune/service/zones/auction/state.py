@@ -1,39 +1,34 @@
-"""What a zone has come to: a fold over its events.
-
-The live path and a restart apply events by the same function. In memory are open jobs only; what
-each event changes for readers is handed back, to be stored with it.
-"""
+"""What an auction's zone has come to: a fold over its events."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from auctune.domain import Cell, Cluster, round_money
 from auctune.run.records import read_decision
 from auctune.service.jobs.size import DataSize
-from auctune.service.jobs.training import Training
-from auctune.service.ledger.entry import charge, earn, operation, refund, vendor_work
+from auctune.service.ledger.entry import Entry, charge, operation, vendor_work
+from auctune.service.zones import fixed_price
 from auctune.service.zones.auction.event import AuctionKind
-from auctune.service.zones.auction.job_rows import closed_row, nothing_own, open_row
-from auctune.service.zones.auction.open_job import OpenJob, Phase, Progress, read_cells
+from auctune.service.zones.auction.job_rows import ROWS, AuctionRows
+from auctune.service.zones.auction.open_job import OpenJob, read_cells
 from auctune.service.zones.auction.records import read_task
 from auctune.service.zones.auction.repair import Repair, decided_repair
 from auctune.service.zones.change import Change
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.event import Kind, ZoneEvent, job_of
 from auctune.service.zones.fold import apply
-from auctune.service.zones.job_row import Status
-from auctune.service.zones.received import Received, receive
+from auctune.service.zones.phase import Phase
+from auctune.service.zones.progress import Progress
+from auctune.service.zones.received import Received
+from auctune.service.zones.state import OF_JOBS, JobsState
 
 
 @dataclass
-class ZoneState:
+class ZoneState(JobsState[OpenJob]):
     """Open jobs of a zone, and what its slots cost.
 
     Attributes:
         cluster: the supply.
-        seq: of the newest event applied.
         slot: the newest slot that began; -1 before the first.
-        received: jobs that wait for a decision, by id.
-        jobs: admitted jobs that are not over, by id.
         lost: nodes that are not for sale: their process is lost, or an operator drained them.
         drained: those among them that an operator drained.
         energy: by node type, money at full load for each slot from `energy_first` on.
@@ -41,10 +36,7 @@ class ZoneState:
     """
 
     cluster: Cluster
-    seq: int = 0
     slot: int = -1
-    received: dict[str, Received] = field(default_factory=dict)
-    jobs: dict[str, OpenJob] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     drained: set[str] = field(default_factory=set)
     energy: dict[str, list[float]] = field(default_factory=dict)
@@ -85,6 +77,35 @@ class ZoneState:
         costs = self.energy[kind]
         return share * (costs[offset] if 0 <= offset < len(costs) else 0.0)
 
+    @property
+    def rows(self) -> AuctionRows:
+        """Makes rows of its jobs."""
+        return ROWS
+
+    def admit(self, event: ZoneEvent, asked: Received) -> OpenJob:
+        """A job that an event admits."""
+        body, decision = event.body, read_decision(event.body["decision"])
+        task = read_task(body["task"])
+        assert decision.schedule is not None
+        job = OpenJob(
+            **vars(asked),
+            task=task,
+            decision=decision,
+            cells=decision.schedule.cells,
+            size=DataSize(**body["size"]),
+            repair=decided_repair(task, decision, body.get("offers", {})),
+        )
+        job.progress = Progress(total_rows=job.total_rows)
+        return job
+
+    def begin(self, job: OpenJob) -> tuple[Entry, ...]:
+        """It is charged at once."""
+        return charge(job.owner, job.decision.payment)
+
+    def end(self, job: OpenJob, *, refunded: bool) -> tuple[Entry, ...]:
+        """Its price is earned, or given back."""
+        return fixed_price.end(job.owner, job.decision.payment, refunded=refunded)
+
     def _began(self, event: ZoneEvent) -> Change:
         self.slot = event.body["slot"]
         for name, entered in event.body["energy_cost"].items():
@@ -97,61 +118,25 @@ class ZoneState:
             self.energy_first = self.slot + self.cluster.slots - len(costs)
         return Change()
 
-    def _received(self, event: ZoneEvent) -> Change:
-        return receive(self.received, event, nothing_own())
-
-    def _decided(self, event: ZoneEvent) -> Change:
-        body = event.body
-        waiting = self.received.pop(_id(event), None)
-        decision = read_decision(body["decision"])
-        seq = event.seq if waiting is None else waiting.seq
-        created_at = event.at if waiting is None else waiting.created_at
-        if decision.schedule is None:
-            return Change(rows=(closed_row(event, seq, created_at, Status.FAILED),))
-        size, task = DataSize(**body["size"]), read_task(body["task"])
-        job = OpenJob(
-            id=_id(event),
-            seq=seq,
-            owner=body["owner"],
-            training=Training.from_record(body["training"]),
-            task=task,
-            decision=decision,
-            cells=decision.schedule.cells,
-            size=size,
-            created_at=created_at,
-            request=body["request"],
-            repair=decided_repair(task, decision, body.get("offers", {})),
-        )
-        job.progress.total_rows = job.total_rows
-        self.jobs[job.id] = job
-        return Change((open_row(job, event),), charge(job.owner, decision.payment))
-
     def _repaired(self, event: ZoneEvent) -> Change:
-        job = self.jobs[_id(event)]
+        job = self.jobs[job_of(event)]
         job.repaired = event.body["file"]
         job.size = DataSize(**event.body["size"])
-        job.progress.total_rows = job.total_rows
+        job.progress = replace(job.progress, total_rows=job.total_rows)
         assert job.repair is not None
-        return Change((open_row(job, event),), vendor_work(job.repair.vendor, job.repair.price))
+        return Change(
+            (self.rows.open(event, job),), vendor_work(job.repair.vendor, job.repair.price)
+        )
 
     def _vendor_changed(self, event: ZoneEvent) -> Change:
-        job = self.jobs[_id(event)]
+        job = self.jobs[job_of(event)]
         job.failed_vendors += (event.body["failed"],)
         job.repair = Repair.from_record(event.body["repair"])
-        return Change((open_row(job, event),))
+        return Change((self.rows.open(event, job),))
 
     def _trained(self, event: ZoneEvent) -> Change:
-        job, result = self.jobs[_id(event)], event.body["result"]
-        before = job.progress
-        losses = result["losses"]
-        job.progress = Progress(
-            rows=result["rows"],
-            total_rows=result["total_rows"],
-            tokens=result["tokens"],
-            steps=result["steps"],
-            first_loss=before.first_loss if before.steps or not losses else losses[0][3],
-            last_loss=losses[-1][3] if losses else before.last_loss,
-        )
+        job, result = self.jobs[job_of(event)], event.body["result"]
+        job.progress = job.progress.after(result)
         job.answered = event.body["slot"]
         if result["state"] == "done":
             job.phase = Phase.TRAINED
@@ -159,47 +144,22 @@ class ZoneState:
             job.phase = Phase.TRAINING
         cell = Cell(event.body["slot"], event.body["node"])
         cost = round_money(self.operating_cost(job, cell))
-        return Change((open_row(job, event),), operation(cost))
+        return Change((self.rows.open(event, job),), operation(cost))
 
     def _replanned(self, event: ZoneEvent) -> Change:
-        job = self.jobs[_id(event)]
+        job = self.jobs[job_of(event)]
         gone = set(read_cells(event.body["given_up"]))
         kept = tuple(cell for cell in job.cells if cell not in gone)
         job.cells = tuple(sorted((*kept, *read_cells(event.body["found"]))))
         if job.phase is Phase.PAUSED and event.kind == Kind.RESUMED:
             job.phase = Phase.TRAINING if job.progress.rows else Phase.PLANNED
-        return Change((open_row(job, event),))
+        return Change((self.rows.open(event, job),))
 
     def _paused(self, event: ZoneEvent) -> Change:
         change = self._replanned(event)
-        job = self.jobs[_id(event)]
+        job = self.jobs[job_of(event)]
         job.phase = Phase.PAUSED
-        return Change((open_row(job, event),), change.entries)
-
-    def _noted(self, event: ZoneEvent) -> Change:
-        job = self.jobs.get(_id(event))
-        if job is None:
-            return Change()
-        job.notes.append(event.body["text"])
-        return Change((open_row(job, event),))
-
-    def _cancelled(self, event: ZoneEvent) -> Change:
-        return self._close(event, Status.CANCELLED, refunded=False)
-
-    def _finished(self, event: ZoneEvent) -> Change:
-        return self._close(event, Status.SUCCEEDED, refunded=False)
-
-    def _failed(self, event: ZoneEvent) -> Change:
-        return self._close(event, Status.FAILED, refunded=event.body["refund"])
-
-    def _close(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Change:
-        waiting = self.received.pop(_id(event), None)
-        if waiting is not None:
-            return Change((closed_row(event, waiting.seq, waiting.created_at, status, waiting),))
-        job = self.jobs.pop(_id(event))
-        payment = job.decision.payment
-        entries = refund(job.owner, payment) if refunded else earn(payment)
-        return Change((closed_row(event, job.seq, job.created_at, status, job),), entries)
+        return Change((self.rows.open(event, job),), change.entries)
 
     def _node_lost(self, event: ZoneEvent) -> Change:
         self.lost.add(event.body["node"])
@@ -213,15 +173,9 @@ class ZoneState:
         return Change()
 
 
-def _id(event: ZoneEvent) -> str:
-    assert event.job is not None
-    return event.job
-
-
 _HANDLERS: dict[str, Callable[[ZoneState, ZoneEvent], Change]] = {
+    **OF_JOBS,
     Kind.SLOT_BEGAN: ZoneState._began,
-    Kind.RECEIVED: ZoneState._received,
-    Kind.DECIDED: ZoneState._decided,
     AuctionKind.REPAIRED: ZoneState._repaired,
     AuctionKind.VENDOR_CHANGED: ZoneState._vendor_changed,
     Kind.TRAINED: ZoneState._trained,
@@ -229,10 +183,6 @@ _HANDLERS: dict[str, Callable[[ZoneState, ZoneEvent], Change]] = {
     AuctionKind.REPLANNED: ZoneState._replanned,
     Kind.PAUSED: ZoneState._paused,
     Kind.RESUMED: ZoneState._replanned,
-    Kind.JOB_NOTED: ZoneState._noted,
-    Kind.CANCELLED: ZoneState._cancelled,
-    Kind.FINISHED: ZoneState._finished,
-    Kind.FAILED: ZoneState._failed,
     AuctionKind.NODE_LOST: ZoneState._node_lost,
     AuctionKind.NODE_RETURNED: ZoneState._node_returned,
 }

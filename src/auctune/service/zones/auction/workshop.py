@@ -16,17 +16,17 @@ from auctune.service.background import Background
 from auctune.service.executors import MakeExecutor
 from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
-from auctune.service.zones.auction import plans
 from auctune.service.zones.auction.foreman import Foreman
 from auctune.service.zones.auction.mending import Mending
 from auctune.service.zones.auction.open_auction import OpenAuction
-from auctune.service.zones.auction.open_job import OpenJob, Phase
+from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.auction.saver import AuctionSaver
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
 from auctune.service.zones.packing import Packer
+from auctune.service.zones.phase import Phase
 
 _log = structlog.get_logger(__name__)
 
@@ -144,14 +144,7 @@ class AuctionWorkshop:
             self._pack(job.id, job.owner)
 
     async def _give_up(self, job: str, why: str) -> None:
-        await self._ask(lambda zone: _give_up(zone, job, why))
+        await self._ask(lambda zone: zone.give_up(job, why))
 
     async def _ask(self, run: Any) -> Any:
         return await self._zone.desk.ask_here(run)
-
-
-def _give_up(zone: AuctionZone, job: str, why: str) -> None:
-    found = zone.state.jobs.get(job)
-    if found is not None:
-        plans.release(zone, found)
-        zone.fail(job, "service_failed", why, None)

@@ -24,7 +24,7 @@ from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.bid_task import bid_task
 from auctune.service.zones.auction.decided import decided_body, line_record
 from auctune.service.zones.auction.earliest import earliest_slot
-from auctune.service.zones.auction.job_rows import previewed_row
+from auctune.service.zones.auction.job_rows import ROWS
 from auctune.service.zones.auction.market_events import market_kind, market_record
 from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.auction.state import ZoneState
@@ -32,13 +32,13 @@ from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.noting import NotingZone
 from auctune.service.zones.recorder import Recorder
+from auctune.service.zones.slotted import SlottedZone
 
 T = TypeVar("T")
 
 
-class AuctionZone(NotingZone[OpenJob]):
+class AuctionZone(SlottedZone[OpenJob, Bid]):
     """One zone, at its newest slot.
 
     Args:
@@ -62,24 +62,13 @@ class AuctionZone(NotingZone[OpenJob]):
         super().__init__(name, clock, state, recorder)
         self.supply = supply
         self.mechanism = mechanism
-        self.state = state
-        self._is_ahead = False
-
-    @property
-    def booked_slot(self) -> int:
-        """The newest that began."""
-        return max(0, self.state.slot)
+        self.state: ZoneState = state
 
     def happen(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
         """Note that something happened; what the mechanism took over before is on record now."""
         event = super().happen(kind, job, body)
         self._is_ahead = False
         return event
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether the mechanism knows of something that is on no record: a command broke off."""
-        return self._is_ahead
 
     def needs(self, file: str) -> bool:
         """Whether a job that is not over needs a file, be it one that a vendor made."""
@@ -90,15 +79,13 @@ class AuctionZone(NotingZone[OpenJob]):
         self._is_ahead = True
         self.mechanism.apply(event)
 
-    def begin_slots(self) -> range:
-        """Begin the current slot, if it has not begun; the slots that passed by it, and itself.
+    def begin_slot(self, slot: int) -> None:
+        """Slots in which nobody was there to decide are gone over in one step."""
+        self._advance(slot)
 
-        Slots in which nobody was there to decide are gone over in one step.
-        """
-        before, now = self.state.slot, self.clock.slot()
-        if now > before:
-            self._advance(now)
-        return range(before + 1, now + 1)
+    def let_go(self, job: OpenJob) -> None:
+        """Cells to come go back to the market."""
+        plans.release(self, job)
 
     def decide(self, bid: Bid) -> JobRow:
         """Decide on a bid, at once and for good; the job as it stands then.
@@ -115,14 +102,6 @@ class AuctionZone(NotingZone[OpenJob]):
             decision = self._changing(lambda slot: self.mechanism.offer(task, slot))
         return self._decided(bid, task, decision, left)
 
-    def decide_received(self, bid: Bid) -> JobRow | None:
-        """Decide on a job that was received; none if it was cancelled or decided on meanwhile.
-
-        Raises:
-            InputError: as `decide`.
-        """
-        return self.decide(bid) if bid.job in self.state.received else None
-
     def preview(self, bid: Bid) -> JobRow:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
@@ -132,7 +111,7 @@ class AuctionZone(NotingZone[OpenJob]):
         if left is not None and decision.payment > left:
             decision = _over_budget(task, decision.payment)
         body = self._body(bid, task, decision, left)
-        return previewed_row(self.name, self.clock.now(), body)
+        return ROWS.previewed(self.name, self.clock.now(), bid.job, body)
 
     def quote(self, bid: Bid) -> PriceMenu:
         """Prices by finish time; what it bids does not count."""
@@ -142,10 +121,10 @@ class AuctionZone(NotingZone[OpenJob]):
     def accept(self, bid: Bid, line: MenuLine) -> JobRow | None:
         """Run and charge a line of an earlier menu as shown; none if that is not possible now."""
         self.begin_slots()
-        self._advance(self.state.slot)
-        task = self.task(bid)
         if line.schedule.start <= self.state.slot:
             return None
+        self._advance(self.state.slot)
+        task = self.task(bid)
         left = bid.left()
         if left is not None and line.price > left:
             decision: Decision | None = self._rejected_over_budget(task, line.price)
@@ -154,19 +133,6 @@ class AuctionZone(NotingZone[OpenJob]):
             if decision is None:
                 self._is_ahead = False
         return None if decision is None else self._decided(bid, task, decision, left, line)
-
-    def cancel(self, job: str) -> bool:
-        """End a job for its owner; cells to come go back to the market. Whether it was open."""
-        self.begin_slots()
-        if job in self.state.received:
-            self.happen(Kind.CANCELLED, job, {})
-            return True
-        found = self.state.jobs.get(job)
-        if found is None:
-            return False
-        plans.release(self, found)
-        self.happen(Kind.CANCELLED, job, {})
-        return True
 
     def pause(self, job: str) -> None:
         """Give a job's cells to come back, until it is resumed.

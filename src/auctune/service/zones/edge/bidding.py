@@ -30,7 +30,7 @@ from auctune.service.jobs.terms import (
 from auctune.service.jobs.training import Training
 from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.desk import Desk
-from auctune.service.zones.edge.acceptance import question_if_early, quoted_line, why_changed
+from auctune.service.zones.edge.acceptance import question_if_early, quoted_line
 from auctune.service.zones.edge.bid import EdgeBid
 from auctune.service.zones.edge.facts import SiteFacts
 from auctune.service.zones.edge.offer import EdgeOffer
@@ -40,6 +40,7 @@ from auctune.service.zones.edge.supply import EdgeSupply, micro_batch_of
 from auctune.service.zones.edge.zone import EdgeZone
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.late_decisions import LateDecisions
+from auctune.service.zones.lines import why_changed
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
 
 T = TypeVar("T")
@@ -147,9 +148,8 @@ class EdgeBidding:
         bid = self._bid(job, who.user, training, facts, shown, reply)
         row = await self._in_turn(bid, lambda zone: zone.accept(bid, line))
         if row is None:
-            raise QuoteChangedError(
-                why_changed(line, self._supply.clock), await self._again(quote, bid)
-            )
+            why = why_changed(line.plan.slots[0].slot, self._supply.clock)
+            raise QuoteChangedError(why, await self._again(quote, bid))
         return row
 
     def decide_later(

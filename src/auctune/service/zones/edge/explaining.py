@@ -12,7 +12,7 @@ from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, Eris
 from auctune.edge.explain import plan_costs
 from auctune.run.edge.plain import read_decision, read_job
 from auctune.service.store import EventLog, Snapshots
-from auctune.service.zones.edge.job_rows import why_rejected
+from auctune.service.zones.edge.job_rows import ROWS
 from auctune.service.zones.edge.memory import EdgeMemory
 from auctune.service.zones.event import ZoneEvent
 from auctune.service.zones.open_zone import Explained
@@ -40,7 +40,7 @@ class EdgeExplainer:
         job, answer = read_job(decided.body["job"]), read_decision(decided.body["answer"])
         slot, last = memory.state.slot, int(decided.body["last"])
         found = _explanation(memory.eris, job, answer, slot, last)
-        why = None if answer.admitted else why_rejected(decided.body)
+        why = None if answer.admitted else ROWS.why_rejected(decided.body)
         return Explained(decided, why, found)
 
 

@@ -17,9 +17,10 @@ from auctune.run.child import Message
 from auctune.run.open_sites.folder import SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder
 from auctune.service.zones.edge import plans
-from auctune.service.zones.edge.open_job import Phase, SiteJob
+from auctune.service.zones.edge.open_job import SiteJob
 from auctune.service.zones.edge.zone import EdgeZone
 from auctune.service.zones.event import Kind
+from auctune.service.zones.phase import Phase
 
 _log = structlog.get_logger(__name__)
 

@@ -18,11 +18,8 @@ from auctune.run.edge.plain import plan_record
 from auctune.service.zones import fixed_price
 from auctune.service.zones.edge.facts import SiteFacts
 from auctune.service.zones.edge.open_job import SiteJob
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.job_row import JobRow, Status, blank_body
-from auctune.service.zones.received import Received
-
-Record = dict[str, Any]
+from auctune.service.zones.job_row import Record
+from auctune.service.zones.job_rows import JobRows
 
 _WHY = {
     Reason.NO_FEASIBLE_SCHEDULE: "the sites could not train it by its deadline, even if all of "
@@ -31,112 +28,53 @@ _WHY = {
     Reason.UNPROFITABLE: "the bid is not above the price",
 }
 
-_STATES: dict[str, str] = {
-    Kind.FINISHED: "finished",
-    Kind.CANCELLED: "cancelled",
-    Kind.FAILED: "failed",
-    Kind.DECIDED: "rejected",
-}
+_OF_DECISION = ("size", "decision", "facts", "earliest", "budget_left")
 
 
-def nothing_own() -> Record:
-    """The keys of an edge job's row, with nothing in them."""
-    return {
-        "facts": None,
-        "plan": [],
-        "trained": [],
-        "torn": 0,
-        "crossed_mb": 0.0,
-        "earliest": None,
-        "budget_left": None,
-    }
+class EdgeRows(JobRows[SiteJob]):
+    """Makes rows of edge jobs."""
 
+    def nothing_own(self) -> Record:
+        """The keys of an edge job's row, with nothing in them."""
+        return {
+            "facts": None,
+            "plan": [],
+            "trained": [],
+            "torn": 0,
+            "crossed_mb": 0.0,
+            "earliest": None,
+            "budget_left": None,
+        }
 
-def open_row(job: SiteJob, event: ZoneEvent) -> JobRow:
-    """An admitted job."""
-    status = Status.RUNNING if job.trained else Status.QUEUED
-    return JobRow(job.id, event.zone, job.seq, job.owner, job.created_at, status, _body(job))
+    def own(self, job: SiteJob) -> Record:
+        """What was promised, and how far it is."""
+        return {
+            "size": size_record(job.facts),
+            "decision": job.decision,
+            "facts": job.facts.to_record(),
+            "plan": plan_record(job.plan),
+            "trained": list(job.trained),
+            "torn": job.torn,
+            "crossed_mb": job.crossed_mb,
+        }
 
+    def decided(self, body: Record) -> Record:
+        """What was answered, and the plan, if there is one."""
+        plan = body["answer"]["plan"]
+        known = {name: body[name] for name in _OF_DECISION}
+        return {**known, "plan": [] if plan is None else plan}
 
-def closed_row(
-    event: ZoneEvent, seq: int, created_at: float, status: Status, job: SiteJob | Received | None
-) -> JobRow:
-    """A job that is over, or was never admitted.
+    def has_begun(self, job: SiteJob) -> bool:
+        """Whether a job has trained."""
+        return bool(job.trained)
 
-    Args:
-        event: the last one about it.
-        seq, created_at: of its row.
-        status: that it has from now on.
-        job: as it stood before; none: the event says it all.
-    """
-    body = event.body
-    if isinstance(job, SiteJob):
-        row, owner = _body(job), job.owner
-    elif job is not None:
-        row, owner = _blank(job.owner, job.request, job.training.to_record()), job.owner
-    else:
-        row, owner = _decided(body), body["owner"]
-    refunded = body.get("refund", False)
-    row |= {
-        "state": "refunded" if refunded else _STATES[event.kind],
-        "finished_at": event.at,
-        "files": body.get("files", []),
-        "refunded": refunded,
-        "error": _error(event),
-    }
-    return JobRow(event.job or "", event.zone, seq, owner, created_at, status, row)
+    def why_rejected(self, body: Mapping[str, Any]) -> str:
+        """The reason for people."""
+        return fixed_price.why_rejected(body, _WHY)
 
-
-def previewed_row(zone: str, at: float, job: str, body: Record) -> JobRow:
-    """A job as it would be; it is nowhere on record."""
-    row = {**_decided(body), "state": "what_if"}
-    status = Status.QUEUED
-    if not body["decision"]["admitted"]:
-        row |= {"error": fixed_price.rejection(body, _WHY), "finished_at": at}
-        status = Status.FAILED
-    return JobRow(job, zone, 0, body["owner"], at, status, row)
-
-
-def why_rejected(body: Mapping[str, Any]) -> str:
-    """The reason for people.
-
-    Args:
-        body: of a rejection's event.
-    """
-    return fixed_price.why_rejected(body, _WHY)
-
-
-def _blank(owner: str, request: Record, training: Record) -> Record:
-    return {**blank_body(owner, request, training), **nothing_own()}
-
-
-def _decided(body: Record) -> Record:
-    plan = body["answer"]["plan"]
-    return {
-        **_blank(body["owner"], body["request"], body["training"]),
-        "size": body["size"],
-        "decision": body["decision"],
-        "facts": body["facts"],
-        "plan": [] if plan is None else plan,
-        "earliest": body["earliest"],
-        "budget_left": body["budget_left"],
-    }
-
-
-def _body(job: SiteJob) -> Record:
-    return {
-        **_blank(job.owner, job.request, job.training.to_record()),
-        "state": job.phase.value,
-        "size": size_record(job.facts),
-        "decision": job.decision,
-        "facts": job.facts.to_record(),
-        "plan": plan_record(job.plan),
-        "trained": list(job.trained),
-        "torn": job.torn,
-        "crossed_mb": job.crossed_mb,
-        "progress": job.progress.to_record(),
-        "notes": list(job.notes),
-    }
+    def rejected_for(self, body: Mapping[str, Any]) -> str:
+        """The deadline, or the bid."""
+        return fixed_price.rejected_for(body)
 
 
 def size_record(facts: SiteFacts) -> Record:
@@ -145,7 +83,4 @@ def size_record(facts: SiteFacts) -> Record:
     return {"rows": facts.total, "mean_tokens": float(channels * height * width)}
 
 
-def _error(event: ZoneEvent) -> Record | None:
-    if event.kind == Kind.FAILED:
-        return {name: event.body[name] for name in ("code", "message", "param")}
-    return fixed_price.rejection(event.body, _WHY) if event.kind == Kind.DECIDED else None
+ROWS = EdgeRows()

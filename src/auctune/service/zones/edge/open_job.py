@@ -2,27 +2,14 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from auctune.edge import EdgeCommitment, EdgeJob, EdgePlan, SlotPlan
 from auctune.run.edge.plain import job_record, plan_record, read_job, read_plan
 from auctune.service.jobs.training import Training
 from auctune.service.zones.edge.facts import SiteFacts
-from auctune.service.zones.metered.progress import Progress
-
-
-class Phase(StrEnum):
-    """Where an admitted job stands."""
-
-    PLANNED = "planned"
-    """It has a plan, and has not begun."""
-    TRAINING = "training"
-    """It has trained, and has slots to come."""
-    PAUSED = "paused"
-    """Its owner gave its slots up for a while."""
-    TRAINED = "trained"
-    """All is trained; its model is being packed."""
+from auctune.service.zones.phase import Phase
+from auctune.service.zones.progress import Progress
 
 
 @dataclass

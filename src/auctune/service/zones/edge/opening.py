@@ -2,17 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob
 from auctune.run.open_sites.messages import SitesSettings
 from auctune.service.jobs.asked import Defaults
 from auctune.service.settings.edge_entry import EdgeEntry, read_supply
 from auctune.service.settings.zone_entry import EDGE
-from auctune.service.store import EventLog, Snapshots
 from auctune.service.zones.clock import Now, SlotClock
-from auctune.service.zones.desk import Desk
 from auctune.service.zones.edge.bidding import EdgeBidding
 from auctune.service.zones.edge.explaining import EdgeExplainer
 from auctune.service.zones.edge.memory import fresh_memory
@@ -21,13 +19,16 @@ from auctune.service.zones.edge.site_files import SiteFiles
 from auctune.service.zones.edge.supply import EdgeSupply
 from auctune.service.zones.edge.workshop import EdgeWorkshop
 from auctune.service.zones.edge.zone import EdgeZone
-from auctune.service.zones.event import VERSION, Kind
+from auctune.service.zones.event import VERSION
 from auctune.service.zones.kind import Opened
 from auctune.service.zones.premises import Premises
-from auctune.service.zones.restart import opening_of, restart
+from auctune.service.zones.reopening import Reopening, check_same
 
 DEFAULTS = Defaults(epochs=5, batch_size=64, learning_rate=0.05)
 """Small networks are trained otherwise than adapters."""
+
+# What plans stand on.
+_FIXED = ("base", "slot_seconds", "slots", "sites", "traffic_mb_per_slot", "chunk_mb", "pricing")
 
 
 class EdgeOpening:
@@ -39,32 +40,23 @@ class EdgeOpening:
 
     def __init__(self, premises: Premises) -> None:
         self._premises = premises
-        self._log = EventLog(premises.store.reader)
-        self._snapshots = Snapshots(premises.store.reader)
+        self._past = Reopening(premises)
 
     async def open(self, entry: EdgeEntry) -> Opened:
         """One zone, as it stood."""
         here = self._premises
-        opened = opening_of(entry.name, self._log)
-        record = opening_record(entry, here.now())
-        if opened is not None:
-            _check_same(entry, record, opened.body)
-            record = opened.body
+        wanted = opening_record(entry, here.now())
+        record = self._past.terms(entry.name, wanted, partial(check_same, entry.name, _FIXED))
+        fresh = partial(fresh_memory, dict(record))
         supply = supply_of(entry, record, here.now)
         here.report(f"getting the search of zone {entry.name} ready", 0.0)
         await asyncio.to_thread(_warm_up, record, supply)
-        here.report(f"reading the log of zone {entry.name}", 0.0)
-        memory = await asyncio.to_thread(
-            lambda: restart(entry.name, lambda: fresh_memory(record), self._log, self._snapshots)
-        )
+        memory = await self._past.memory(entry.name, fresh)
         zone = EdgeZone(entry.name, supply, memory, here.recorder)
-        if opened is None:
-            zone.happen(Kind.ZONE_OPENED, None, dict(record))
-        zone.begin_slots()
-        desk = Desk(zone, here.recorder, here.alarm)
+        desk = self._past.desk(zone, memory, record)
         files = SiteFiles(here.library, here.data)
         bidding = EdgeBidding(desk, supply, DEFAULTS, files, here.turns, here.quotes, here.now)
-        explainer = EdgeExplainer(lambda: fresh_memory(record), self._log, self._snapshots)
+        explainer = EdgeExplainer(fresh, self._past.log, self._past.snapshots)
         open_zone = OpenEdge(desk, supply, bidding, explainer)
         return Opened(open_zone, self._workshop(entry, open_zone))
 
@@ -82,7 +74,7 @@ class EdgeOpening:
             place.data / "logs",
             here.library,
             here.data,
-            self._snapshots,
+            self._past.snapshots,
             here.committer,
             here.lock,
             here.alarm,
@@ -133,19 +125,3 @@ def _warm_up(record: Mapping[str, Any], supply: EdgeSupply) -> None:
         utility=ByDuration((1.0,)),
     )
     eris.quote(job, 0)
-
-
-def _check_same(entry: EdgeEntry, wanted: Mapping[str, Any], opened: Mapping[str, Any]) -> None:
-    """What is sold, and how, cannot change while plans stand on it.
-
-    Raises:
-        InputError: naming what has.
-    """
-    named = ("base", "slot_seconds", "slots", "sites", "traffic_mb_per_slot", "chunk_mb", "pricing")
-    for what in named:
-        if wanted[what] != opened[what]:
-            raise InputError(
-                f"zone {entry.name}: {what}",
-                f"{wanted[what]} where the zone was opened with {opened[what]}",
-                "the same, or another zone",
-            )

@@ -7,12 +7,12 @@ free is all there is; then the one that bid most is planned first.
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from auctune.domain import InputError
 from auctune.run.edge.plain import plan_record
 from auctune.service.zones.edge.answering import plan_rest
 from auctune.service.zones.edge.event import EdgeKind
-from auctune.service.zones.edge.open_job import Phase, SiteJob
+from auctune.service.zones.edge.open_job import SiteJob
 from auctune.service.zones.event import Kind
+from auctune.service.zones.phase import Phase
 
 if TYPE_CHECKING:
     from auctune.service.zones.edge.zone import EdgeZone
@@ -127,11 +127,7 @@ def pause(zone: "EdgeZone", name: str) -> None:
     Raises:
         InputError: if it is over, or paused already.
     """
-    job = _open(zone, name)
-    if job.phase is Phase.PAUSED:
-        raise InputError("id", f"{name} is paused already", "a job that is not paused")
-    if job.phase is Phase.TRAINED:
-        raise InputError("id", f"{name} is trained already", "a job that is to train")
+    zone.to_pause(name)
     zone.happen(Kind.PAUSED, name, {})
 
 
@@ -141,18 +137,9 @@ def resume(zone: "EdgeZone", name: str) -> bool:
     Raises:
         InputError: if it is over, or not paused.
     """
-    job = _open(zone, name)
-    if job.phase is not Phase.PAUSED:
-        raise InputError("id", f"{name} is not paused", "a paused job")
+    job = zone.to_resume(name)
     found = plan_rest(zone.eris, job, zone.state.slot)
     if found is None:
         return False
     zone.happen(Kind.RESUMED, name, {"found": plan_record(found)})
     return True
-
-
-def _open(zone: "EdgeZone", name: str) -> SiteJob:
-    job = zone.state.jobs.get(name)
-    if job is None:
-        raise InputError("id", f"{name} is not running", "a job that was admitted and goes on")
-    return job

@@ -3,15 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+from auctune.service.zones import fixed_price
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.edge.event import EdgeKind
-from auctune.service.zones.edge.job_rows import why_rejected
+from auctune.service.zones.edge.job_rows import ROWS
 from auctune.service.zones.event import Kind
-from auctune.service.zones.fixed_price import least_bid
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.market_part import market_part
 from auctune.service.zones.told import COMMON, Told
 
 Shown = dict[str, Any]
+
+_TRAINED_BY = ("learning_rate", "weight_decay")
 
 
 class EdgeViews:
@@ -24,28 +27,11 @@ class EdgeViews:
 
     def market(self, row: JobRow, clock: SlotClock) -> Shown:
         """The market's part of a job."""
-        body = row.body
-        decision, training = body["decision"], body["training"]
-        admitted = decision is not None and decision["admitted"]
-        earliest, left = body["earliest"], body["budget_left"]
         return {
-            "zone": row.zone,
-            "state": body["state"],
-            "decision": None if decision is None else ("admitted" if admitted else "rejected"),
-            "reason": None if decision is None else decision["reason"],
-            "bid": body["request"]["bid"],
-            "payment": decision["payment"] if admitted else None,
-            "least_bid": least_bid(decision),
-            "price": None if left is None else decision["price"],
-            "budget_left": left,
-            "deadline": body["request"]["deadline"],
-            "earliest_deadline": None if earliest is None else clock.ends(earliest),
-            "refunded": body["refunded"],
-            "plan": _plan(body, clock),
-            "progress": body["progress"],
-            "notes": body["notes"],
-            "lora": {name: training[name] for name in ("learning_rate", "weight_decay")},
-            "edge": _edge(body, clock),
+            **market_part(row, _TRAINED_BY),
+            **fixed_price.price_part(row, clock),
+            "plan": _plan(row.body, clock),
+            "edge": _edge(row.body, clock),
         }
 
     def finish(self, row: JobRow, clock: SlotClock) -> float | None:
@@ -94,21 +80,12 @@ def _edge(body: Shown, clock: SlotClock) -> Shown | None:
 
 
 def _decided(body: Mapping[str, Any]) -> str:
-    decision = body["decision"]
-    if decision["admitted"]:
-        return f"Admitted for {decision['payment']}"
-    least = least_bid(dict(decision))
-    why = f"Rejected ({decision['reason']}): {why_rejected(body)}"
-    return why + (f"; {least} would do" if least else "")
-
-
-def _replanned(body: Mapping[str, Any]) -> str:
-    return f"Planned anew, at the price that was agreed: {body['why']}"
+    return fixed_price.told(body, ROWS.why_rejected)
 
 
 _TOLD: Mapping[str, Told] = {
     **COMMON,
     Kind.DECIDED: Told(_decided),
     Kind.FINISHED: Told(lambda _: "The model is ready"),
-    EdgeKind.REPLANNED: Told(_replanned, "warn"),
+    EdgeKind.REPLANNED: Told(fixed_price.told_replanned, "warn"),
 }

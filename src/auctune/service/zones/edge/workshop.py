@@ -21,12 +21,13 @@ from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.edge.foreman import Foreman
 from auctune.service.zones.edge.open_edge import OpenEdge
-from auctune.service.zones.edge.open_job import Phase, SiteJob
+from auctune.service.zones.edge.open_job import SiteJob
 from auctune.service.zones.edge.saver import EdgeSaver
 from auctune.service.zones.edge.zone import EdgeZone
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
 from auctune.service.zones.packing import Packer
+from auctune.service.zones.phase import Phase
 from auctune.service.zones.process_keeper import ProcessKeeper
 
 _log = structlog.get_logger(__name__)

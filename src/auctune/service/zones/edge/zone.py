@@ -3,8 +3,6 @@
 Each method leaves the zone whole, and notes what happened for the log (`take_events`).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from auctune.edge import EdgeJob, EdgeMenuLine, Eris
@@ -13,7 +11,7 @@ from auctune.service.jobs.reply import reply_record
 from auctune.service.zones.edge import plans
 from auctune.service.zones.edge.answering import Answer, answer, answer_line, answer_record
 from auctune.service.zones.edge.bid import EdgeBid
-from auctune.service.zones.edge.job_rows import previewed_row, size_record
+from auctune.service.zones.edge.job_rows import ROWS, size_record
 from auctune.service.zones.edge.memory import EdgeMemory
 from auctune.service.zones.edge.open_job import SiteJob
 from auctune.service.zones.edge.question import EdgeQuestion
@@ -21,11 +19,11 @@ from auctune.service.zones.edge.state import EdgeState
 from auctune.service.zones.edge.supply import EdgeSupply
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.noting import NotingZone
 from auctune.service.zones.recorder import Recorder
+from auctune.service.zones.slotted import SlottedZone
 
 
-class EdgeZone(NotingZone[SiteJob]):
+class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
     """One zone, at its newest slot.
 
     Args:
@@ -41,34 +39,12 @@ class EdgeZone(NotingZone[SiteJob]):
         super().__init__(name, supply.clock, memory, recorder)
         self.supply = supply
         self.memory = memory
-        self._is_ahead = False
-
-    @property
-    def state(self) -> EdgeState:
-        """As it stands."""
-        return self.memory.state
+        self.state: EdgeState = memory.state
 
     @property
     def eris(self) -> Eris:
         """The mechanism: asked here, and changed by events alone."""
         return self.memory.eris
-
-    @property
-    def booked_slot(self) -> int:
-        """The newest that began."""
-        return max(0, self.state.slot)
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether something that is one thing is on record in parts: a command broke off."""
-        return self._is_ahead
-
-    @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """A block whose events are all on record, or none."""
-        self._is_ahead = True
-        yield
-        self._is_ahead = False
 
     def needs(self, file: str) -> bool:
         """Whether a job that is not over needs a file, at whatever site."""
@@ -76,12 +52,9 @@ class EdgeZone(NotingZone[SiteJob]):
         requests += [job.request for job in self.under_way.values()]
         return super().needs(file) or any(file in one["sites"].values() for one in requests)
 
-    def begin_slots(self) -> range:
-        """Begin the current slot, if it has not begun; the slots that passed by it, and itself."""
-        before, now = self.state.slot, self.clock.slot()
-        if now > before:
-            self.happen(Kind.SLOT_BEGAN, None, {"slot": now})
-        return range(before + 1, now + 1)
+    def begin_slot(self, slot: int) -> None:
+        """Note it."""
+        self.happen(Kind.SLOT_BEGAN, None, {"slot": slot})
 
     def decide(self, bid: EdgeBid) -> JobRow:
         """Decide on a bid, at once and for good; the job as it stands then.
@@ -92,18 +65,10 @@ class EdgeZone(NotingZone[SiteJob]):
         self.begin_slots()
         return self._decided(bid, self._body(bid))
 
-    def decide_received(self, bid: EdgeBid) -> JobRow | None:
-        """Decide on a job that was received; none if it was cancelled or decided on meanwhile.
-
-        Raises:
-            InputError: as `decide`.
-        """
-        return self.decide(bid) if bid.job in self.state.received else None
-
     def preview(self, bid: EdgeBid) -> JobRow:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
-        return previewed_row(self.name, self.clock.now(), bid.job, self._body(bid))
+        return ROWS.previewed(self.name, self.clock.now(), bid.job, self._body(bid))
 
     def question(self, bid: EdgeBid) -> EdgeQuestion:
         """What a quote up to the deadline asks.
@@ -123,14 +88,6 @@ class EdgeZone(NotingZone[SiteJob]):
         job, last = self.supply.job(bid, self.state.slot)
         found = answer_line(self.eris, job, line, self.state.slot, bid.left())
         return None if found is None else self._decided(bid, self._words(bid, job, last, found))
-
-    def cancel(self, job: str) -> bool:
-        """End a job for its owner; slots to come go back to the market. Whether it was open."""
-        self.begin_slots()
-        if job not in self.state.received and job not in self.state.jobs:
-            return False
-        self.happen(Kind.CANCELLED, job, {})
-        return True
 
     def pause(self, job: str) -> None:
         """Give a job's slots to come back, until it is resumed.

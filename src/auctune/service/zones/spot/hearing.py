@@ -10,9 +10,10 @@ from typing import Any
 from auctune.domain import round_money
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.phase import Phase
 from auctune.service.zones.spot.deciding import slot_charge, worth_at
 from auctune.service.zones.spot.event import SpotKind
-from auctune.service.zones.spot.rented_job import Phase, RentedJob
+from auctune.service.zones.spot.rented_job import RentedJob
 from auctune.service.zones.spot.zone import SpotZone
 
 Message = Mapping[str, Any]

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from auctune.domain import InputError
 from auctune.run.base_facts import BaseFacts
 from auctune.run.rental.market import ReplayedRecord, read_replayed
 from auctune.service.data_desk import DataDesk
@@ -16,19 +16,20 @@ from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
 from auctune.service.settings.spot_entry import SpotEntry
 from auctune.service.settings.zone_entry import SPOT
-from auctune.service.store import EventLog, Snapshots
 from auctune.service.zones.clock import Now, SlotClock
-from auctune.service.zones.desk import Desk
-from auctune.service.zones.event import VERSION, Kind
+from auctune.service.zones.event import VERSION
 from auctune.service.zones.kind import Opened
 from auctune.service.zones.premises import Premises
-from auctune.service.zones.restart import opening_of, restart
+from auctune.service.zones.reopening import Reopening, check_same
 from auctune.service.zones.spot.bidding import SpotBidding
 from auctune.service.zones.spot.memory import SpotMemory
 from auctune.service.zones.spot.open_spot import OpenSpot
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.workshop import SpotWorkshop
 from auctune.service.zones.spot.zone import SpotZone
+
+# What jobs under way stand on.
+_FIXED = ("base", "slot_seconds", "start", "market_slot_seconds", "market")
 
 # No vendor is asked.
 _QUOTE_SECONDS = 1.0
@@ -43,30 +44,20 @@ class SpotOpening:
 
     def __init__(self, premises: Premises) -> None:
         self._premises = premises
-        self._log = EventLog(premises.store.reader)
-        self._snapshots = Snapshots(premises.store.reader)
+        self._past = Reopening(premises)
 
     async def open(self, entry: SpotEntry, facts: BaseFacts) -> Opened:
         """One zone, as it stood."""
         here = self._premises
         market = await asyncio.to_thread(market_of, entry)
-        opened = opening_of(entry.name, self._log)
-        record = opening_record(entry, market, here.now())
-        if opened is not None:
-            _check_same(entry, record, opened.body)
-            record = opened.body
+        wanted = opening_record(entry, market, here.now())
+        record = self._past.terms(entry.name, wanted, partial(check_same, entry.name, _FIXED))
         rental = rental_of(entry, facts, market, record, here.now)
         here.report(f"getting the estimates of zone {entry.name} ready", 0.0)
         await asyncio.to_thread(_warm_up, rental)
-        here.report(f"reading the log of zone {entry.name}", 0.0)
-        memory = await asyncio.to_thread(
-            lambda: restart(entry.name, SpotMemory, self._log, self._snapshots)
-        )
+        memory = await self._past.memory(entry.name, SpotMemory)
         zone = SpotZone(entry.name, rental, memory.state, here.recorder)
-        if opened is None:
-            zone.happen(Kind.ZONE_OPENED, None, dict(record))
-        zone.begin_slots()
-        desk = Desk(zone, here.recorder, here.alarm)
+        desk = self._past.desk(zone, memory, record)
         looks = DataDesk(entry.base, here.data, here.library, None, (), _QUOTE_SECONDS, here.now)
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
         files = JobFiles(here.library, facts.digest, looks)
@@ -84,7 +75,7 @@ class SpotOpening:
             place.data / "logs",
             here.library,
             here.data,
-            self._snapshots,
+            self._past.snapshots,
             here.committer,
             here.lock,
             here.alarm,
@@ -159,18 +150,3 @@ def _warm_up(rental: Rental) -> None:
         worth = Worth(None, rental.clock.ends(slots[-1]), rental.clock.ends(slots[-1]))
         terms = rental.terms(Training("none"), DataSize(8, 16.0), worth, slots)
         rental.estimate(terms, slots.start)
-
-
-def _check_same(entry: SpotEntry, wanted: Mapping[str, Any], opened: Mapping[str, Any]) -> None:
-    """What jobs under way stand on cannot change.
-
-    Raises:
-        InputError: naming what has.
-    """
-    for what in ("base", "slot_seconds", "start", "market_slot_seconds", "market"):
-        if wanted[what] != opened[what]:
-            raise InputError(
-                f"zone {entry.name}: {what}",
-                f"{wanted[what]} where the zone was opened with {opened[what]}",
-                "the same, or another zone",
-            )

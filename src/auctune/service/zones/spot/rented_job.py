@@ -1,27 +1,14 @@
 """A rented job that is not over: what its owner asked for, and how far it is."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from auctune.run.rental.order import JobTerms
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.meter import Meter
-from auctune.service.zones.metered.progress import Progress
-
-
-class Phase(StrEnum):
-    """Where an admitted job stands."""
-
-    PLANNED = "planned"
-    """Its first slot is to come, or it waits for its process."""
-    TRAINING = "training"
-    """It has trained."""
-    PAUSED = "paused"
-    """Its owner wants no instances held."""
-    TRAINED = "trained"
-    """All is trained; its adapter is being packed."""
+from auctune.service.zones.phase import Phase
+from auctune.service.zones.progress import Progress
 
 
 @dataclass

@@ -6,10 +6,11 @@ from typing import Any
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.market_part import market_part
 from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.metered.shown import metered_part
 from auctune.service.zones.spot.event import SpotKind
-from auctune.service.zones.spot.job_rows import why_rejected
+from auctune.service.zones.spot.job_rows import ROWS
 from auctune.service.zones.told import COMMON, Told
 
 Shown = dict[str, Any]
@@ -25,33 +26,10 @@ class SpotViews:
 
     def market(self, row: JobRow, clock: SlotClock) -> Shown:
         """The market's part of a job."""
-        body = row.body
-        decision, training = body["decision"], body["training"]
-        admitted = decision is not None and decision["admitted"]
-        metered = metered_part(row)
-        is_over = body["finished_at"] is not None
-        return {
-            "zone": row.zone,
-            "state": body["state"],
-            "decision": None if decision is None else ("admitted" if admitted else "rejected"),
-            "reason": None if decision is None else decision["reason"],
-            "bid": body["request"]["bid"],
-            "payment": metered["cost"] if admitted and is_over and metered is not None else None,
-            "least_bid": None,
-            "price": None,
-            "budget_left": None,
-            "deadline": body["request"]["deadline"],
-            "earliest_deadline": None,
-            "refunded": body["refunded"],
-            "plan": None,
-            "progress": body["progress"],
-            "notes": body["notes"],
-            "lora": {
-                name: training[name]
-                for name in ("rank", "alpha", "dropout", "target_modules", "learning_rate")
-            },
-            "metered": metered,
-        }
+        metered, payment = metered_part(row), None
+        if metered is not None and row.body["finished_at"] is not None:
+            payment = metered["cost"] if row.body["decision"]["admitted"] else None
+        return {**market_part(row), "payment": payment, "metered": metered}
 
     def finish(self, row: JobRow, clock: SlotClock) -> float | None:
         """When it was thought to be done when it was decided on."""
@@ -65,7 +43,7 @@ class SpotViews:
 def _decided(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     if not decision["admitted"]:
-        return f"Rejected ({decision['reason']}): {why_rejected(body)}"
+        return f"Rejected ({decision['reason']}): {ROWS.why_rejected(body)}"
     found = decision["estimate"]
     return (
         f"Admitted: {found['expected_cost']} expected, {found['p90_cost']} at p90, "

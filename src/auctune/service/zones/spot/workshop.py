@@ -22,11 +22,12 @@ from auctune.service.zones.chores import Chores
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
 from auctune.service.zones.packing import Packer
+from auctune.service.zones.phase import Phase
 from auctune.service.zones.spot.hearing import hear
 from auctune.service.zones.spot.memory import SpotSaver
 from auctune.service.zones.spot.open_spot import OpenSpot
 from auctune.service.zones.spot.processes import JobProcesses
-from auctune.service.zones.spot.rented_job import Phase, RentedJob
+from auctune.service.zones.spot.rented_job import RentedJob
 from auctune.service.zones.spot.zone import SpotZone
 
 _log = structlog.get_logger(__name__)

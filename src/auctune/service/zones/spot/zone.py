@@ -9,17 +9,17 @@ from auctune.service.jobs.time import to_rfc3339
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.noting import NotingZone
 from auctune.service.zones.recorder import Recorder
+from auctune.service.zones.slotted import SlottedZone
 from auctune.service.zones.spot.bid import SpotBid
 from auctune.service.zones.spot.deciding import OVER_CAP, to_hold, why_not
-from auctune.service.zones.spot.job_rows import previewed_row
+from auctune.service.zones.spot.job_rows import ROWS
 from auctune.service.zones.spot.rental import Rental
-from auctune.service.zones.spot.rented_job import Phase, RentedJob
+from auctune.service.zones.spot.rented_job import RentedJob
 from auctune.service.zones.spot.state import SpotState
 
 
-class SpotZone(NotingZone[RentedJob]):
+class SpotZone(SlottedZone[RentedJob, SpotBid]):
     """One zone, at its newest slot.
 
     Args:
@@ -32,27 +32,18 @@ class SpotZone(NotingZone[RentedJob]):
     def __init__(self, name: str, rental: Rental, state: SpotState, recorder: Recorder) -> None:
         super().__init__(name, rental.clock, state, recorder)
         self.rental = rental
-        self.state = state
-
-    @property
-    def booked_slot(self) -> int:
-        """The newest that began."""
-        return max(0, self.state.slot)
+        self.state: SpotState = state
 
     @property
     def has_room(self) -> bool:
         """Whether it could run one job more."""
         return len(self.state.jobs) < self.rental.jobs
 
-    def begin_slots(self) -> range:
-        """Begin the current slot, if it has not begun; the slots that passed by it, and itself."""
-        before, now = self.state.slot, self.clock.slot()
-        if now > before:
-            price, available = self.rental.market.at(now)
-            self.happen(
-                Kind.SLOT_BEGAN, None, {"slot": now, "price": price, "available": available}
-            )
-        return range(before + 1, now + 1)
+    def begin_slot(self, slot: int) -> None:
+        """Note it, with what the market has in it."""
+        price, available = self.rental.market.at(slot)
+        body = {"slot": slot, "price": price, "available": available}
+        self.happen(Kind.SLOT_BEGAN, None, body)
 
     def decide(self, bid: SpotBid) -> JobRow:
         """Decide on a bid, at once and for good; the job as it stands then.
@@ -64,26 +55,10 @@ class SpotZone(NotingZone[RentedJob]):
         self.happen(Kind.DECIDED, bid.job, self._body(bid) | {"reply": reply_record(bid.reply)})
         return self._last_row()
 
-    def decide_received(self, bid: SpotBid) -> JobRow | None:
-        """Decide on a job that was received; none if it was cancelled or decided on meanwhile.
-
-        Raises:
-            InputError: as `decide`.
-        """
-        return self.decide(bid) if bid.job in self.state.received else None
-
     def preview(self, bid: SpotBid) -> JobRow:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
-        return previewed_row(self.name, self.clock.now(), bid.job, self._body(bid))
-
-    def cancel(self, job: str) -> bool:
-        """End a job for its owner; what was used stays charged. Whether it was open."""
-        self.begin_slots()
-        if job not in self.state.received and job not in self.state.jobs:
-            return False
-        self.happen(Kind.CANCELLED, job, {})
-        return True
+        return ROWS.previewed(self.name, self.clock.now(), bid.job, self._body(bid))
 
     def pause(self, job: str) -> None:
         """Hold no instances for a job, from now on until it is resumed.
@@ -92,11 +67,7 @@ class SpotZone(NotingZone[RentedJob]):
             InputError: if it is over, trained, or paused already.
         """
         self.begin_slots()
-        found = self._open(job)
-        if found.phase is Phase.PAUSED:
-            raise InputError("id", f"{job} is paused already", "a job that is not paused")
-        if found.phase is Phase.TRAINED:
-            raise InputError("id", f"{job} is trained already", "a job that is to train")
+        self.to_pause(job)
         self.happen(Kind.PAUSED, job, {})
 
     def resume(self, job: str) -> bool:
@@ -106,16 +77,9 @@ class SpotZone(NotingZone[RentedJob]):
             InputError: if it is over, or not paused.
         """
         self.begin_slots()
-        if self._open(job).phase is not Phase.PAUSED:
-            raise InputError("id", f"{job} is not paused", "a paused job")
+        self.to_resume(job)
         self.happen(Kind.RESUMED, job, {})
         return True
-
-    def _open(self, job: str) -> RentedJob:
-        found = self.state.jobs.get(job)
-        if found is None:
-            raise InputError("id", f"{job} is not running", "a job that was admitted and goes on")
-        return found
 
     def _body(self, bid: SpotBid) -> dict[str, Any]:
         rental, slot = self.rental, self.state.slot

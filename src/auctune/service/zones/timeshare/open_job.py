@@ -9,7 +9,7 @@ from auctune.domain.money import ZERO
 from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.meter import Meter
-from auctune.service.zones.metered.progress import Progress
+from auctune.service.zones.progress import Progress
 from auctune.service.zones.timeshare.curve import Curve
 
 

@@ -1,10 +1,10 @@
 """Opening one timeshare zone as it stood: its log, its desk and its workshop."""
 
-import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from auctune.domain import InputError, Money
+from auctune.domain import Money
 from auctune.run.base_facts import BaseFacts
 from auctune.run.executor import NodeSettings
 from auctune.run.open_pool.messages import PoolSettings
@@ -13,13 +13,12 @@ from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.settings.timeshare_entry import TimeshareEntry
 from auctune.service.settings.zone_entry import TIMESHARE
-from auctune.service.store import EventLog, Snapshots
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
-from auctune.service.zones.event import VERSION, Kind
+from auctune.service.zones.event import VERSION
 from auctune.service.zones.kind import Facts, Opened
 from auctune.service.zones.premises import Place, Premises
-from auctune.service.zones.restart import opening_of, restart
+from auctune.service.zones.reopening import Reopening, check_same
 from auctune.service.zones.timeshare.memory import TimeshareMemory
 from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
 from auctune.service.zones.timeshare.taking import Taking
@@ -27,6 +26,9 @@ from auctune.service.zones.timeshare.workshop import TimeshareWorkshop
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
 NODE_TYPE = "pool"
+
+# What jobs count on.
+_FIXED = ("base", "price_per_second", "slot_seconds")
 
 # Vendors are not asked here.
 _QUOTE_SECONDS = 1.0
@@ -41,26 +43,17 @@ class TimeshareOpening:
 
     def __init__(self, premises: Premises) -> None:
         self._premises = premises
-        self._log = EventLog(premises.store.reader)
-        self._snapshots = Snapshots(premises.store.reader)
+        self._past = Reopening(premises)
 
     async def open(self, entry: TimeshareEntry, facts: Facts) -> Opened:
         """One zone, as it stood."""
         here = self._premises
-        opened = opening_of(entry.name, self._log)
-        record = opening_record(entry, here.now())
-        if opened is not None:
-            _check_same(entry, record, opened.body)
-            record = opened.body
-        here.report(f"reading the log of zone {entry.name}", 0.0)
-        memory = await asyncio.to_thread(
-            lambda: restart(entry.name, TimeshareMemory, self._log, self._snapshots)
-        )
+        wanted = opening_record(entry, here.now())
+        record = self._past.terms(entry.name, wanted, partial(check_same, entry.name, _FIXED))
+        memory = await self._past.memory(entry.name, TimeshareMemory)
         clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
         zone = TimeshareZone(entry.name, memory.state, clock, here.recorder)
-        if opened is None:
-            zone.happen(Kind.ZONE_OPENED, None, record)
-        desk = Desk(zone, here.recorder, here.alarm)
+        desk = self._past.desk(zone, memory, record)
         open_zone = self._open_zone(entry, record, desk, clock, facts[NODE_TYPE])
         return Opened(open_zone, self._workshop(entry, open_zone))
 
@@ -103,7 +96,7 @@ class TimeshareOpening:
             place.data / "logs",
             here.library,
             here.data,
-            self._snapshots,
+            self._past.snapshots,
             here.committer,
             here.lock,
             here.alarm,
@@ -134,16 +127,3 @@ def pool_settings(entry: TimeshareEntry, place: Place) -> NodeSettings:
         mode="exact",
         threads=entry.threads or 1,
     )
-
-
-def _check_same(
-    entry: TimeshareEntry, wanted: Mapping[str, Any], opened: Mapping[str, Any]
-) -> None:
-    """What is sold, and for how much, cannot change while jobs count on it."""
-    for what in ("base", "price_per_second", "slot_seconds"):
-        if wanted[what] != opened[what]:
-            raise InputError(
-                f"zone {entry.name}: {what}",
-                f"{wanted[what]} where the zone was opened with {opened[what]}",
-                "the same, or another zone",
-            )

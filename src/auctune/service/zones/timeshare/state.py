@@ -10,17 +10,17 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.service.jobs.size import DataSize
-from auctune.service.jobs.training import Training
+from auctune.service.ledger.entry import Entry
 from auctune.service.zones.change import Change
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.event import Kind, ZoneEvent, job_of
 from auctune.service.zones.fold import apply
-from auctune.service.zones.job_row import Status
 from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.metered.meter import Meter
-from auctune.service.zones.received import Received, receive
+from auctune.service.zones.received import Received
+from auctune.service.zones.state import OF_JOBS, JobsState
 from auctune.service.zones.timeshare import past_job
 from auctune.service.zones.timeshare.event import TimeshareKind
-from auctune.service.zones.timeshare.job_rows import closed_row, nothing_own, open_row
+from auctune.service.zones.timeshare.job_rows import ROWS, TimeshareRows
 from auctune.service.zones.timeshare.open_job import Left, Phase, TargetJob
 from auctune.service.zones.timeshare.past_job import Features, PastJob
 
@@ -29,22 +29,16 @@ NUM_UNITS = 240
 
 
 @dataclass
-class TimeshareState:
+class TimeshareState(JobsState[TargetJob]):
     """Open jobs of a zone, and what its pool did.
 
     Attributes:
-        seq: of the newest event applied.
         heard: number of the newest event of the pool's journal that was taken over.
-        received: jobs that wait for a decision, by id.
-        jobs: admitted jobs that are not over, by id.
         units: {unit, span, shares} of the newest ones, oldest first.
         past: jobs that are over, the newest last.
     """
 
-    seq: int = 0
     heard: int = 0
-    received: dict[str, Received] = field(default_factory=dict)
-    jobs: dict[str, TargetJob] = field(default_factory=dict)
     units: list[dict[str, Any]] = field(default_factory=list)
     past: list[PastJob] = field(default_factory=list)
 
@@ -72,41 +66,42 @@ class TimeshareState:
         self.units = record["units"]
         self.past = [PastJob.from_record(one) for one in record["past"]]
 
-    def _received(self, event: ZoneEvent) -> Change:
-        return receive(self.received, event, nothing_own())
+    @property
+    def rows(self) -> TimeshareRows:
+        """Makes rows of its jobs."""
+        return ROWS
 
-    def _decided(self, event: ZoneEvent) -> Change:
-        body, name = event.body, _id(event)
-        waiting = self.received.pop(name, None)
-        seq = event.seq if waiting is None else waiting.seq
-        created_at = event.at if waiting is None else waiting.created_at
-        decision = body["decision"]
-        if not decision["admitted"]:
-            return Change((closed_row(event, seq, created_at, Status.FAILED),))
-        job = TargetJob(
-            id=name,
-            seq=seq,
-            owner=body["owner"],
-            created_at=created_at,
-            request=body["request"],
-            training=Training.from_record(body["training"]),
+    def admit(self, event: ZoneEvent, asked: Received) -> TargetJob:
+        """A job that an event admits."""
+        body, decision = event.body, event.body["decision"]
+        return TargetJob(
+            **vars(asked),
             size=DataSize(**body["size"]),
             decision=decision,
             target_loss=decision["target_loss"],
             deadline_unit=body["deadline_unit"],
-            meter=Meter(body["owner"], Money(decision["max_cost"])),
+            meter=Meter(asked.owner, Money(decision["max_cost"])),
         )
-        self.jobs[name] = job
-        return Change((open_row(job, event),), job.meter.begin())
+
+    def begin(self, job: TargetJob) -> tuple[Entry, ...]:
+        """Its cap is set aside."""
+        return job.meter.begin()
+
+    def end(self, job: TargetJob, *, refunded: bool) -> tuple[Entry, ...]:
+        """What was not used is released, and what was may be refunded; its curve is kept."""
+        if len(job.curve.points) >= past_job.LEAST_POINTS:
+            self.past.append(PastJob(job.id, Features.of(job.training, job.size), job.curve))
+            del self.past[: -past_job.MOST]
+        return job.meter.end(refunded=refunded)
 
     def _joined(self, event: ZoneEvent) -> Change:
-        job = self.jobs.get(_id(event))
+        job = self.jobs.get(job_of(event))
         if job is None:
             return Change()
         job.has_joined = True
         if job.phase is Phase.ADMITTED:
             job.phase = Phase.LEARNING
-        return Change((open_row(job, event),))
+        return Change((self.rows.open(event, job),))
 
     def _unit(self, event: ZoneEvent) -> Change:
         shares = event.body["shares"]
@@ -117,12 +112,12 @@ class TimeshareState:
             job = self.jobs.get(name)
             if job is not None and job.share != share:
                 job.share = share
-                changed.append(open_row(job, event))
+                changed.append(self.rows.open(event, job))
         return Change(tuple(changed))
 
     def _metered(self, event: ZoneEvent) -> Change:
         """What a unit was worth; its row comes with what it trained."""
-        job, body = self.jobs[_id(event)], event.body
+        job, body = self.jobs[job_of(event)], event.body
         job.finish, job.verdict = body["finish"], body["verdict"]
         if body["loss"] is not None:
             job.curve.add(body["batches"], body["loss"], body["seconds"])
@@ -130,64 +125,31 @@ class TimeshareState:
         return Change((), job.meter.charge(body["slot"], Money(body["amount"])))
 
     def _trained(self, event: ZoneEvent) -> Change:
-        job = self.jobs[_id(event)]
+        job = self.jobs[job_of(event)]
         job.progress = job.progress.after(event.body["result"])
-        return Change((open_row(job, event),))
+        return Change((self.rows.open(event, job),))
 
     def _left(self, event: ZoneEvent) -> Change:
-        job, body = self.jobs.get(_id(event)), event.body
+        job, body = self.jobs.get(job_of(event)), event.body
         if job is None:
             return Change()
         job.left = Left(body["how"], body["why"], body["best"])
         job.phase, job.share = Phase.LEFT, 0.0
-        return Change((open_row(job, event),))
+        return Change((self.rows.open(event, job),))
 
     def _paused(self, event: ZoneEvent) -> Change:
-        job = self.jobs[_id(event)]
+        job = self.jobs[job_of(event)]
         job.phase = Phase.PAUSED
-        return Change((open_row(job, event),))
+        return Change((self.rows.open(event, job),))
 
     def _resumed(self, event: ZoneEvent) -> Change:
-        job = self.jobs[_id(event)]
+        job = self.jobs[job_of(event)]
         job.phase = Phase.LEARNING if job.has_joined else Phase.ADMITTED
-        return Change((open_row(job, event),))
-
-    def _noted(self, event: ZoneEvent) -> Change:
-        job = self.jobs.get(_id(event))
-        if job is None:
-            return Change()
-        job.notes.append(event.body["text"])
-        return Change((open_row(job, event),))
-
-    def _cancelled(self, event: ZoneEvent) -> Change:
-        return self._close(event, Status.CANCELLED)
-
-    def _finished(self, event: ZoneEvent) -> Change:
-        return self._close(event, Status.SUCCEEDED)
-
-    def _failed(self, event: ZoneEvent) -> Change:
-        return self._close(event, Status.FAILED)
-
-    def _close(self, event: ZoneEvent, status: Status) -> Change:
-        waiting = self.received.pop(_id(event), None)
-        if waiting is not None:
-            return Change((closed_row(event, waiting.seq, waiting.created_at, status, waiting),))
-        job = self.jobs.pop(_id(event))
-        if len(job.curve.points) >= past_job.LEAST_POINTS:
-            self.past.append(PastJob(job.id, Features.of(job.training, job.size), job.curve))
-            del self.past[: -past_job.MOST]
-        entries = job.meter.end(refunded=event.body.get("refund", False))
-        return Change((closed_row(event, job.seq, job.created_at, status, job),), entries)
-
-
-def _id(event: ZoneEvent) -> str:
-    assert event.job is not None
-    return event.job
+        return Change((self.rows.open(event, job),))
 
 
 _HANDLERS: dict[str, Callable[[TimeshareState, ZoneEvent], Change]] = {
-    Kind.RECEIVED: TimeshareState._received,
-    Kind.DECIDED: TimeshareState._decided,
+    **OF_JOBS,
     TimeshareKind.JOINED: TimeshareState._joined,
     TimeshareKind.UNIT: TimeshareState._unit,
     MeteredKind.METERED: TimeshareState._metered,
@@ -195,8 +157,4 @@ _HANDLERS: dict[str, Callable[[TimeshareState, ZoneEvent], Change]] = {
     TimeshareKind.LEFT: TimeshareState._left,
     Kind.PAUSED: TimeshareState._paused,
     Kind.RESUMED: TimeshareState._resumed,
-    Kind.JOB_NOTED: TimeshareState._noted,
-    Kind.CANCELLED: TimeshareState._cancelled,
-    Kind.FINISHED: TimeshareState._finished,
-    Kind.FAILED: TimeshareState._failed,
 }

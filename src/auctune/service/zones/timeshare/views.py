@@ -6,10 +6,11 @@ from typing import Any
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.market_part import market_part
 from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.metered.shown import metered_part
 from auctune.service.zones.timeshare.event import TimeshareKind
-from auctune.service.zones.timeshare.job_rows import rejection
+from auctune.service.zones.timeshare.job_rows import ROWS
 from auctune.service.zones.told import COMMON, Told
 
 Shown = dict[str, Any]
@@ -25,32 +26,8 @@ class TimeshareViews:
 
     def market(self, row: JobRow, clock: SlotClock) -> Shown:
         """The market's part of a job."""
-        body = row.body
-        decision, request, training = body["decision"], body["request"], body["training"]
-        admitted = decision is not None and decision["admitted"]
-        return {
-            "zone": row.zone,
-            "state": body["state"],
-            "decision": None if decision is None else ("admitted" if admitted else "rejected"),
-            "reason": None if decision is None else decision["reason"],
-            "bid": request["bid"],
-            "payment": None,
-            "least_bid": None,
-            "price": None,
-            "budget_left": None,
-            "deadline": request["deadline"],
-            "earliest_deadline": None,
-            "refunded": body["refunded"],
-            "plan": None,
-            "progress": body["progress"],
-            "notes": body["notes"],
-            "metered": metered_part(row),
-            "target": _target(body, request, clock),
-            "lora": {
-                name: training[name]
-                for name in ("rank", "alpha", "dropout", "target_modules", "learning_rate")
-            },
-        }
+        target = _target(row.body, row.body["request"], clock)
+        return {**market_part(row), "metered": metered_part(row), "target": target}
 
     def finish(self, row: JobRow, clock: SlotClock) -> float | None:
         """When its loss will be reached if its share stays; none if nobody knows."""
@@ -79,7 +56,7 @@ def _time(unit: float | None, clock: SlotClock) -> float | None:
 def _decided(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     if not decision["admitted"]:
-        return f"Rejected ({decision['reason']}): {rejection(decision)['message']}"
+        return f"Rejected ({decision['reason']}): {ROWS.why_rejected(body)}"
     chance = decision["estimate"]["success_probability"]
     return (
         f"Admitted for at most {decision['max_cost']}, without a promise: "

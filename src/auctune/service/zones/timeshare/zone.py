@@ -3,8 +3,6 @@
 Each method leaves the zone whole, and notes what happened for the log (`take_events`).
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -17,12 +15,12 @@ from auctune.service.zones.noting import NotingZone
 from auctune.service.zones.recorder import Recorder
 from auctune.service.zones.timeshare.asked import Asked
 from auctune.service.zones.timeshare.deciding import to_pay, why_not
-from auctune.service.zones.timeshare.job_rows import previewed_row
+from auctune.service.zones.timeshare.job_rows import ROWS
 from auctune.service.zones.timeshare.open_job import Phase, TargetJob
 from auctune.service.zones.timeshare.state import TimeshareState
 
 
-class TimeshareZone(NotingZone[TargetJob]):
+class TimeshareZone(NotingZone[TargetJob, Asked]):
     """One zone.
 
     Args:
@@ -37,50 +35,23 @@ class TimeshareZone(NotingZone[TargetJob]):
     ) -> None:
         super().__init__(name, clock, state, recorder)
         self.state = state
-        self._slot = clock.slot()
-        self._is_ahead = False
 
     @property
     def booked_slot(self) -> int:
         """That of the clock."""
         return self.clock.slot()
 
-    @property
-    def is_ahead(self) -> bool:
-        """Whether something that is one thing is on record in parts: a command broke off."""
-        return self._is_ahead
-
-    @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """A block whose events are all on record, or none."""
-        self._is_ahead = True
-        yield
-        self._is_ahead = False
-
-    def begin_slots(self) -> range:
-        """The slots that passed since the last call, and the current one; nothing hangs on them."""
-        before, self._slot = self._slot, max(self._slot, self.clock.slot())
-        return range(before + 1, self._slot + 1)
+    def begin_slots(self) -> None:
+        """Nothing hangs on them."""
 
     def decide(self, asked: Asked) -> JobRow:
         """Take a job, unless its owner may not pay anything; the job as it stands then."""
         self.happen(Kind.DECIDED, asked.job, self._body(asked))
         return self._last_row()
 
-    def decide_received(self, asked: Asked) -> JobRow | None:
-        """The same of a job that was received; none if it was cancelled meanwhile."""
-        return self.decide(asked) if asked.job in self.state.received else None
-
     def preview(self, asked: Asked) -> JobRow:
         """What `decide` would answer; nothing happens."""
-        return previewed_row(asked.job, self.name, self.clock.now(), self._body(asked))
-
-    def cancel(self, job: str) -> bool:
-        """End a job for its owner; what it used stays charged. Whether it was open."""
-        if job not in self.state.received and job not in self.state.jobs:
-            return False
-        self.happen(Kind.CANCELLED, job, {})
-        return True
+        return ROWS.previewed(self.name, self.clock.now(), asked.job, self._body(asked))
 
     def pause(self, job: str) -> None:
         """Have a job have no share until it is resumed; its deadline stays.

@@ -1,8 +1,8 @@
 """Between a zone and its nodes: each slot ordered once, failures planned anew, nothing repeated."""
 
 from auctune.service.zones.auction.event import AuctionKind
-from auctune.service.zones.auction.open_job import Phase
 from auctune.service.zones.event import Kind
+from auctune.service.zones.phase import Phase
 from support.zones import MadeUpZone
 
 

@@ -5,8 +5,8 @@ import pytest
 from auctune.domain import write_snapshot
 from auctune.edge import first_violation
 from auctune.service.zones.edge.event import EdgeKind
-from auctune.service.zones.edge.open_job import Phase
 from auctune.service.zones.event import Kind
+from auctune.service.zones.phase import Phase
 from support.edge_zones import MadeUpEdge, outcome_of
 
 MANY = {"a": 48, "b": 48}

@@ -14,8 +14,8 @@ from auctune.service.settings.edge_entry import PricingEntry, read_supply
 from auctune.service.zones.edge import plans
 from auctune.service.zones.edge.facts import SiteFacts
 from auctune.service.zones.edge.memory import fresh_memory
-from auctune.service.zones.edge.open_job import Phase
 from auctune.service.zones.event import Kind
+from auctune.service.zones.phase import Phase
 from support.edge_zones import IMAGE, MadeUpEdge, edge_entry
 
 

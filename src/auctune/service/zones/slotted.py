@@ -1,0 +1,93 @@
+"""A zone whose time goes by slots: what happens is booked in the newest that began.
+
+Its jobs are paused and resumed in the same words, whatever they have in their slots.
+"""
+
+from abc import abstractmethod
+from typing import Protocol, TypeVar
+
+from auctune.domain import InputError
+from auctune.service.zones.noting import Asks, NotingZone, Trains
+from auctune.service.zones.phase import Phase
+
+
+class Slotted(Protocol):
+    """A state that knows slots."""
+
+    @property
+    def slot(self) -> int:
+        """The newest slot that began; -1 before the first."""
+        ...
+
+
+class Phased(Trains, Protocol):
+    """An admitted job."""
+
+    @property
+    def phase(self) -> Phase:
+        """Where it stands."""
+        ...
+
+
+J = TypeVar("J", bound=Phased)
+B = TypeVar("B", bound=Asks)
+
+
+class SlottedZone(NotingZone[J, B]):
+    """One zone, at its newest slot.
+
+    Attributes:
+        state: as it stands.
+    """
+
+    state: Slotted
+
+    @abstractmethod
+    def begin_slot(self, slot: int) -> None:
+        """Begin a slot; those that passed by in which nobody was there to decide are left out."""
+
+    @property
+    def booked_slot(self) -> int:
+        """The newest that began."""
+        return max(0, self.state.slot)
+
+    def begin_slots(self) -> None:
+        """Begin the current slot, if it has not begun."""
+        now = self.clock.slot()
+        if now > self.state.slot:
+            self.begin_slot(now)
+
+    def has_time(self, deadline: float) -> bool:
+        """Whether a slot is still to begin that ends by a deadline, in unix time."""
+        self.begin_slots()
+        return self.clock.last_by(deadline) > self.state.slot
+
+    def to_pause(self, name: str) -> J:
+        """A job that can be paused.
+
+        Raises:
+            InputError: if it is over, or trained, or paused already.
+        """
+        job = self._running(name)
+        if job.phase is Phase.PAUSED:
+            raise InputError("id", f"{name} is paused already", "a job that is not paused")
+        if job.phase is Phase.TRAINED:
+            raise InputError("id", f"{name} is trained already", "a job that is to train")
+        return job
+
+    def to_resume(self, name: str) -> J:
+        """A job that can be resumed.
+
+        Raises:
+            InputError: if it is over, or not paused.
+        """
+        job = self._running(name)
+        if job.phase is not Phase.PAUSED:
+            raise InputError("id", f"{name} is not paused", "a paused job")
+        return job
+
+    def _running(self, name: str) -> J:
+        job = self.under_way.get(name)
+        if job is None:
+            raise InputError("id", f"{name} is not running", "a job that was admitted and goes on")
+        return job
