@@ -288,7 +288,7 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
 
     async def decide() -> None:
         # What it asked for does not say what it bids.
-        zone.bidding.decide_later(job, "unlucky", training, {})
+        zone.bidding.docket.decide_later(job, "unlucky", training, {})
 
     served.run(decide)
     failed = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")

@@ -57,23 +57,33 @@ class JobFiles:
             if name is not None and not self._library.is_there(name):
                 raise InputError(place, f"{name!r} is being deleted", "a file that stays")
 
-    def known_size(self, file: FileRecord, training: Training) -> DataSize | None:
-        """The size of a clean data set, if everything about the job's files is known."""
+    async def known_size(self, training: Training, owner: str) -> DataSize | None:
+        """The size of clean data, if everything about a job's files is known.
+
+        Raises:
+            InputError: if there is no such file, or it is somebody else's, or begins to leave.
+        """
+        file = await self.get(training.data, owner, "training_file")
+        validation = training.validation
+        if validation is not None:
+            await self.get(validation, owner, "validation_file")
+        self.check_there(training)
         if training.repair:
             return None
-        if training.validation is not None:
-            validation = self._library.known(training.validation)
-            key = self._base_digest, training.max_length
-            if validation is None or validation.size_for(*key) is None:
+        key = self._base_digest, training.max_length
+        if validation is not None:
+            known = self._library.known(validation)
+            if known is None or known.size_for(*key) is None:
                 return None
-        return file.size_for(self._base_digest, training.max_length)
+        return file.size_for(*key)
 
-    async def appraise(self, file: FileRecord, training: Training, owner: str) -> Appraisal:
+    async def appraise(self, training: Training, owner: str) -> Appraisal:
         """How much a job's data are, and what vendors ask if they may mend it.
 
         Raises:
-            InputError: if nobody can make anything of it.
+            InputError: if nobody can make anything of it, or it is somebody else's.
         """
+        file = await self.get(training.data, owner, "training_file")
         await self._check_rows(file, "training_file")
         if training.validation is not None:
             validation = await self.get(training.validation, owner, "validation_file")

@@ -34,6 +34,11 @@ class Asks(Protocol):
         """Id of the job that it becomes."""
         ...
 
+    @property
+    def owner(self) -> str:
+        """User id."""
+        ...
+
 
 J_co = TypeVar("J_co", bound=Trains, covariant=True)
 

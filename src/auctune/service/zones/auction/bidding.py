@@ -1,58 +1,105 @@
-"""From a request for a job to an auction's decision: files are looked at, the bid is read.
+"""From a request for a job to an auction's price and decision: files are looked at, bids are read.
 
 Where the files were looked at before, the decision is the answer. Where they were not, or a vendor
 must be asked, the job is on record as `validating_files` first, and decided as soon as they are.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any
 
 from auctune.domain import Money
+from auctune.domain.money import ZERO
 from auctune.service.access.key import Principal
+from auctune.service.files.record import FileRecord
+from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.reply import Reply
-from auctune.service.jobs.request import JobRequest
-from auctune.service.jobs.terms import asked_deadline, bid_amount, shown_request
+from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.terms import (
+    asked_deadline,
+    bid_amount,
+    check_amounts,
+    has_deadline,
+    shown_request,
+)
 from auctune.service.jobs.training import Training
+from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.appraisal import Appraisal
+from auctune.service.zones.auction.acceptance import quote_if_early, quoted_line
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
+from auctune.service.zones.docket import Docket
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.late_decisions import LateDecisions
-from auctune.service.zones.offer import NO_CHOICE, Alternatives
-
-T = TypeVar("T")
+from auctune.service.zones.lines import why_changed
+from auctune.service.zones.offer import NO_CHOICE, Alternatives, MenuOffer, Priced
 
 
-class Bidding:
-    """Takes bids for one zone.
+class AuctionBidding:
+    """Shows prices of one zone, and takes bids and lines that were shown.
 
     Args:
         desk: decides.
+        clock: its slots.
+        num_slots: that it looks ahead.
         defaults: what is chosen where requests do not.
         files: of jobs.
         turns: those of one budget pass one after the other.
-        now: tells unix time.
+        quotes: that were shown.
     """
 
     def __init__(
         self,
         desk: Desk[AuctionZone],
+        clock: SlotClock,
+        num_slots: int,
         defaults: Defaults,
         files: JobFiles,
         turns: BudgetTurns,
-        now: Callable[[], float],
+        quotes: Quotes,
     ) -> None:
         self._desk = desk
+        self._clock = clock
+        self._num_slots = num_slots
         self._defaults = defaults
         self._files = files
         self._turns = turns
-        self._now = now
-        self._late = LateDecisions(desk)
+        self._quotes = quotes
+        self.docket = Docket(desk, turns, self._check_there, self._received_bid)
+
+    async def look_at(self, file: FileRecord) -> None:
+        """Size a new upload, so that bids for it need not wait."""
+        await self._files.look_at(file, self._defaults.length)
+
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
+        """What a job would cost, by the time at which it is finished.
+
+        Raises:
+            InputError: as `preview`; a bid and a deadline may be left out.
+        """
+        # What it bids does not count, but what is no amount of money is a mistake of the asker's.
+        check_amounts(request)
+        now = self._clock.now()
+        horizon = now + self._num_slots * self._clock.slot_seconds
+        deadline = asked_deadline(request, now) if has_deadline(request) else horizon
+        bid = await self._appraised(who, request, ZERO, deadline)
+        menu = await self._desk.ask_here(lambda zone: zone.quote(bid))
+        return Priced(bid.training, deadline, MenuOffer(menu, self._clock))
+
+    async def preview(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives
+    ) -> JobRow:
+        """The job as it would be decided; nothing happens.
+
+        Raises:
+            InputError: if it is no job that could be decided on.
+        """
+        amount, deadline = bid_amount(request), asked_deadline(request, self._clock.now())
+        bid = await self._appraised(who, request, amount, deadline, alternatives)
+        return await self._desk.ask_here(lambda zone: zone.preview(bid))
 
     async def submit(
         self,
@@ -60,80 +107,90 @@ class Bidding:
         who: Principal,
         request: JobRequest,
         reply: Reply | None,
-        alternatives: Alternatives = NO_CHOICE,
+        alternatives: Alternatives,
     ) -> JobRow:
         """A job, as it stands once this is on record.
 
         Raises:
             InputError: if it is no job that could be decided on.
         """
-        amount = bid_amount(request)
-        deadline = asked_deadline(request, self._now())
+        amount, deadline = bid_amount(request), asked_deadline(request, self._clock.now())
         training = training_of(request, self._defaults)
-        file = await self._files.get(training.data, who.user, "training_file")
-        if training.validation is not None:
-            await self._files.get(training.validation, who.user, "validation_file")
-        self._files.check_there(training)
+        size = await self._files.known_size(training, who.user)
         shown = shown_request(request, who, amount, deadline, alternatives)
-        size = self._files.known_size(file, training)
         if size is None:
-            row = await self._desk.ask_here(
-                lambda zone: zone.receive(job, who.user, shown, training, reply)
-            )
-            self.decide_later(job, who.user, training, shown)
-            return row
-        bid = self.bid(job, who.user, training, Appraisal(size), amount, deadline, shown, reply)
-        return await self.in_turn(bid, lambda zone: zone.decide(bid))
+            return await self.docket.receive(job, who.user, training, shown, reply)
+        bid = self._bid(job, who.user, training, Appraisal(size), shown, reply)
+        return await self.docket.in_turn(bid, lambda zone: zone.decide(bid))
 
-    def bid(
+    async def accept(
+        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+    ) -> JobRow:
+        """The job of a line that was shown, at no more than was shown.
+
+        Raises:
+            InputError: if there is no such line, or it is of another job.
+            QuoteChangedError: if it is not to be had any more.
+        """
+        line, request = quoted_line(accepted, quote)
+        deadline = self._clock.ends(line.deadline)
+        amount = line.price if request.market.bid is None else bid_amount(request)
+        shown = shown_request(request, who, amount, deadline)
+        found = await self._files.appraise(quote.training, who.user)
+        bid = self._bid(job, who.user, quote.training, found, shown, reply)
+        row = await self.docket.in_turn(bid, lambda zone: zone.accept(bid, line))
+        if row is None:
+            why = why_changed(line.schedule.start, self._clock)
+            raise QuoteChangedError(why, await self._again(quote, bid))
+        return row
+
+    async def _again(self, quote: Quote, bid: Bid) -> Quote:
+        """What is to be had now in place of a quote."""
+        again = replace(bid, bid=ZERO, deadline=quote.deadline)
+        menu = await self._desk.ask_here(lambda zone: quote_if_early(zone, again))
+        priced = Priced(quote.training, quote.deadline, MenuOffer(menu, self._clock))
+        return self._quotes.again(quote, priced)
+
+    async def _appraised(
+        self,
+        who: Principal,
+        request: JobRequest,
+        amount: Money,
+        deadline: float,
+        alternatives: Alternatives = NO_CHOICE,
+    ) -> Bid:
+        training = training_of(request, self._defaults)
+        found = await self._files.appraise(training, who.user)
+        shown = shown_request(request, who, amount, deadline, alternatives)
+        return self._bid(new_id("ftjob"), who.user, training, found, shown)
+
+    async def _received_bid(
+        self, job: str, owner: str, training: Training, request: dict[str, Any]
+    ) -> Bid:
+        found = await self._files.appraise(training, owner)
+        return self._bid(job, owner, training, found, request)
+
+    def _check_there(self, bid: Bid) -> None:
+        self._files.check_there(bid.training)
+
+    def _bid(
         self,
         job: str,
         owner: str,
         training: Training,
         found: Appraisal,
-        amount: Money,
-        deadline: float,
         request: dict[str, Any],
         reply: Reply | None = None,
     ) -> Bid:
-        """A bid of an owner's, within its budget."""
         return Bid(
             job=job,
             owner=owner,
             training=training,
             size=found.size,
-            bid=amount,
-            deadline=deadline,
+            bid=Money(request["bid"]),
+            deadline=request["deadline"],
             offers=found.offers,
             request=request,
             left=lambda: self._turns.left(owner),
             reply=reply,
         )
-
-    async def in_turn(self, bid: Bid, decide: Callable[[AuctionZone], T]) -> T:
-        """Have the zone decide once it is the bid's turn.
-
-        Raises:
-            InputError: if a file of its is gone by then.
-        """
-        check = partial(self._files.check_there, bid.training)
-        return await self._turns.in_turn(bid.owner, self._desk, check, decide)
-
-    def decide_later(
-        self, job: str, owner: str, training: Training, request: dict[str, Any]
-    ) -> None:
-        """Look at a received job's files, then decide on it; also after a restart."""
-        self._late.begin(job, lambda: self._decide(job, owner, training, request))
-
-    async def close(self) -> None:
-        """Leave what is under way: it is on record, and goes on after the next start."""
-        await self._late.close()
-
-    async def _decide(
-        self, job: str, owner: str, training: Training, request: dict[str, Any]
-    ) -> None:
-        file = await self._files.get(training.data, owner, "training_file")
-        found = await self._files.appraise(file, training, owner)
-        amount, deadline = Money(request["bid"]), request["deadline"]
-        bid = self.bid(job, owner, training, found, amount, deadline, request)
-        await self.in_turn(bid, lambda zone: zone.decide_received(bid))

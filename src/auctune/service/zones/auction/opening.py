@@ -22,14 +22,13 @@ from auctune.service.repair.mender import Mender
 from auctune.service.repair.outside import OutsideVendor
 from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.zone_entry import AUCTION
-from auctune.service.zones.auction.bidding import Bidding
+from auctune.service.zones.auction.bidding import AuctionBidding
 from auctune.service.zones.auction.energy import zone_energy
 from auctune.service.zones.auction.explaining import AuctionExplainer
 from auctune.service.zones.auction.memory import fresh_memory
 from auctune.service.zones.auction.mending import Mending
 from auctune.service.zones.auction.nodes import AuctionNodes
 from auctune.service.zones.auction.open_auction import OpenAuction
-from auctune.service.zones.auction.quoting import Quoting
 from auctune.service.zones.auction.records import cluster_record, read_cluster
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.warm_up import warm_up
@@ -87,18 +86,17 @@ class AuctionOpening:
         context = supply.context_tokens
         defaults = Defaults(max_length=entry.max_length, share=entry.share, context_tokens=context)
         files = JobFiles(here.library, supply.base_digest, looks)
-        bidding = Bidding(desk, defaults, files, here.turns, here.now)
-        num_slots = supply.cluster.slots
+        slots = supply.cluster.slots
         return OpenAuction(
-            desk,
-            supply,
-            clock,
-            defaults,
-            files,
-            bidding,
-            Quoting(desk, clock, num_slots, defaults, files, bidding, here.quotes),
-            AuctionNodes(desk, tuple(node.id for node in supply.cluster.nodes)),
-            AuctionExplainer(lambda: fresh_memory(record), self._past.log, self._past.snapshots),
+            desk=desk,
+            supply=supply,
+            clock=clock,
+            files=files,
+            bidding=AuctionBidding(desk, clock, slots, defaults, files, here.turns, here.quotes),
+            nodes=AuctionNodes(desk, tuple(node.id for node in supply.cluster.nodes)),
+            explainer=AuctionExplainer(
+                lambda: fresh_memory(record), self._past.log, self._past.snapshots
+            ),
         )
 
     def _workshop(

@@ -78,11 +78,9 @@ class AuctionWorkshop:
         self._leftovers = Leftovers(
             self._work, self._zone.desk, self._foreman.is_given, self._chores.busy
         )
-        waiting = await self._ask(lambda zone: list(zone.state.received.values()))
-        for one in waiting:
-            self._zone.bidding.decide_later(one.id, one.owner, one.training, one.request)
-        self._mending.resume(await self._ask(lambda zone: list(zone.state.jobs.values())))
-        await self._ask(self._foreman.resume)
+        await self._zone.decide_waiting()
+        self._mending.resume(await self._zone.ask(lambda zone: list(zone.state.jobs.values())))
+        await self._zone.ask(self._foreman.resume)
         self._background.begin(self._tick())
 
     async def stop(self) -> None:
@@ -102,7 +100,7 @@ class AuctionWorkshop:
     async def _tick_on(self) -> None:
         clock = self._zone.clock
         while True:
-            await self._ask(self._foreman.tick)
+            await self._zone.ask(self._foreman.tick)
             await self._take_up()
             await self._leftovers.drop()
             await self._keeper.keep()
@@ -137,14 +135,11 @@ class AuctionWorkshop:
                 [job for job in jobs if job.phase is Phase.TRAINED],
             )
 
-        to_repair, to_pack = await self._ask(waiting)
+        to_repair, to_pack = await self._zone.ask(waiting)
         for job in to_repair:
             self._chores.begin_once(job.id, self._mending.mend(job))
         for job in to_pack:
             self._pack(job.id, job.owner)
 
     async def _give_up(self, job: str, why: str) -> None:
-        await self._ask(lambda zone: zone.give_up(job, why))
-
-    async def _ask(self, run: Any) -> Any:
-        return await self._zone.desk.ask_here(run)
+        await self._zone.ask(lambda zone: zone.give_up(job, why))

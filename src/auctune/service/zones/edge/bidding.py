@@ -7,8 +7,7 @@ on record as `validating_files` first, and decided as soon as they are.
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from auctune.domain import InputError, Money
 from auctune.domain.money import ZERO
@@ -30,6 +29,7 @@ from auctune.service.jobs.terms import (
 from auctune.service.jobs.training import Training
 from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.desk import Desk
+from auctune.service.zones.docket import Docket
 from auctune.service.zones.edge.acceptance import question_if_early, quoted_line
 from auctune.service.zones.edge.bid import EdgeBid
 from auctune.service.zones.edge.facts import SiteFacts
@@ -39,11 +39,8 @@ from auctune.service.zones.edge.site_files import SiteFiles
 from auctune.service.zones.edge.supply import EdgeSupply, micro_batch_of
 from auctune.service.zones.edge.zone import EdgeZone
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.late_decisions import LateDecisions
 from auctune.service.zones.lines import why_changed
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
-
-T = TypeVar("T")
 
 
 class EdgeBidding:
@@ -71,7 +68,7 @@ class EdgeBidding:
     ) -> None:
         self._desk, self._supply, self._defaults = desk, supply, defaults
         self._files, self._turns, self._quotes, self._now = files, turns, quotes, now
-        self._late = LateDecisions(desk)
+        self.docket = Docket(desk, turns, self._check_there, self._received_bid)
         self._quoting = asyncio.Lock()
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
@@ -123,13 +120,9 @@ class EdgeBidding:
         self._files.check_there(training, sites)
         facts = self._files.known(training, sites)
         if facts is None:
-            row = await self._desk.ask_here(
-                lambda zone: zone.receive(job, who.user, shown, training, reply)
-            )
-            self.decide_later(job, who.user, training, shown)
-            return row
+            return await self.docket.receive(job, who.user, training, shown, reply)
         bid = self._bid(job, who.user, training, facts, shown, reply)
-        return await self._in_turn(bid, lambda zone: zone.decide(bid))
+        return await self.docket.in_turn(bid, lambda zone: zone.decide(bid))
 
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
@@ -146,25 +139,15 @@ class EdgeBidding:
         training, shown = quote.training, self._shown(who, request, amount, deadline)
         facts = await self._files.look(training, shown["sites"], who.user)
         bid = self._bid(job, who.user, training, facts, shown, reply)
-        row = await self._in_turn(bid, lambda zone: zone.accept(bid, line))
+        row = await self.docket.in_turn(bid, lambda zone: zone.accept(bid, line))
         if row is None:
             why = why_changed(line.plan.slots[0].slot, self._supply.clock)
             raise QuoteChangedError(why, await self._again(quote, bid))
         return row
 
-    def decide_later(
-        self, job: str, owner: str, training: Training, request: dict[str, Any]
-    ) -> None:
-        """Look at a received job's files, then decide on it; also after a restart."""
-        self._late.begin(job, lambda: self._decide(job, owner, training, request))
-
     async def look_at(self, file: FileRecord) -> None:
         """Look at a new upload, so that bids for it need not wait."""
         await self._files.look_at(file)
-
-    async def close(self) -> None:
-        """Leave what is under way: it is on record, and goes on after the next start."""
-        await self._late.close()
 
     async def _again(self, quote: Quote, bid: EdgeBid) -> Quote:
         """What is to be had now in place of a quote."""
@@ -181,16 +164,14 @@ class EdgeBidding:
                 return EdgeMenu(bid.job, ())
             return await asyncio.to_thread(question.answer)
 
-    async def _decide(
+    async def _received_bid(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
-    ) -> None:
+    ) -> EdgeBid:
         facts = await self._files.look(training, request["sites"], owner)
-        bid = self._bid(job, owner, training, facts, request)
-        await self._in_turn(bid, lambda zone: zone.decide_received(bid))
+        return self._bid(job, owner, training, facts, request)
 
-    async def _in_turn(self, bid: EdgeBid, decide: Callable[[EdgeZone], T]) -> T:
-        check = partial(self._files.check_there, bid.training, bid.request["sites"])
-        return await self._turns.in_turn(bid.owner, self._desk, check, decide)
+    def _check_there(self, bid: EdgeBid) -> None:
+        self._files.check_there(bid.training, bid.request["sites"])
 
     def _training(self, request: JobRequest) -> Training:
         training = training_of(request, self._defaults)

@@ -57,7 +57,7 @@ class EdgeOpening:
         files = SiteFiles(here.library, here.data)
         bidding = EdgeBidding(desk, supply, DEFAULTS, files, here.turns, here.quotes, here.now)
         explainer = EdgeExplainer(fresh, self._past.log, self._past.snapshots)
-        open_zone = OpenEdge(desk, supply, bidding, explainer)
+        open_zone = OpenEdge(desk=desk, supply=supply, bidding=bidding, explainer=explainer)
         return Opened(open_zone, self._workshop(entry, open_zone))
 
     def _workshop(self, entry: EdgeEntry, zone: OpenEdge) -> EdgeWorkshop:

@@ -6,7 +6,6 @@ The desk decides; the workshop tells the sites' process what to train, and the d
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -84,8 +83,7 @@ class EdgeWorkshop:
         self._loop = asyncio.get_running_loop()
         self._place.jobs.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
-        for one in await self._ask(lambda zone: list(zone.state.received.values())):
-            self._zone.bidding.decide_later(one.id, one.owner, one.training, one.request)
+        await self._zone.decide_waiting()
         self._background.begin(self._tick())
         try:
             await asyncio.wait_for(self._ready.wait(), _START_SECONDS)
@@ -112,9 +110,9 @@ class EdgeWorkshop:
     async def _tick_once(self) -> None:
         await asyncio.to_thread(self._sites.look)
         if self._sites.is_lost:
-            await self._ask(self._foreman.lose_all)
-        await self._ask(self._foreman.tick)
-        for job in await self._ask(_trained):
+            await self._zone.ask(self._foreman.lose_all)
+        await self._zone.ask(self._foreman.tick)
+        for job in await self._zone.ask(_trained):
             self._chores.begin_once(job.id, self._finish(job.id, job.owner))
         await self._leftovers.drop()
         await self._keeper.keep()
@@ -148,10 +146,7 @@ class EdgeWorkshop:
         )
 
     async def _give_up(self, job: str, why: str) -> None:
-        await self._ask(lambda zone: zone.give_up(job, why))
-
-    async def _ask(self, run: Callable[[EdgeZone], Any]) -> Any:
-        return await self._zone.desk.ask_here(run)
+        await self._zone.ask(lambda zone: zone.give_up(job, why))
 
 
 def _trained(zone: EdgeZone) -> list[SiteJob]:

@@ -6,8 +6,7 @@ Estimates take a while, so they are made on a thread of their own; the desk deci
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from auctune.domain import InputError, Money
 from auctune.service.access.key import Principal
@@ -23,8 +22,8 @@ from auctune.service.jobs.terms import Worth, asked_cap, asked_worth, said_cap, 
 from auctune.service.jobs.training import Training
 from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.desk import Desk
+from auctune.service.zones.docket import Docket
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.late_decisions import LateDecisions
 from auctune.service.zones.metered.acceptance import (
     accepted_terms,
     shown_estimate,
@@ -35,8 +34,6 @@ from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
 from auctune.service.zones.spot.bid import Estimated, SpotBid
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.zone import SpotZone, no_slot
-
-T = TypeVar("T")
 
 
 class SpotBidding:
@@ -69,7 +66,7 @@ class SpotBidding:
         self._turns = turns
         self._quotes = quotes
         self._now = now
-        self._late = LateDecisions(desk)
+        self.docket = Docket(desk, turns, self._check_there, self._received_bid)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job is likely to come to.
@@ -78,7 +75,7 @@ class SpotBidding:
             InputError: if it is no job that could be decided on; a cap may be left out.
         """
         worth, training = asked_worth(request, self._now()), self._training(request)
-        size = await self._size(training, who.user)
+        size = (await self._files.appraise(training, who.user)).size
         estimate, _ = await self._estimate(training, size, worth)
         return Priced(training, worth.deadline, EstimateOffer(estimate, said_cap(request)))
 
@@ -98,13 +95,15 @@ class SpotBidding:
             raise InputError("market.max_cost", f"{cap}", expected)
         # A span counts from when it was asked for.
         worth = replace(asked_worth(request, quote.at), deadline=quote.deadline)
-        size = await self._size(training, who.user)
+        size = (await self._files.appraise(training, who.user)).size
         made = await self._estimate(training, size, worth)
         why = why_worse(quote, made[0])
         if why is None:
             shown = _record(request, who, worth, cap, quote.alternatives)
             bid = self._with(job, who.user, training, size, shown, made, reply)
-            row = await self._in_turn(bid, lambda zone: zone.decide(bid) if zone.has_room else None)
+            row = await self.docket.in_turn(
+                bid, lambda zone: zone.decide(bid) if zone.has_room else None
+            )
             if row is not None:
                 return row
             why = "the zone has as many jobs as it runs at once by now"
@@ -121,7 +120,7 @@ class SpotBidding:
             InputError: if it is no job that could be decided on.
         """
         training, shown = self._training(request), self._shown(who, request, alternatives)
-        size = await self._size(training, who.user)
+        size = (await self._files.appraise(training, who.user)).size
         bid = await self._bid(new_id("ftjob"), who.user, training, size, shown, None)
         return await self._desk.ask_here(lambda zone: zone.preview(bid))
 
@@ -139,33 +138,15 @@ class SpotBidding:
             InputError: if it is no job that could be decided on.
         """
         training, shown = self._training(request), self._shown(who, request, alternatives)
-        file = await self._files.get(training.data, who.user, "training_file")
-        if training.validation is not None:
-            await self._files.get(training.validation, who.user, "validation_file")
-        self._files.check_there(training)
-        size = self._files.known_size(file, training)
+        size = await self._files.known_size(training, who.user)
         if size is None:
-            row = await self._desk.ask_here(
-                lambda zone: zone.receive(job, who.user, shown, training, reply)
-            )
-            self.decide_later(job, who.user, training, shown)
-            return row
+            return await self.docket.receive(job, who.user, training, shown, reply)
         bid = await self._bid(job, who.user, training, size, shown, reply)
-        return await self._in_turn(bid, lambda zone: zone.decide(bid))
-
-    def decide_later(
-        self, job: str, owner: str, training: Training, request: dict[str, Any]
-    ) -> None:
-        """Look at a received job's files, then decide on it; also after a restart."""
-        self._late.begin(job, lambda: self._decide(job, owner, training, request))
+        return await self.docket.in_turn(bid, lambda zone: zone.decide(bid))
 
     async def look_at(self, file: FileRecord) -> None:
         """Size a new upload, so that bids for it need not wait."""
         await self._files.look_at(file, self._defaults.length)
-
-    async def close(self) -> None:
-        """Leave what is under way: it is on record, and goes on after the next start."""
-        await self._late.close()
 
     def _training(self, request: JobRequest) -> Training:
         return training_of(request, self._defaults)
@@ -176,10 +157,6 @@ class SpotBidding:
         """What is on record of a request: all that a decision is made of, after a restart too."""
         worth, cap = asked_worth(request, self._now()), asked_cap(request)
         return _record(request, who, worth, cap, alternatives)
-
-    async def _size(self, training: Training, owner: str) -> DataSize:
-        file = await self._files.get(training.data, owner, "training_file")
-        return (await self._files.appraise(file, training, owner)).size
 
     async def _bid(
         self,
@@ -230,16 +207,14 @@ class SpotBidding:
         found = await asyncio.to_thread(self._rental.estimate, terms, slots.start)
         return found, Estimated(slots.start, terms.deadline, terms.hard_factor)
 
-    async def _decide(
+    async def _received_bid(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
-    ) -> None:
-        size = await self._size(training, owner)
-        bid = await self._bid(job, owner, training, size, request, None)
-        await self._in_turn(bid, lambda zone: zone.decide_received(bid))
+    ) -> SpotBid:
+        size = (await self._files.appraise(training, owner)).size
+        return await self._bid(job, owner, training, size, request, None)
 
-    async def _in_turn(self, bid: SpotBid, decide: Callable[[SpotZone], T]) -> T:
-        check = partial(self._files.check_there, bid.training)
-        return await self._turns.in_turn(bid.owner, self._desk, check, decide)
+    def _check_there(self, bid: SpotBid) -> None:
+        self._files.check_there(bid.training)
 
 
 def _record(

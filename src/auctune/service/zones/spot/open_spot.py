@@ -5,17 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.service.access.key import Principal
-from auctune.service.files.record import FileRecord
-from auctune.service.jobs.reply import Reply
-from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import check_own_terms, foreign_term, has_deadline
-from auctune.service.quotes import Quote
 from auctune.service.settings.zone_entry import SPOT
+from auctune.service.zones.bidding_zone import BiddingZone
 from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.desk import Desk
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.offer import Alternatives, Priced
 from auctune.service.zones.spot.bidding import SpotBidding
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.zone import SpotZone
@@ -23,38 +17,15 @@ from auctune.service.zones.spot.zone import SpotZone
 _FOREIGN = ("target_loss", "sites")
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSpot:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSpot(BiddingZone[SpotZone, SpotBidding]):
     """One zone.
 
     Attributes:
-        desk: decides.
         rental: what it offers.
-        bidding: takes bids.
     """
 
-    desk: Desk[SpotZone]
     rental: Rental
-    bidding: SpotBidding
-
-    nodes = None
-    sites = None
-    explainer = None
-
-    @property
-    def renting(self) -> "OpenSpot":
-        """What an operator sees of what it rents."""
-        return self
-
-    @property
-    def pool(self) -> None:
-        """Its jobs share no pool."""
-        return None
-
-    @property
-    def name(self) -> str:
-        """Unique in the service."""
-        return self.desk.name
 
     @property
     def kind(self) -> str:
@@ -81,9 +52,10 @@ class OpenSpot:
         """How many instances its jobs hold at most."""
         return self.rental.n_max * self.rental.jobs
 
-    async def look_at(self, file: FileRecord) -> None:
-        """Size a new upload, so that bids for it need not wait."""
-        await self.bidding.look_at(file)
+    @property
+    def renting(self) -> "OpenSpot":
+        """What an operator sees of what it rents."""
+        return self
 
     def takes(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
@@ -94,43 +66,9 @@ class OpenSpot:
             return "has no vendor that could mend data"
         return None if has_deadline(request) else "needs market.deadline"
 
-    async def quote(self, who: Principal, request: JobRequest) -> Priced:
-        """What a job is likely to come to."""
-        self._check(request)
-        return await self.bidding.quote(who, request)
-
-    async def preview(
-        self, who: Principal, request: JobRequest, alternatives: Alternatives
-    ) -> JobRow:
-        """The job as it would be decided; nothing happens."""
-        self._check(request)
-        return await self.bidding.preview(who, request, alternatives)
-
-    async def submit(
-        self,
-        job: str,
-        who: Principal,
-        request: JobRequest,
-        reply: Reply | None,
-        alternatives: Alternatives,
-    ) -> JobRow:
-        """A job, as it stands once this is on record."""
-        self._check(request)
-        return await self.bidding.submit(job, who, request, reply, alternatives)
-
-    async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
-    ) -> JobRow:
-        """The job of an estimate that was shown."""
-        return await self.bidding.accept(job, who, accepted, quote, reply)
-
     async def rented(self) -> Mapping[str, Any]:
         """The market and what is held by slot: `RentedTable` of the API."""
-        return await self.desk.ask_here(_rented)
-
-    async def close(self) -> None:
-        """Leave what is under way: it is on record, and goes on after the next start."""
-        await self.bidding.close()
+        return await self.ask(_rented)
 
     def _check(self, request: JobRequest) -> None:
         check_own_terms(request, self.name, SPOT, *_FOREIGN)

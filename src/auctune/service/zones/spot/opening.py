@@ -62,7 +62,7 @@ class SpotOpening:
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
         files = JobFiles(here.library, facts.digest, looks)
         bidding = SpotBidding(desk, rental, defaults, files, here.turns, here.quotes, here.now)
-        open_zone = OpenSpot(desk, rental, bidding)
+        open_zone = OpenSpot(desk=desk, rental=rental, bidding=bidding)
         return Opened(open_zone, self._workshop(entry, open_zone))
 
     def _workshop(self, entry: SpotEntry, zone: OpenSpot) -> SpotWorkshop:

@@ -86,8 +86,7 @@ class SpotWorkshop:
         """Take up what was under way."""
         self._loop = asyncio.get_running_loop()
         self._work.mkdir(parents=True, exist_ok=True)
-        for one in await self._ask(lambda zone: list(zone.state.received.values())):
-            self._zone.bidding.decide_later(one.id, one.owner, one.training, one.request)
+        await self._zone.decide_waiting()
         self._background.begin(self._tick())
 
     async def stop(self) -> None:
@@ -106,9 +105,9 @@ class SpotWorkshop:
     async def _tick_on(self) -> None:
         clock = self._zone.clock
         while True:
-            jobs = await self._ask(_under_way)
+            jobs = await self._zone.ask(_under_way)
             await asyncio.to_thread(self._processes.keep, jobs)
-            for job in await self._ask(_trained):
+            for job in await self._zone.ask(_trained):
                 self._chores.begin_once(job.id, self._finish(job.id, job.owner))
             await self._leftovers.drop()
             await self._keeper.keep()
@@ -155,10 +154,7 @@ class SpotWorkshop:
         )
 
     async def _give_up(self, job: str, why: str) -> None:
-        await self._ask(lambda zone: zone.give_up(job, why))
-
-    async def _ask(self, run: Callable[[SpotZone], Any]) -> Any:
-        return await self._zone.desk.ask_here(run)
+        await self._zone.ask(lambda zone: zone.give_up(job, why))
 
 
 def _under_way(zone: SpotZone) -> list[RentedJob]:

@@ -5,19 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain import InputError, Money
-from auctune.service.access.key import Principal
-from auctune.service.files.record import FileRecord
-from auctune.service.jobs.asked import Defaults
-from auctune.service.jobs.job_files import JobFiles
-from auctune.service.jobs.reply import Reply
-from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import check_own_terms, has_deadline
-from auctune.service.quotes import Quote
 from auctune.service.settings.zone_entry import TIMESHARE
+from auctune.service.zones.bidding_zone import BiddingZone
 from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.desk import Desk
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.offer import Alternatives, Priced
 from auctune.service.zones.timeshare.taking import Taking
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
@@ -25,34 +17,21 @@ from auctune.service.zones.timeshare.zone import TimeshareZone
 _FOREIGN = ("sites",)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTimeshare:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTimeshare(BiddingZone[TimeshareZone, Taking]):
     """One zone.
 
     Attributes:
-        desk: decides.
         base: name of the base model that it trains.
         price: of a second of the pool.
         clock: its slots.
         num_slots: how many slots from now on it looks ahead.
-        defaults: what it chooses where requests do not.
-        files: of its jobs.
-        taking: takes jobs.
     """
 
-    desk: Desk[TimeshareZone]
     base: str
     price: Money
     clock: SlotClock
     num_slots: int
-    defaults: Defaults
-    files: JobFiles
-    taking: Taking
-
-    @property
-    def name(self) -> str:
-        """Unique in the service."""
-        return self.desk.name
 
     @property
     def kind(self) -> str:
@@ -65,33 +44,9 @@ class OpenTimeshare:
         return 1
 
     @property
-    def nodes(self) -> None:
-        """A pool has no nodes that could be drained."""
-        return None
-
-    @property
-    def renting(self) -> None:
-        """It rents nothing."""
-        return None
-
-    @property
-    def sites(self) -> None:
-        """It trains here."""
-        return None
-
-    @property
     def pool(self) -> "OpenTimeshare":
         """What its jobs share."""
         return self
-
-    @property
-    def explainer(self) -> None:
-        """What is no promise is not explained: the estimate is on record with the decision."""
-        return None
-
-    async def look_at(self, file: FileRecord) -> None:
-        """Size a new upload, so that requests for it need not wait."""
-        await self.files.look_at(file, self.defaults.length)
 
     def takes(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
@@ -102,43 +57,9 @@ class OpenTimeshare:
         found = _unknown(request)
         return None if found is None else f"trains to a loss, and knows nothing of {found}"
 
-    async def quote(self, who: Principal, request: JobRequest) -> Priced:
-        """What a job is likely to come to."""
-        self._check(request)
-        return await self.taking.quote(who, request)
-
-    async def preview(
-        self, who: Principal, request: JobRequest, alternatives: Alternatives
-    ) -> JobRow:
-        """The job as it would be decided; nothing happens."""
-        self._check(request)
-        return await self.taking.preview(who, request, alternatives)
-
-    async def submit(
-        self,
-        job: str,
-        who: Principal,
-        request: JobRequest,
-        reply: Reply | None,
-        alternatives: Alternatives,
-    ) -> JobRow:
-        """A job, as it stands once this is on record."""
-        self._check(request)
-        return await self.taking.submit(job, who, request, reply, alternatives)
-
-    async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
-    ) -> JobRow:
-        """The job of an estimate that was shown."""
-        return await self.taking.accept(job, who, accepted, quote, reply)
-
     async def shares(self) -> Mapping[str, Any]:
         """Shares of the newest units, and who is in the pool: `PoolTable` of the API."""
-        return await self.desk.ask_here(_shares)
-
-    async def close(self) -> None:
-        """Leave what is under way: it is on record, and goes on after the next start."""
-        await self.taking.close()
+        return await self.ask(_shares)
 
     def _check(self, request: JobRequest) -> None:
         check_own_terms(request, self.name, TIMESHARE, *_FOREIGN)

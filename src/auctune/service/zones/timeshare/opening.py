@@ -73,7 +73,14 @@ class TimeshareOpening:
         files = JobFiles(here.library, base.digest, looks)
         price = Money(record["price_per_second"])
         taking = Taking(desk, clock, entry.slots, price, defaults, files, here.turns, here.quotes)
-        return OpenTimeshare(desk, entry.base, price, clock, entry.slots, defaults, files, taking)
+        return OpenTimeshare(
+            desk=desk,
+            base=entry.base,
+            price=price,
+            clock=clock,
+            num_slots=entry.slots,
+            bidding=taking,
+        )
 
     def _workshop(self, entry: TimeshareEntry, zone: OpenTimeshare) -> TimeshareWorkshop:
         here, place = self._premises, self._premises.place

@@ -5,13 +5,12 @@ on record as `validating_files` first, and decided on as soon as they are.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from auctune.domain import InputError, Money
 from auctune.service.access.key import Principal
+from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
@@ -30,18 +29,16 @@ from auctune.service.jobs.training import Training
 from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
+from auctune.service.zones.docket import Docket
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.late_decisions import LateDecisions
 from auctune.service.zones.metered.acceptance import accepted_terms, why_worse
 from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
-from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
+from auctune.service.zones.offer import Alternatives, Priced
 from auctune.service.zones.timeshare.asked import Asked, Estimated
 from auctune.service.zones.timeshare.evidence import evidence_of
 from auctune.service.zones.timeshare.forecast import Question, Terms, forecast
 from auctune.service.zones.timeshare.past_job import Features
 from auctune.service.zones.timeshare.zone import TimeshareZone
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,11 @@ class Taking:
         self._desk, self._clock, self._num_slots, self._price = desk, clock, num_slots, price
         self._defaults, self._files, self._turns = defaults, files, turns
         self._quotes = quotes
-        self._late = LateDecisions(desk)
+        self.docket = Docket(desk, turns, self._check_there, self._received)
+
+    async def look_at(self, file: FileRecord) -> None:
+        """Size a new upload, so that requests for it need not wait."""
+        await self._files.look_at(file, self._defaults.length)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job is likely to come to.
@@ -101,7 +102,7 @@ class Taking:
         cap = said_cap(request)
         goal = self._goal(request, cap)
         training = self._training(request)
-        size = await self._size(who.user, training)
+        size = (await self._files.appraise(training, who.user)).size
         estimate, _ = await self._estimate(training, size, goal)
         return Priced(training, goal.deadline, EstimateOffer(estimate, cap))
 
@@ -119,7 +120,7 @@ class Taking:
         assert target is not None
         unit = self._deadline_unit(quote.deadline)
         goal = Goal(target, quote.deadline, unit, said_cap(quote.request))
-        size = await self._size(who.user, training)
+        size = (await self._files.appraise(training, who.user)).size
         estimate, _ = await self._estimate(training, size, goal)
         why = why_worse(quote, estimate)
         if why is not None:
@@ -129,10 +130,10 @@ class Taking:
         shown = self._shown(request, who, goal, quote.alternatives)
         asked = await self._asked(job, who.user, training, size, goal, shown)
         asked = replace(asked, reply=reply)
-        return await self._in_turn(asked, lambda zone: zone.decide(asked))
+        return await self.docket.in_turn(asked, lambda zone: zone.decide(asked))
 
     async def preview(
-        self, who: Principal, request: JobRequest, alternatives: Alternatives = NO_CHOICE
+        self, who: Principal, request: JobRequest, alternatives: Alternatives
     ) -> JobRow:
         """The job as it would be decided; nothing happens.
 
@@ -141,7 +142,7 @@ class Taking:
         """
         goal = self._capped_goal(request)
         training = self._training(request)
-        size = await self._size(who.user, training)
+        size = (await self._files.appraise(training, who.user)).size
         shown = self._shown(request, who, goal, alternatives)
         asked = await self._asked(new_id("ftjob"), who.user, training, size, goal, shown)
         return await self._desk.ask_here(lambda zone: zone.preview(asked))
@@ -152,7 +153,7 @@ class Taking:
         who: Principal,
         request: JobRequest,
         reply: Reply | None,
-        alternatives: Alternatives = NO_CHOICE,
+        alternatives: Alternatives,
     ) -> JobRow:
         """A job, as it stands once this is on record.
 
@@ -161,47 +162,25 @@ class Taking:
         """
         goal = self._capped_goal(request)
         training = self._training(request)
-        file = await self._files.get(training.data, who.user, "training_file")
+        size = await self._files.known_size(training, who.user)
         shown = self._shown(request, who, goal, alternatives)
-        size = self._files.known_size(file, training)
         if size is None:
-            self._files.check_there(training)
-            row = await self._desk.ask_here(
-                lambda zone: zone.receive(job, who.user, shown, training, reply)
-            )
-            self.decide_later(job, who.user, training, shown)
-            return row
+            return await self.docket.receive(job, who.user, training, shown, reply)
         asked = await self._asked(job, who.user, training, size, goal, shown)
         asked = replace(asked, reply=reply)
-        return await self._in_turn(asked, lambda zone: zone.decide(asked))
+        return await self.docket.in_turn(asked, lambda zone: zone.decide(asked))
 
-    def decide_later(
+    async def _received(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
-    ) -> None:
-        """Look at a received job's files, then decide on it; also after a restart."""
-        self._late.begin(job, lambda: self._decide(job, owner, training, request))
-
-    async def close(self) -> None:
-        """Leave what is under way: it is on record, and goes on after the next start."""
-        await self._late.close()
-
-    async def _decide(
-        self, job: str, owner: str, training: Training, request: dict[str, Any]
-    ) -> None:
-        size = await self._size(owner, training)
+    ) -> Asked:
+        size = (await self._files.appraise(training, owner)).size
         deadline = request["deadline"]
         unit = self._deadline_unit(deadline)
         goal = Goal(request["target_loss"], deadline, unit, Money(request["max_cost"]))
-        asked = await self._asked(job, owner, training, size, goal, request)
-        await self._in_turn(asked, lambda zone: zone.decide_received(asked))
+        return await self._asked(job, owner, training, size, goal, request)
 
-    async def _in_turn(self, asked: Asked, decide: Callable[[TimeshareZone], T]) -> T:
-        check = partial(self._files.check_there, asked.training)
-        return await self._turns.in_turn(asked.owner, self._desk, check, decide)
-
-    async def _size(self, owner: str, training: Training) -> DataSize:
-        file = await self._files.get(training.data, owner, "training_file")
-        return (await self._files.appraise(file, training, owner)).size
+    def _check_there(self, asked: Asked) -> None:
+        self._files.check_there(asked.training)
 
     async def _asked(
         self,

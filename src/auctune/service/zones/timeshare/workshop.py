@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -88,8 +87,7 @@ class TimeshareWorkshop:
         """Start the pool, and take up what was under way."""
         self._place.results.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
-        for one in await self._ask(lambda zone: list(zone.state.received.values())):
-            self._zone.taking.decide_later(one.id, one.owner, one.training, one.request)
+        await self._zone.decide_waiting()
         self._background.begin(self._tick())
 
     async def stop(self) -> None:
@@ -110,15 +108,15 @@ class TimeshareWorkshop:
             self._alarm(error)
 
     async def _tick_once(self) -> None:
-        self._after = await self._ask(lambda zone: zone.state.heard)
+        self._after = await self._zone.ask(lambda zone: zone.state.heard)
         if await asyncio.to_thread(self._pool.look):
             self._said = None
-        wanted = await self._ask(lambda zone: self._orders.wanted(zone.state))
+        wanted = await self._zone.ask(lambda zone: self._orders.wanted(zone.state))
         if wanted != self._said and self._process is not None:
             self._process.want(wanted)
             self._said = wanted
         if self._pool.is_lost:
-            await self._ask(_give_up_late)
+            await self._zone.ask(_give_up_late)
         await self._pack_all()
         await self._leftovers.drop()
         await self._keeper.keep()
@@ -144,7 +142,7 @@ class TimeshareWorkshop:
         def left(zone: TimeshareZone) -> list[TargetJob]:
             return [job for job in zone.state.jobs.values() if job.phase is Phase.LEFT]
 
-        for job in await self._ask(left):
+        for job in await self._zone.ask(left):
             assert job.left is not None
             self._chores.begin_once(
                 job.id, self._finish(job.id, job.owner, has_result=job.left.best is not None)
@@ -152,7 +150,7 @@ class TimeshareWorkshop:
 
     async def _finish(self, job: str, owner: str, *, has_result: bool) -> None:
         if not has_result:
-            await self._ask(lambda zone: end_job(zone, job, []))
+            await self._zone.ask(lambda zone: end_job(zone, job, []))
             return
         target = self._place.results / f"{job}.zip"
         source = adapter_folder(self._place.result(job))
@@ -161,10 +159,7 @@ class TimeshareWorkshop:
         )
 
     async def _give_up(self, job: str, why: str) -> None:
-        await self._ask(lambda zone: zone.give_up(job, why))
-
-    async def _ask(self, run: Any) -> Any:
-        return await self._zone.desk.ask_here(run)
+        await self._zone.ask(lambda zone: zone.give_up(job, why))
 
 
 def _has_trained(message: Message) -> bool:

@@ -1,0 +1,114 @@
+"""What zones that are open for business have in common: requests are checked, and passed on."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from auctune.service.access.key import Principal
+from auctune.service.files.record import FileRecord
+from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.quotes import Quote
+from auctune.service.zones.desk import Desk
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.noting import NotingZone
+from auctune.service.zones.offer import Alternatives, Priced
+from auctune.service.zones.open_zone import Explainer, Nodes, Renting, SharedPool, Sites
+from auctune.service.zones.takes_bids import TakesBids
+
+B = TypeVar("B", bound=TakesBids)
+T = TypeVar("T")
+Z = TypeVar("Z", bound=NotingZone[Any, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BiddingZone(ABC, Generic[Z, B]):
+    """One zone; its kind makes it an `OpenZone`, and says which requests it takes.
+
+    Attributes:
+        desk: decides.
+        bidding: answers requests.
+        nodes: those that an operator prices and drains; none: it has none of its own.
+        explainer: of its decisions; none: they are not explained.
+    """
+
+    desk: Desk[Z]
+    bidding: B
+    nodes: Nodes | None = None
+    explainer: Explainer | None = None
+
+    @abstractmethod
+    def _check(self, request: JobRequest) -> None:
+        """Refuse what means nothing here.
+
+        Raises:
+            InputError: naming the first of it.
+        """
+
+    @property
+    def name(self) -> str:
+        """Unique in the service."""
+        return self.desk.name
+
+    @property
+    def renting(self) -> Renting | None:
+        """What an operator sees of what it rents: it rents nothing."""
+        return None
+
+    @property
+    def pool(self) -> SharedPool | None:
+        """What its jobs share: they share nothing."""
+        return None
+
+    @property
+    def sites(self) -> Sites | None:
+        """Where data are: nowhere but here."""
+        return None
+
+    async def ask(self, run: Callable[[Z], T]) -> T:
+        """What `run` comes to on the desk's thread, once it is on record."""
+        return await self.desk.ask_here(run)
+
+    async def look_at(self, file: FileRecord) -> None:
+        """Look at a new upload, so that bids for it need not wait."""
+        await self.bidding.look_at(file)
+
+    async def quote(self, who: Principal, request: JobRequest) -> Priced:
+        """What a job would cost, or come to, here."""
+        self._check(request)
+        return await self.bidding.quote(who, request)
+
+    async def preview(
+        self, who: Principal, request: JobRequest, alternatives: Alternatives
+    ) -> JobRow:
+        """The job as it would be decided; nothing happens."""
+        self._check(request)
+        return await self.bidding.preview(who, request, alternatives)
+
+    async def submit(
+        self,
+        job: str,
+        who: Principal,
+        request: JobRequest,
+        reply: Reply | None,
+        alternatives: Alternatives,
+    ) -> JobRow:
+        """A job, as it stands once this is on record."""
+        self._check(request)
+        return await self.bidding.submit(job, who, request, reply, alternatives)
+
+    async def accept(
+        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+    ) -> JobRow:
+        """The job of what was shown, at no more than was shown."""
+        return await self.bidding.accept(job, who, accepted, quote, reply)
+
+    async def decide_waiting(self) -> None:
+        """Go on with jobs that waited for a decision when the service stopped."""
+        for one in await self.ask(lambda zone: list(zone.waiting.values())):
+            self.bidding.docket.decide_later(one.id, one.owner, one.training, one.request)
+
+    async def close(self) -> None:
+        """Leave what is under way: it is on record, and goes on after the next start."""
+        await self.bidding.docket.close()
