@@ -109,6 +109,10 @@ class BiddingZone(ABC, Generic[Z, B]):
         for one in await self.ask(lambda zone: list(zone.waiting.values())):
             self.bidding.docket.decide_later(one.id, one.owner, one.training, one.request)
 
+    async def give_up(self, job: str, why: str) -> None:
+        """End a job, unless it is over, that the service cannot bring to its end."""
+        await self.ask(lambda zone: zone.give_up(job, why))
+
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
         await self.bidding.docket.close()

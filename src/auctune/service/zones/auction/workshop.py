@@ -23,12 +23,15 @@ from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.auction.saver import AuctionSaver
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.chores import Chores
+from auctune.service.zones.heartbeat import beat
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
 from auctune.service.zones.packing import Packer
 from auctune.service.zones.phase import Phase
 
 _log = structlog.get_logger(__name__)
+
+_LOOK_SECONDS = 1.0
 
 
 class AuctionWorkshop:
@@ -66,7 +69,7 @@ class AuctionWorkshop:
         self._mending = mending
         self._alarm = alarm
         self._background = Background()
-        self._chores = Chores(self._give_up)
+        self._chores = Chores(zone.give_up)
         self._keeper = Keeper(zone.desk, zone.clock, AuctionSaver(), snapshots, committer)
 
     async def start(self) -> None:
@@ -81,7 +84,8 @@ class AuctionWorkshop:
         await self._zone.decide_waiting()
         self._mending.resume(await self._zone.ask(lambda zone: list(zone.state.jobs.values())))
         await self._zone.ask(self._foreman.resume)
-        self._background.begin(self._tick())
+        beating = beat(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
+        self._background.begin(beating)
 
     async def stop(self) -> None:
         """Stop the nodes; what they trained in this slot is in their checkpoints."""
@@ -91,21 +95,10 @@ class AuctionWorkshop:
         await asyncio.to_thread(self._executor.close)
 
     async def _tick(self) -> None:
-        try:
-            await self._tick_on()
-        except Exception as error:
-            # Without its clock a zone would sell what nobody trains.
-            self._alarm(error)
-
-    async def _tick_on(self) -> None:
-        clock = self._zone.clock
-        while True:
-            await self._zone.ask(self._foreman.tick)
-            await self._take_up()
-            await self._leftovers.drop()
-            await self._keeper.keep()
-            left = clock.ends(clock.slot()) - clock.now()
-            await asyncio.sleep(max(0.01, min(left, 1.0)))
+        await self._zone.ask(self._foreman.tick)
+        await self._take_up()
+        await self._leftovers.drop()
+        await self._keeper.keep()
 
     def _hear(self, node: str, message: dict[str, Any]) -> None:
         """On the executor's thread."""
@@ -140,6 +133,3 @@ class AuctionWorkshop:
             self._chores.begin_once(job.id, self._mending.mend(job))
         for job in to_pack:
             self._pack(job.id, job.owner)
-
-    async def _give_up(self, job: str, why: str) -> None:
-        await self._zone.ask(lambda zone: zone.give_up(job, why))

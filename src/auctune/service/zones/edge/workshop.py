@@ -23,6 +23,7 @@ from auctune.service.zones.edge.open_edge import OpenEdge
 from auctune.service.zones.edge.open_job import SiteJob
 from auctune.service.zones.edge.saver import EdgeSaver
 from auctune.service.zones.edge.zone import EdgeZone
+from auctune.service.zones.heartbeat import beat
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
 from auctune.service.zones.packing import Packer
@@ -68,7 +69,7 @@ class EdgeWorkshop:
         self._lock, self._alarm = lock, alarm
         self._place = OpenSitesFolder.at(Path(settings.folder))
         self._background = Background()
-        self._chores = Chores(self._give_up)
+        self._chores = Chores(zone.give_up)
         self._keeper = Keeper(zone.desk, zone.clock, EdgeSaver(), snapshots, committer)
         self._foreman = Foreman(library.blobs.path, self._place.kept)
         self._leftovers = Leftovers(
@@ -84,7 +85,8 @@ class EdgeWorkshop:
         self._place.jobs.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
         await self._zone.decide_waiting()
-        self._background.begin(self._tick())
+        beating = beat(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
+        self._background.begin(beating)
         try:
             await asyncio.wait_for(self._ready.wait(), _START_SECONDS)
         except TimeoutError:
@@ -97,17 +99,6 @@ class EdgeWorkshop:
         await asyncio.to_thread(self._sites.stop)
 
     async def _tick(self) -> None:
-        try:
-            while True:
-                await self._tick_once()
-                clock = self._zone.clock
-                left = clock.ends(clock.slot()) - clock.now()
-                await asyncio.sleep(max(0.01, min(left, _LOOK_SECONDS)))
-        except Exception as error:
-            # Without its clock a zone would sell what nobody trains.
-            self._alarm(error)
-
-    async def _tick_once(self) -> None:
         await asyncio.to_thread(self._sites.look)
         if self._sites.is_lost:
             await self._zone.ask(self._foreman.lose_all)
@@ -144,9 +135,6 @@ class EdgeWorkshop:
         await self._packer.pack(
             job, owner, source, target, lambda zone, file: zone.finish(job, file)
         )
-
-    async def _give_up(self, job: str, why: str) -> None:
-        await self._zone.ask(lambda zone: zone.give_up(job, why))
 
 
 def _trained(zone: EdgeZone) -> list[SiteJob]:

@@ -19,6 +19,7 @@ from auctune.service.files.library import Library
 from auctune.service.settings.spot_entry import SpotEntry
 from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.chores import Chores
+from auctune.service.zones.heartbeat import beat
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
 from auctune.service.zones.packing import Packer
@@ -75,7 +76,7 @@ class SpotWorkshop:
         self._alarm = alarm
         self._deaths: Counter[str] = Counter()
         self._background = Background()
-        self._chores = Chores(self._give_up)
+        self._chores = Chores(zone.give_up)
         self._keeper = Keeper(zone.desk, zone.clock, SpotSaver(), snapshots, committer)
         self._processes = JobProcesses(
             entry, zone.rental, cache, work, logs, library.blobs.path, lock, self._hear
@@ -87,7 +88,8 @@ class SpotWorkshop:
         self._loop = asyncio.get_running_loop()
         self._work.mkdir(parents=True, exist_ok=True)
         await self._zone.decide_waiting()
-        self._background.begin(self._tick())
+        beating = beat(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
+        self._background.begin(beating)
 
     async def stop(self) -> None:
         """Stop the jobs' processes; what they trained is in their checkpoints."""
@@ -96,23 +98,12 @@ class SpotWorkshop:
         await asyncio.to_thread(self._processes.close)
 
     async def _tick(self) -> None:
-        try:
-            await self._tick_on()
-        except Exception as error:
-            # Without its clock a zone would run nothing of what it admits.
-            self._alarm(error)
-
-    async def _tick_on(self) -> None:
-        clock = self._zone.clock
-        while True:
-            jobs = await self._zone.ask(_under_way)
-            await asyncio.to_thread(self._processes.keep, jobs)
-            for job in await self._zone.ask(_trained):
-                self._chores.begin_once(job.id, self._finish(job.id, job.owner))
-            await self._leftovers.drop()
-            await self._keeper.keep()
-            left = clock.ends(clock.slot()) - clock.now()
-            await asyncio.sleep(max(0.01, min(left, _LOOK_SECONDS)))
+        jobs = await self._zone.ask(_under_way)
+        await asyncio.to_thread(self._processes.keep, jobs)
+        for job in await self._zone.ask(_trained):
+            self._chores.begin_once(job.id, self._finish(job.id, job.owner))
+        await self._leftovers.drop()
+        await self._keeper.keep()
 
     def _hear(self, job: str, message: dict[str, Any] | None) -> None:
         """On a thread of the job's process."""
@@ -145,16 +136,15 @@ class SpotWorkshop:
         say("a job's process has ended", job=job, how=how)
         if self._deaths[job] >= _DEATHS:
             del self._deaths[job]
-            self._background.begin(self._give_up(job, f"its process ended again and again ({how})"))
+            self._background.begin(
+                self._zone.give_up(job, f"its process ended again and again ({how})")
+            )
 
     async def _finish(self, job: str, owner: str) -> None:
         source, target = adapter_in(self._work / job), self._work / f"{job}.zip"
         await self._packer.pack(
             job, owner, source, target, lambda zone, file: zone.finish(job, file)
         )
-
-    async def _give_up(self, job: str, why: str) -> None:
-        await self._zone.ask(lambda zone: zone.give_up(job, why))
 
 
 def _under_way(zone: SpotZone) -> list[RentedJob]:

@@ -21,6 +21,7 @@ from auctune.service.background import Background
 from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.chores import Chores
+from auctune.service.zones.heartbeat import beat
 from auctune.service.zones.keeping import Keeper
 from auctune.service.zones.leftovers import Leftovers
 from auctune.service.zones.packing import Packer
@@ -37,6 +38,8 @@ _log = structlog.get_logger(__name__)
 
 # It is done with what it has handed out.
 _POOL_IS_AT: frozenset[str] = frozenset()
+
+_LOOK_SECONDS = 1.0
 
 
 class TimeshareWorkshop:
@@ -73,7 +76,7 @@ class TimeshareWorkshop:
         self._hearing = Hearing(zone.price)
         self._orders = Orders(library.blobs.path, self._place.root, zone.price)
         self._background = Background()
-        self._chores = Chores(self._give_up)
+        self._chores = Chores(zone.give_up)
         self._keeper = Keeper(zone.desk, zone.clock, TimeshareSaver(), snapshots, committer)
         self._leftovers = Leftovers(
             self._place.results, zone.desk, _POOL_IS_AT.__contains__, self._chores.busy
@@ -88,7 +91,8 @@ class TimeshareWorkshop:
         self._place.results.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
         await self._zone.decide_waiting()
-        self._background.begin(self._tick())
+        beating = beat(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
+        self._background.begin(beating)
 
     async def stop(self) -> None:
         """Stop the pool; what it trained is in its journal."""
@@ -97,17 +101,6 @@ class TimeshareWorkshop:
         await asyncio.to_thread(self._pool.stop)
 
     async def _tick(self) -> None:
-        try:
-            while True:
-                await self._tick_once()
-                clock = self._zone.clock
-                left = clock.ends(clock.slot()) - clock.now()
-                await asyncio.sleep(max(0.01, min(left, 1.0)))
-        except Exception as error:
-            # Without it nobody would hear what the pool trains.
-            self._alarm(error)
-
-    async def _tick_once(self) -> None:
         self._after = await self._zone.ask(lambda zone: zone.state.heard)
         if await asyncio.to_thread(self._pool.look):
             self._said = None
@@ -157,9 +150,6 @@ class TimeshareWorkshop:
         await self._packer.pack(
             job, owner, source, target, lambda zone, file: end_job(zone, job, [file])
         )
-
-    async def _give_up(self, job: str, why: str) -> None:
-        await self._zone.ask(lambda zone: zone.give_up(job, why))
 
 
 def _has_trained(message: Message) -> bool:
