@@ -3,6 +3,8 @@
 One cluster serves all tests: its processes are heavy.
 """
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -134,10 +136,30 @@ def test_actors_that_start_when_a_slot_is_over_train_the_next_one(
     alone.train([number for numbers in dealt.values() for number in numbers], 1)
     state = floor._checkpoints.read("late", alone.state.steps, data.first_weights)
     np.testing.assert_array_equal(state.weights, alone.state.weights)
-    # What nobody plans with any more is let go.
-    for slot in range(3, 5):
-        run(floor, slot, replace(beside, part=BESIDE, taken={"b": 2}))
+    # Those of a slot that was trained go with it.
+    run(floor, 3, replace(order(tmp_path, "last"), part=BESIDE))
+    assert told.of("last") == ["trained"]
     assert not actors(floor, "late")
+
+
+def test_actors_that_stand_still_are_replaced_after_some_slots(
+    floor: Floor, told: Told, tmp_path: Path
+) -> None:
+    from ray._private.state import actors as known
+
+    half = replace(PART, workers={"a": 1}, moves=(Move("a", "a", 2),))
+    job = replace(order(tmp_path, "stuck"), part=half)
+    run(floor, 0, job)
+    before = actors(floor, "stuck")
+    server = floor._crews.crews["stuck"]._server
+    os.kill(known(server._actor_id.hex())["Pid"], signal.SIGSTOP)
+    for slot in range(1, 4):
+        run(floor, slot, job, is_over=lambda _: True)
+        assert actors(floor, "stuck") == before
+    run(floor, 4, job, is_over=lambda _: True)
+    run(floor, 5, job)
+    assert told.of("stuck") == ["trained", "torn", "torn", "torn", "torn", "trained"]
+    assert not actors(floor, "stuck") & before
 
 
 def test_actors_that_are_in_the_way_of_others_are_ended(

@@ -17,6 +17,8 @@ from auctune.train.edge.recipe import Recipe
 
 # A job whose slot came to nothing has others soon, or there is no room for it for long.
 _RESTS = 3
+# On a busy machine the first steps take longer than a slot too.
+_STUCK = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,10 @@ class Crew:
         """Let go of a slot whose time is over. Its actors, also those that start still, stay for
         the next one: started anew they would be as late again.
 
-        What is stuck is not: of two such slots in a row in which all had started, all end.
+        What is stuck is not: if all had started in several such slots in a row, all end.
         """
         self._num_stuck += self._has_started()
-        if self._num_stuck > 1:
+        if self._num_stuck == _STUCK:
             self._num_stuck = 0
             self.release(None)
             return
