@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 _PREFIX = "auctune-ray-"
 _STORE_BYTES = 80_000_000
+_START_TRIES = 3
 _DROP_TRIES = 20
 _DROP_PAUSE_SECONDS = 0.1
 _LOOPBACK = "127.0.0.1"
@@ -165,15 +167,39 @@ class LocalCluster:
         actors = Path(f"/proc/{node}/task/{node}/children").read_text().split()
         self._cluster.remove_node(self._nodes.pop(name), allow_graceful=False)
         for actor in actors:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(actor), signal.SIGKILL)
+            _kill(int(actor))
 
     def _add(self, name: str, resources: Mapping[str, float]) -> None:
         own = dict(resources)
         cpus, gpus = int(own.pop("CPU", 0)), int(own.pop("GPU", 0))
-        self._nodes[name] = self._cluster.add_node(
-            wait=False, resources=own, num_cpus=cpus, num_gpus=gpus, **_COMMON
-        )
+        for left in reversed(range(_START_TRIES)):
+            before = _children()
+            try:
+                self._nodes[name] = self._cluster.add_node(
+                    wait=False, resources=own, num_cpus=cpus, num_gpus=gpus, **_COMMON
+                )
+                return
+            except Exception:
+                # Of half a minute's silence, for which Ray has no error of its own. The node may
+                # still come, as one too many of its name.
+                for process in _children() - before:
+                    _kill(process)
+                if not left:
+                    raise
+
+
+def _children() -> set[int]:
+    """Processes that this thread has started; none where the system does not tell."""
+    try:
+        thread = threading.get_native_id()
+        return {int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()}
+    except OSError:
+        return set()
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
 
 
 def drop_folder(folder: Path) -> None:
