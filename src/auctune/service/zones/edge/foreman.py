@@ -41,6 +41,9 @@ class Sites(Protocol):
         ...
 
 
+# Expected where no job is left: the process is to let go of all.
+_NOBODY = ["nobody"]
+
 Kept = Callable[[str, int, int], SiteOutcome | None]
 
 
@@ -59,7 +62,7 @@ class Foreman:
         self._busy: set[str] = set()
         self._is_out = False
         self._slot = -1
-        self._expected: list[str] = []
+        self._expected = _NOBODY
         # When jobs that wait for a site were looked at: the slot, and the sites lost then.
         self._looked: tuple[int, frozenset[str]] = (-1, frozenset())
 
@@ -69,7 +72,7 @@ class Foreman:
 
     def ended(self) -> None:
         """The process has ended: what it was at is given out again, or has passed."""
-        self._sites, self._is_out, self._slot, self._expected = None, False, -1, []
+        self._sites, self._is_out, self._slot, self._expected = None, False, -1, _NOBODY
         self._busy.clear()
 
     def lose_all(self, zone: EdgeZone) -> None:
@@ -146,6 +149,8 @@ class Foreman:
         """Let actors start before their slot does, also while another goes on."""
         jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
         expected = [f"{self._is_out}:{slot}:{job.id}" for job in jobs]
+        if not zone.state.jobs and not self._is_out:
+            expected = _NOBODY
         if expected != self._expected:
             self._expected = expected
             orders = [self._order(zone, job, slot) for job in jobs]

@@ -111,6 +111,20 @@ def test_who_trains_next_is_told_of_while_others_train() -> None:
     assert made.sites.coming[before:] == [["now", "next"]]
 
 
+def test_once_no_job_is_left_the_sites_let_go_of_all() -> None:
+    made = MadeUpEdge()
+    made.decide("job", "90", 8, samples=MANY)
+    while made.zone.state.jobs["job"].phase is not Phase.TRAINED:
+        made.pass_slots()
+        made.train(made.zone.state.slot)
+    before = len(made.sites.coming)
+    made.zone.finish("job", "file-of-it")
+    made.keep()
+    made.pass_slots(2)
+    made.pass_slots()
+    assert made.sites.coming[before:] == [[]]
+
+
 def test_slots_that_pass_while_nobody_is_there_are_made_good_after_a_restart() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
