@@ -136,3 +136,14 @@ def test_a_file_that_many_others_were_asked_for_since_is_there(served: Served) -
     record = served.run(lambda: library.get(file))
     served.run(lambda: library.delete(record))
     assert not library.is_there(file)
+
+
+def test_a_file_whose_content_goes_while_it_is_asked_about_is_refused(served: Served) -> None:
+    file = served.upload()
+    served.market.library.blobs.drop(file)
+    body = {"model": "tiny", "training_file": file, "market": {"zone": OWNED, "deadline": "+8m"}}
+    with served.http() as http:
+        answer = http.post("/v1/quotes", json=body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "training_file")
+    assert "cannot be read" in error["message"]

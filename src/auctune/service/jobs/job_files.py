@@ -115,9 +115,14 @@ class JobFiles:
         """That a file may hold rows of text: no vendor makes them of images.
 
         Raises:
-            InputError: if it holds images.
+            InputError: if it holds images, or is gone: it may be deleted meanwhile.
         """
-        if await asyncio.to_thread(is_npz, self._library.path(file)):
+        try:
+            holds_images = await asyncio.to_thread(is_npz, self._library.path(file))
+        except OSError as error:
+            found = f"cannot be read ({error.strerror})"
+            raise InputError(place, found, "a readable JSONL file") from None
+        if holds_images:
             expected = (
                 "rows of text; or market.sites (--site NAME=FILE), which trains on images where"
                 " they are, in a zone of kind edge"
