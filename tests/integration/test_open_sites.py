@@ -162,6 +162,21 @@ def test_actors_that_stand_still_are_replaced_after_some_slots(
     assert not actors(floor, "stuck") & before
 
 
+def test_actors_of_a_slot_that_came_to_nothing_sit_out_three_slots_of_others(
+    floor: Floor, told: Told, tmp_path: Path
+) -> None:
+    late, beside = order(tmp_path, "late"), order(tmp_path, "beside")
+    run(floor, 0, late, is_over=lambda _: True)
+    begun, other = actors(floor, "late"), replace(beside, part=BESIDE)
+    for slot in range(1, 4):
+        floor.prepare([other])
+        run(floor, slot, other)
+        assert actors(floor, "late") == begun
+    floor.prepare([other])
+    assert told.of("beside") == ["trained"] * 3
+    assert not actors(floor, "late")
+
+
 def test_actors_that_are_in_the_way_of_others_are_ended(
     floor: Floor, told: Told, tmp_path: Path
 ) -> None:
@@ -190,6 +205,29 @@ def test_actors_of_the_next_slot_start_beside_one_that_goes_on(
     run(floor, 1, replace(ahead, part=BESIDE))
     assert told.of("ahead") == ["trained"]
     assert actors(floor, "ahead") == seen[0]
+
+
+def test_a_server_that_ends_while_its_workers_find_no_place_holds_up_nobody(
+    floor: Floor, told: Told, tmp_path: Path
+) -> None:
+    stuck, good = order(tmp_path, "stuck"), order(tmp_path, "good")
+    part = replace(PART, workers={"a": 1}, moves=(Move("a", "a", 2),))
+    stuck = replace(stuck, job=replace(stuck.job, worker={"cpu": 9.0}), part=part)
+
+    killed: list[Any] = []
+
+    def meanwhile() -> None:
+        import ray
+
+        if not killed:
+            killed.append(floor._crews.crews["stuck"]._server)
+            ray.kill(killed[0])
+
+    def is_over(job: str) -> bool:
+        return job == "stuck" and "trained" in told.of("good")
+
+    floor.run_slot(0, [stuck, replace(good, part=BESIDE)], is_over, meanwhile)
+    assert (told.of("stuck"), told.of("good")) == (["torn"], ["trained"])
 
 
 def test_a_job_too_large_for_the_stores_has_its_slot_torn_and_no_other_s(

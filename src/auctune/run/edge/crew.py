@@ -72,7 +72,6 @@ class Crew:
                 nowhere.
         """
         if part is None and room is not None and self._rests and self._fits(room):
-            self._rests -= 1
             return
         workers = {} if part is None else part.workers
         for site, actors in self.workers.items():
@@ -102,6 +101,10 @@ class Crew:
             return
         self._rests = _RESTS
         self._server.leave.remote(self._turn)
+
+    def sit_out(self) -> None:
+        """A slot of others begins."""
+        self._rests = max(0, self._rests - 1)
 
     def done(self) -> None:
         """Its slot was trained."""

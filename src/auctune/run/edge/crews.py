@@ -170,6 +170,8 @@ class Crews:
             except TroubleError as error:
                 yield Torn(job, str(error))
         self._make_room({job: work.part for job, work in todo.items()})
+        for job in self.crews.keys() - todo.keys():
+            self.crews[job].sit_out()
         going: dict[str, _Attempt] = {}
         for job, work in todo.items():
             try:
@@ -252,8 +254,10 @@ class Crews:
         import ray
 
         try:
+            # First what is there: of a slot that failed, workers may never answer.
+            result = ray.get(one.result)
             sent = total(ray.get(one.fetched))
-            found = Finished(job, ray.get(one.result), sent.chunks, sent.num_bytes)
+            found = Finished(job, result, sent.chunks, sent.num_bytes)
         except (ray.exceptions.RayError, MemoryError) as error:
             one.failed, one.num_sites = error, len(self._sites)
             one.noticed_by = time.monotonic() + _NOTICE_SECONDS
