@@ -18,6 +18,7 @@ import pytest
 from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
 from auctune.run import local_cluster
 from auctune.run.edge.resources import offered
+from auctune.run.edge.trouble import in_words, is_passing
 from auctune.run.local_cluster import LocalCluster
 from auctune.run.open_sites.floor import Floor
 from auctune.run.open_sites.folder import OpenSitesFolder
@@ -240,6 +241,17 @@ def test_a_job_too_large_for_the_stores_has_its_slot_torn_and_no_other_s(
     assert told.of("large") == ["torn", "torn"]
     assert told.why("large") == "the sites have no room for its data now"
     assert told.of("small") == ["trained", "trained"]
+
+
+def test_a_process_that_crashed_is_not_said_to_have_had_too_little_memory() -> None:
+    from ray.exceptions import RayActorError
+
+    common = "Some common causes include: (1) the process was killed due to high memory usage"
+    crashed = RayActorError(error_msg=f"The actor died unexpectedly. {common}, (3) SIGSEGV")
+    assert in_words(crashed) == "a process that trained it ended, maybe for want of memory"
+    assert in_words(MemoryError()) == "there is too little memory for it now"
+    assert is_passing(crashed)
+    assert not is_passing(RayActorError(error_msg="The actor died because of an error in its init"))
 
 
 def test_a_job_whose_file_is_gone_or_whose_workers_cannot_start_is_broken_alone(

@@ -11,6 +11,7 @@ from auctune.domain.errors import AuctuneError
 
 _ROOM = "the sites have no room for its data now"
 _MEMORY = "there is too little memory for it now"
+_ENDED = "a process that trained it ended, maybe for want of memory"
 _FILE = "a file of it could not be read or written"
 _OTHER = "what trained it ended with an error"
 
@@ -39,7 +40,7 @@ def troubles() -> Iterator[None]:
 
 def is_passing(error: Exception) -> bool:
     """Whether what an actor's call ended with may be over by the next slot."""
-    return in_words(root_of(error)) in (_ROOM, _MEMORY)
+    return in_words(root_of(error)) in (_ROOM, _MEMORY, _ENDED)
 
 
 def in_words(error: Exception) -> str:
@@ -49,8 +50,11 @@ def in_words(error: Exception) -> str:
     error = root_of(error)
     if isinstance(error, exceptions.ObjectStoreFullError | exceptions.OutOfDiskError):
         return _ROOM
-    if isinstance(error, MemoryError | exceptions.OutOfMemoryError) or "memory" in str(error):
+    if isinstance(error, MemoryError | exceptions.OutOfMemoryError):
         return _MEMORY
+    if "memory" in str(error):
+        # Of any process that has crashed Ray says that its memory may have run out.
+        return _ENDED if isinstance(error, exceptions.RayActorError) else _MEMORY
     # Ray's own are no files'.
     return _FILE if type(error).__module__ == "builtins" and isinstance(error, OSError) else _OTHER
 
