@@ -19,11 +19,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.thorough, NEEDS_RAY]
 ZONE = "/v1/zones/default/prices"
 
 
-def write_cluster_service(folder: Path, digest: str, address: str) -> Path:
+def write_cluster_service(folder: Path, architecture: str, address: str) -> Path:
     """A zone with a node on each of the cluster's: alpha and beta."""
     config = write_service(
         folder,
-        digest,
+        architecture,
         slot_seconds=3.0,
         tokens_per_second=600,
         slots=300,
@@ -55,7 +55,7 @@ def node_at_work(job: Answer) -> str:
 def test_a_job_outlives_its_node_a_new_head_and_the_service_and_replays(
     nodes: RayNodes, tiny_base: Base, tmp_path: Path
 ) -> None:
-    config = write_cluster_service(tmp_path, tiny_base.digest, nodes.address)
+    config = write_cluster_service(tmp_path, tiny_base.architecture, nodes.address)
     with running(config, tmp_path / "data") as service:
         file = service.upload(rows_of(40))
         undisturbed = adapter(service, submit(service, file, "+880s"))
@@ -80,7 +80,7 @@ def test_a_job_outlives_its_node_a_new_head_and_the_service_and_replays(
 def test_a_service_is_there_again_while_a_node_of_its_cluster_is_not(
     nodes: RayNodes, tiny_base: Base, tmp_path: Path
 ) -> None:
-    config = write_cluster_service(tmp_path, tiny_base.digest, nodes.address)
+    config = write_cluster_service(tmp_path, tiny_base.architecture, nodes.address)
     with running(config, tmp_path / "data") as service:
         service.kill()
         nodes.tell("kill", "alpha")

@@ -21,7 +21,7 @@ def test_a_killed_job_ends_as_an_undisturbed_one_and_is_charged_once(
     # So little is sold of a slot that the job takes several; a busy machine needs more of them.
     config = write_service(
         tmp_path,
-        tiny_base.digest,
+        tiny_base.architecture,
         slot_seconds=2.0,
         tokens_per_second=1200,
         slots=150,

@@ -63,7 +63,7 @@ poll_seconds = 0.5
 """
     config = write_service(
         folder,
-        base.digest,
+        base.architecture,
         slot_seconds=2.0,
         tokens_per_second=400_000,
         slots=120,

@@ -85,7 +85,7 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
 ) -> None:
     config = write_spot_service(
         tmp_path / "site",
-        tiny_base.digest,
+        tiny_base.architecture,
         slot_seconds=1.0,
         tokens_per_second=600,
         n_max=1,
