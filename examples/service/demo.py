@@ -174,7 +174,8 @@ def late_slots(client: Client, jobs: Sequence[Job]) -> dict[str, Counter[str]]:
     """Why plans had to be changed, and how often, by the job's name; those that kept theirs not."""
     found: dict[str, Counter[str]] = {}
     for job in jobs:
-        events = client.events(job.id, after=0) if job.is_admitted else ()
+        # Events of a job that goes on have no end.
+        events = client.events(job.id, after=0) if job.is_admitted and job.is_over else ()
         why = Counter(
             event.data["message"].rpartition(": ")[2]
             for event in events
