@@ -1,17 +1,14 @@
 """The zone that rents: a market of spot instances that is replayed, each job in a process."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from auctune.service.zones.event import ZoneEvent
 from auctune.service.zones.memory import Memory
 from auctune.service.zones.spot.memory import SpotMemory
-from soak.audit.metered import check_metered
-from soak.data_sets import CLEAN, clean_rows
+from soak.data_sets import CLEAN
 from soak.faults import ChildKilled
-from soak.log import Story
+from soak.metered_kind import MeteredKind
 from soak.site import Site
 from support.spot_files import daily_market, write_market
 
@@ -20,12 +17,11 @@ _SLOT_SECONDS = 4.0
 _ON_DEMAND_PRICE = 0.05 * 3600 / _SLOT_SECONDS
 
 
-class SpotKind:
+class SpotKind(MeteredKind):
     """Three jobs at once, two instances each."""
 
     zone = "rented"
     weight = 1.5
-    replays = True
     faults = (ChildKilled("a rented job's process", b"rented_job"),)
 
     def settings(self, site: Site) -> str:
@@ -50,8 +46,6 @@ profile = "profile.json"
 saved_every = 1.0
 """
 
-    data_sets = MappingProxyType({CLEAN: clean_rows})
-
     def bid(self, draw: random.Random, files: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Caps above and below what is likely; some whose value falls."""
         terms: dict[str, Any] = {"lora": {"rank": 4}}
@@ -70,19 +64,3 @@ saved_every = 1.0
     def fresh(self, opened: Mapping[str, Any]) -> Memory:
         """Its state."""
         return SpotMemory()
-
-    def watch(self, memory: Memory, event: ZoneEvent) -> Iterator[str]:
-        """Nothing is sold ahead."""
-        yield from ()
-
-    def planned(self, decided: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Nothing is sold ahead."""
-        return []
-
-    def prices(self, memory: Memory) -> Mapping[str, Any]:
-        """It has no table of cells."""
-        return {}
-
-    def check(self, story: Story) -> Iterator[str]:
-        """A cap that was set aside, and slots that were charged."""
-        return check_metered(story)
