@@ -5,16 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from auctune.domain import Explanation
-from auctune.service.access.key import Principal
-from auctune.service.files.record import FileRecord
-from auctune.service.jobs.reply import Reply
-from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.quotes import Quote
+from auctune.service.jobs.request import JobRequest
+from auctune.service.zones.answers_requests import AnswersRequests
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.event import ZoneEvent
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.offer import Alternatives, Priced
 from auctune.service.zones.zone import Zone
 
 
@@ -86,7 +81,7 @@ class Sites(Protocol):
         ...
 
 
-class OpenZone(Protocol):
+class OpenZone(AnswersRequests, Protocol):
     """One zone."""
 
     @property
@@ -149,65 +144,10 @@ class OpenZone(Protocol):
         """Explains its decisions; none: they are not explained."""
         ...
 
-    async def look_at(self, file: FileRecord) -> None:
-        """Look at a new upload, so that bids for it need not wait."""
-        ...
-
     def takes(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may.
 
         For people, of the zone: "has no sites", "needs market.deadline".
-        """
-        ...
-
-    async def quote(self, who: Principal, request: JobRequest) -> Priced:
-        """What a job would cost here.
-
-        Raises:
-            InputError: if it is no job that could be decided on; a bid may be left out.
-        """
-        ...
-
-    async def preview(
-        self, who: Principal, request: JobRequest, alternatives: Alternatives
-    ) -> JobRow:
-        """The job as it would be decided; nothing happens.
-
-        Raises:
-            InputError: if it is no job that could be decided on.
-        """
-        ...
-
-    async def submit(
-        self,
-        job: str,
-        who: Principal,
-        request: JobRequest,
-        reply: Reply | None,
-        alternatives: Alternatives,
-    ) -> JobRow:
-        """Take a job, as it stands once this is on record.
-
-        Args:
-            job: its id.
-            who: asks for it.
-            request: for it.
-            reply: by what the same request is known when it is made again; none: by nothing.
-            alternatives: what zones said where this one was chosen; they stay on record with it.
-
-        Raises:
-            InputError: as `preview`.
-        """
-        ...
-
-    async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
-    ) -> JobRow:
-        """The job of a line that was shown, at no more than was shown.
-
-        Raises:
-            InputError: if there is no such line, or it is of another job.
-            QuoteChangedError: if it is not to be had any more.
         """
         ...
 
