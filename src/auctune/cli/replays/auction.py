@@ -88,9 +88,7 @@ class AuctionReplay:
         if as_json:
             print_json(figures)
         else:
-            show_head(self._period)
-            names = ["as recorded", *(contender.label for contender in contenders)]
-            show_side_by_side(names, [before, *others], _ROWS)
+            show_side_by_side(self._period, contenders, before, others, _ROWS)
         return figures
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from auctune.cli.progress import Bars
 from auctune.cli.replays.metered import show_again
 from auctune.cli.replays.replay import Figures, Logged
-from auctune.cli.replays.shown import bounds, contender_figures, show_head, show_side_by_side
+from auctune.cli.replays.shown import bounds, contender_figures, show_side_by_side
 from auctune.cli.service_options import print_json
 from auctune.domain import InputError, Money
 from auctune.edge import EdgeDecision, EdgeJob, EdgePlayer
@@ -73,9 +73,7 @@ class EdgeReplay:
         if as_json:
             print_json(figures)
         else:
-            show_head(self._period)
-            names = ["as recorded", *(contender.label for contender in contenders)]
-            show_side_by_side(names, [before, *others], _ROWS)
+            show_side_by_side(self._period, contenders, before, others, _ROWS)
         return figures
 
     def _bids(self) -> tuple[list[EdgeJob], list[EdgeDecision]]:

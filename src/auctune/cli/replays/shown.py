@@ -50,21 +50,27 @@ def contender_figures(contender: Contender, takings: Figures) -> Figures:
 
 
 def show_side_by_side(
-    names: Sequence[str],
-    all_of: Sequence[T],
+    period: Period,
+    contenders: Sequence[Contender],
+    before: T,
+    others: Sequence[T],
     rows: Sequence[tuple[str, Callable[[T], str]]],
 ) -> None:
-    """A table of takings.
+    """Say what it is about, and a table of takings.
 
     Args:
-        names: of those that took them.
-        all_of: what they took, in that order.
+        period: of all of them.
+        contenders: beside what was recorded.
+        before: what was taken, as recorded.
+        others: what contenders took, in their order.
         rows: each with what is in it.
     """
+    show_head(period)
+    names = ["as recorded", *(contender.label for contender in contenders)]
     heads = [name.replace(":", "\n") for name in names]
     table = table_of("", *heads, right=tuple(heads))
     for what, figure in rows:
-        table.add_row(what, *map(figure, all_of))
+        table.add_row(what, *map(figure, (before, *others)))
     show(table)
 
 

@@ -10,7 +10,6 @@ from auctune.cli.replays.replay import Figures, Logged
 from auctune.cli.replays.shown import (
     bounds,
     contender_figures,
-    show_head,
     show_left_out,
     show_side_by_side,
 )
@@ -92,9 +91,7 @@ class SpotReplay:
         if as_json:
             print_json(figures)
         else:
-            show_head(self._period)
-            names = ["as recorded", *(contender.label for contender in contenders)]
-            show_side_by_side(names, [before, *others], _ROWS)
+            show_side_by_side(self._period, contenders, before, others, _ROWS)
             show_left_out(figures["num_left_out"], "cancelled, paused, missed a slot, or not over")
         return figures
 

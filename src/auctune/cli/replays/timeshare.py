@@ -9,7 +9,6 @@ from auctune.cli.replays.replay import Figures, Logged
 from auctune.cli.replays.shown import (
     bounds,
     contender_figures,
-    show_head,
     show_left_out,
     show_side_by_side,
 )
@@ -67,9 +66,7 @@ class TimeshareReplay:
         if as_json:
             print_json(figures)
         else:
-            show_head(period)
-            names = ["as recorded", *(contender.label for contender in contenders)]
-            show_side_by_side(names, [before, *others], _rows(seconds))
+            show_side_by_side(period, contenders, before, others, _rows(seconds))
             show_left_out(
                 figures["num_left_out"], "cancelled, paused, never in the pool, or not over"
             )
