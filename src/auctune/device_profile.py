@@ -266,6 +266,11 @@ class Profile:
         return slot_seconds - overhead
 
 
+def physical_device(device: str) -> str:
+    """Return the device of this machine that a torch device string names: "cuda" is "cuda:0"."""
+    return "cuda:0" if device == "cuda" else device
+
+
 def read_profile(path: Path) -> Profile:
     """The profile in a file.
 

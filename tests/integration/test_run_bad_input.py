@@ -103,7 +103,17 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
         ("bids", 0, "target_modules"), ["q_proj"], "bids[0] (sums): target_modules: 'q_proj' fits",
     ),
     "device of no kind": (("node_types", "slow", "device"), "gpu", "slow: device: 'gpu' is no"),
-    "device not there": (("node_types", "slow", "device"), "cuda:99", "device: 'cuda:99' is not"),
+    "device not there": (
+        ("node_types",),
+        {
+            "slow": {"profile": "slow.json"},
+            "gpu": {"profile": "slow.json", "device": "cuda:99"},
+        },
+        "node_types.gpu: device: 'cuda:99' is not there",
+    ),
+    "two nodes on one GPU": (
+        ("node_types", "slow", "device"), "cuda", "nodes[1]: 'beta' is on cuda:0, where node 'alph",
+    ),
     "slots too short": (("slot_seconds",), 0.01, "slot_seconds (node_types.slow): 0.01 is too"),
     "costs of too few slots": (
         ("node_types", "slow", "energy_cost"), [0.1], "energy_cost: has 1 entries; expected a",

@@ -123,7 +123,11 @@ def prepare(
         base_digest=loaded.digest,
         appraiser=appraiser,
         mechanism=mechanism,
-        notes=(*_profile_notes(given, loaded), *_margin_notes(profiles)),
+        notes=(
+            *_profile_notes(given, loaded),
+            *_thread_notes(given, threads_per_node(market)),
+            *_margin_notes(profiles),
+        ),
     )
 
 
@@ -297,6 +301,15 @@ def _profile_notes(given: dict[str, Profile], base: Base) -> tuple[str, ...]:
         "last longer or shorter than they are sold as"
         for name, profile in given.items()
         if profile.origin.architecture != base.architecture
+    )
+
+
+def _thread_notes(given: dict[str, Profile], threads: int) -> tuple[str, ...]:
+    return tuple(
+        f"profile {name} was measured with {profile.origin.num_threads} threads, its nodes have "
+        f"{threads}: slots may last longer than they are sold as"
+        for name, profile in given.items()
+        if profile.origin.device == "cpu" and profile.origin.num_threads > threads
     )
 
 

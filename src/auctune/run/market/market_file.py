@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
+from auctune.device_profile import physical_device
 from auctune.domain import InputError, Money, parse_money
 from auctune.domain.dataset import RowKind
 from auctune.run.vendors import RepairParams
@@ -225,6 +226,17 @@ def _check_nodes(market: MarketFile) -> None:
         if node.type not in market.node_types:
             known = ", ".join(market.node_types) or "none"
             raise InputError(f"nodes[{index}].type", f"{node.type!r} is unknown", f"one of {known}")
+    _check_gpus(market)
+
+
+def _check_gpus(market: MarketFile) -> None:
+    """Refuse two nodes on one GPU: each is measured alone, so its time would be sold twice."""
+    first: dict[str, str] = {}
+    for index, node in enumerate(market.nodes):
+        device = physical_device(market.node_types[node.type].device)
+        if device.startswith("cuda") and first.setdefault(device, node.id) != node.id:
+            found = f"{node.id!r} is on {device}, where node {first[device]!r} is"
+            raise InputError(f"nodes[{index}]", found, "one node per GPU")
 
 
 def _check_bid(market: MarketFile, bid: BidEntry, place: str) -> None:

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 
-from auctune.device_profile import Profile
+from auctune.device_profile import Profile, physical_device
 from auctune.domain import Cluster, InputError, Node, NodeType
 from auctune.run.market.market_file import MarketFile, NodeTypeEntry
 
@@ -57,9 +57,12 @@ def _node_type(market: MarketFile, name: str, entry: NodeTypeEntry, profile: Pro
 
 
 def _nodes_on_device(market: MarketFile, name: str) -> int:
-    """How many nodes share the memory that was measured: those on one device of this machine."""
-    entry = market.node_types[name]
-    if not entry.measure:
+    """Return the number of nodes that share the memory that was measured: those on one device.
+
+    A profile that is given holds for each node as it stands. A GPU has one node only, and nodes on
+    a CPU are measured with their own threads, so that compute need not be divided.
+    """
+    if not market.node_types[name].measure:
         return 1
-    devices = Counter(market.node_types[node.type].device for node in market.nodes)
-    return max(1, devices[entry.device])
+    devices = Counter(physical_device(market.node_types[node.type].device) for node in market.nodes)
+    return max(1, devices[physical_device(market.node_types[name].device)])

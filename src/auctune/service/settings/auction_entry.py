@@ -1,11 +1,13 @@
 """A zone of kind `auction` in auctune.toml: its nodes, what they cost, and how they are sold."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
+from auctune.device_profile import physical_device
 from auctune.domain import InputError
 from auctune.schema import STRICT
 from auctune.service.settings.fields import Name, Positive, Rate
@@ -104,6 +106,35 @@ class AuctionEntry(LanguageZoneEntry):
             if node.id in seen:
                 raise InputError(f"nodes[{index}].id", f"{node.id!r} is twice", "unique ids")
             seen.add(node.id)
+        self._check_gpus()
+
+    def _check_gpus(self) -> None:
+        """Refuse two nodes on one GPU: each is measured alone, so its time would be sold twice."""
+        first: dict[str, str] = {}
+        for index, node in enumerate(self.nodes):
+            device = self._device_of(node)
+            if device.startswith("cuda") and first.setdefault(device, node.id) != node.id:
+                found = f"{node.id!r} is on {device}, where node {first[device]!r} is"
+                raise InputError(f"nodes[{index}]", found, "one node per GPU")
+
+    def nodes_per_device(self, node_type: str) -> int:
+        """Return the number of nodes, at most, that share the memory of a device of this type."""
+        devices = Counter(map(self._device_of, self.nodes))
+        shared = (devices[self._device_of(node)] for node in self.nodes if node.type == node_type)
+        return max(shared, default=1)
+
+    def _device_of(self, node: NodeEntry) -> str:
+        """Return a name for a node's device; equal names may be one physical device.
+
+        On a cluster of others Ray gives each node a GPU of its own, and nodes on CPUs that ask for
+        one resource may be placed on one machine.
+        """
+        device = physical_device(self.node_types[node.type].device)
+        if not self.adopts:
+            return device
+        if device == "cpu":
+            return f"cpu of {node.resource or node.id}"
+        return f"{device} of {node.id}"
 
     def _check_executor(self) -> None:
         if self.executor == "local":

@@ -2,11 +2,13 @@
 
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, model_validator
 
+from auctune.device_profile import physical_device
 from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema
 from auctune.service.settings.access_entries import KeyEntry, UserEntry, check_users
@@ -70,6 +72,7 @@ class ServiceFile(BaseModel):
             if name in names[:index]:
                 place = f"zones[{index}].name"
                 raise InputError(place, f"{name!r} is there twice", "unique names")
+        _check_gpus(self.zones)
         check_users(self.users, self.keys)
         _check_url(self.public_url)
         return self
@@ -95,6 +98,18 @@ def read_service_file(path: Path) -> ServiceFile:
     except ValueError as error:
         raise InputError(str(path), f"is not TOML ({error})", "a file in TOML") from None
     return check_schema(ServiceFile, table, str(path)).beside(path.parent)
+
+
+def _check_gpus(zones: Sequence[ZoneEntry]) -> None:
+    """Refuse a GPU of this machine in two zones: each would sell all of its time and memory."""
+    owners: dict[str, str] = {}
+    for index, zone in enumerate(zones):
+        for need in zone.needs().devices:
+            device = physical_device(need.device)
+            if device.startswith("cuda") and owners.setdefault(device, zone.name) != zone.name:
+                place = f"zones[{index}].{need.place}".rstrip(".")
+                found = f"{need.device!r} is sold by zone {owners[device]} already"
+                raise InputError(f"{place}.device", found, "a GPU in one zone only")
 
 
 def _check_url(url: str | None) -> None:

@@ -89,6 +89,7 @@ class SpotEntry(LanguageZoneEntry):
         if self.prices is not None and self.fixed_price is not None:
             raise InputError("fixed_price", "is given with prices", "one of the two")
         self._check_provider()
+        self._check_gpu()
         if self.n_min > self.n_max:
             raise InputError("n_min", f"{self.n_min}", f"at most n_max = {self.n_max}")
         if self.scaling is not None and len(self.scaling) != self.n_max:
@@ -106,6 +107,14 @@ class SpotEntry(LanguageZoneEntry):
         if self.adopts and self.device.startswith("cuda:"):
             found = f"{self.device!r}, where Ray gives each instance a GPU of its own"
             raise InputError("device", found, "cuda")
+
+    def _check_gpu(self) -> None:
+        """Refuse several instances on one GPU: each is measured as if it were alone on it."""
+        instances = self.jobs * self.n_max
+        if self.device.startswith("cuda") and not self.adopts and instances > 1:
+            found = f"{self.device!r} would be shared by {instances} instances (jobs x n_max)"
+            expected = "jobs = 1 and n_max = 1, or a cluster where each instance has its own GPU"
+            raise InputError("device", found, expected)
 
     def files(self) -> Mapping[str, str]:
         """Its market, and the profile of its instances."""

@@ -13,6 +13,10 @@ from auctune.service.settings.vendor_entries import VendorEntry
 ZONE = '[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\n'
 VENDOR = ZONE + '[[zones.vendors]]\nname = "mender"\nurl = "https://mender.example/auctune"\n'
 ON_RAY = '[[zones]]\nexecutor = "ray"\n[zones.ray]\n'
+TWO_ON = (
+    '[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\n'
+    '[[zones.nodes]]\nid = "b"\ntype = "other"\n[zones.node_types.local]\n'
+)
 KEYS = '[[users]]\nname = "ada"\n[[keys]]\nuser = "ada"\n'
 LONG = "s" * 40
 
@@ -60,6 +64,15 @@ def read(folder: Path, text: str) -> ServiceFile:
         (ON_RAY + 'address = "head"\n', "zones[0].ray.address"),
         (ON_RAY + "lease = 3\n", "zones[0].ray.lease"),
         ('[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\nresource = "b"\n', "resource"),
+        (
+            TWO_ON + 'device = "cuda"\n[zones.node_types.other]\ndevice = "cuda:0"\n',
+            "nodes[1]: 'b'",
+        ),
+        (
+            TWO_ON + 'device = "cuda:1"\n[zones.node_types.other]\ndevice = "cuda:0"\n'
+            '[[zones]]\nkind = "timeshare"\nname = "pool"\ndevice = "cuda:1"\n',
+            "zones[1].device: 'cuda:1' is sold by zone default already",
+        ),
         (
             ON_RAY + 'address = "head:6379"\n[zones.node_types.local]\ndevice = "cuda:1"\n',
             "zones[0].node_types.local.device",

@@ -43,6 +43,7 @@ def test_paths_start_from_the_folder_of_the_file(tmp_path: Path) -> None:
         ("nodes = []\n", r"zones\[0\].nodes"),
         ("[zones.ray]\nspot_resource = 'a'\n", r"zones\[0\].ray"),
         ("provider = 'ray'\nwarm = true\n", r"zones\[0\].warm"),
+        ("device = 'cuda'\n", r"zones\[0\].device: 'cuda' would be shared by 16 instances"),
         (
             "provider = 'ray'\ndevice = 'cuda:1'\n[zones.ray]\naddress = 'a:1'\n",
             r"zones\[0\].device",

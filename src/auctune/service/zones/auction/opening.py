@@ -210,12 +210,11 @@ def _cluster(
     entry: AuctionEntry, facts: Mapping[str, BaseFacts], energy: EnergyForecast
 ) -> Cluster:
     kinds = {}
-    for name, kind in entry.node_types.items():
+    for name in entry.node_types:
         profile = _sold(entry, facts, name)
-        sharing = sum(entry.node_types[node.type].device == kind.device for node in entry.nodes)
         kinds[name] = NodeType(
             compute=profile.compute(entry.slot_seconds, entry.sample_tokens),
-            memory_gb=profile.memory_gb / max(1, sharing),
+            memory_gb=profile.memory_gb / entry.nodes_per_device(name),
             energy_cost=tuple(energy(name, slot) for slot in range(entry.num_slots)),
         )
     return Cluster(
