@@ -1,6 +1,7 @@
 """The real data process over the tiny base's tokenizer."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -45,8 +46,9 @@ def test_a_data_set_is_sized_as_the_trainer_will_see_it(
         assert facts.kind is RowKind.COMPLETION
         assert facts.size.rows == facts.rows == len(data)
         assert facts.mean_tokens == data.mean_tokens
-        assert (facts.num_cut, facts.num_dropped) == (data.num_cut, len(data.dropped))
-    assert facts.num_dropped
+        assert (facts.num_truncated, facts.longest) == (data.num_truncated, data.longest)
+        assert facts.dropped == Counter(data.dropped.values())
+    assert facts.dropped == {"prompt_too_long": 1}
 
 
 def test_bad_data_and_bad_bases_are_told_with_their_place(

@@ -37,8 +37,11 @@ def main() -> None:
 
 
 def _facts(dataset: DataSet, lines: list[str], max_length: int) -> DataFacts:
-    lengths = [min(max_length, len(line.split())) for line in lines]
-    return DataFacts(dataset.kind, len(lengths), sum(lengths) / len(lengths), 0, 0)
+    words = [len(line.split()) for line in lines]
+    lengths = [min(max_length, number) for number in words]
+    num_truncated = sum(number > max_length for number in words)
+    mean = sum(lengths) / len(lengths)
+    return DataFacts(dataset.kind, len(lengths), mean, num_truncated, max(words), {})
 
 
 def _lines(path: Path, place: str) -> list[str]:

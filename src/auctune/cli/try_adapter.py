@@ -1,7 +1,6 @@
 """`auctune try`: text from a finished adapter, drawn on this machine."""
 
 import itertools
-import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -74,14 +73,14 @@ def _check_draws_text(job: "Job") -> None:
 
 def _kind(job: "Job", space: Path, client: "Client") -> "RowKind":
     """The kind of the rows in a job's data, by the first that is one."""
-    from auctune.domain.dataset import check_row, iterate_lines
+    from auctune.domain.dataset import iterate_lines, read_row
 
     file = space / "rows"
     client.fetch(job.record["training_file"], file)
     for _, line in itertools.islice(iterate_lines(file, str(file), errors="replace"), 1000):
         try:
-            return check_row(json.loads(line), "")
-        except (InputError, ValueError, AttributeError):
+            return read_row(line, "")[0]
+        except InputError:
             # Data that a vendor mended begin with anything.
             continue
     raise InputError("--kind", "cannot be told from the data", "chat, completion or text")

@@ -6,20 +6,44 @@
 | completion | {"prompt": str, "completion": str} |
 | text | {"text": str} |
 
-Other keys are ignored. Blank lines are skipped.
+Blank lines are skipped. The role `developer` is read as `system`. An assistant's message may have
+a `weight`: with 0 it is context and not a target. A message may have a `name`, which the base's
+chat template may show. A row may have an `id` and `metadata` for its owner, which are not trained
+on. A key whose value is null or an empty list counts as absent. Everything else is refused by
+name: nothing in a row is ignored.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from auctune.domain.errors import InputError
+from auctune.domain.errors import InputError, RepairableError
 
-ROLES = ("system", "user", "assistant")
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+"""Roles of messages, and the role that each is read as."""
+
 EXPECTED_ROW = 'a JSON object with "messages", or "prompt" and "completion", or "text"'
+
+DEFAULT_MAX_LENGTH = 512
+"""Tokens of a row at most, where neither the job nor its zone says otherwise."""
+
+DEFAULT_MAX_ROW_CHARACTERS = 1_000_000
+"""Characters of a row's line at most: a tokenizer takes some 1.5 s for so many."""
+
+LABEL_KEYS = ("id", "metadata")
+"""Keys of a row that are its owner's: accepted, and not trained on."""
+
+TOOL_KEYS = ("tools", "functions", "parallel_tool_calls", "tool_calls", "function_call")
+"""Keys of rows with tools, which are not supported."""
+
+PREFERENCE_KEYS = ("preferred_output", "non_preferred_output", "chosen", "rejected")
+"""Keys of preference rows, which are not supported."""
+
+UNSUPPORTED_MESSAGE_KEYS = (*TOOL_KEYS, "tool_call_id", "refusal", "audio")
+"""Keys of messages that mean something which is not supported."""
 
 
 class RowKind(StrEnum):
@@ -30,65 +54,131 @@ class RowKind(StrEnum):
     TEXT = "text"
 
 
+class DropCause(StrEnum):
+    """Why a row has nothing to learn."""
+
+    PROMPT_TOO_LONG = "prompt_too_long"
+    """What is to be learnt begins beyond `max_length`."""
+    WEIGHTS_ZERO = "weights_zero"
+    """All messages of the assistant have weight 0."""
+    NO_TARGET = "no_target"
+    """There is no token after the first one."""
+
+
+CAUSE_WORDS: Mapping[str, str] = {
+    DropCause.PROMPT_TOO_LONG: "with a prompt that fills max_length alone",
+    DropCause.WEIGHTS_ZERO: "with weight 0 on all messages of the assistant",
+    DropCause.NO_TARGET: "of one token",
+}
+"""Causes for people, after a count of rows."""
+
+
+_KEYS = {
+    RowKind.CHAT: ("messages",),
+    RowKind.COMPLETION: ("prompt", "completion"),
+    RowKind.TEXT: ("text",),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Rows of one kind, as read from a file."""
+    """Rows of one kind, as read from a file.
+
+    Attributes:
+        kind: of all rows.
+        rows: with the keys of their kind alone; a message has `role` and `content`, `name` if
+            the file has one, and `weight` if that is 0.
+        lines: of the file, from 1, by row; empty for rows of no file.
+    """
 
     kind: RowKind
     rows: tuple[dict[str, Any], ...]
+    lines: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def place(self, index: int) -> str:
+        """Return how errors call a row."""
+        return f"line {self.lines[index]}" if self.lines else f"rows[{index}]"
 
-def read_dataset(path: Path, place: str | None = None) -> DataSet:
-    """All rows of a JSONL file, checked.
+
+def read_dataset(
+    path: Path, place: str | None = None, *, max_row_characters: int | None = None
+) -> DataSet:
+    """Read and check all rows of a JSONL file.
 
     Args:
         path: the file.
-        place: how errors call it; none: by its path.
+        place: how errors call it; its path by default.
+        max_row_characters: of a line; not limited by default.
 
     Raises:
-        InputError: naming file and line, if the file cannot be read, is empty, has a line that is
-            no JSON object, a row of no known kind, an empty row, or rows of mixed kinds.
+        InputError: naming file, line and key, if the file cannot be read, is empty, has a line
+            that is too long or no JSON object, a row of no known kind, an empty row, a key that
+            is not supported, text that is not Unicode, or rows of mixed kinds. It is a
+            `RepairableError` if a vendor may convert the row, or leave it out.
+    """
+    read = list(iterate_rows(path, place, max_row_characters=max_row_characters))
+    return DataSet(read[0][1], tuple(row for _, _, row in read), tuple(line for line, _, _ in read))
+
+
+def iterate_rows(
+    path: Path, place: str | None = None, *, max_row_characters: int | None = None
+) -> Iterator[tuple[int, RowKind, dict[str, Any]]]:
+    """Yield the line, kind and values of each row of a JSONL file, one at least.
+
+    Arguments and errors are those of `read_dataset`; an error is raised when its line is reached.
     """
     place = place or str(path)
     kind: RowKind | None = None
     first_line = 0
-    rows = []
-    for number, line in iterate_lines(path, place):
-        row = parse_row(line, f"{place}: line {number}")
-        row_kind = check_row(row, f"{place}: line {number}")
+    for number, line in iterate_lines(path, place, max_characters=max_row_characters):
+        row_kind, row = read_row(line, f"{place}: line {number}")
         if kind is None:
             kind, first_line = row_kind, number
         elif row_kind is not kind:
-            raise InputError(
+            raise RepairableError(
                 f"{place}: line {number}",
                 f"a {row_kind} row, while line {first_line} is a {kind} row",
                 "rows of one kind only",
             )
-        rows.append(row)
+        yield number, kind, row
     if kind is None:
         raise InputError(place, "has no rows", f"one row a line, each {EXPECTED_ROW}")
-    return DataSet(kind, tuple(rows))
 
 
 def iterate_lines(
-    path: Path, place: str, errors: Literal["strict", "replace"] = "strict"
+    path: Path,
+    place: str,
+    errors: Literal["strict", "replace"] = "strict",
+    *,
+    max_characters: int | None = None,
 ) -> Iterator[tuple[int, str]]:
-    """The lines of a text file that are not blank, with their numbers from 1.
+    """Yield the lines of a text file that are not blank, with their numbers from 1.
 
     Args:
         path: the file.
         place: how errors call it.
         errors: what to do with bytes that are not UTF-8: refuse the file, or mark them.
+        max_characters: of a line, its end not counted; not limited by default.
 
     Raises:
-        InputError: if the file cannot be read as UTF-8 text.
+        InputError: if the file cannot be read as UTF-8 text, or a line is too long.
     """
+    # Reading one character more than allowed bounds the memory that a long line takes.
+    size = -1 if max_characters is None else max_characters + 1
+    number = 0
     try:
         with path.open(encoding="utf-8-sig", errors=errors) as lines:
-            for number, line in enumerate(lines, start=1):
+            while line := lines.readline(size):
+                number += 1
+                if max_characters is not None and len(line.removesuffix("\n")) > max_characters:
+                    raise RepairableError(
+                        f"{place}: line {number}",
+                        f"more than {max_characters:,} characters",
+                        "shorter rows: split long texts",
+                    )
                 if line.strip():
                     yield number, line
     except OSError as error:
@@ -96,70 +186,149 @@ def iterate_lines(
             place, f"cannot be read ({error.strerror})", "a readable JSONL file"
         ) from None
     except UnicodeDecodeError:
-        raise InputError(place, "is not UTF-8 text", "a JSONL file in UTF-8") from None
+        raise RepairableError(place, "is not UTF-8 text", "a JSONL file in UTF-8") from None
 
 
-def parse_row(line: str, place: str) -> dict[str, Any]:
-    """The JSON object on one line.
+def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
+    """Return the kind of the row on one line, and the row as `DataSet` has it.
 
     Raises:
-        InputError: if it is no JSON, or no object.
+        InputError: as `read_dataset`.
     """
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=_unique_keys)
+    except _RepeatedKeyError as error:
+        raise InputError(place, f"the key {error.key!r} appears twice", "each key once") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(place, f"is not JSON ({error})", EXPECTED_ROW) from None
+        raise RepairableError(place, f"is not JSON ({error})", EXPECTED_ROW) from None
     if not isinstance(row, dict):
-        raise InputError(place, f"is a JSON {type(row).__name__}, no object", EXPECTED_ROW)
-    return row
-
-
-def check_row(row: dict[str, Any], place: str) -> RowKind:
-    """The kind of a row, once it is known to be a whole one.
-
-    Raises:
-        InputError: if it is of no kind, of several, or lacks text.
-    """
-    kinds = [
-        kind
-        for kind, key in (
-            (RowKind.CHAT, "messages"),
-            (RowKind.COMPLETION, "completion"),
-            (RowKind.TEXT, "text"),
-        )
-        if key in row
-    ]
+        raise RepairableError(place, f"is a JSON {type(row).__name__}, not an object", EXPECTED_ROW)
+    given = {key: value for key, value in row.items() if value is not None}
+    unsupported = find_unsupported(given)
+    if unsupported is not None:
+        raise InputError(place, unsupported, f"{EXPECTED_ROW}, and nothing else")
+    kinds = [kind for kind, keys in _KEYS.items() if keys[-1] in given]
     if len(kinds) != 1:
-        keys = ", ".join(map(repr, row)) or "none"
-        raise InputError(place, f"a row with keys {keys}", EXPECTED_ROW)
-    if kinds[0] is RowKind.CHAT:
-        _check_messages(row["messages"], place)
-    elif kinds[0] is RowKind.COMPLETION:
-        _check_text(row.get("prompt"), f"{place}: prompt", may_be_empty=True)
-        _check_text(row["completion"], f"{place}: completion")
-    else:
-        _check_text(row["text"], f"{place}: text")
-    return kinds[0]
+        keys = ", ".join(map(repr, given)) or "none"
+        raise RepairableError(place, f"a row with keys {keys}", EXPECTED_ROW)
+    (kind,) = kinds
+    known = _KEYS[kind]
+    for key, value in given.items():
+        if key not in known and key not in LABEL_KEYS and value != []:
+            expected = f"{_quoted(known)} and nothing else (beside {_quoted(LABEL_KEYS)})"
+            raise RepairableError(place, f"the key {key!r} is not supported", expected)
+    if kind is RowKind.CHAT:
+        return kind, {"messages": _read_messages(given["messages"], place)}
+    for key in known:
+        _check_text(given.get(key), f"{place}: {key}", may_be_empty=key == "prompt")
+    return kind, {key: given[key] for key in known}
 
 
-def _check_messages(messages: Any, place: str) -> None:
+def find_unsupported(row: Mapping[str, Any]) -> str | None:
+    """Return what in a row means something that cannot be trained on; `None` if there is nothing.
+
+    Tools and preferences change what a row teaches: without them it is another row.
+    """
+    for key in TOOL_KEYS:
+        if not is_absent(row.get(key)):
+            return f"{key} {'are' if key.endswith('s') else 'is'} not supported"
+    for key in PREFERENCE_KEYS:
+        if not is_absent(row.get(key)):
+            return f"preference rows ({key}) are not supported"
+    if isinstance(row.get("label"), bool):
+        return "preference rows (label) are not supported"
+    return None
+
+
+def is_absent(value: object) -> bool:
+    """Return whether a key's value counts as no value: null, or an empty list."""
+    return value is None or value == []
+
+
+class _RepeatedKeyError(ValueError):
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _RepeatedKeyError(next(key for key in keys if keys.count(key) > 1))
+    return made
+
+
+def _read_messages(messages: Any, place: str) -> list[dict[str, Any]]:
     if not isinstance(messages, list) or not messages:
         raise InputError(f"{place}: messages", "is no list, or empty", "a list of messages")
-    for index, message in enumerate(messages):
-        where = f"{place}: messages[{index}]"
-        if not isinstance(message, dict):
-            raise InputError(where, "is no object", 'an object with "role" and "content"')
-        if message.get("role") not in ROLES:
-            raise InputError(
-                f"{where}.role", f"{message.get('role')!r}", f"one of {', '.join(ROLES)}"
-            )
-        _check_text(message.get("content"), f"{where}.content")
-    if not any(message["role"] == "assistant" for message in messages):
-        raise InputError(f"{place}: messages", "no message of the assistant", "one to learn from")
+    read = [_read_message(value, f"{place}: messages[{n}]") for n, value in enumerate(messages)]
+    if not any(message["role"] == "assistant" for message in read):
+        expected = "at least one, to learn from"
+        raise RepairableError(f"{place}: messages", "has no message of the assistant", expected)
+    return read
+
+
+def _read_message(message: Any, where: str) -> dict[str, Any]:
+    if not isinstance(message, dict):
+        raise RepairableError(where, "is no object", 'an object with "role" and "content"')
+    given = {key: value for key, value in message.items() if not is_absent(value)}
+    for key in UNSUPPORTED_MESSAGE_KEYS:
+        if key in given:
+            verb = "are" if key.endswith("s") else "is"
+            raise InputError(where, f"{key} {verb} not supported", "messages of text alone")
+    role = given.get("role")
+    if role in ("tool", "function"):
+        expected = f"one of {', '.join(ROLES)}"
+        raise InputError(f"{where}.role", f"{role!r} is not supported", expected)
+    if not isinstance(role, str) or role not in ROLES:
+        found = "is missing" if role is None else f"{role!r}"[:60]
+        raise RepairableError(f"{where}.role", found, f"one of {', '.join(ROLES)}")
+    for key in given:
+        if key not in ("role", "content", "name", "weight"):
+            expected = '"role" and "content" (beside "name" and "weight")'
+            raise RepairableError(where, f"the key {key!r} is not supported", expected)
+    _check_text(given.get("content"), f"{where}.content")
+    read = {"role": ROLES[role], "content": given["content"]}
+    if "name" in given:
+        _check_text(given["name"], f"{where}.name")
+        read["name"] = given["name"]
+    if "weight" in given and _read_weight(given["weight"], role, where) == 0:
+        read["weight"] = 0
+    return read
+
+
+def _read_weight(weight: Any, role: str, where: str) -> int:
+    if role != "assistant":
+        found = f"weight on a message of the {role}"
+        raise InputError(f"{where}.weight", found, "weights on messages of the assistant alone")
+    if isinstance(weight, bool) or weight not in (0, 1):
+        raise InputError(f"{where}.weight", f"{weight!r}"[:60], "0 or 1")
+    return int(weight)
 
 
 def _check_text(value: Any, place: str, *, may_be_empty: bool = False) -> None:
+    expected = "a text" + ("" if may_be_empty else ", not empty")
+    if value is None:
+        raise RepairableError(place, "is missing", expected)
+    if isinstance(value, list):
+        _refuse_parts(value, place)
     if not isinstance(value, str) or not (value.strip() or may_be_empty):
-        raise InputError(
-            place, f"{value!r}"[:60], "a text" + ("" if may_be_empty else ", not empty")
-        )
+        raise RepairableError(place, f"{value!r}"[:60], expected)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        found = f"has a lone surrogate (\\u{ord(value[error.start]):04x}) at {error.start}"
+        raise RepairableError(place, found, "Unicode text: surrogates in pairs") from None
+
+
+def _refuse_parts(parts: list[Any], place: str) -> None:
+    for part in parts:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(kind, str) and kind != "text":
+            found = f"content parts of type {kind!r:.30} are not supported"
+            raise InputError(place, found, "a text")
+    raise RepairableError(place, "content parts are not supported", "a text")
+
+
+def _quoted(keys: tuple[str, ...]) -> str:
+    return " and ".join(f'"{key}"' for key in keys)

@@ -26,11 +26,15 @@ class InputError(AuctuneError, ValueError):
 
     def within(self, outer: str) -> "InputError":
         """The same error, its place read inside `outer` (a file, or a field of one)."""
-        return InputError(f"{outer}: {self.place}", self.found, self.expected)
+        return type(self)(f"{outer}: {self.place}", self.found, self.expected)
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str]]:
         # Exceptions pickle by their args, which hold the joined message here.
-        return InputError, (self.place, self.found, self.expected)
+        return type(self), (self.place, self.found, self.expected)
+
+
+class RepairableError(InputError):
+    """A row of training data is wrong in a way that a repair vendor may mend."""
 
 
 class CheckpointError(AuctuneError):

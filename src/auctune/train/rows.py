@@ -7,18 +7,20 @@
 | chat | the tokenizer's chat template, else `ROLE: CONTENT` lines | the assistant's messages |
 
 `start` is whatever the tokenizer itself puts before a text (nothing for GPT-2, <s> for Llama),
-`end` its end-of-text token. Of a chat by template the assistant's words and the special token
-that closes them are learnt. The plain form ends a line with a newline, the assistant's with the
-end-of-text token.
+`end` its end-of-text token. Of a chat by template the assistant's words are learnt, and what
+follows them up to and including the special token that ends the turn, be there blanks in between.
+The plain form ends a line with a newline, the assistant's with the end-of-text token. A message
+of weight 0 is context: nothing of it is learnt.
 
-A row longer than `max_length` is cut at its end. A row that has nothing left to learn then, as its
-prompt alone fills `max_length`, is dropped and counted: it could only add padding. To cut the
-prompt instead would teach answers to questions that were never asked.
+A row longer than `max_length` is truncated at its end. A row that has nothing left to learn then
+is dropped and counted, with the reason: it could only add padding. To cut the prompt instead would
+teach answers to questions that were never asked.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ import numpy as np
 from jinja2 import TemplateError
 from numpy.typing import NDArray
 
-from auctune.domain.dataset import DataSet, RowKind
+from auctune.domain.dataset import CAUSE_WORDS, DataSet, DropCause, RowKind
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,13 +68,15 @@ class TokenizedDataSet:
 
     Attributes:
         rows: in the file's order.
-        dropped: places, from 0, of the rows that had nothing left to learn.
-        num_cut: rows kept but cut to the length allowed.
+        dropped: of the rows that have nothing to learn: why, by place in the file from 0.
+        num_truncated: rows kept that were longer than the length allowed.
+        longest: tokens of the longest row as it stands in the file.
     """
 
     rows: tuple[TokenizedRow, ...]
-    dropped: tuple[int, ...] = ()
-    num_cut: int = 0
+    dropped: Mapping[int, DropCause] = field(default_factory=dict)
+    num_truncated: int = 0
+    longest: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -113,22 +117,39 @@ def tokenize(
             fit the tokenizer's chat template.
     """
     rows: list[TokenizedRow] = []
-    dropped: list[int] = []
-    num_cut = 0
-    for index, piece in enumerate(_PIECES[dataset.kind](dataset.rows, tokenizer)):
-        row = _cut(piece, max_length)
+    dropped: dict[int, DropCause] = {}
+    num_truncated = longest = 0
+    for index, piece in enumerate(_PIECES[dataset.kind](dataset, tokenizer)):
+        row = _truncate(piece, max_length)
+        longest = max(longest, len(piece[0]))
         if row.num_trained_tokens:
             rows.append(row)
-            num_cut += len(piece[0]) > max_length
+            num_truncated += len(piece[0]) > max_length
         else:
-            dropped.append(index)
+            dropped[index] = _drop_cause(dataset.rows[index], piece)
     if not rows:
-        raise InputError(
-            "rows",
-            f"none of {len(dropped)} has a token to learn within max_length = {max_length}",
-            "a larger max_length, or shorter prompts",
-        )
-    return TokenizedDataSet(tuple(rows), tuple(dropped), num_cut)
+        raise _nothing_to_learn(dropped, max_length, longest)
+    return TokenizedDataSet(tuple(rows), dropped, num_truncated, longest)
+
+
+def _drop_cause(row: Mapping[str, Any], piece: Piece) -> DropCause:
+    if any(piece[1][1:]):
+        return DropCause.PROMPT_TOO_LONG
+    assistants = [one for one in row.get("messages", ()) if one["role"] == "assistant"]
+    if assistants and all(_is_context(one) for one in assistants):
+        return DropCause.WEIGHTS_ZERO
+    return DropCause.NO_TARGET
+
+
+def _nothing_to_learn(
+    dropped: Mapping[int, DropCause], max_length: int, longest: int
+) -> InputError:
+    counts = Counter(dropped.values())
+    why = ", ".join(f"{count} {CAUSE_WORDS[cause]}" for cause, count in counts.items())
+    found = f"none of {len(dropped)} has a token to learn within max_length = {max_length} ({why})"
+    if counts[DropCause.PROMPT_TOO_LONG]:
+        return InputError("rows", found, f"max_length = {longest}, or shorter prompts")
+    return InputError("rows", found, "an answer to learn in each row")
 
 
 def prompt_tokens(kind: RowKind, prompt: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
@@ -148,28 +169,26 @@ def prompt_tokens(kind: RowKind, prompt: str, tokenizer: "PreTrainedTokenizerBas
     return ids + list(tokenizer("assistant:", add_special_tokens=False)["input_ids"])
 
 
-def _cut(piece: Piece, max_length: int) -> TokenizedRow:
+def _truncate(piece: Piece, max_length: int) -> TokenizedRow:
     ids = np.array(piece[0][:max_length], dtype=np.int64)
     learnt = np.array(piece[1][:max_length], dtype=bool)
     learnt[:1] = False
     return TokenizedRow(ids, np.where(learnt, ids, NOT_LEARNT))
 
 
-def _text_pieces(
-    rows: Sequence[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase"
-) -> Iterator[Piece]:
+def _text_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:
     start, end = _start_tokens(tokenizer), _end_tokens(tokenizer)
     # Not verbose: a row longer than the model's context is cut, so no warning of it is due.
-    encoded = tokenizer([row["text"] for row in rows], add_special_tokens=False, verbose=False)
+    encoded = tokenizer(
+        [row["text"] for row in dataset.rows], add_special_tokens=False, verbose=False
+    )
     for ids in encoded["input_ids"]:
         yield (tokens := start + ids + end), [True] * len(tokens)
 
 
-def _completion_pieces(
-    rows: Sequence[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase"
-) -> Iterator[Piece]:
+def _completion_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:
     start, end = _start_tokens(tokenizer), _end_tokens(tokenizer)
-    for row in rows:
+    for row in dataset.rows:
         prompt, completion = _split_tokens(row["prompt"], row["completion"], tokenizer)
         prompt, completion = start + prompt, completion + end
         yield prompt + completion, [False] * len(prompt) + [True] * len(completion)
@@ -195,11 +214,9 @@ def _split_tokens(
     return first, second
 
 
-def _chat_pieces(
-    rows: Sequence[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase"
-) -> Iterator[Piece]:
+def _chat_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:
     if not tokenizer.chat_template:
-        for row in rows:
+        for row in dataset.rows:
             yield _plain_chat(row["messages"], tokenizer)
         return
     if not tokenizer.is_fast:
@@ -208,52 +225,90 @@ def _chat_pieces(
             f"{type(tokenizer).__name__} does not say which text a token stands for",
             "a fast tokenizer for rows of chats",
         )
-    for index, row in enumerate(rows):
+    special = frozenset(tokenizer.added_tokens_decoder)
+    for index, row in enumerate(dataset.rows):
         try:
-            yield _templated_chat(row["messages"], tokenizer)
+            yield _templated_chat(row["messages"], tokenizer, special)
         except TemplateError as error:
             raise InputError(
-                f"rows[{index}].messages",
+                f"{dataset.place(index)}: messages",
                 f"refused by the tokenizer's chat template ({error})",
                 "messages in the order of roles that the base model knows",
             ) from None
 
 
-def _plain_chat(messages: list[dict[str, str]], tokenizer: "PreTrainedTokenizerBase") -> Piece:
+def _is_context(message: Mapping[str, Any]) -> bool:
+    """Return whether nothing of an assistant's message is learnt."""
+    return message.get("weight") == 0
+
+
+def _plain_chat(messages: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase") -> Piece:
     ids = _start_tokens(tokenizer)
     learnt = [False] * len(ids)
     newline = tokenizer("\n", add_special_tokens=False)["input_ids"]
     for message in messages:
         by_assistant = message["role"] == "assistant"
+        is_target = by_assistant and not _is_context(message)
         head, body = _split_tokens(f"{message['role']}:", f" {message['content']}", tokenizer)
         tail = (_end_tokens(tokenizer) if by_assistant else []) or newline
         ids += head + body + tail
-        learnt += [False] * len(head) + [by_assistant] * (len(body) + len(tail))
+        learnt += [False] * len(head) + [is_target] * (len(body) + len(tail))
     return ids, learnt
 
 
-def _templated_chat(messages: list[dict[str, str]], tokenizer: "PreTrainedTokenizerBase") -> Piece:
-    text = str(tokenizer.apply_chat_template(messages, tokenize=False))
+def _templated_chat(
+    messages: list[dict[str, Any]],
+    tokenizer: "PreTrainedTokenizerBase",
+    special: frozenset[int],
+) -> Piece:
+    shown = [{key: message[key] for key in message if key != "weight"} for message in messages]
+    text = str(tokenizer.apply_chat_template(shown, tokenize=False))
     encoded = _with_offsets(text, tokenizer)
     ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
     learnt = [False] * len(ids)
-    for first, last in _assistant_spans(messages, text, tokenizer):
+    assistants = [message for message in messages if message["role"] == "assistant"]
+    spans = _assistant_spans(shown, text, tokenizer)
+    for message, (first, last) in zip(assistants, spans, strict=True):
+        if _is_context(message):
+            continue
         inside = [n for n, (a, b) in enumerate(offsets) if a < last and b > first]
-        closing = inside[-1] + 1 if inside else len(ids)
-        if closing < len(ids) and ids[closing] in tokenizer.added_tokens_decoder:
-            inside.append(closing)
-        for n in inside:
+        after = inside[-1] + 1 if inside else len(ids)
+        for n in (*inside, *range(after, _turn_end(after, ids, offsets, text, special))):
             learnt[n] = True
     return ids, learnt
 
 
+def _turn_end(
+    after: int,
+    ids: list[int],
+    offsets: list[tuple[int, int]],
+    text: str,
+    special: frozenset[int],
+) -> int:
+    """Return the place behind the special token that ends a turn.
+
+    Some templates (that of Llama 2) put blanks between a message and the token that ends its turn.
+
+    Args:
+        after: place of the first token behind the message; returned if no special token follows.
+    """
+    for place in range(after, len(ids)):
+        if ids[place] in special:
+            return place + 1
+        first, last = offsets[place]
+        if text[first:last].strip():
+            break
+    return after
+
+
 def _assistant_spans(
-    messages: list[dict[str, str]], text: str, tokenizer: "PreTrainedTokenizerBase"
+    messages: list[dict[str, Any]], text: str, tokenizer: "PreTrainedTokenizerBase"
 ) -> Iterator[tuple[int, int]]:
     """First and last character (exclusive) of each of the assistant's messages in `text`.
 
     A message begins after what the template puts where the model is to begin writing; where the
-    template shows a message in another way, at its words.
+    template shows a message in another way, at its words, or at the spaces before them, which the
+    model then has to write itself (Llama 2).
     """
     prompted = str(
         tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
@@ -272,7 +327,9 @@ def _assistant_spans(
         if by_assistant:
             if at < 0:
                 raise TemplateError(f"message {index} is not shown as it was written")
-            yield at if opened < 0 else begin, position
+            if opened < 0:
+                begin = len(text[:at].rstrip(" "))
+            yield begin, position
 
 
 def _with_offsets(text: str, tokenizer: "PreTrainedTokenizerBase") -> Any:

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from auctune.domain import InputError
-from auctune.domain.dataset import DataSet, RowKind
+from auctune.domain.dataset import DataSet, DropCause, RowKind
 from auctune.train.base import load_base
 from auctune.train.rows import TokenizedDataSet, TokenizedRow, tokenize
 
@@ -92,6 +92,121 @@ def test_a_start_token_comes_first_and_no_space_is_added_in_between(
     assert metaspace.convert_ids_to_tokens(learnt(row)) == ["▁", "c", "d", "</s>"]
 
 
+SPECIAL = (
+    *("<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"),
+    *("<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>", "[INST]", "[/INST]"),
+)
+
+# The published templates, but for their checks; [[ and ]] mark what TRL's training templates and
+# transformers' `{% generation %}` count as the assistant's.
+TEMPLATES = {
+    "llama2": "{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}"
+    "{% set system = '<<SYS>>\n' + messages[0]['content'] + '\n<</SYS>>\n\n' %}"
+    "{% else %}{% set rest = messages %}{% set system = '' %}{% endif %}"
+    "{% for m in rest %}{% if m.role == 'user' %}"
+    "{{ bos_token + '[INST] ' + (system if loop.first else '') + m.content.strip() + ' [/INST]' }}"
+    "{% else %}[[{{ ' ' + m.content.strip() + ' ' + eos_token }}]]{% endif %}{% endfor %}",
+    "llama3": "{% for m in messages %}{{ '<|begin_of_text|>' if loop.first else '' }}"
+    "{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' }}"
+    "{% if m.role == 'assistant' %}[[{{ m.content | trim + '<|eot_id|>' }}]]"
+    "{% else %}{{ m.content | trim + '<|eot_id|>' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}"
+    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}",
+    "mistral": "{{ bos_token }}{% for m in messages %}{% if m.role == 'assistant' %}"
+    "[[{{ m.content + eos_token }}]]{{ ' ' }}"
+    "{% else %}{{ '[INST] ' + m.content + ' [/INST]' }}{% endif %}{% endfor %}",
+    "chatml": "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
+    "{% if m.role == 'assistant' %}[[{{ m.content + '<|im_end|>' }}]]{{ '\n' }}"
+    "{% else %}{{ m.content + '<|im_end|>' + '\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
+    "gemma": "{{ bos_token }}{% for m in messages %}"
+    "{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' }}"
+    "{% if m.role == 'assistant' %}[[{{ m.content | trim + '<end_of_turn>' }}]]{{ '\n' }}"
+    "{% else %}{{ m.content | trim + '<end_of_turn>\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}",
+    "zephyr": "{% for m in messages %}{{ '<|' + m.role + '|>\n' }}"
+    "{% if m.role == 'assistant' %}[[{{ m.content + eos_token }}]]"
+    "{% else %}{{ m.content + eos_token }}{% endif %}{{ '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}",
+}
+
+
+@pytest.fixture(scope="module")
+def characters() -> PreTrainedTokenizerFast:
+    """A token a character, and the special tokens of all templates."""
+    vocabulary = {"<s>": 0, "</s>": 1} | {chr(n): n for n in range(10, 127)}
+    backend = Tokenizer(models.BPE(vocabulary, [], unk_token="</s>"))
+    backend.add_special_tokens([*SPECIAL, "<s>", "</s>"])
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=backend, bos_token="<s>", eos_token="</s>"
+    )
+
+
+phrases = st.text(st.sampled_from("abc .?\n"), min_size=1, max_size=8).filter(
+    lambda text: text.strip() == text
+)
+
+
+@given(
+    st.sampled_from(sorted(TEMPLATES)),
+    st.none() | phrases,
+    st.lists(st.tuples(phrases, phrases, st.sampled_from([None, 0, 0, 1])), min_size=1, max_size=4),
+)
+def test_masks_are_those_of_the_template_with_its_generation_marked_and_weight_0_left_out(
+    characters: PreTrainedTokenizerFast,
+    name: str,
+    system: str | None,
+    turns: list[tuple[str, str, int | None]],
+) -> None:
+    messages: list[dict[str, Any]] = []
+    if system is not None:
+        messages.append({"role": "system", "content": system})
+    for question, answer, weight in turns:
+        messages.append({"role": "user", "content": question})
+        messages.append({"role": "assistant", "content": answer})
+        messages[-1] |= {} if weight is None else {"weight": weight}
+    marked = TEMPLATES[name].replace("[[", "{% generation %}").replace("]]", "{% endgeneration %}")
+    weighed = (
+        TEMPLATES[name]
+        .replace("[[", "{% set said %}")
+        .replace(
+            "]]",
+            "{% endset %}{% if m.weight == 0 %}{{ said }}{% else %}"
+            "{% generation %}{{ said }}{% endgeneration %}{% endif %}",
+        )
+    )
+    shown = characters.apply_chat_template(messages, chat_template=marked, tokenize=False)
+    expected: Any = characters.apply_chat_template(
+        messages, chat_template=weighed, return_dict=True, return_assistant_tokens_mask=True
+    )
+    assert characters(shown, add_special_tokens=False)["input_ids"] == expected["input_ids"]
+    characters.chat_template = TEMPLATES[name].replace("[[", "").replace("]]", "")
+    dataset = DataSet(RowKind.CHAT, ({"messages": messages},))
+    if not any(expected["assistant_masks"]):
+        with pytest.raises(InputError, match="1 with weight 0 on all messages of the assistant"):
+            tokenize(dataset, characters, LONG)
+        return
+    row = only_row(dataset, characters)
+    assert row.input_ids.tolist() == expected["input_ids"]
+    assert (row.labels != -100).astype(int).tolist() == expected["assistant_masks"]
+
+
+def test_a_row_whose_answers_all_have_weight_0_is_dropped_and_counted_as_such(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"role": "user", "content": "hi"}
+    context = {"role": "assistant", "content": "wrong", "weight": 0}
+    rows = ([asked, context], [asked, context, asked, {"role": "assistant", "content": "right"}])
+    dataset = DataSet(RowKind.CHAT, tuple({"messages": messages} for messages in rows))
+    for template in (tokenizer.chat_template, None):
+        monkeypatch.setattr(tokenizer, "chat_template", template)
+        result = tokenize(dataset, tokenizer, LONG)
+        assert result.dropped == {0: DropCause.WEIGHTS_ZERO}
+        assert "right" in tokenizer.decode(learnt(result.rows[0]))
+        assert "wrong" not in tokenizer.decode(learnt(result.rows[0]))
+        assert "wrong" in tokenizer.decode(result.rows[0].input_ids)
+
+
 words = st.text(st.sampled_from("abc .?<|\nüß€0 "), min_size=1, max_size=12).filter(str.strip)
 
 
@@ -128,7 +243,7 @@ def test_a_chat_that_its_template_refuses_is_named(
     tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokenizer, "chat_template", "{{ raise_exception('roles alternate') }}")
-    with pytest.raises(InputError, match=r"rows\[0\].messages: refused .*roles alternate"):
+    with pytest.raises(InputError, match=r"rows\[0\]: messages: refused .*roles alternate"):
         tokenize(chat(("assistant", "x")), tokenizer, LONG)
 
 
@@ -156,8 +271,8 @@ def test_long_rows_are_cut_and_rows_with_nothing_to_learn_dropped_and_counted(
 ) -> None:
     dataset = completions(("a" * 50, "b"), ("a", "b" * 50), ("a", "b"))
     result = tokenize(dataset, tokenizer, 10)
-    assert result.dropped == (0,)
-    assert result.num_cut == 1
+    assert result.dropped == {0: DropCause.PROMPT_TOO_LONG}
+    assert (result.num_truncated, result.longest) == (1, 52)
     assert [len(row) for row in result.rows] == [10, 3]
     assert result.num_tokens == 13
     assert result.mean_tokens == 6.5
@@ -180,7 +295,7 @@ def test_a_shorter_limit_only_ever_cuts_the_end(
     try:
         cut = tokenize(completions(*rows), tokenizer, max_length)
     except InputError:
-        cut = TokenizedDataSet((), tuple(range(len(rows))))
+        cut = TokenizedDataSet((), dict.fromkeys(range(len(rows)), DropCause.PROMPT_TOO_LONG))
     kept = [row for index, row in enumerate(whole.rows) if index not in cut.dropped]
     for row, full in zip(cut.rows, kept, strict=True):
         assert row.input_ids.tolist() == full.input_ids[:max_length].tolist()

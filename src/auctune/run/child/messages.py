@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.errors import RepairableError
 
 Message = dict[str, Any]
 
@@ -20,12 +21,14 @@ def encode(message: Message) -> bytes:
 def error_record(error: AuctuneError) -> Message:
     """An error as plain values; only an `InputError` has a place."""
     if isinstance(error, InputError):
-        return {"place": error.place, "found": error.found, "expected": error.expected}
+        record: Message = {"place": error.place, "found": error.found, "expected": error.expected}
+        return record | {"repairable": True} if isinstance(error, RepairableError) else record
     return {"place": "", "found": str(error), "expected": ""}
 
 
 def read_error(record: Message, otherwise: type[AuctuneError]) -> AuctuneError:
     """The error that `error_record` wrote; one without a place as `otherwise`."""
     if record["place"]:
-        return InputError(record["place"], record["found"], record["expected"])
+        kind = RepairableError if record.get("repairable") else InputError
+        return kind(record["place"], record["found"], record["expected"])
     return otherwise(record["found"])

@@ -1,5 +1,6 @@
 """Looks at data sets through a base's tokenizer."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,14 @@ class Examiner:
             data = tokenize(dataset, self.tokenizer, self._length(max_length))
         except InputError as error:
             raise error.within(place) from None
-        return DataFacts(dataset.kind, len(data), data.mean_tokens, data.num_cut, len(data.dropped))
+        return DataFacts(
+            kind=dataset.kind,
+            rows=len(data),
+            mean_tokens=data.mean_tokens,
+            num_truncated=data.num_truncated,
+            longest=data.longest,
+            dropped=dict(Counter(map(str, data.dropped.values()))),
+        )
 
     def appraise(
         self, path: Path, place: str, max_length: int, vendors: Sequence[Vendor]

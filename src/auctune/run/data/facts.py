@@ -24,16 +24,18 @@ class DataFacts:
     Attributes:
         kind: of its rows.
         rows: that can be trained on.
-        mean_tokens: of such a row, cut to the length allowed.
-        num_cut: rows among them that were cut.
-        num_dropped: rows that have nothing left to learn within that length.
+        mean_tokens: of such a row, truncated to the length allowed.
+        num_truncated: rows among them that were truncated.
+        longest: tokens of the longest row as it stands in the file.
+        dropped: other rows, which have nothing to learn: how many, by `DropCause`.
     """
 
     kind: RowKind
     rows: int
     mean_tokens: float
-    num_cut: int
-    num_dropped: int
+    num_truncated: int
+    longest: int
+    dropped: Mapping[str, int]
 
     @property
     def size(self) -> DataSize:

@@ -1,0 +1,170 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auctune.domain import InputError
+from auctune.domain.dataset import RowKind, read_dataset, read_row
+from auctune.domain.errors import RepairableError
+
+ASK = {"role": "user", "content": "hi"}
+ANSWER = {"role": "assistant", "content": "hello"}
+CALLS = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+
+
+def chat(*messages: dict[str, Any], **others: Any) -> dict[str, Any]:
+    return {"messages": list(messages), **others}
+
+
+def read(row: object) -> tuple[RowKind, dict[str, Any]]:
+    return read_row(json.dumps(row), "line 1")
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        (chat(ASK, ANSWER, tools=[{"type": "function"}]), "line 1: tools are not supported"),
+        (chat(ASK, ANSWER, functions=[{"name": "f"}]), "line 1: functions are not supported"),
+        (
+            chat(ASK, ANSWER, parallel_tool_calls=False),
+            "line 1: parallel_tool_calls are not supported",
+        ),
+        (
+            chat(ASK, {"role": "assistant", "content": None, "tool_calls": CALLS}),
+            "line 1: messages[1]: tool_calls are not supported",
+        ),
+        (
+            chat(ASK, {"role": "assistant", "content": "Let me look.", "tool_calls": CALLS}),
+            "line 1: messages[1]: tool_calls are not supported",
+        ),
+        (
+            chat(ASK, {"role": "assistant", "function_call": {"name": "f"}}),
+            "line 1: messages[1]: function_call is not supported",
+        ),
+        (
+            chat(ASK, {"role": "tool", "tool_call_id": "c", "content": "3"}, ANSWER),
+            "line 1: messages[1]: tool_call_id is not supported",
+        ),
+        (
+            chat(ASK, {"role": "function", "name": "f", "content": "3"}, ANSWER),
+            "line 1: messages[1].role: 'function' is not supported",
+        ),
+        (
+            chat({"role": "user", "content": [{"type": "text", "text": "?"}, IMAGE]}, ANSWER),
+            "line 1: messages[0].content: content parts of type 'image_url' are not supported",
+        ),
+        (
+            chat(ASK, {"role": "assistant", "refusal": "No."}),
+            "line 1: messages[1]: refusal is not supported",
+        ),
+        (
+            {"input": chat(ASK), "preferred_output": [ANSWER], "non_preferred_output": [ANSWER]},
+            "line 1: preference rows (preferred_output) are not supported",
+        ),
+        (
+            {"prompt": "q", "chosen": "a", "rejected": "b"},
+            "line 1: preference rows (chosen) are not supported",
+        ),
+        (
+            {"prompt": "q", "completion": "a", "label": False},
+            "line 1: preference rows (label) are not supported",
+        ),
+        (
+            chat(ASK | {"weight": 1}, ANSWER),
+            "line 1: messages[0].weight: weight on a message of the user",
+        ),
+        (chat(ASK, ANSWER | {"weight": 0.5}), "line 1: messages[1].weight: 0.5; expected 0 or 1"),
+        (chat(ASK, ANSWER | {"weight": True}), "line 1: messages[1].weight: True; expected 0"),
+        (chat(), "line 1: messages: is no list, or empty"),
+    ],
+)
+def test_what_no_vendor_could_mend_is_refused_by_name(row: dict[str, Any], found: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(row)
+    assert str(caught.value).startswith(found)
+    assert not isinstance(caught.value, RepairableError)
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        (chat(ASK, ANSWER, category="greeting"), "line 1: the key 'category' is not supported"),
+        ({"text": "a", "url": "b"}, "line 1: the key 'url' is not supported"),
+        (chat(ASK, ANSWER | {"mood": 3}), "line 1: messages[1]: the key 'mood' is not supported"),
+        (chat(ASK, {"role": "gpt", "content": "x"}), "line 1: messages[1].role: 'gpt'"),
+        (chat(ASK, {"role": "assistant", "content": None}), "line 1: messages[1].content: is miss"),
+        (chat(ASK, {"role": "assistant", "content": " "}), "line 1: messages[1].content: ' '"),
+        (
+            chat({"role": "user", "content": [{"type": "text", "text": "hi"}]}, ANSWER),
+            "line 1: messages[0].content: content parts are not supported",
+        ),
+        (chat(ASK), "line 1: messages: has no message of the assistant"),
+        ({"prompt": "a"}, "line 1: a row with keys 'prompt'"),
+        ({"text": "a", "completion": "b", "prompt": ""}, "line 1: a row with keys"),
+        ([1], "line 1: is a JSON list, not an object"),
+        ({"text": "a\ud800b"}, r"line 1: text: has a lone surrogate (\ud800) at 1"),
+        ({"prompt": "\udc00", "completion": "b"}, r"line 1: prompt: has a lone surrogate (\udc00)"),
+        (chat(ASK, ANSWER | {"content": "a\udfff"}), "line 1: messages[1].content: has a lone"),
+        (chat(ASK | {"name": "\ud800"}, ANSWER), "line 1: messages[0].name: has a lone surrogate"),
+    ],
+)
+def test_what_a_vendor_may_mend_is_refused_as_such(row: object, found: str) -> None:
+    with pytest.raises(RepairableError) as caught:
+        read(row)
+    assert str(caught.value).startswith(found)
+    str(caught.value).encode()
+
+
+def test_a_key_that_appears_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="line 1: the key 'text' appears twice"):
+        read_row('{"text": "a", "text": "b"}', "line 1")
+
+
+def test_a_row_is_read_with_what_is_trained_on_alone() -> None:
+    dumped: dict[str, Any] = ANSWER | {
+        "refusal": None,
+        "audio": None,
+        "tool_calls": None,
+        "annotations": [],
+    }
+    system = {"role": "developer", "content": "be kind"}
+    bad = ANSWER | {"weight": 0}
+    row = chat(system, ASK | {"name": "ada"}, bad, ASK, dumped | {"weight": 1})
+    row |= {"id": 7, "metadata": {"source": "desk"}, "tools": None, "completion": None}
+    assert read(row) == (
+        RowKind.CHAT,
+        chat({**system, "role": "system"}, ASK | {"name": "ada"}, bad, ASK, ANSWER),
+    )
+    pair = {"prompt": "", "completion": "b"}
+    assert read(pair | {"id": "x", "text": None}) == (RowKind.COMPLETION, pair)
+    assert read({"text": "t", "metadata": None}) == (RowKind.TEXT, {"text": "t"})
+
+
+def test_errors_name_the_line_of_the_file_and_rows_know_theirs(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"text": "a"}\n\n{"text": "b"}\n')
+    dataset = read_dataset(path)
+    assert [dataset.place(index) for index in range(len(dataset))] == ["line 1", "line 3"]
+    path.write_text('{"text": "a"}\n\n{"prompt": "b", "completion": "c"}\n')
+    with pytest.raises(RepairableError, match="file: line 3: a completion row, while line 1 is a"):
+        read_dataset(path, "file")
+
+
+@given(lengths=st.lists(st.integers(12, 40), min_size=1, max_size=5), limit=st.integers(12, 40))
+def test_a_line_of_more_characters_than_allowed_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], limit: int
+) -> None:
+    path = tmp_path_factory.mktemp("rows") / "d.jsonl"
+    lines = [json.dumps({"text": "é" * (n - 12)}, ensure_ascii=False) for n in lengths]
+    lines = [line.replace('""', '"x"') for line in lines]
+    path.write_text("\n".join(lines))
+    long = [number for number, line in enumerate(lines, start=1) if len(line) > limit]
+    if not long:
+        assert len(read_dataset(path, max_row_characters=limit)) == len(lines)
+        return
+    with pytest.raises(RepairableError, match=f"line {long[0]}: more than {limit} characters"):
+        read_dataset(path, max_row_characters=limit)
