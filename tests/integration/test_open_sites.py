@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 SITES = ("a", "b")
-NODES = {site: offered(Site(site, {"cpu": 2.5})) for site in SITES}
+NODES = {site: offered(Site(site, {"cpu": 2.5})) | {"GPU": 1.0} for site in SITES}
 PART = SlotPlan(0, {"a": 1, "b": 1}, "a", (Move("a", "a", 2), Move("b", "b", 2)))
 BESIDE = replace(PART, workers={"b": 1}, server="b", moves=(Move("b", "b", 2),))
 
@@ -273,3 +273,20 @@ def test_a_job_whose_file_is_gone_or_whose_workers_cannot_start_is_broken_alone(
     # It was not held up by the other's attempts.
     kinds = [one["job"] for one in told.messages]
     assert kinds == ["gone", "good", "unable"]
+
+
+def test_a_worker_that_takes_a_gpu_of_rays_sees_that_one_alone(
+    floor: Floor, told: Told, tmp_path: Path
+) -> None:
+    import ray
+
+    one = order(tmp_path, "one")
+    floor.prepare([one])
+    crew = floor._crews.crews["one"]
+    crew.release(None)
+    crew.num_gpus = 1.0
+    run(floor, 0, one)
+    assert told.of("one") == ["trained"]
+    workers = [actor for actors in crew.workers.values() for actor in actors]
+    seen = ray.get([actor.__ray_call__.remote(lambda _: ray.get_gpu_ids()) for actor in workers])
+    assert [len(ids) for ids in seen] == [1, 1]

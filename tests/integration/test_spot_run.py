@@ -99,6 +99,15 @@ def test_a_run_holds_and_pays_what_the_simulator_says(
     assert is_same(adapter_of(report), alone)
 
 
+def test_a_coordinator_of_workers_on_gpus_needs_none_itself(
+    site: Site, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    # Workers that are threads compute with the test's base, whatever device their settings name.
+    order = replace(site.order, device="cuda:99")
+    report = site.run(tmp_path / "run", OnDemandOnly(), site.supply(MARKET), order=order)
+    assert is_same(adapter_of(report), alone)
+
+
 def test_what_is_left_at_the_deadline_is_paid_by_the_fraction(site: Site, tmp_path: Path) -> None:
     policy = fixed((1, 0), (0, 0), (0, 1), (0, 0), (0, 0), (1, 0))
     report = site.run(tmp_path / "run", policy, site.supply(SCARCE))

@@ -112,7 +112,8 @@ def learn_base(
     facts = _ask(settings, kept, report, alone, profile, NodeProcess)
     # The tiny base has a folder only now; another's may have changed meanwhile.
     after = _shortcut(settings, kept)
-    if after is not None and before in (None, after):
+    is_of_device = facts.profile.origin.device == settings.device
+    if after is not None and before in (None, after) and is_of_device:
         _keep(facts, after)
     return facts
 

@@ -101,8 +101,9 @@ class Worker:
     def __init__(self, recipe: Recipe, shape: Any, site: str, device: str) -> None:
         # Only workers load torch.
         from auctune.train.edge.alone import compute_part
-        from auctune.train.edge.gradients import GradientMaker
+        from auctune.train.edge.gradients import GradientMaker, check_device
 
+        check_device(device)
         self._compute = compute_part
         self._maker = GradientMaker(recipe, shape, device)
         self._recipe, self._site = recipe, site

@@ -45,6 +45,7 @@ class Crew:
     Attributes:
         job: whose.
         recipe, shape, device: what they compute with.
+        num_gpus: that Ray gives each worker; 0: it sees all of its machine.
         workers: by site.
     """
 
@@ -52,6 +53,7 @@ class Crew:
     recipe: Recipe
     shape: ImageShape
     device: str
+    num_gpus: float = 0.0
     workers: dict[str, list[Any]] = field(default_factory=dict)
     _server: Any = None
     _server_site: str = ""
@@ -164,7 +166,10 @@ class Crew:
         import ray
 
         make = ray.remote(Worker).options(
-            num_cpus=0, max_restarts=0, resources=wanted(site, self.job.worker)
+            num_cpus=0,
+            num_gpus=self.num_gpus,
+            max_restarts=0,
+            resources=wanted(site, self.job.worker),
         )
         actor = make.remote(self.recipe, self.shape, site, self.device)
         self._starting.append(actor.has_started.remote())

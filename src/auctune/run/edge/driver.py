@@ -27,6 +27,7 @@ from auctune.run.edge.inputs import EdgeRunInputs
 from auctune.run.edge.job_data import JobData
 from auctune.run.edge.listener import EdgeListener
 from auctune.run.edge.records import offered_event, site_lost_event, trained_event
+from auctune.run.edge.resources import gpus_wanted
 from auctune.run.edge.state import VERSION, EdgeRunState, JobRecord, SlotOutcome, without
 from auctune.run.edge.storage import Storage
 from auctune.run.journal import Journal
@@ -140,7 +141,9 @@ class EdgeDriver:
         job, data = record.job, self._data[record.job.id]
         self._storage.place(job.id, list(job.chunks), data)
         if job.id not in self._crews.crews:
-            self._crews.crews[job.id] = Crew(job, data.recipe, data.shape, self._inputs.device)
+            device = self._inputs.device
+            num_gpus = gpus_wanted(device, job.worker) if self._inputs.ray else 0.0
+            self._crews.crews[job.id] = Crew(job, data.recipe, data.shape, device, num_gpus)
 
     def _work(self, job: str, slot: int) -> SlotWork:
         record, data = self.state.jobs[job], self._data[job]

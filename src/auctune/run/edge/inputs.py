@@ -10,6 +10,7 @@ from auctune.edge.params import ErisParams
 from auctune.edge.play import ErisPlayer
 from auctune.run.atomic_file import write_atomically
 from auctune.run.edge.folder import EdgeFolder
+from auctune.run.edge.resources import gpus_wanted
 from auctune.run.edge.training_file import read_training
 from auctune.sim.edge.contest import parse_player
 from auctune.sim.edge.instance import EdgeInstance
@@ -52,6 +53,11 @@ def read_inputs(
     if not isinstance(player, ErisPlayer):
         raise InputError("--mechanism", f"{mechanism!r} does not run for real", "eris")
     market = read_edge_instance(instance)
+    for job in market.jobs if ray else ():
+        try:
+            gpus_wanted(device, job.worker)
+        except InputError as error:
+            raise error.within(f"{instance}: job {job.id}") from None
     recipes = read_training(training, [job.id for job in market.jobs])
     return EdgeRunInputs(market, recipes, player.params, device, ray)
 

@@ -19,6 +19,7 @@ from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.crew import Crew, SlotWork
 from auctune.run.edge.crews import Broken, Crews, Finished, Torn, sites_alive
 from auctune.run.edge.job_data import JobData
+from auctune.run.edge.resources import gpus_wanted
 from auctune.run.edge.storage import Storage
 from auctune.run.edge.trouble import TroubleError, troubles
 from auctune.run.open_sites.folder import OpenSitesFolder, SiteOutcome
@@ -38,15 +39,23 @@ class Floor:
         sites: all there are.
         device: of workers.
         say: tells the owner.
+        own_gpus: whether Ray gives each worker GPUs of its own, as many as its `gpu` units.
 
     Attributes:
         lost: sites that have no node now.
     """
 
     def __init__(
-        self, place: OpenSitesFolder, sites: Collection[str], device: str, say: Say
+        self,
+        place: OpenSitesFolder,
+        sites: Collection[str],
+        device: str,
+        say: Say,
+        *,
+        own_gpus: bool = False,
     ) -> None:
         self._place, self._device, self._say = place, device, say
+        self._own_gpus = own_gpus
         self._checkpoints = Checkpoints(place.run)
         self._storage = Storage()
         self._data: dict[str, JobData] = {}
@@ -154,7 +163,9 @@ class Floor:
             self._say("broken", job=job.id, why=str(error))
             return False
         if job.id not in self._crews.crews:
-            self._crews.crews[job.id] = Crew(job, data.recipe, data.shape, self._device)
+            num_gpus = gpus_wanted(self._device, job.worker) if self._own_gpus else 0.0
+            crew = Crew(job, data.recipe, data.shape, self._device, num_gpus)
+            self._crews.crews[job.id] = crew
         return True
 
     def _work(self, order: SiteOrder, state: TrainingState) -> SlotWork:

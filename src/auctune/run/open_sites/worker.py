@@ -42,12 +42,17 @@ class SitesWorker:
         """Until it is told to stop.
 
         Raises:
-            InputError: if there is no cluster, or no such device.
+            InputError: if there is no cluster, or no such device on this machine, where it has the
+                sites.
         """
         settings = self._settings
-        check_device(settings.device)
+        if not settings.ray:
+            # Workers on a cluster check the device of their own machine.
+            check_device(settings.device)
         with connected(settings.to_sites(), settings.ray, self._place.run) as nodes:
-            floor = Floor(self._place, settings.sites, settings.device, self._say)
+            floor = Floor(
+                self._place, settings.sites, settings.device, self._say, own_gpus=bool(settings.ray)
+            )
             self._parent.say("ready", lost=sorted(floor.lost))
             self._train(floor, nodes)
             floor.close()

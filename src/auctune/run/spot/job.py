@@ -25,6 +25,10 @@ from auctune.spot.policy import Policy
 from auctune.train.base import load_base
 from auctune.train.elastic import ElasticTrainer
 
+# Gradients are summed and adapters written on the CPU: the coordinator may be on a head without a
+# GPU, and would keep one busy with a base that it hardly uses. Workers check their own device.
+_COORDINATOR_DEVICE = "cpu"
+
 NO_FORESIGHT = NoForesight()
 
 MakeClock = Callable[[int], SlotClock]
@@ -122,7 +126,7 @@ def _begin(
     """
     lasting = {"version": VERSION, "policy": policy.name} | order.lasting() | supply.lasting()
     _check_same(journal, lasting)
-    base = load_base(order.base, cache=cache, device=order.device, dtype=order.dtype)
+    base = load_base(order.base, cache=cache, device=_COORDINATOR_DEVICE, dtype=order.dtype)
     trainer = ElasticTrainer(
         base,
         order.training,

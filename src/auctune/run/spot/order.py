@@ -18,7 +18,7 @@ class SpotOrder:
         training: the adapter; `batch_size` is the global batch.
         base: the base model's name.
         micro_batch: rows that go through the model together on one instance.
-        device, dtype: where and how workers compute.
+        device, dtype: where and how workers compute; the coordinator computes on the CPU.
         threads: of torch on a CPU, in each process.
     """
 

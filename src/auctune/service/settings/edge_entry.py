@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.edge import EdgeMarket, ErisParams, Site
+from auctune.run.edge.resources import gpus_wanted
 from auctune.schema import STRICT
 from auctune.service.settings.fields import Name, Positive, Rate
 from auctune.service.settings.ray_entry import Address
@@ -128,6 +129,11 @@ class EdgeEntry(ZoneEntry):
                     raise InputError(f"{name}.{kind}", "is no type of a site", known)
         if not any(self.worker.values()):
             raise InputError("worker", "occupies nothing", "units > 0 of one type at least")
+        if self.ray is not None:
+            if self.device.startswith("cuda:"):
+                found = f"{self.device!r}, where Ray gives each worker GPUs of its own"
+                raise InputError("device", found, "cuda")
+            gpus_wanted(self.device, self.worker)
         if self.pricing.kind == "share" and self.pricing.base:
             raise InputError("pricing.base", "is given with pricing.kind share", 'kind = "paper"')
         return self

@@ -1,7 +1,10 @@
 """What is free at sites, as actors that wait for a later slot may have it."""
 
+import pytest
+
+from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
-from auctune.run.edge.resources import offered
+from auctune.run.edge.resources import gpus_wanted, offered
 from auctune.run.edge.room import Room
 
 JOB = EdgeJob(
@@ -41,3 +44,12 @@ def test_what_did_not_fit_takes_nothing_unless_it_is_owed() -> None:
 
 def test_nothing_is_free_where_nobody_knows_what_is() -> None:
     assert not room(a=1.0).take("elsewhere", JOB.server)
+
+
+def test_a_worker_on_a_gpu_takes_as_many_of_rays_gpus_as_it_has_units() -> None:
+    assert gpus_wanted("cpu", {"cpu": 1.0, "gpu": 2.0}) == 0.0
+    found = [gpus_wanted("cuda", {"gpu": units}) for units in (0.25, 1.0, 1.5, 4.0)]
+    # Ray takes a share of one GPU, or whole ones.
+    assert found == [0.25, 1.0, 1.0, 4.0]
+    with pytest.raises(InputError, match=r"worker\.gpu: is missing"):
+        gpus_wanted("cuda", {"cpu": 1.0})

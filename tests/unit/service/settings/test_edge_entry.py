@@ -53,6 +53,8 @@ def test_the_example_is_such_a_zone() -> None:
         (('pricing = { kind = "paper", base = { gpu = 9.0 } }',), "gpu"),
         (("spare = 1.0",), "spare"),
         (('ray = { address = "nowhere" }',), "address"),
+        (('ray = { address = "head:1" }', 'device = "cuda:1"'), "device"),
+        (('ray = { address = "head:1" }', 'device = "cuda"'), "worker.gpu"),
     ],
 )
 def test_what_is_wrong_is_named(lines: tuple[str, ...], place: str, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from auctune.domain import InputError
 from auctune.service.settings.check import check_service
 from auctune.service.settings.service_file import read_service_file
 from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.zones.premises import Place
+from auctune.service.zones.spot.kind import instance_settings
 from support.spot_files import daily_market, write_market
 
 ZONE = """
@@ -82,3 +84,17 @@ def test_instances_on_a_cluster_need_nothing_of_this_machine(tmp_path: Path) -> 
     (here,) = read_service_file(written(tmp_path)).zones
     assert isinstance(here, SpotEntry)
     assert here.cluster is None
+
+
+def test_a_zone_with_gpus_on_a_cluster_and_a_profile_asks_no_gpu_of_its_own_machine(
+    tmp_path: Path,
+) -> None:
+    more = "provider = 'ray'\ndevice = 'cuda'\n{}[zones.ray]\naddress = 'head:1'\n"
+    place = Place(tmp_path, tmp_path)
+    devices = []
+    for profile in ("profile = 'p.json'\n", ""):
+        (zone,) = read_service_file(written(tmp_path, more.format(profile))).zones
+        assert isinstance(zone, SpotEntry)
+        devices.append(instance_settings(zone, place).device)
+    # Without a profile there is nothing but this machine to measure.
+    assert devices == ["cpu", "cuda"]

@@ -58,20 +58,38 @@ class SpotZones:
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base on an instance; measured once on this machine."""
         entry = _own(entry)
-        settings = NodeSettings(
-            base=entry.base,
-            cache=str(place.cache),
-            device=entry.device,
-            dtype=entry.dtype,
-            mode="exact",
-            threads=entry.worker_threads,
-        )
         given = None if entry.profile is None else read_profile(Path(entry.profile))
-        return {INSTANCE: learn_base(settings, place.data / "profiles", report, given, alone)}
+        settings = instance_settings(entry, place)
+        try:
+            facts = learn_base(settings, place.data / "profiles", report, given, alone)
+        except InputError as error:
+            if error.place != "device" or not entry.adopts:
+                raise
+            found = f"is missing, and {error.found} to measure"
+            expected = "a file of `auctune profile`, measured on a machine of the cluster"
+            raise InputError("profile", found, expected) from None
+        return {INSTANCE: facts}
 
     async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
         """A zone as it stood."""
         return await SpotOpening(premises).open(_own(entry), facts[INSTANCE])
+
+
+def instance_settings(entry: SpotEntry, place: Place) -> NodeSettings:
+    """Return the settings of the process on this machine that is asked about the base.
+
+    With a profile only the base's digest and context are asked for, which need no GPU; the machine
+    of the service has none where instances are on a cluster.
+    """
+    is_measured = entry.profile is None
+    return NodeSettings(
+        base=entry.base,
+        cache=str(place.cache),
+        device=entry.device if is_measured or not entry.adopts else "cpu",
+        dtype=entry.dtype,
+        mode="exact",
+        threads=entry.worker_threads,
+    )
 
 
 def _smallest(entry: SpotEntry) -> JobTerms:
