@@ -240,6 +240,21 @@ def find_unsupported(row: Mapping[str, Any]) -> str | None:
     return None
 
 
+def find_unsupported_in_message(message: Mapping[str, Any]) -> str | None:
+    """Return what in a message means something that cannot be trained on, as `find_unsupported`."""
+    for key in UNSUPPORTED_MESSAGE_KEYS:
+        if not is_absent(message.get(key)):
+            return f"{key} {'are' if key.endswith('s') else 'is'} not supported"
+    role, content = message.get("role"), message.get("content")
+    if role in ("tool", "function"):
+        return f"the role {role!r} is not supported"
+    for part in content if isinstance(content, list) else ():
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(kind, str) and kind != "text":
+            return f"content parts of type {kind!r:.30} are not supported"
+    return None
+
+
 def is_absent(value: object) -> bool:
     """Return whether a key's value counts as no value: null, or an empty list."""
     return value is None or value == []
@@ -272,14 +287,11 @@ def _read_message(message: Any, where: str) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise RepairableError(where, "is no object", 'an object with "role" and "content"')
     given = {key: value for key, value in message.items() if not is_absent(value)}
-    for key in UNSUPPORTED_MESSAGE_KEYS:
-        if key in given:
-            verb = "are" if key.endswith("s") else "is"
-            raise InputError(where, f"{key} {verb} not supported", "messages of text alone")
+    unsupported = find_unsupported_in_message(given)
+    if unsupported is not None:
+        expected = f"messages of text by {', '.join(ROLES)}"
+        raise InputError(where, unsupported, expected)
     role = given.get("role")
-    if role in ("tool", "function"):
-        expected = f"one of {', '.join(ROLES)}"
-        raise InputError(f"{where}.role", f"{role!r} is not supported", expected)
     if not isinstance(role, str) or role not in ROLES:
         found = "is missing" if role is None else f"{role!r}"[:60]
         raise RepairableError(f"{where}.role", found, f"one of {', '.join(ROLES)}")
@@ -311,7 +323,7 @@ def _check_text(value: Any, place: str, *, may_be_empty: bool = False) -> None:
     if value is None:
         raise RepairableError(place, "is missing", expected)
     if isinstance(value, list):
-        _refuse_parts(value, place)
+        raise RepairableError(place, "content parts are not supported", expected)
     if not isinstance(value, str) or not (value.strip() or may_be_empty):
         raise RepairableError(place, f"{value!r}"[:60], expected)
     try:
@@ -319,15 +331,6 @@ def _check_text(value: Any, place: str, *, may_be_empty: bool = False) -> None:
     except UnicodeEncodeError as error:
         found = f"has a lone surrogate (\\u{ord(value[error.start]):04x}) at {error.start}"
         raise RepairableError(place, found, "Unicode text: surrogates in pairs") from None
-
-
-def _refuse_parts(parts: list[Any], place: str) -> None:
-    for part in parts:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if isinstance(kind, str) and kind != "text":
-            found = f"content parts of type {kind!r:.30} are not supported"
-            raise InputError(place, found, "a text")
-    raise RepairableError(place, "content parts are not supported", "a text")
 
 
 def _quoted(keys: tuple[str, ...]) -> str:

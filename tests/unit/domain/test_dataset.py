@@ -51,11 +51,11 @@ def read(row: object) -> tuple[RowKind, dict[str, Any]]:
         ),
         (
             chat(ASK, {"role": "function", "name": "f", "content": "3"}, ANSWER),
-            "line 1: messages[1].role: 'function' is not supported",
+            "line 1: messages[1]: the role 'function' is not supported",
         ),
         (
             chat({"role": "user", "content": [{"type": "text", "text": "?"}, IMAGE]}, ANSWER),
-            "line 1: messages[0].content: content parts of type 'image_url' are not supported",
+            "line 1: messages[0]: content parts of type 'image_url' are not supported",
         ),
         (
             chat(ASK, {"role": "assistant", "refusal": "No."}),

@@ -97,12 +97,17 @@ class Examiner:
         with TemporaryDirectory() as folder:
             trial = Path(folder) / "data.jsonl"
             for vendor in vendors:
-                quote = vendor.quote(path)
+                try:
+                    quote = vendor.quote(path)
+                    # One that declines says why when it is to repair all the same.
+                    vendor.repair(path, trial)
+                except InputError as error:
+                    trouble = InputError(place, error.found, error.expected)
+                    continue
                 if quote is None:
                     continue
+                after = f"{place} after {vendor.name} repaired it"
                 try:
-                    vendor.repair(path, trial)
-                    after = f"{place} after {vendor.name} repaired it"
                     facts = self.facts(trial, after, max_length)
                 except InputError as error:
                     trouble = error

@@ -21,7 +21,7 @@ from auctune.run.vendors.repair_report import (
     RepairReport,
 )
 from auctune.run.vendors.row_cleaning import clean_row, convert_row, has_content
-from auctune.run.vendors.schema import ShapedRow, shape_row
+from auctune.run.vendors.schema import CONTEXT, ShapedRow, shape_row, unsupported_part
 
 EXAMPLES_PER_ACTION = 3
 EXAMPLE_CHARACTERS = 160
@@ -40,6 +40,11 @@ class Draft:
         """Its texts in order."""
         return tuple(text for _, text in self.row.texts)
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Its texts as duplicates are told by: a message that is not learnt is another one."""
+        return tuple(f"0 {text}" if part == CONTEXT else text for part, text in self.row.texts)
+
 
 @dataclass(frozen=True, slots=True)
 class Repair:
@@ -49,6 +54,18 @@ class Repair:
     rows_in: int
     drafts: tuple[Draft, ...]
     dropped: tuple[DroppedRow, ...]
+
+    @property
+    def why_empty(self) -> str:
+        """Why there is no row, by what was found in most."""
+        if not self.dropped:
+            return "has no usable row: it is empty"
+        (reason, note), count = Counter(
+            (row.reason, row.note if row.reason is DropReason.UNSUPPORTED else "")
+            for row in self.dropped
+        ).most_common(1)[0]
+        why = note or reason.value.replace("_", " ")
+        return f"has no usable row: {why} ({count} of {self.rows_in} rows)"
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -107,6 +124,9 @@ def _read_draft(raw: RawRow) -> Draft | DroppedRow:
     parsed = parse_or_mend(raw.text)
     if parsed is None:
         return DroppedRow(raw.line, DropReason.NOT_JSON, _shorten(raw.text))
+    unsupported = unsupported_part(parsed.value)
+    if unsupported is not None:
+        return DroppedRow(raw.line, DropReason.UNSUPPORTED, unsupported)
     shaped = shape_row(parsed.value)
     if shaped is None:
         return DroppedRow(raw.line, DropReason.UNKNOWN_SCHEMA, _shorten(raw.text))
@@ -162,7 +182,7 @@ def _select(draft: Draft, kind: RowKind, params: RepairParams) -> Draft | Droppe
 
 
 def _check_duplicate(draft: Draft, duplicates: DuplicateFilter) -> Draft | DroppedRow:
-    line, parts = draft.raw.line, draft.parts
+    line, parts = draft.raw.line, draft.identity
     if (first := duplicates.find_exact(parts)) is not None:
         return DroppedRow(line, DropReason.DUPLICATE, f"as line {first}")
     if (first := duplicates.find_near_or_add(parts, line)) is not None:

@@ -28,6 +28,7 @@ class DropReason(StrEnum):
 
     NOT_JSON = "not_json"
     UNKNOWN_SCHEMA = "unknown_schema"
+    UNSUPPORTED = "unsupported"
     OTHER_KIND = "other_kind"
     EMPTY = "empty"
     TOO_SHORT = "too_short"

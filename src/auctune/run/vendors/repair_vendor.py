@@ -47,7 +47,7 @@ class RepairVendor:
         """
         repair = repair_rows(source, self._params)
         if not repair.rows:
-            raise InputError(str(source), "has no usable row", "a data set that can be repaired")
+            raise InputError(str(source), repair.why_empty, "a data set that can be repaired")
         lines = [json.dumps(row, ensure_ascii=False) for row in repair.rows]
         write_atomically(target, ("\n".join(lines) + "\n").encode())
         return repair.to_report(self.name)

@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auctune.domain.dataset import RowKind
+from auctune.domain.dataset import (
+    RowKind,
+    find_unsupported,
+    find_unsupported_in_message,
+    is_absent,
+)
 
 CHAT_KEYS = ("messages", "conversations", "conversation", "turns", "dialogue")
 PROMPT_KEYS = ("prompt", "instruction", "question", "query", "problem", "input")
@@ -35,6 +40,9 @@ ROLES = {
 }
 LARGEST_NUMBER = 1e15
 
+CONTEXT = "assistant (weight 0)"
+"""The part of an assistant's message that is context and not learnt."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShapedRow:
@@ -46,8 +54,45 @@ class ShapedRow:
     def to_json(self) -> dict[str, Any]:
         """The row as auctune's data sets have it."""
         if self.kind is RowKind.CHAT:
-            return {"messages": [{"role": role, "content": text} for role, text in self.texts]}
+            return {"messages": [_message(role, text) for role, text in self.texts]}
         return dict(self.texts)
+
+
+def _message(part: str, text: str) -> dict[str, Any]:
+    if part == CONTEXT:
+        return {"role": "assistant", "content": text, "weight": 0}
+    return {"role": part, "content": text}
+
+
+def unsupported_part(value: object) -> str | None:
+    """Return what in a row cannot be kept, though without it the row would teach something else."""
+    if not isinstance(value, Mapping):
+        return None
+    row = _lower_keys(value)
+    turns = [turn for key in CHAT_KEYS if isinstance(row.get(key), list) for turn in row[key]]
+    messages = [turn for turn in turns if isinstance(turn, Mapping)]
+    found = (find_unsupported(row), *map(find_unsupported_in_message, messages))
+    found += tuple(map(_wrong_weight, messages))
+    return next((why for why in found if why is not None), None)
+
+
+def _wrong_weight(turn: Mapping[Any, Any]) -> str | None:
+    weight = turn.get("weight")
+    if is_absent(weight):
+        return None
+    if _role(turn) != "assistant":
+        return "weight on a message that is not the assistant's"
+    is_known = not isinstance(weight, bool) and weight in (0, 1)
+    return None if is_known else "a weight other than 0 and 1"
+
+
+def _role(turn: Mapping[Any, Any]) -> str | None:
+    name = next((turn[key] for key in ROLE_KEYS if isinstance(turn.get(key), str)), "")
+    return ROLES.get(name.strip().lower())
+
+
+def _lower_keys(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {key.strip().lower(): entry for key, entry in row.items() if isinstance(key, str)}
 
 
 def shape_row(value: object) -> ShapedRow | None:
@@ -56,7 +101,7 @@ def shape_row(value: object) -> ShapedRow | None:
         return ShapedRow(RowKind.TEXT, (("text", value),))
     if not isinstance(value, Mapping):
         return None
-    row = {key.strip().lower(): entry for key, entry in value.items() if isinstance(key, str)}
+    row = _lower_keys(value)
     return _shape_chat(row) or _shape_completion(row) or _shape_text(row)
 
 
@@ -78,10 +123,11 @@ def _shape_chat(row: Mapping[str, object]) -> ShapedRow | None:
 def _shape_message(turn: object) -> tuple[str, str] | None:
     if not isinstance(turn, Mapping):
         return None
-    name = next((turn[key] for key in ROLE_KEYS if isinstance(turn.get(key), str)), "")
-    role = ROLES.get(name.strip().lower())
-    text = _first_text(turn, CONTENT_KEYS)
-    return None if role is None or text is None else (role, text)
+    role, text = _role(turn), _first_text(turn, CONTENT_KEYS)
+    if role is None or text is None:
+        return None
+    is_context = role == "assistant" and turn.get("weight") == 0
+    return CONTEXT if is_context else role, text
 
 
 def _shape_completion(row: Mapping[str, object]) -> ShapedRow | None:

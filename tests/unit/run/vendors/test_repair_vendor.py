@@ -204,3 +204,46 @@ def test_any_junk_gives_no_quote_or_a_valid_file_that_repair_leaves_as_it_is(
         assert twice.read_bytes() == once.read_bytes()
         assert not again.actions
         assert not again.dropped
+
+
+ASK = '{"role": "user", "content": "Where is it?"}'
+
+
+def test_weights_are_kept_and_rows_with_tool_calls_are_left_out_by_name(tmp_path: Path) -> None:
+    context = '{"role": "gpt", "content": "No idea.", "weight": 0}'
+    answer = '{"role": "gpt", "content": "In the shed.", "weight": 1}'
+    call = '{"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "c"}]}'
+    lines = [
+        f'{{"messages": [{ASK}, {context}, {ASK}, {answer}]}}',
+        f'{{"messages": [{ASK}, {answer}, {ASK}, {context}]}}',
+        f'{{"messages": [{ASK}, {context}]}}',
+        f'{{"messages": [{ASK}, {call}]}}',
+        f'{{"conversations": [{ASK}, {answer}], "Tools": [{{"type": "function"}}]}}',
+        f'{{"messages": [{ASK}, {answer.replace("1", "2")}]}}',
+        '{"prompt": "q", "completion": "a", "label": false}',
+    ]
+    target = tmp_path / "clean.jsonl"
+    report = RepairVendor().repair(write(tmp_path, "\n".join(lines)), target)
+    asked = {"role": "user", "content": "Where is it?"}
+    not_learnt = {"role": "assistant", "content": "No idea.", "weight": 0}
+    learnt = {"role": "assistant", "content": "In the shed."}
+    assert read_dataset(target).rows == (
+        {"messages": [asked, not_learnt, asked, learnt]},
+        {"messages": [asked, learnt, asked, not_learnt]},
+    )
+    assert [(row.line, row.reason, row.note) for row in report.dropped] == [
+        (3, DropReason.EMPTY, "no text to learn from"),
+        (4, DropReason.UNSUPPORTED, "tool_calls are not supported"),
+        (5, DropReason.UNSUPPORTED, "tools are not supported"),
+        (6, DropReason.UNSUPPORTED, "a weight other than 0 and 1"),
+        (7, DropReason.UNSUPPORTED, "preference rows (label) are not supported"),
+    ]
+
+
+def test_a_file_of_tool_calls_alone_is_refused_for_that(tmp_path: Path) -> None:
+    call = '{"role": "assistant", "content": null, "tool_calls": [{"id": "c"}]}'
+    source = write(tmp_path, "\n".join([f'{{"messages": [{ASK}, {call}]}}'] * 3))
+    vendor = RepairVendor()
+    assert vendor.quote(source) is None
+    with pytest.raises(InputError, match=r"tool_calls are not supported \(3 of 3 rows\)"):
+        vendor.repair(source, tmp_path / "clean.jsonl")
