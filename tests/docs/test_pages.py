@@ -173,11 +173,17 @@ def test_decisions_shown_are_those_of_the_example(example_lines: list[list[str]]
                 assert line in known, page
 
 
-def test_the_readme_shows_all_decisions_of_the_example(example_lines: list[list[str]]) -> None:
-    (tour,) = [
-        block.text for block in blocks(Path("README.md"), "console") if "First market" in block.text
-    ]
+def test_the_tutorial_shows_all_decisions_of_the_example(example_lines: list[list[str]]) -> None:
+    tour = next(
+        block.text
+        for block in blocks(Path("docs/tutorial/first-market.md"), "console")
+        if "--out out/first-market" in block.text
+    )
     assert DECISION.findall(tour) == [line.rstrip() for line in example_lines[0]]
+
+
+def test_the_readme_can_be_read_in_four_minutes() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 900
 
 
 def test_constraints_name_one_release_of_each_package() -> None:

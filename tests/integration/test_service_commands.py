@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from support.market_runs import EXAMPLE, Child, Commands, living, poll
+from support.pages import blocks
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
 pytestmark = pytest.mark.slow
@@ -80,6 +83,38 @@ def submit(commands: Commands, home: Path, *more: str) -> dict[str, object]:
     return found
 
 
+def readme_commands() -> dict[str, list[str]]:
+    """Each `auctune` command of the README by its name: the command line, then its output."""
+    found: dict[str, list[str]] = {}
+    for block in blocks(Path("README.md"), "console"):
+        for line in block.text.splitlines():
+            if line.startswith("$ "):
+                shown = found.setdefault(line.split()[2], [])
+            shown.append(line)
+    return found
+
+
+def masked(text: str) -> list[str]:
+    """Return the lines of `text` without their numbers and the names of nodes."""
+    return re.sub(r"\d+", "0", re.sub(r"(?<=\d on )[\w-]+", "NODE", text)).splitlines()
+
+
+def test_the_readme_shows_what_its_commands_print(
+    commands: Commands, home: Path, service: Child
+) -> None:
+    shown = readme_commands()
+    where, key = shown["serve"][1:]
+    assert masked(where)[0] in masked(service.text)
+    assert key.removesuffix("sk-...") in service.text
+    command, *lines = shown["submit"]
+    options = shlex.split(command)[4:]
+    options[options.index("+90s")] = "+8m"
+    options[options.index("epochs=6")] = "epochs=1"
+    code, text = call(commands, home, "submit", "weather.jsonl", *options, "--zone", "quick")
+    assert code == 0, text
+    assert set(masked("\n".join(lines))) <= set(masked(text)), text
+
+
 def test_a_quote_is_shown_and_accepted_as_it_says(
     commands: Commands, home: Path, service: Child
 ) -> None:
@@ -114,6 +149,9 @@ def test_a_job_is_bid_for_watched_through_a_kill_fetched_and_tried(
     code, text = call(commands, tmp_path, "fetch", job, "--out", "adapter")
     assert code == 0, text
     assert load_file(tmp_path / "adapter" / "adapter_model.safetensors")
+    record = json.loads((tmp_path / "adapter" / "job.json").read_text())
+    assert (record["id"], record["status"]) == (job, "succeeded")
+    assert f"pays {record['market']['payment']} " in watching.text
     assert call(commands, tmp_path, "fetch", job, "--out", "adapter")[0] == 2
 
     prompt = "Weather report for Lisbon: clear, 9 degrees.\nAdvice:"

@@ -1,5 +1,6 @@
 """`auctune fetch`: what a finished job came to, as a folder."""
 
+import json
 import shutil
 import tempfile
 import zipfile
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from auctune.client import Client, Job
 
 NETWORK = "network"
+# What was decided, paid and trained, as the service records it.
+RECORD = "job.json"
 
 
 def fetch(
@@ -26,9 +29,10 @@ def fetch(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Fetch what a finished job came to: an adapter in PEFT's format.
+    """Fetch the result of a finished job: an adapter in PEFT's format.
 
-    Of a job with data at sites it is a network: its weights, and a receipt that says which.
+    A job with data at sites has a network instead: its weights, and a file that describes it.
+    The job's record, with what was paid and for what, is written beside it: job.json.
     """
     folder = out or Path(job)
     with Finder(url, api_key, data)() as client:
@@ -42,7 +46,7 @@ def fetch(
 
 
 def fetch_result(job: "Job", folder: Path, client: "Client") -> None:
-    """Unpack what a job came to into a folder, whole or not at all.
+    """Unpack the result of a job into a folder, whole or not at all, and its record beside it.
 
     Raises:
         InputError: if there is none, or the folder holds something.
@@ -56,6 +60,8 @@ def fetch_result(job: "Job", folder: Path, client: "Client") -> None:
         archive, unpacked = Path(space) / "result.zip", Path(space) / "result"
         client.fetch(job.record["result_files"][0], archive)
         _unpack(archive, unpacked)
+        record = json.dumps(job.record, indent=2, ensure_ascii=False)
+        (unpacked / RECORD).write_text(record + "\n", encoding="utf-8")
         if folder.exists():
             folder.rmdir()
         unpacked.rename(folder)
