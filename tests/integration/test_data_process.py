@@ -1,16 +1,20 @@
 """The real data process over the tiny base's tokenizer."""
 
 import json
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from auctune.domain import InputError
 from auctune.domain.dataset import RowKind, read_dataset
 from auctune.run.data import DataClient
+from auctune.run.data.client import SMALL_BYTES
+from auctune.run.data.examiner import Examiner
 from auctune.run.vendors import RepairParams
 from auctune.train.rows import tokenize
 from auctune.train.tokenizer import load_tokenizer
@@ -95,3 +99,51 @@ def test_raw_data_are_appraised_and_repaired_as_the_vendor_does_it(
     assert {path.name for path in tmp_path.iterdir()} == {"raw.jsonl", "clean.jsonl"}
     archived = client.archive(tmp_path, tmp_path.parent / "x.zip", "all").result(WAIT_SECONDS)
     assert (tmp_path.parent / "x.zip").stat().st_size == archived.bytes
+
+
+def test_rows_that_a_tokenizer_cannot_take_are_their_owners_error_and_the_process_goes_on(
+    client: DataClient, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"text": "a\\ud800b"}\n')
+    good = write_rows(tmp_path / "good.jsonl", ["short"])
+    pid = client.pid
+    with pytest.raises(InputError, match=r"^training_file"):
+        client.size("tiny", bad, "training_file", 64).result(WAIT_SECONDS)
+    assert client.size("tiny", good, "training_file", 64).result(WAIT_SECONDS).rows == 1
+    assert client.pid == pid
+
+
+def test_a_file_that_needs_more_memory_than_a_request_may_take_fails_alone(
+    tiny_cache: Path, tmp_path: Path
+) -> None:
+    client = DataClient(tiny_cache, memory_bytes=64 * 2**20)
+    try:
+        good = write_rows(tmp_path / "good.jsonl", ["short"])
+        assert client.size("tiny", good, "training_file", 64).result(WAIT_SECONDS).rows == 1
+        pid = client.pid
+        # 200 MB of zeros, deflated to little.
+        images = tmp_path / "images.npz"
+        np.savez_compressed(images, images=np.zeros((50_000, 64, 64), np.uint8), labels=[0])
+        assert images.stat().st_size < SMALL_BYTES
+        with pytest.raises(InputError, match="needs more than 64 MiB of memory"):
+            client.images(images, "file").result(WAIT_SECONDS)
+        assert client.size("tiny", good, "training_file", 64).result(WAIT_SECONDS).rows == 1
+        assert client.pid == pid
+    finally:
+        client.close()
+
+
+def test_the_memory_that_an_examination_takes_does_not_grow_with_the_file(
+    tiny_cache: Path, tmp_path: Path
+) -> None:
+    examiner = Examiner(*load_tokenizer("tiny", cache=tiny_cache))
+    peaks = []
+    for count in (4000, 16_000):
+        path = tmp_path / f"{count}.jsonl"
+        path.write_text('{"text": "a short row of text"}\n' * count)
+        tracemalloc.start()
+        assert examiner.facts(path, "file", 64).rows == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]

@@ -1,6 +1,7 @@
 """What an adapter is worth: the loss of its base on some rows, without it and with it."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -25,7 +26,7 @@ def losses(base_folder: Path, adapter: Path, data: Path) -> tuple[float, float]:
 
 
 @torch.no_grad()
-def _loss(model: torch.nn.Module, rows: tuple[TokenizedRow, ...]) -> float:
+def _loss(model: torch.nn.Module, rows: Sequence[TokenizedRow]) -> float:
     """Mean loss of the trained tokens of all rows, one row a pass."""
     total, count = 0.0, 0
     for row in rows:

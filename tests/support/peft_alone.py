@@ -1,6 +1,6 @@
 """The oracle: one job trained alone by plain PEFT, torch's AdamW and transformers' schedules."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -127,7 +127,7 @@ def replace_dropouts(model: PeftModel, job: LoraJob) -> list[KeyedDropout]:
 
 
 def optimizer_batches(
-    rows: tuple[TokenizedRow, ...], job: LoraJob
+    rows: Sequence[TokenizedRow], job: LoraJob
 ) -> Iterator[tuple[int, list[TokenizedRow]]]:
     """Each batch with the number of rows before it; none reaches from one epoch into the next."""
     cursor = Cursor(len(rows), job.epochs, job.seed)

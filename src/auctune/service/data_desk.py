@@ -54,16 +54,16 @@ class DataDesk:
 
     async def size(self, file: FileRecord, max_length: int) -> DataSize:
         """How much a clean data set is."""
-        return await self.size_of(self._library.path(file), max_length)
+        return await self.size_of(self._library.path(file), max_length, file.owner)
 
-    async def size_of(self, path: Path, max_length: int) -> DataSize:
-        """The same of any file.
+    async def size_of(self, path: Path, max_length: int, owner: str) -> DataSize:
+        """The same of any file, examined in its owner's turn.
 
         Raises:
             InputError: if it is none that can be trained on.
         """
         facts = await asyncio.wrap_future(
-            self._client.size(self._base, path, "training_file", max_length)
+            self._client.size(self._base, path, "training_file", max_length, owner=owner)
         )
         return DataSize(facts.rows, facts.mean_tokens)
 
@@ -77,12 +77,14 @@ class DataDesk:
             raise InputError("market.repair", "is set, but there is no vendor here", "clean data")
         path, length = self._library.path(file), training.max_length
         found, offers = await asyncio.gather(
-            self._ask_house(path, length), self._ask_outside(path, self._outside)
+            self._ask_house(path, length, file.owner), self._ask_outside(path, self._outside)
         )
         if isinstance(found, Appraisal):
             return Appraisal(found.size, (*found.offers, *offers))
         if offers:
-            asked = self._client.measure(self._base, path, "training_file", length)
+            asked = self._client.measure(
+                self._base, path, "training_file", length, owner=file.owner
+            )
             size = await asyncio.wrap_future(asked)
             return Appraisal(DataSize(size.rows, size.mean_tokens), offers)
         raise found or InputError(
@@ -98,16 +100,19 @@ class DataDesk:
         if self._house is None or self._house.name in without:
             return await self._ask_outside(path, outside)
         found, offers = await asyncio.gather(
-            self._ask_house(path, training.max_length), self._ask_outside(path, outside)
+            self._ask_house(path, training.max_length, file.owner),
+            self._ask_outside(path, outside),
         )
         return (*found.offers, *offers) if isinstance(found, Appraisal) else offers
 
-    async def _ask_house(self, path: Path, max_length: int) -> Appraisal | InputError | None:
+    async def _ask_house(
+        self, path: Path, max_length: int, owner: str
+    ) -> Appraisal | InputError | None:
         """What the house finds, or why it can do nothing; none: there is no house."""
         if self._house is None:
             return None
         try:
-            return await self._house.appraise(self._base, path, max_length)
+            return await self._house.appraise(self._base, path, max_length, owner)
         except InputError as error:
             return error
 

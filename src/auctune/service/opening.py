@@ -79,6 +79,7 @@ class OpenMarket:
         for zone, workshop in self.workshops.items():
             report(f"starting zone {zone}", 0.0)
             await workshop.start()
+        await self.market.submissions.resume()
 
     async def close(self) -> None:
         """Stop training, and write what is to be written."""
@@ -177,7 +178,7 @@ async def open_market(
         opened = await KINDS[entry.kind].open(entry, facts[entry.name], premises)
         zones[entry.name] = opened.zone
         workshops[entry.name] = opened.workshop
-    submissions = Submissions(zones, open_jobs, quotes)
+    submissions = Submissions(zones, open_jobs, quotes, library)
     market = Market(
         zones=zones,
         directory=directory,

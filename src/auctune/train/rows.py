@@ -19,7 +19,7 @@ teach answers to questions that were never asked.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,7 @@ class TokenizedDataSet:
         longest: tokens of the longest row as it stands in the file.
     """
 
-    rows: tuple[TokenizedRow, ...]
+    rows: Sequence[TokenizedRow]
     dropped: Mapping[int, DropCause] = field(default_factory=dict)
     num_truncated: int = 0
     longest: int = 0
@@ -96,6 +96,15 @@ class TokenizedDataSet:
         """Tokens of a row on average: what converts samples into tokens."""
         return self.num_tokens / len(self.rows)
 
+    def check_rows(self, max_length: int) -> None:
+        """Check that there is a row to train on.
+
+        Raises:
+            InputError: if no row has anything left to learn within `max_length`.
+        """
+        if not self.rows:
+            raise _nothing_to_learn(self.dropped, max_length, self.longest)
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over tokens and labels of all rows in their order."""
@@ -116,6 +125,21 @@ def tokenize(
         InputError: if no row has anything left to learn within `max_length`, or a row does not
             fit the tokenizer's chat template.
     """
+    data = tokenize_chunk(dataset, tokenizer, max_length)
+    data.check_rows(max_length)
+    return data
+
+
+def tokenize_chunk(
+    dataset: DataSet, tokenizer: "PreTrainedTokenizerBase", max_length: int, first: int = 0
+) -> TokenizedDataSet:
+    """Tokenize some rows of a data set, of which none may have anything left to learn.
+
+    Args:
+        dataset: the rows.
+        tokenizer, max_length: as of `tokenize`.
+        first: place of the first row in the whole data set, from 0.
+    """
     rows: list[TokenizedRow] = []
     dropped: dict[int, DropCause] = {}
     num_truncated = longest = 0
@@ -126,9 +150,7 @@ def tokenize(
             rows.append(row)
             num_truncated += len(piece[0]) > max_length
         else:
-            dropped[index] = _drop_cause(dataset.rows[index], piece)
-    if not rows:
-        raise _nothing_to_learn(dropped, max_length, longest)
+            dropped[first + index] = _drop_cause(dataset.rows[index], piece)
     return TokenizedDataSet(tuple(rows), dropped, num_truncated, longest)
 
 

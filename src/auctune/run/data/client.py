@@ -1,66 +1,66 @@
-"""The data process as the service holds it: requests in, futures out.
+"""Client of the data processes: requests in, futures out.
 
-One request is done at a time, so that the process's end is that request's doing: it is tried once
-more, with a new process, and then failed; no other is touched. A request that takes too long is
-failed, and its process killed.
+There are two processes. One examines and repairs files of more than `SMALL_BYTES`; the other does
+what is over soon: small files, and archives of results. So a large file delays no small one. In
+each, owners take turns (auctune.run.data.process). How long a request about a file may run follows
+from the file's size, and how much memory it may take is bounded.
 """
 
-import threading
-import time
-from collections import deque
+import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from auctune.domain import AuctuneError, InputError
-from auctune.run.child import Calls, ChildProcess, Message
-from auctune.run.child.messages import read_error
+from auctune.domain import InputError
+from auctune.run.child import Message
 from auctune.run.data.archive import Archived
 from auctune.run.data.facts import Appraisal, DataFacts, DataSize
 from auctune.run.data.image_rows import ImageFacts
 from auctune.run.data.messages import params_record
+from auctune.run.data.process import DataError, DataProcess, Request
 from auctune.run.vendors.repair_params import RepairParams
 from auctune.run.vendors.repair_report import RepairReport
 
+__all__ = ["WORKER", "DataClient", "DataError"]
+
 WORKER = ("-m", "auctune.run.data.worker")
+
+SMALL_BYTES = 256 * 1024
+"""Size up to which a file does not wait for larger ones: a second of work, more or less."""
+
+# A process starts, and loads a tokenizer, within the first; the second is a twentieth of the speed
+# at which one core tokenizes short rows: the machine may be busy.
+_START_SECONDS = 60.0
+_BYTES_PER_SECOND = 50_000
+# Beside what the process itself takes: twice what the largest images take, unpacked.
+_MEMORY_BYTES = 2 * 1024**3
+# One core for each process: the others are the trainers'.
+_ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-_TRIES = 2
-_LOOK_SECONDS = 0.2
-_STOP_SECONDS = 2.0
+
+_EXAMINATIONS = ("size", "measure", "appraise", "images")
 
 T = TypeVar("T")
 
 
-class DataError(AuctuneError):
-    """The data process could not do what it was asked, through no known fault of the data."""
-
-
-@dataclass(slots=True)
-class _Request:
-    message: Message
-    read: Callable[[Any], Any]
-    future: "Future[Any]"
-    seconds: float
-    tries: int = 0
-    began: float = 0.0
-
-
 class DataClient:
-    """A data process, started at once and again whenever it is needed.
+    """Two data processes, started at once and again whenever they are needed.
 
     Its futures end with `InputError` where data or arguments are wrong (place, found, expected),
-    and with `DataError` where its process ended twice, took too long, or was closed.
+    or a file's examination took too long, or ended its process twice; with `DataError` where that
+    happened to another request, or the client was closed.
+
+    Requests take an `owner`: owners take turns.
 
     Args:
         cache: folder of bases that are built here.
         hub: whether bases with a hub's name may be fetched; else only what is here already.
-        seconds: that a request may take.
-        log: file for what the process writes on standard error; none: nobody keeps it.
-        program: its process's, as arguments for the interpreter.
+        seconds: that a request may take which is not about one file.
+        log: file for what the processes write on standard error; `None`: nobody keeps it.
+        program: the processes', as arguments for the interpreter.
+        memory_bytes: that a request may take, beside what its process takes without it.
     """
 
     def __init__(
@@ -71,40 +71,38 @@ class DataClient:
         seconds: float = 600.0,
         log: Path | None = None,
         program: Sequence[str] = WORKER,
+        memory_bytes: int = _MEMORY_BYTES,
     ) -> None:
         if not seconds > 0:
             raise InputError("seconds", f"{seconds!r}", "a number > 0")
-        self._cache = cache
-        self._environment = {} if hub else _OFFLINE
         self._seconds = seconds
-        self._log = log
-        self._program = program
         self._ids = count(1)
-        self._calls = Calls()
-        self._waiting: deque[_Request] = deque()
-        self._current: _Request | None = None
-        self._process: ChildProcess | None = None
-        self._number = 0
-        self._thread = threading.Thread(target=self._run, name="data process", daemon=True)
-        self._thread.start()
+        argument = {"cache": str(cache), "memory_bytes": memory_bytes}
+        environment = _ENVIRONMENT | ({} if hub else _OFFLINE)
+        self._short, self._long = (
+            DataProcess(f"data process, {kind}", program, argument, environment, log)
+            for kind in ("short", "long")
+        )
 
     @property
     def pid(self) -> int | None:
-        """Of its process now; none if there is none."""
-        process = self._process
-        return None if process is None else process.pid
+        """Of the process that examines small files; `None` while there is none."""
+        return self._short.pid
 
-    def prepare(self, base: str, *, seconds: float | None = None) -> "Future[int | None]":
+    def prepare(
+        self, base: str, *, owner: str = "", seconds: float | None = None
+    ) -> "Future[int | None]":
         """Load a base's tokenizer; the longest row in tokens that the base can read, if limited.
 
         Args:
             base: "tiny", a folder, or a hub's name.
-            seconds: that it may take; none: as all requests.
+            owner: whose turn it takes.
+            seconds: that it may take; `None`: as all requests.
         """
-        return self._ask({"do": "prepare", "base": base}, _as_it_is, seconds)
+        return self._ask({"do": "prepare", "base": base}, _as_it_is, owner, seconds=seconds)
 
     def size(
-        self, base: str, path: Path, place: str, max_length: int, *, seconds: float | None = None
+        self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
     ) -> "Future[DataFacts]":
         """Look at a data set that is to be trained on as it is.
 
@@ -113,19 +111,19 @@ class DataClient:
             path: the file.
             place: how errors call it.
             max_length: tokens of a row at most; the base's own limit holds as well.
-            seconds: as for `prepare`.
+            owner: whose turn it takes.
         """
         asked: Message = {"do": "size", "base": base, "path": str(path)}
         asked |= {"place": place, "max_length": max_length}
-        return self._ask(asked, DataFacts.from_record, seconds)
+        return self._ask(asked, DataFacts.from_record, owner, path)
 
     def measure(
-        self, base: str, path: Path, place: str, max_length: int, *, seconds: float | None = None
+        self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
     ) -> "Future[DataSize]":
         """How much a data set is that somebody else is to repair; arguments as of `size`."""
         asked: Message = {"do": "measure", "base": base, "path": str(path)}
         asked |= {"place": place, "max_length": max_length}
-        return self._ask(asked, lambda value: DataSize(**value), seconds)
+        return self._ask(asked, lambda value: DataSize(**value), owner, path)
 
     def appraise(
         self,
@@ -135,136 +133,67 @@ class DataClient:
         max_length: int,
         vendors: Sequence[RepairParams],
         *,
-        seconds: float | None = None,
+        owner: str = "",
     ) -> "Future[Appraisal]":
         """Look at a data set that is to be repaired; `vendors` are asked, and work on trial."""
         asked: Message = {"do": "appraise", "base": base, "path": str(path)}
         asked |= {"place": place, "max_length": max_length}
         asked |= {"vendors": [params_record(vendor) for vendor in vendors]}
-        return self._ask(asked, Appraisal.from_record, seconds)
+        return self._ask(asked, Appraisal.from_record, owner, path)
 
     def repair(
-        self, source: Path, target: Path, vendor: RepairParams, *, seconds: float | None = None
+        self, source: Path, target: Path, vendor: RepairParams, *, owner: str = ""
     ) -> "Future[RepairReport]":
         """Have a vendor repair `source`; `target` appears whole or not at all."""
         asked: Message = {"do": "repair", "source": str(source), "target": str(target)}
-        asked |= {"vendor": params_record(vendor)}
-        return self._ask(asked, RepairReport.from_json, seconds)
+        asked |= {"vendor": params_record(vendor), "place": "training_file"}
+        return self._ask(asked, RepairReport.from_json, owner, source)
 
-    def images(
-        self, path: Path, place: str, *, seconds: float | None = None
-    ) -> "Future[ImageFacts]":
+    def images(self, path: Path, place: str, *, owner: str = "") -> "Future[ImageFacts]":
         """Look at labelled images; see `image_facts`."""
         asked: Message = {"do": "images", "path": str(path), "place": place}
-        return self._ask(asked, ImageFacts.from_record, seconds)
+        return self._ask(asked, ImageFacts.from_record, owner, path)
 
     def archive(
-        self, folder: Path, target: Path, name: str, *, seconds: float | None = None
+        self, folder: Path, target: Path, name: str, *, owner: str = ""
     ) -> "Future[Archived]":
         """Pack a folder; see `archive_folder`."""
-        asked: Message = {
-            "do": "archive",
-            "folder": str(folder),
-            "target": str(target),
-            "name": name,
-        }
-        return self._ask(asked, lambda value: Archived(**value), seconds)
+        asked: Message = {"do": "archive", "folder": str(folder)}
+        asked |= {"target": str(target), "name": name}
+        return self._ask(asked, lambda value: Archived(**value), owner)
 
     def close(self) -> None:
-        """End the process; requests that are not done fail."""
-        self._calls.close()
-        self._thread.join()
+        """End the processes; requests that are not done fail."""
+        self._short.close()
+        self._long.close()
 
     def _ask(
-        self, message: Message, read: Callable[[Any], T], seconds: float | None
+        self,
+        message: Message,
+        read: Callable[[Any], T],
+        owner: str,
+        path: Path | None = None,
+        seconds: float | None = None,
     ) -> "Future[T]":
-        future: Future[T] = Future()
+        size = _size(path)
         limit = self._seconds if seconds is None else seconds
-        request = _Request(message | {"id": next(self._ids)}, read, future, limit)
-        self._calls.put(partial(self._waiting.append, request))
+        if path is not None and seconds is None:
+            limit = _START_SECONDS + size / _BYTES_PER_SECOND
+        # Files do not change: the same question about one has the same answer.
+        key = json.dumps(message) if message["do"] in _EXAMINATIONS else None
+        request = Request(message | {"id": next(self._ids)}, read, owner, limit, key)
+        future: Future[T] = Future()
+        process = self._short if size <= SMALL_BYTES else self._long
+        process.submit(request, future)
         return future
 
-    def _run(self) -> None:
-        self._start()
-        while not self._calls.is_closed:
-            self._look()
-            # An answer that has come is not late.
-            self._calls.make(_LOOK_SECONDS)
-        if self._process is not None:
-            self._process.stop(0.0 if self._current is not None else _STOP_SECONDS)
-            self._process = None
-        # Those that were asked for last.
-        self._calls.make()
-        closed = DataError("the data process was closed")
-        for request in (*filter(None, [self._current]), *self._waiting):
-            if request is self._current or request.future.set_running_or_notify_cancel():
-                request.future.set_exception(closed)
 
-    def _start(self) -> None:
-        self._number += 1
-        hear = partial(self._hear, self._number)
-        try:
-            self._process = ChildProcess(
-                self._program,
-                str(self._cache),
-                hear,
-                log=self._log,
-                environment=self._environment,
-            )
-        except OSError as error:
-            self._end(f"cannot be started ({error.strerror})")
-
-    def _hear(self, number: int, message: Message | None) -> None:
-        self._calls.put(partial(self._heard, number, message))
-
-    def _look(self) -> None:
-        """Begin what waits, or end what takes too long."""
-        request = self._current
-        if request is None:
-            if self._waiting:
-                self._begin(self._waiting.popleft())
-        elif time.monotonic() > request.began + request.seconds:
-            request.tries = _TRIES
-            self._end(f"took longer than {request.seconds:g} s")
-
-    def _begin(self, request: _Request) -> None:
-        if not request.tries and not request.future.set_running_or_notify_cancel():
-            return
-        request.tries += 1
-        request.began = time.monotonic()
-        self._current = request
-        if self._process is None:
-            self._start()
-        if self._process is not None:
-            self._process.tell(request.message)
-
-    def _heard(self, number: int, message: Message | None) -> None:
-        if number != self._number or self._process is None:
-            return
-        if message is None:
-            self._end(self._process.ending())
-        elif message["kind"] != "alive":
-            request, self._current = self._current, None
-            assert request is not None
-            assert message["id"] == request.message["id"]
-            if message["kind"] == "done":
-                request.future.set_result(request.read(message["value"]))
-            else:
-                request.future.set_exception(read_error(message, DataError))
-
-    def _end(self, how: str) -> None:
-        """Let go of the process; the request that it was at is tried again, or has failed."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
-        request, self._current = self._current, None
-        if request is None:
-            return
-        if request.tries < _TRIES:
-            self._waiting.appendleft(request)
-        else:
-            what = request.message["do"]
-            request.future.set_exception(DataError(f"{what}: the data process {how}"))
+def _size(path: Path | None) -> int:
+    """Return the size of a request's file; one that is gone is the worker's to report."""
+    try:
+        return 0 if path is None else path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _as_it_is(value: Any) -> Any:

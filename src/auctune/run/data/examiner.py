@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from auctune.domain import InputError
-from auctune.domain.dataset import iterate_lines, read_dataset
+from auctune.domain.dataset import RowKind, iterate_lines
 from auctune.run.data.facts import Appraisal, DataFacts, DataSize, Offer
 from auctune.run.vendors import Vendor
-from auctune.train.rows import tokenize
+from auctune.train.tokenized_file import tokenize_file
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -40,18 +40,26 @@ class Examiner:
         Raises:
             InputError: if it is no clean data set, or nothing in it can be learnt.
         """
-        dataset = read_dataset(path, place)
-        try:
-            data = tokenize(dataset, self.tokenizer, self._length(max_length))
-        except InputError as error:
-            raise error.within(place) from None
+        length = self._length(max_length)
+        kind: RowKind | None = None
+        num_rows = num_tokens = num_truncated = longest = 0
+        dropped: Counter[str] = Counter()
+        # Nothing is kept of a chunk but its counts: memory does not grow with the file.
+        for found, chunk in tokenize_file(path, place, self.tokenizer, length):
+            kind = found
+            num_rows += len(chunk)
+            num_tokens += chunk.num_tokens
+            num_truncated += chunk.num_truncated
+            longest = max(longest, chunk.longest)
+            dropped.update(map(str, chunk.dropped.values()))
+        assert kind is not None
         return DataFacts(
-            kind=dataset.kind,
-            rows=len(data),
-            mean_tokens=data.mean_tokens,
-            num_truncated=data.num_truncated,
-            longest=data.longest,
-            dropped=dict(Counter(map(str, data.dropped.values()))),
+            kind=kind,
+            rows=num_rows,
+            mean_tokens=num_tokens / num_rows,
+            num_truncated=num_truncated,
+            longest=longest,
+            dropped=dict(dropped),
         )
 
     def appraise(
@@ -72,13 +80,13 @@ class Examiner:
             InputError: if it cannot be read, or has no rows.
         """
         limit = self._length(max_length)
-        lengths = [
-            min(limit, len(self.tokenizer(line, verbose=False)["input_ids"]))
-            for _, line in iterate_lines(path, place, errors="replace")
-        ]
-        if not lengths:
+        num_rows = num_tokens = 0
+        for _, line in iterate_lines(path, place, errors="replace"):
+            num_rows += 1
+            num_tokens += min(limit, len(self.tokenizer(line, verbose=False)["input_ids"]))
+        if not num_rows:
             raise InputError(place, "has no rows", "one row a line")
-        return DataSize(len(lengths), max(1.0, sum(lengths) / len(lengths)))
+        return DataSize(num_rows, max(1.0, num_tokens / num_rows))
 
     def _length(self, max_length: int) -> int:
         return min(max_length, self.context_tokens or max_length)

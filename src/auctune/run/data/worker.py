@@ -1,8 +1,15 @@
-"""The data process: does one request after the other; tokenizers are loaded once each."""
+"""The data process: does one request after the other; tokenizers are loaded once each.
+
+A request may take so much memory beside what the process takes without it; one that needs more
+fails alone. Whatever a request raises is its answer: the process goes on.
+"""
 
 import json
+import resource
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -46,6 +53,11 @@ class Desk:
             self._examiners[base] = Examiner(*load_tokenizer(base, cache=self._cache))
         return self._examiners[base]
 
+    def prepare(self, asked: Message) -> None:
+        """Load what a request needs that stays: its memory is not the request's."""
+        if "base" in asked:
+            self._examiner(asked["base"])
+
     def _prepare(self, asked: Message) -> Any:
         return self._examiner(asked["base"]).context_tokens
 
@@ -77,17 +89,64 @@ class Desk:
         return asdict(archive_folder(Path(asked["folder"]), target, asked["name"]))
 
 
-def main() -> None:
-    """Start a data process; the folder of bases is its only argument, as JSON."""
-    parent = Parent()
-    desk = Desk(Path(json.loads(sys.argv[1])))
-    while (asked := parent.orders.get())["do"] != "stop":
-        try:
+def answer(parent: Parent, desk: Desk, asked: Message, memory_bytes: int) -> None:
+    """Do a request and send its answer."""
+    place = asked.get("place", "")
+    try:
+        desk.prepare(asked)
+        with limited_memory(memory_bytes):
             value = desk.work[asked["do"]](asked)
-        except AuctuneError as error:
-            parent.say("failed", id=asked["id"], **error_record(error))
-        else:
-            parent.say("done", id=asked["id"], value=value)
+    except AuctuneError as error:
+        record = error_record(error)
+    except MemoryError:
+        found = f"needs more than {memory_bytes // 2**20:,} MiB of memory to be examined"
+        record = {"place": place, "found": found, "expected": "fewer rows or images"}
+    # Errors of libraries in Rust are no `Exception`; whatever it is must not end the process.
+    except BaseException as error:
+        # Its text may quote paths, and rows: only the log has it.
+        traceback.print_exc()
+        found = f"could not be examined ({type(error).__name__})"
+        record = {
+            "place": place,
+            "found": found,
+            "expected": "data that can be tokenized",
+        }
+    else:
+        parent.say("done", id=asked["id"], value=value)
+        return
+    parent.say("failed", id=asked["id"], **record)
+
+
+@contextmanager
+def limited_memory(num_bytes: int) -> Iterator[None]:
+    """Limit what the process may allocate within the block; beyond it `MemoryError` is raised.
+
+    Code and files that are mapped do not count.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    limit = _data_bytes() + num_bytes
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
+def _data_bytes() -> int:
+    """Return what counts towards RLIMIT_DATA by now."""
+    status = Path("/proc/self/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmData:"))
+    return int(line.split()[1]) * 1024
+
+
+def main() -> None:
+    """Start a data process; its only argument is JSON: {cache, memory_bytes}."""
+    parent = Parent()
+    settings = json.loads(sys.argv[1])
+    desk = Desk(Path(settings["cache"]))
+    while (asked := parent.orders.get())["do"] != "stop":
+        answer(parent, desk, asked, settings["memory_bytes"])
     parent.leave()
 
 

@@ -152,6 +152,11 @@ class Library:
         )
         return Page(tuple(FileRecord.from_row(row) for row in page.items), page.has_more)
 
+    async def unexamined(self) -> tuple[FileRecord, ...]:
+        """Return all users' uploads that have not been looked at."""
+        rows = await asyncio.to_thread(self._pages.files_of_status, FileStatus.UPLOADED.value)
+        return tuple(map(FileRecord.from_row, rows))
+
     def is_there(self, file: str) -> bool:
         """Whether a file that was there has not been asked to go since; for any thread."""
         if file in self._leaving:

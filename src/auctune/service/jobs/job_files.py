@@ -99,17 +99,20 @@ class JobFiles:
             expected = f"{error.expected}; or market.repair (--repair), and a vendor may mend it"
             raise InputError(error.place, error.found, expected) from None
 
-    async def look_at(self, file: FileRecord, max_length: int) -> None:
-        """Size a new upload, so that bids for it need not wait; what is wrong is noted with it."""
+    async def look_at(self, file: FileRecord, max_length: int) -> bool:
+        """Size a new upload, so that bids for it need not wait; what is wrong is noted with it.
+
+        Return whether it is for this zone: images are not, and are left alone.
+        """
         try:
             if await asyncio.to_thread(holds_arrays, self._library.path(file)):
-                # Images are for others than this zone.
-                return
+                return False
             await self._size(file, max_length)
         except InputError as error:
             await self._library.note_error(file.id, str(error))
         except (AuctuneError, OSError) as error:
             _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
+        return True
 
     async def _check_rows(self, file: FileRecord, place: str) -> None:
         """That a file may hold rows of text: no vendor makes them of images.

@@ -4,11 +4,14 @@ A request that names a zone, or whose model one zone alone has, goes there at on
 one all zones of its model are asked first, and what they said stays with the job.
 """
 
+import asyncio
 from collections.abc import Mapping
 
+from auctune.domain import InputError
 from auctune.service.access.key import Principal
 from auctune.service.access.open_jobs import OpenJobs
 from auctune.service.background import Background
+from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.choice import choose
@@ -28,9 +31,13 @@ class Submissions:
         zones: by name.
         open_jobs: how many there are.
         quotes: that were shown.
+        library: of files.
     """
 
-    def __init__(self, zones: Mapping[str, OpenZone], open_jobs: OpenJobs, quotes: Quotes) -> None:
+    def __init__(
+        self, zones: Mapping[str, OpenZone], open_jobs: OpenJobs, quotes: Quotes, library: Library
+    ) -> None:
+        self._library = library
         self._open_jobs = open_jobs
         self._zones = OfferedZones(zones)
         self._quotes = quotes
@@ -91,8 +98,12 @@ class Submissions:
 
     def look_at(self, file: FileRecord) -> None:
         """Look at a new upload for all zones, so that bids for it need not wait."""
-        for zone in self._zones:
-            self._background.begin(zone.look_at(file))
+        self._background.begin(self._look_at(file))
+
+    async def resume(self) -> None:
+        """After a start, look at the uploads that had not been looked at when the service ended."""
+        for file in await self._library.unexamined():
+            self.look_at(file)
 
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
@@ -109,6 +120,17 @@ class Submissions:
         alternatives: Alternatives,
     ) -> Quote:
         return self._quotes.add(who.user, zone.name, zone.kind, request, priced, alternatives)
+
+    async def _look_at(self, file: FileRecord) -> None:
+        looks = await asyncio.gather(*(zone.look_at(file) for zone in self._zones))
+        if not any(looks):
+            known = ", ".join(dict.fromkeys(zone.kind for zone in self._zones))
+            error = InputError(
+                "file",
+                f"holds data that no zone here trains on (kinds of zones here: {known})",
+                "rows of text (JSONL); or for zones of kind edge, images (.npz)",
+            )
+            await self._library.note_error(file.id, str(error))
 
     async def _accept(
         self, job: str, who: Principal, accepted: Acceptance, reply: Reply | None

@@ -31,13 +31,15 @@ class HouseVendor:
         """Unique in its zone."""
         return self.params.name
 
-    async def appraise(self, base: str, path: Path, max_length: int) -> Appraisal:
-        """How much a data set is at most, mended or not, and what mending it costs.
+    async def appraise(self, base: str, path: Path, max_length: int, owner: str) -> Appraisal:
+        """Estimate how much a data set is at most, repaired or not, and what its repair costs.
 
         Raises:
             InputError: if nothing would be left of it.
         """
-        asked = self.client.appraise(base, path, "training_file", max_length, [self.params])
+        asked = self.client.appraise(
+            base, path, "training_file", max_length, [self.params], owner=owner
+        )
         found = await asyncio.wrap_future(asked)
         offers = (VendorOffer(self.name, offer.quote.price, self.seconds) for offer in found.offers)
         # One line may hold many rows, as an array; what was tried knows better than a count.
@@ -45,9 +47,10 @@ class HouseVendor:
         size = max(sizes, key=lambda one: one.rows * one.mean_tokens)
         return Appraisal(DataSize(size.rows, size.mean_tokens), tuple(offers))
 
-    async def mend(self, _: Errand, source: Path, target: Path) -> RepairReport:
-        """Mend `source`. Nobody else is waited for, so that it is never too late."""
-        return await asyncio.wrap_future(self.client.repair(source, target, self.params))
+    async def mend(self, errand: Errand, source: Path, target: Path) -> RepairReport:
+        """Repair `source`. It waits for no vendor outside, so that it is never too late."""
+        asked = self.client.repair(source, target, self.params, owner=errand.owner)
+        return await asyncio.wrap_future(asked)
 
     async def forget(self, _: Errand) -> None:
         """It keeps nothing."""

@@ -15,11 +15,13 @@ class Errand:
 
     Attributes:
         job: id of the job.
+        owner: whose job it is.
         repair: what was agreed.
         late: unix time from which on its data are late.
     """
 
     job: str
+    owner: str
     repair: Repair
     late: float
 

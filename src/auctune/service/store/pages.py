@@ -146,6 +146,38 @@ class Pages:
             count, size = connection.execute(chosen).one()
         return FileTotals(count, int(size or 0))
 
+    def uploads_since(self, owner: str, purpose: str, since: float) -> FileTotals:
+        """How many files an owner uploaded since a unix time, and of how many bytes.
+
+        Those that were deleted since count.
+        """
+        chosen = select(func.count(), cast(func.sum(files.c.bytes), BigInteger)).where(
+            files.c.owner == owner, files.c.purpose == purpose, files.c.created_at >= since
+        )
+        with self._reader.connect() as connection:
+            count, size = connection.execute(chosen).one()
+        return FileTotals(count, int(size or 0))
+
+    def files_of_status(self, status: str) -> tuple[FileRow, ...]:
+        """All owners' files of a status that are not deleted, oldest first."""
+        chosen = select(files).where(files.c.status == status, files.c.deleted_at.is_(None))
+        with self._reader.connect() as connection:
+            rows = connection.execute(chosen.order_by(files.c.seq)).all()
+        return tuple(FileRow(*row) for row in rows)
+
+    def same_file(self, owner: str, sha256: str, filename: str, purpose: str) -> FileRow | None:
+        """An owner's newest file of this content, name and purpose that is not deleted."""
+        chosen = select(files).where(
+            files.c.owner == owner,
+            files.c.sha256 == sha256,
+            files.c.filename == filename,
+            files.c.purpose == purpose,
+            files.c.deleted_at.is_(None),
+        )
+        with self._reader.connect() as connection:
+            row = connection.execute(chosen.order_by(files.c.seq.desc()).limit(1)).first()
+        return None if row is None else FileRow(*row)
+
     def file_ids(self) -> frozenset[str]:
         """Ids of all files that are not deleted, of all owners."""
         chosen = select(files.c.id).where(files.c.deleted_at.is_(None))

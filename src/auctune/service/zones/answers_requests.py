@@ -14,8 +14,11 @@ from auctune.service.zones.offer import Alternatives, Priced
 class AnswersRequests(Protocol):
     """Shows prices or estimates, and takes jobs."""
 
-    async def look_at(self, file: FileRecord) -> None:
-        """Look at a new upload, so that bids for it need not wait."""
+    async def look_at(self, file: FileRecord) -> bool:
+        """Look at a new upload, so that bids for it need not wait.
+
+        Return whether it is data of the kind that the zone trains on; if not, nothing is noted.
+        """
         ...
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:

@@ -70,9 +70,9 @@ class BiddingZone(ABC, Generic[Z, B]):
         """What `run` comes to on the desk's thread, once it is on record."""
         return await self.desk.ask_here(run)
 
-    async def look_at(self, file: FileRecord) -> None:
-        """Look at a new upload, so that bids for it need not wait."""
-        await self.bidding.look_at(file)
+    async def look_at(self, file: FileRecord) -> bool:
+        """Look at a new upload; see `AnswersRequests.look_at`."""
+        return await self.bidding.look_at(file)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job would cost, or come to, here."""

@@ -37,7 +37,7 @@ class Packer(Generic[Z]):
             target: of the archive, until it is among the files.
             end: run on the zone with the file's id; whether the job was still there.
         """
-        await asyncio.wrap_future(self._data.archive(source, target, job))
+        await asyncio.wrap_future(self._data.archive(source, target, job, owner=owner))
         record = await self._library.keep(owner, target.name, target)
         if not await self._desk.ask_here(lambda zone: end(zone, record.id)):
             # It was cancelled meanwhile: nobody is to have it.

@@ -4,12 +4,14 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from auctune.domain import InputError
 from auctune.run.data import DataClient, DataError
+from auctune.run.data.client import SMALL_BYTES
 from support import scripted_data
 from support.market_runs import living, poll
 
@@ -53,6 +55,51 @@ def test_a_request_that_takes_too_long_is_failed_and_its_process_killed(
         late.result(WAIT_SECONDS)
     assert next_one.result(WAIT_SECONDS) != pid
     assert not living([pid])
+
+
+def test_owners_take_turns_whatever_each_of_them_has_waiting(
+    client: DataClient, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    order: list[str] = []
+    futures = [client.prepare(f"wait {gate}", owner="alice")]
+    for owner in (*["alice"] * 20, "bob", "bob", "carol"):
+        futures.append(client.prepare("good", owner=owner))
+        futures[-1].add_done_callback(partial(_note, order, owner))
+    gate.touch()
+    for future in futures:
+        future.result(WAIT_SECONDS)
+    assert order == ["bob", "carol", "alice", "bob", *["alice"] * 19]
+
+
+def _note(order: list[str], owner: str, _: object) -> None:
+    order.append(owner)
+
+
+def test_a_small_file_does_not_wait_for_a_large_one(client: DataClient, tmp_path: Path) -> None:
+    large, small = tmp_path / "large", tmp_path / "small"
+    large.write_bytes(b"r" * (SMALL_BYTES + 1))
+    small.write_bytes(b"r" * SMALL_BYTES)
+    late = client.measure("hang", large, "file", 64, owner="alice")
+    with pytest.raises(InputError, match=r"^base: this; expected that$"):
+        client.measure("refuse", small, "file", 64, owner="bob").result(WAIT_SECONDS)
+    assert not late.done()
+
+
+def test_a_file_that_ends_its_process_twice_is_refused_with_the_reason_and_not_tried_again(
+    client: DataClient, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"r")
+    why = r"^training_file: could not be examined: the data process exit code 5; expected another"
+    # The second one, asked for while the first is under way, shares its answer.
+    for future in [client.measure("crash", path, "training_file", 64) for _ in range(2)]:
+        with pytest.raises(InputError, match=why):
+            future.result(WAIT_SECONDS)
+    pid = client.prepare("good").result(WAIT_SECONDS)
+    with pytest.raises(InputError, match=why):
+        client.measure("crash", path, "training_file", 64).result(WAIT_SECONDS)
+    assert client.prepare("good").result(WAIT_SECONDS) == pid
 
 
 def test_an_error_comes_back_with_its_place(client: DataClient) -> None:

@@ -85,7 +85,7 @@ class Mending:
         target = self._work / f"{job.id}.jsonl"
         source = self._library.blobs.path(job.training.data)
         report = (await vendor.mend(errand, source, target)).to_json()
-        size = await self._desk.size_of(target, job.training.max_length)
+        size = await self._desk.size_of(target, job.training.max_length, job.owner)
         _check_growth(name, size, job.size)
         record = await self._library.keep(job.owner, f"{job.id}-repaired.jsonl", target)
         is_taken = await self._zone.ask(
@@ -115,7 +115,7 @@ class Mending:
     def _errand(self, job: OpenJob) -> Errand:
         assert job.repair is not None
         late = self._zone.clock.begins(job.repair.ready)
-        return Errand(job.id, job.repair, late)
+        return Errand(job.id, job.owner, job.repair, late)
 
     def _forget(self, errand: Errand) -> None:
         """Nobody waits for that: a vendor that is away may take its time to answer."""

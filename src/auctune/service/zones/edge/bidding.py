@@ -145,9 +145,9 @@ class EdgeBidding:
             raise QuoteChangedError(why, await self._again(quote, bid))
         return row
 
-    async def look_at(self, file: FileRecord) -> None:
-        """Look at a new upload, so that bids for it need not wait."""
-        await self._files.look_at(file)
+    async def look_at(self, file: FileRecord) -> bool:
+        """Look at a new upload; see `AnswersRequests.look_at`."""
+        return await self._files.look_at(file)
 
     async def _again(self, quote: Quote, bid: EdgeBid) -> Quote:
         """What is to be had now in place of a quote."""

@@ -83,16 +83,18 @@ class SiteFiles:
         """
         await self.check_owned(training, sites, owner)
         # Kept here too: others may look at so many files meanwhile that these are forgotten.
-        found = {file: await self._look(file, place) for file, place in _named(training, sites)}
+        found = {
+            file: await self._look(file, place, owner) for file, place in _named(training, sites)
+        }
         return _facts(training, sites, found)
 
-    async def look_at(self, file: FileRecord) -> None:
-        """Look at a new upload, so that bids for it need not wait; rows of text are left alone."""
+    async def look_at(self, file: FileRecord) -> bool:
+        """Look at a new upload; return whether it holds images: rows of text are left alone."""
         path = self._library.path(file)
         try:
             if not await asyncio.to_thread(holds_arrays, path):
-                return
-            found = await self._look(file.id, "file")
+                return False
+            found = await self._look(file.id, "file", file.owner)
         except InputError as error:
             await self._library.note_error(file.id, str(error))
         except (AuctuneError, OSError) as error:
@@ -100,12 +102,13 @@ class SiteFiles:
         else:
             size = DataSize(found.samples, float(found.image[0] * found.image[1] * found.image[2]))
             await self._library.note_size(file.id, _NOTED, _LENGTH, size)
+        return True
 
-    async def _look(self, file: str, place: str) -> ImageFacts:
+    async def _look(self, file: str, place: str, owner: str) -> ImageFacts:
         found = self._known.get(file)
         if found is None:
             path = self._library.blobs.path(file)
-            found = await asyncio.wrap_future(self._data.images(path, place))
+            found = await asyncio.wrap_future(self._data.images(path, place, owner=owner))
             self._known[file] = found
             if len(self._known) > self._most:
                 self._known.popitem(last=False)

@@ -144,9 +144,9 @@ class SpotBidding:
         bid = await self._bid(job, who.user, training, size, shown, reply)
         return await self.docket.in_turn(bid, lambda zone: zone.decide(bid))
 
-    async def look_at(self, file: FileRecord) -> None:
-        """Size a new upload, so that bids for it need not wait."""
-        await self._files.look_at(file, self._defaults.length)
+    async def look_at(self, file: FileRecord) -> bool:
+        """Look at a new upload; see `AnswersRequests.look_at`."""
+        return await self._files.look_at(file, self._defaults.length)
 
     def _training(self, request: JobRequest) -> Training:
         return training_of(request, self._defaults)

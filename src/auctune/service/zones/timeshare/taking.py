@@ -88,9 +88,9 @@ class Taking:
         self._quotes = quotes
         self.docket = Docket(desk, turns, self._check_there, self._received)
 
-    async def look_at(self, file: FileRecord) -> None:
-        """Size a new upload, so that requests for it need not wait."""
-        await self._files.look_at(file, self._defaults.length)
+    async def look_at(self, file: FileRecord) -> bool:
+        """Look at a new upload; see `AnswersRequests.look_at`."""
+        return await self._files.look_at(file, self._defaults.length)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job is likely to come to.

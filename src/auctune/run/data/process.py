@@ -1,0 +1,271 @@
+"""One data process and the requests that wait for it, queued by owner.
+
+Owners take turns, one request each, so that however many requests an owner has waiting, another
+owner's next request waits for one of them at most. Requests run one at a time, so that the end of
+the process is the doing of the request that it was at: that request waits for its owner's next turn
+and is tried once more with a new process; no other request is touched. A request that exceeds its
+time is failed at once and its process killed. A request about a file that failed like this is not
+tried again as long as the service runs: the same request gets the same error at once.
+"""
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from auctune.domain import AuctuneError, InputError
+from auctune.run.child import Calls, ChildProcess, Message
+from auctune.run.child.messages import read_error
+
+_MAX_TRIES = 2
+_MAX_FAILED = 10_000
+_LOOK_SECONDS = 0.2
+_STOP_SECONDS = 2.0
+
+
+class DataError(AuctuneError):
+    """The data process could not do what it was asked, through no known fault of the data."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request to a data process.
+
+    Attributes:
+        message: what is sent.
+        read: converts the answer.
+        owner: the user whose turn it takes.
+        seconds: that it may run.
+        key: equal for requests with equal answers, which run once; `None`: it runs by itself.
+        futures: of all who wait for the answer.
+    """
+
+    message: Message
+    read: Callable[[Any], Any]
+    owner: str
+    seconds: float
+    key: str | None
+    futures: "list[Future[Any]]" = field(default_factory=list)
+    num_tries: int = 0
+    began: float = 0.0
+
+    def start(self) -> bool:
+        """Mark its futures as running; return whether anybody still waits for one of them."""
+        if not self.num_tries:
+            self.futures = [one for one in self.futures if one.set_running_or_notify_cancel()]
+        return bool(self.futures)
+
+    def join(self, future: "Future[Any]") -> None:
+        """Have a future answered with this request's answer."""
+        if not self.num_tries or future.set_running_or_notify_cancel():
+            self.futures.append(future)
+
+    def fail(self, error: AuctuneError) -> None:
+        """Answer with an error."""
+        for future in self.futures:
+            future.set_exception(error)
+
+
+class RequestQueue:
+    """Requests by owner; owners take turns."""
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[str, deque[Request]] = OrderedDict()
+        self._last_owner = ""
+
+    def add(self, request: Request) -> None:
+        """Append a request to those of its owner."""
+        self._owners.setdefault(request.owner, deque()).append(request)
+
+    def requeue(self, request: Request) -> None:
+        """Put a request back that was taken: it is its owner's next one."""
+        self._owners.setdefault(request.owner, deque()).appendleft(request)
+
+    def take(self) -> Request | None:
+        """Remove and return the next request; its owner's next turn is after all others'."""
+        if not self._owners:
+            return None
+        if self._last_owner in self._owners:
+            self._owners.move_to_end(self._last_owner)
+        owner, requests = self._owners.popitem(last=False)
+        self._last_owner = owner
+        request = requests.popleft()
+        if requests:
+            self._owners[owner] = requests
+        return request
+
+    def drain(self) -> list[Request]:
+        """Remove and return all requests."""
+        requests = [request for queued in self._owners.values() for request in queued]
+        self._owners.clear()
+        return requests
+
+
+class DataProcess:
+    """A data process, started at once and again whenever it is needed.
+
+    Args:
+        name: of its thread.
+        program: of the process, as arguments for the interpreter.
+        argument: the program's own.
+        environment: what differs from this process's own.
+        log: file for what the process writes on standard error; `None`: nobody keeps it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        program: Sequence[str],
+        argument: object,
+        environment: Mapping[str, str],
+        log: Path | None,
+    ) -> None:
+        self._program = program
+        self._argument = argument
+        self._environment = environment
+        self._log = log
+        self._calls = Calls()
+        self._queue = RequestQueue()
+        # Requests that wait or run, and errors of those that must not run again, by key.
+        self._shared: dict[str, Request] = {}
+        self._failed: OrderedDict[str, AuctuneError] = OrderedDict()
+        self._current: Request | None = None
+        self._process: ChildProcess | None = None
+        self._number = 0
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, `None` while there is no process."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def submit(self, request: Request, future: "Future[Any]") -> None:
+        """Queue a request whose answer `future` gets; does not wait."""
+        self._calls.put(partial(self._add, request, future))
+
+    def close(self) -> None:
+        """End the process; requests that are not done fail."""
+        self._calls.close()
+        self._thread.join()
+
+    def _add(self, request: Request, future: "Future[Any]") -> None:
+        key = request.key
+        if key is not None:
+            if (error := self._failed.get(key)) is not None:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(error)
+                return
+            if (same := self._shared.get(key)) is not None:
+                same.join(future)
+                return
+            self._shared[key] = request
+        request.futures.append(future)
+        self._queue.add(request)
+
+    def _run(self) -> None:
+        self._start()
+        while not self._calls.is_closed:
+            self._look()
+            # An answer that has come is not late.
+            self._calls.make(_LOOK_SECONDS)
+        if self._process is not None:
+            self._process.stop(0.0 if self._current is not None else _STOP_SECONDS)
+            self._process = None
+        # Requests that came last.
+        self._calls.make()
+        closed = DataError("the data process was closed")
+        if self._current is not None:
+            self._current.fail(closed)
+        for request in self._queue.drain():
+            if request.start():
+                request.fail(closed)
+
+    def _start(self) -> None:
+        self._number += 1
+        hear = partial(self._hear, self._number)
+        try:
+            self._process = ChildProcess(
+                self._program, self._argument, hear, log=self._log, environment=self._environment
+            )
+        except OSError as error:
+            self._end(f"cannot be started ({error.strerror})")
+
+    def _hear(self, number: int, message: Message | None) -> None:
+        self._calls.put(partial(self._heard, number, message))
+
+    def _look(self) -> None:
+        """Start the next request, or end one that exceeds its time."""
+        request = self._current
+        if request is None:
+            if (following := self._queue.take()) is not None:
+                self._begin(following)
+        elif time.monotonic() > request.began + request.seconds:
+            request.num_tries = _MAX_TRIES
+            self._end(f"took longer than {request.seconds:g} s")
+
+    def _begin(self, request: Request) -> None:
+        if not request.start():
+            self._forget(request)
+            return
+        request.num_tries += 1
+        request.began = time.monotonic()
+        self._current = request
+        if self._process is None:
+            self._start()
+        if self._process is not None:
+            self._process.tell(request.message)
+
+    def _heard(self, number: int, message: Message | None) -> None:
+        if number != self._number or self._process is None:
+            return
+        if message is None:
+            self._end(self._process.ending())
+        elif message["kind"] != "alive":
+            request, self._current = self._current, None
+            assert request is not None
+            assert message["id"] == request.message["id"]
+            self._forget(request)
+            if message["kind"] == "done":
+                value = request.read(message["value"])
+                for future in request.futures:
+                    future.set_result(value)
+            else:
+                request.fail(read_error(message, DataError))
+
+    def _end(self, how: str) -> None:
+        """Let go of the process; requeue the request that it was at, or fail it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+        request, self._current = self._current, None
+        if request is None:
+            return
+        if request.num_tries < _MAX_TRIES:
+            self._queue.requeue(request)
+            return
+        self._forget(request)
+        error = _failure(request.message, how)
+        if request.key is not None:
+            self._failed[request.key] = error
+            if len(self._failed) > _MAX_FAILED:
+                self._failed.popitem(last=False)
+        request.fail(error)
+
+    def _forget(self, request: Request) -> None:
+        if request.key is not None:
+            self._shared.pop(request.key, None)
+
+
+def _failure(message: Message, how: str) -> AuctuneError:
+    """Return the error of a request that ended its process, or took too long."""
+    if "place" in message:
+        found = f"could not be examined: the data process {how}"
+        return InputError(message["place"], found, "another file, with less or simpler data")
+    return DataError(f"{message['do']}: the data process {how}")
