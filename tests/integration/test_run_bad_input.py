@@ -109,7 +109,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
             "slow": {"profile": "slow.json"},
             "gpu": {"profile": "slow.json", "device": "cuda:99"},
         },
-        "node_types.gpu: device: 'cuda:99' is not there",
+        "node_types.gpu: device: 'cuda:99'",
     ),
     "two nodes on one GPU": (
         ("node_types", "slow", "device"), "cuda", "nodes[1]: 'beta' is on cuda:0, where node 'alph",

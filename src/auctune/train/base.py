@@ -29,6 +29,8 @@ from auctune.train.base_source import EXPECTED, check_config, context_of, find_s
 from auctune.train.tokenizer import give_padding
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+# Compute capability from which on a GPU has bfloat16 units.
+BF16_CAPABILITY = (8, 0)
 # Of the run and not of the model: they differ between machines, folders and releases.
 PASSING_FIELDS = {"transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache"}
 
@@ -136,7 +138,8 @@ def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     Raises:
         InputError: if they are unknown, or this machine does not have them.
     """
-    return _find_device(device), _find_dtype(dtype, device)
+    target = _find_device(device)
+    return target, _find_dtype(dtype, target)
 
 
 def compute_digest(model: PreTrainedModel) -> str:
@@ -197,17 +200,23 @@ def _find_device(device: str) -> torch.device:
         raise InputError("device", f"{device!r} is no single device", '"cpu", "cuda" or "cuda:N"')
     num_devices = torch.cuda.device_count()
     target = torch.device(device)
+    if num_devices == 0:
+        raise InputError("device", f"{device!r}: no CUDA device on this machine", '"cpu"')
     if (target.index or 0) >= num_devices:
-        raise InputError("device", f"{device!r} is not there", f"one of {num_devices} CUDA devices")
+        raise InputError("device", f"{device!r} is not there", f"below cuda:{num_devices}")
     return target
 
 
-def _find_dtype(dtype: str, device: str) -> torch.dtype:
+def _find_dtype(dtype: str, device: torch.device) -> torch.dtype:
     if dtype not in DTYPES:
         raise InputError("dtype", f"{dtype!r}", f"one of {', '.join(map(repr, DTYPES))}")
-    # Asked of CUDA alone: a CPU computes bfloat16 in any case, if slowly.
-    if dtype == "bfloat16" and device != "cpu" and not torch.cuda.is_bf16_supported():
-        raise InputError("dtype", f"{device!r} has no bfloat16", "'float32'")
+    # A CPU computes bfloat16 in any case, if slowly. Of GPUs torch says that older ones support it
+    # too, which emulate it, and it says so of the current device rather than of the named one.
+    if dtype == "bfloat16" and device.type == "cuda":
+        capability = torch.cuda.get_device_capability(device)
+        if capability < BF16_CAPABILITY:
+            found = f"{device} has compute capability {capability[0]}.{capability[1]}"
+            raise InputError("dtype", f"bfloat16, where {found}", "'float32', or 8.0 or later")
     return DTYPES[dtype]
 
 

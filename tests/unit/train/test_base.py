@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig
 
 from auctune.domain import InputError
-from auctune.train.base import Base, compute_digest, load_base, num_weight_bytes
+from auctune.train.base import Base, check_device, compute_digest, load_base, num_weight_bytes
 from auctune.train.tiny import tiny_folder
 
 pytest_plugins = ["support.tiny_bases"]
@@ -208,8 +208,30 @@ def test_devices_and_dtypes_are_checked_before_anything_is_loaded(tmp_path: Path
     for device in ("auto", "cuda:0,1", "tpu"):
         with pytest.raises(InputError, match="no single device"):
             load_base("tiny", cache=tmp_path, device=device)
-    with pytest.raises(InputError, match=r"device: 'cuda:99' is not there"):
+    with pytest.raises(InputError, match=r"device: 'cuda:99'"):
         load_base("tiny", cache=tmp_path, device="cuda:99")
     with pytest.raises(InputError, match="dtype: 'float16'; expected one of 'float32', 'bfloat16'"):
         load_base("tiny", cache=tmp_path, dtype="float16")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bfloat16_is_for_devices_that_compute_in_it_and_the_named_one_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    capabilities = [(9, 0), (7, 5)]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(capabilities))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_capability", lambda device: capabilities[device.index or 0]
+    )
+    # As torch says of GPUs that emulate it, too.
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+
+    assert check_device("cuda:0", "bfloat16") == (torch.device("cuda:0"), torch.bfloat16)
+    assert check_device("cuda:1", "float32") == (torch.device("cuda:1"), torch.float32)
+    with pytest.raises(InputError, match=r"bfloat16, where cuda:1 has compute capability 7\.5"):
+        check_device("cuda:1", "bfloat16")
+    with pytest.raises(InputError, match=r"'cuda:2' is not there; expected below cuda:2"):
+        check_device("cuda:2", "float32")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(InputError, match="no CUDA device on this machine"):
+        check_device("cuda", "float32")

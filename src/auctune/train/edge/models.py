@@ -35,6 +35,39 @@ class Residual(nn.Module):
         return torch.relu(self.body(images) + self.short(images))
 
 
+class MeanPool(nn.Module):
+    """Average pooling to [size, size] with the windows of `nn.AdaptiveAvgPool2d`.
+
+    That one has no deterministic gradient on a GPU. Windows overlap where an image cannot be
+    divided, which `nn.AvgPool2d` cannot do, so here they are products with two constant matrices.
+
+    Args:
+        size: height and width of the output.
+        height, width: of the input.
+    """
+
+    rows: Tensor
+    columns: Tensor
+
+    def __init__(self, size: int, height: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("rows", _windows(size, height), persistent=False)
+        self.register_buffer("columns", _windows(size, width), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[N, C, height, width] to [N, C, size, size]."""
+        return self.rows @ images @ self.columns.t()
+
+
+def _windows(size: int, length: int) -> Tensor:
+    """[size, length]: each row is the mean over one window."""
+    matrix = torch.zeros(size, length)
+    for index in range(size):
+        first, last = index * length // size, -(-(index + 1) * length // size)
+        matrix[index, first:last] = 1 / (last - first)
+    return matrix
+
+
 def small(shape: Shape, num_classes: int) -> nn.Module:
     """Two convolutions and one product: 3 thousand parameters on digits."""
     channels, height, width = shape
@@ -50,13 +83,14 @@ def small(shape: Shape, num_classes: int) -> nn.Module:
 
 def lenet(shape: Shape, num_classes: int) -> nn.Module:
     """LeNet-5's layers, for images of any size from 8 x 8 on."""
+    channels, height, width = shape
     return nn.Sequential(
-        nn.Conv2d(shape[0], 6, 5, padding=2),
+        nn.Conv2d(channels, 6, 5, padding=2),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(6, 16, 5, padding=2),
         nn.ReLU(),
-        nn.AdaptiveAvgPool2d(4),
+        MeanPool(4, height // 2, width // 2),
         nn.Flatten(),
         nn.Linear(256, 120),
         nn.ReLU(),
@@ -75,6 +109,7 @@ def residual(shape: Shape, num_classes: int) -> nn.Module:
         Residual(16, 16),
         Residual(16, 32),
         Residual(32, 64),
+        # To a single number torch takes the mean, which is deterministic.
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
         nn.Linear(64, num_classes),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from auctune.domain import InputError
@@ -9,7 +10,7 @@ from auctune.train.edge.batches import deal_out, slot_batches
 from auctune.train.edge.descent import TrainingState, step
 from auctune.train.edge.gradients import GradientMaker
 from auctune.train.edge.images import digits
-from auctune.train.edge.models import MODELS, make_model
+from auctune.train.edge.models import MODELS, MeanPool, make_model
 from auctune.train.edge.recipe import Recipe
 
 DATA = digits()
@@ -30,6 +31,25 @@ def test_gradients_of_parts_add_up_to_that_of_the_whole(model: str) -> None:
     np.testing.assert_allclose(
         sum(part.gradient for part in parts), whole.numpy(), rtol=1e-3, atol=2e-4
     )
+
+
+@pytest.mark.parametrize("side", [4, 5, 7, 8, 14, 16, 31])
+def test_pooling_with_a_deterministic_gradient_is_torchs_adaptive_pooling(side: int) -> None:
+    images = torch.randn(2, 3, side, side + 1, generator=torch.Generator().manual_seed(side))
+    here, there = (images.clone().requires_grad_() for _ in range(2))
+    found, expected = MeanPool(4, side, side + 1)(here), nn.AdaptiveAvgPool2d(4)(there)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    torch.testing.assert_close(here.grad, there.grad, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_a_model_has_no_layer_without_a_deterministic_gradient_on_a_gpu(model: str) -> None:
+    net = make_model(model, (3, 28, 28), 10, 0)
+    adaptive = [one for one in net.modules() if isinstance(one, nn.AdaptiveAvgPool2d)]
+    # A single output is a mean over all.
+    assert all(one.output_size == 1 for one in adaptive)
 
 
 @pytest.mark.parametrize("num_workers", [2, 3])

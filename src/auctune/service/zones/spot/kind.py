@@ -65,7 +65,7 @@ class SpotZones:
         except InputError as error:
             if error.place != "device" or not entry.adopts:
                 raise
-            found = f"is missing, and {error.found} to measure"
+            found = "is missing, and this machine has no such GPU to measure"
             expected = "a file of `auctune profile`, measured on a machine of the cluster"
             raise InputError("profile", found, expected) from None
         return {INSTANCE: facts}
