@@ -133,6 +133,23 @@ def test_eight_unlike_adapters_come_out_as_if_alone(
         assert_close(weights_of(trainer, job), oracle(family, number))
 
 
+def test_modules_that_see_all_tokens_as_one_row_come_out_as_peft_alone(
+    folder: Path, tmp_path: Path
+) -> None:
+    base = build_base(tmp_path, "qwen2_moe")
+    modules = ("q_proj", "shared_expert.gate_proj", "shared_expert.down_proj")
+    jobs = [
+        replace(make_job(folder, "llama", number), target_modules=modules[number % 2 :])
+        for number in range(3)
+    ]
+    trainer = NodeTrainer(base, token_budget=96)
+    train_together(trainer, jobs, folder)
+    for job in jobs:
+        alone = NodeTrainer(base)
+        load(alone, job, folder)
+        assert_close(weights_of(trainer, job), train_alone(base, job, weights_of(alone, job)))
+
+
 @pytest.mark.parametrize("count", range(1, 8))
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_any_number_of_adapters_comes_out_as_if_alone(

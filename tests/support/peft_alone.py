@@ -38,8 +38,10 @@ class KeyedDropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         levels = num_dropped_levels(self.probability)
         dropped = torch.full_like(self.row_keys, levels)
-        mask = keep_mask(self.row_keys, self.key, dropped, x.shape[1], x.shape[2])
-        return x * mask * keep_scale(self.probability)
+        # Some modules are given all tokens as one row of tokens.
+        width = x.shape[:-1].numel() // len(self.row_keys)
+        mask = keep_mask(self.row_keys, self.key, dropped, width, x.shape[-1])
+        return x * mask.view_as(x) * keep_scale(self.probability)
 
 
 def weights_of(trainer: NodeTrainer, job: LoraJob) -> dict[str, Tensor]:

@@ -13,6 +13,8 @@ from transformers import (
     LlamaForCausalLM,
     PreTrainedModel,
     PreTrainedTokenizerFast,
+    Qwen2MoeConfig,
+    Qwen2MoeForCausalLM,
 )
 
 from auctune.train.base import Base, load_base
@@ -36,6 +38,15 @@ def build_model(family: str) -> PreTrainedModel:
             GPT2Config(
                 vocab_size=64, n_positions=64, n_embd=32, n_layer=2, n_head=2,
                 initializer_range=0.2, bos_token_id=0, eos_token_id=0,
+            )
+        )  # fmt: skip
+    if family == "qwen2_moe":
+        return Qwen2MoeForCausalLM(
+            Qwen2MoeConfig(
+                vocab_size=64, max_position_embeddings=64, hidden_size=32, intermediate_size=48,
+                num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, num_experts=4,
+                num_experts_per_tok=2, moe_intermediate_size=24, initializer_range=0.2,
+                shared_expert_intermediate_size=40, bos_token_id=0, eos_token_id=0, pad_token_id=0,
             )
         )  # fmt: skip
     return LlamaForCausalLM(

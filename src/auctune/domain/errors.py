@@ -39,3 +39,7 @@ class RepairableError(InputError):
 
 class CheckpointError(AuctuneError):
     """A checkpoint is missing, damaged, or belongs to something else."""
+
+
+class OutOfMemoryError(AuctuneError):
+    """A task did not fit into memory this time: nothing is wrong with it, it can be tried again."""

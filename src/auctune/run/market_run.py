@@ -183,8 +183,10 @@ class MarketRun:
             elif message["kind"] == "failed":
                 raise _node_failure(node, message)
             elif message["kind"] == "trained":
-                for error in message["refused"].values():
-                    raise _node_failure(node, error)
+                for name, error in message["refused"].items():
+                    if not error.get("out_of_memory"):
+                        raise _node_failure(node, error)
+                    self._run_out(slot, node, name, error["found"])
                 waiting.discard(node)
                 self._take(slot, node, message)
         # In the order of decisions and not of messages: what is released moves prices.
@@ -300,6 +302,16 @@ class MarketRun:
             self._note({"type": "released", "task": name, "cells": cells})
         write_task(self._folder, self._bids[name], record)
         self._listener.finished(slot, self._bids[name], record)
+
+    def _run_out(self, slot: int, node: str, name: str, found: str) -> None:
+        """Note a task's slot that was not trained for want of memory; its next one makes up for it.
+
+        Raises:
+            NodeError: if there is no next one; a run that is resumed tries the slot again.
+        """
+        if not any(cell.slot > slot for cell in self.state.tasks[name].cells):
+            raise NodeError(f"node {node}: {name}: {found}, in its last slot")
+        self._tell_of(name, f"slot {slot}: {found}; its next slot trains what is left")
 
     def _tell_of(self, task: str, text: str) -> None:
         if text not in self.state.tasks[task].notes:

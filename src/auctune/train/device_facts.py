@@ -49,9 +49,14 @@ def linear_features(model: PreTrainedModel) -> dict[str, int]:
     features: dict[str, int] = {}
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | Conv1D):
-            pattern = re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name)
+            pattern = module_pattern(name)
             features[pattern] = features.get(pattern, 0) + sum(module.weight.shape)
     return features
+
+
+def module_pattern(name: str) -> str:
+    """Return a module's name with * for each number, of a layer or an expert."""
+    return re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name)
 
 
 def default_modules(model: PreTrainedModel) -> tuple[str, ...]:

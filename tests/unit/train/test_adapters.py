@@ -101,13 +101,54 @@ def test_without_a_routing_no_adapter_has_an_effect(family: str) -> None:
     torch.testing.assert_close(adapted.model(input_ids=ids).logits, before)
 
 
+class Picked(nn.Module):
+    """A part of a model that sees the tokens that it picks, as an expert does."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        flat = x.flatten(0, 1)
+        (picked,) = (flat[:, 0] > flat[:, 0].median()).nonzero(as_tuple=True)
+        return torch.zeros_like(flat).index_copy(0, picked, self.inner(flat[picked])).view_as(x)
+
+
+def test_a_module_that_sees_picked_tokens_is_refused_by_name_and_leaves_the_others() -> None:
+    adapted = adapted_model("llama")
+    layers: Any = adapted.model.get_submodule("model.layers")
+    layers[0].mlp = Picked(layers[0].mlp)
+    config = LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj", "inner.up_proj"])
+    with pytest.raises(InputError, match=r"target_modules: .*mlp.inner.up_proj sees tokens picked"):
+        adapted.add("one", config, seed=0)
+    # Attention sees whole rows, and so does the other layer's own.
+    targets = ["q_proj", "layers.1.mlp.up_proj"]
+    adapted.add("two", LoraConfig(task_type="CAUSAL_LM", target_modules=targets), seed=0)
+    routing = Routing((Segment("two", 0, 2),), torch.zeros(2, dtype=torch.int64), 3)
+    with adapted.switchboard.connected(routing):
+        adapted.model(input_ids=torch.arange(6).view(2, 3))
+
+
+def test_an_adapter_that_memory_does_not_hold_leaves_nothing_behind() -> None:
+    adapted = adapted_model("llama")
+    huge = LoraConfig(task_type="CAUSAL_LM", r=10**13)
+    for kept in ("one", "two"):
+        with pytest.raises(RuntimeError, match="can't allocate memory"):
+            adapted.add("huge", huge, seed=0)
+        assert not [key for key, _ in adapted.model.named_parameters() if ".huge." in key]
+        weights = adapted.add(kept, LoraConfig(task_type="CAUSAL_LM"), seed=0)
+        assert all(parameter.requires_grad for parameter in weights.parameters.values())
+        layers = [one for one in adapted.model.modules() if isinstance(one, FusedLora)]
+        assert all("huge" not in {*layer.r, *layer.lora_dropout} for layer in layers)
+
+
 def test_a_batch_of_other_rows_than_the_routing_is_refused() -> None:
     adapted = adapted_model("gpt2")
     adapted.add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
-    routing = Routing((Segment("one", 0, 2),), torch.zeros(2, dtype=torch.int64))
+    routing = Routing((Segment("one", 0, 2),), torch.zeros(2, dtype=torch.int64), 4)
     with (
         adapted.switchboard.connected(routing),
-        pytest.raises(ValueError, match="whole rows can have adapters"),
+        pytest.raises(ValueError, match="expected modules that see whole rows"),
     ):
         adapted.model(input_ids=torch.zeros(3, 4, dtype=torch.int64))
     assert adapted.switchboard.routing is None
@@ -139,4 +180,4 @@ def test_segments_must_cover_their_rows() -> None:
         (Segment("a", 0, 3), Segment("b", 3, 3)),
     ):
         with pytest.raises(ValueError, match="do not cover"):
-            Routing(segments, keys)
+            Routing(segments, keys, 4)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from auctune.domain.dataset import DataSet, RowKind
 from auctune.train.base import Base
-from auctune.train.export import Exported, ExportError, export_adapter
+from auctune.train.export import CHECKED_TOKENS, Exported, ExportError, export_adapter
 from auctune.train.rows import TokenizedRow, tokenize
 
 
@@ -176,3 +176,19 @@ def test_a_weight_of_another_shape_is_refused(trained: Trained, tmp_path: Path) 
     trained.config.r = 4
     with pytest.raises(ExportError, match="does not load"):
         trained.export(tmp_path / "adapter")
+
+
+def test_long_rows_are_compared_at_their_first_tokens_alone(
+    trained: Trained, tmp_path: Path
+) -> None:
+    texts = ({"text": "Ada is a baker. " * 40},)
+    rows = tokenize(DataSet(RowKind.TEXT, texts), trained.base.tokenizer, 256).rows
+    assert len(rows[0]) > CHECKED_TOKENS
+    asked: list[int] = []
+
+    def logits(row: TokenizedRow) -> Tensor:
+        asked.append(len(row))
+        return trained.logits(row)
+
+    assert trained.export(tmp_path / "adapter", rows=rows, trained_logits=logits).num_rows == 1
+    assert asked == [CHECKED_TOKENS]

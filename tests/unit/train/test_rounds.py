@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,27 @@ def run_out_on_a_gpu(batch: MicroBatch) -> dict[str, Tensor]:
     raise torch.OutOfMemoryError("CUDA out of memory")
 
 
+def fail_with(text: str) -> Callable[[MicroBatch], dict[str, Tensor]]:
+    def run(batch: MicroBatch) -> dict[str, Tensor]:
+        raise torch.AcceleratorError(text)
+
+    return run
+
+
 def divide(batch: MicroBatch) -> dict[str, Tensor]:
     return {"a": torch.zeros(2) @ torch.zeros(3)}
 
 
-@pytest.mark.parametrize("run", [take_all_memory, run_out_on_a_gpu])
+# As torch passes them on from the libraries that allocate for themselves.
+OUT_OF_MEMORY = [
+    "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+]
+
+
+@pytest.mark.parametrize("run", [take_all_memory, run_out_on_a_gpu, *map(fail_with, OUT_OF_MEMORY)])
 def test_memory_that_runs_out_is_no_error(run: object) -> None:
     assert attempt(run, BATCH) is None  # type: ignore[arg-type]
 
@@ -35,6 +52,8 @@ def test_memory_that_runs_out_is_no_error(run: object) -> None:
 def test_any_other_error_is_one() -> None:
     with pytest.raises(RuntimeError, match="size"):
         attempt(divide, BATCH)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        attempt(fail_with("CUDA error: an illegal memory access was encountered"), BATCH)
 
 
 def test_what_a_pass_returns_is_passed_on() -> None:

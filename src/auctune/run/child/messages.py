@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from auctune.domain import AuctuneError, InputError
-from auctune.domain.errors import RepairableError
+from auctune.domain.errors import OutOfMemoryError, RepairableError
 
 Message = dict[str, Any]
 
@@ -23,7 +23,8 @@ def error_record(error: AuctuneError) -> Message:
     if isinstance(error, InputError):
         record: Message = {"place": error.place, "found": error.found, "expected": error.expected}
         return record | {"repairable": True} if isinstance(error, RepairableError) else record
-    return {"place": "", "found": str(error), "expected": ""}
+    plain: Message = {"place": "", "found": str(error), "expected": ""}
+    return plain | {"out_of_memory": True} if isinstance(error, OutOfMemoryError) else plain
 
 
 def read_error(record: Message, otherwise: type[AuctuneError]) -> AuctuneError:

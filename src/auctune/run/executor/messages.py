@@ -11,7 +11,8 @@
 | | failed {order, place, found, expected} |
 
 Times are unix seconds. `order` is the id of the order that a message answers; `refused` holds the
-errors of tasks that could not be taken up or saved, by task.
+errors of tasks that could not be taken up or saved, by task; with out_of_memory, it was for want of
+memory alone, and the task can be tried again.
 """
 
 from collections.abc import Sequence

@@ -9,13 +9,14 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from auctune.domain import AuctuneError, InputError
-from auctune.domain.errors import CheckpointError
+from auctune.domain.errors import CheckpointError, OutOfMemoryError
 from auctune.run.child import Message
 from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
@@ -51,6 +52,26 @@ class WhileWanted:
     def trained(self, rows: int) -> None:
         """The round is over."""
         self._time_left.trained(rows)
+
+
+@contextmanager
+def enough_memory(what: str) -> Iterator[None]:
+    """A block whose want of memory is one task's, and not the end of its node.
+
+    Raises:
+        OutOfMemoryError: in place of what torch, CUDA or Python say.
+    """
+    from auctune.train.multilora.rounds import free_cache, is_out_of_memory
+
+    try:
+        yield
+        return
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+    # Only now are the frames gone that held on to memory.
+    free_cache()
+    raise OutOfMemoryError(f"out of memory while {what}")
 
 
 class Worker:
@@ -147,11 +168,17 @@ class Worker:
                 raise
             unsaved = self._save(loaded)
             saved_at = time.time()
-            results = {
-                task.job.id: asdict(self._result(task, loaded_steps[task.job.id]))
-                for task in loaded
-                if task.job.id not in unsaved
-            }
+            results = {}
+            for task in loaded:
+                name = task.job.id
+                if name in unsaved:
+                    continue
+                try:
+                    with enough_memory("writing its adapter"):
+                        results[name] = asdict(self._result(task, loaded_steps[name]))
+                except OutOfMemoryError as error:
+                    # Its checkpoint is whole: whoever takes it up next writes the adapter.
+                    unsaved[name] = error_record(error)
         finally:
             for name in loaded_steps:
                 self._trainer.unload(name)
@@ -173,7 +200,8 @@ class Worker:
         refused: dict[str, Message] = {}
         for task in tasks:
             try:
-                notes = self._load(task)
+                with enough_memory("taking up its adapter"):
+                    notes = self._load(task)
             except AuctuneError as error:
                 refused[task.job.id] = error_record(error)
                 continue
@@ -207,8 +235,9 @@ class Worker:
         for task in tasks:
             began = time.monotonic()
             try:
-                self._trainer.save(task.job.id, task.number)
-            except CheckpointError as error:
+                with enough_memory("writing its checkpoint"):
+                    self._trainer.save(task.job.id, task.number)
+            except (CheckpointError, OutOfMemoryError) as error:
                 errors[task.job.id] = error_record(error)
             self._pace.saved(time.monotonic() - began)
         return errors

@@ -17,11 +17,17 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from auctune.domain.errors import InputError
+from auctune.train.device_facts import module_pattern
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend
 from auctune.train.multilora.frozen import quicken
 from auctune.train.multilora.layer import FusedLora, custom_modules
 from auctune.train.multilora.routing import Switchboard
+
+# Tokens of a row of the pass that finds out which modules see whole rows.
+_DRY_WIDTH = 8
+# Rows of other tokens differ by far more than this, the same ones in other company by less.
+_DRY_RTOL = 0.05
 
 REFUSED = {
     "use_dora": "DoRA",
@@ -91,29 +97,36 @@ class AdaptedModel:
         self.switchboard = Switchboard()
         self.adapters: dict[str, AdapterWeights] = {}
         self.peft: PeftModel | None = None
+        self._unrouted: frozenset[str] | None = None
 
     def add(self, name: str, config: LoraConfig, seed: int) -> AdapterWeights:
         """Put in a new adapter: A as PEFT draws it, but from `seed` alone; B zero.
 
         Raises:
             InputError: if the configuration asks for what is not supported, or names modules that
-                the base does not have or that are not linear.
+                the base does not have, that are not linear, or that see tokens picked from rows.
         """
         check_config(config)
         mapping = custom_modules(self.switchboard, self.backend, self.linear)
         config._register_custom_module(mapping)  # type: ignore[arg-type]  # it is only called
+        if self._unrouted is None:
+            self._unrouted = unrouted_modules(self.model)
         try:
             self._inject(name, config)
+            adapter = self._flatten(name)
+            _draw(adapter, seed)
         except ValueError as error:
             self._forget(name)
             raise InputError(
                 "target_modules", str(error).splitlines()[0], "names of linear modules of the base"
             ) from None
-        adapter = self._flatten(name)
+        except BaseException:
+            # Memory that runs out leaves a part of the layers behind.
+            self._forget(name)
+            raise
         for kept in self.adapters.values():
             _set_trainable(kept)
         self.adapters[name] = adapter
-        _draw(adapter, seed)
         return adapter
 
     def remove(self, name: str) -> None:
@@ -143,6 +156,7 @@ class AdaptedModel:
                 self.peft.add_adapter(name, config)
         self._deactivate()
         self._check_linear(name)
+        self._check_routed(name)
 
     def _check_linear(self, name: str) -> None:
         for key, module in self.model.named_modules():
@@ -152,16 +166,27 @@ class AdaptedModel:
                     kind = type(module.get_base_layer()).__name__
                     raise ValueError(f"{key} is of type {kind}, which is not linear")
 
+    def _check_routed(self, name: str) -> None:
+        for key, module in self.model.named_modules():
+            has_adapter = isinstance(module, FusedLora) and name in module.lora_A
+            if has_adapter and module_pattern(key) in (self._unrouted or ()):
+                raise ValueError(
+                    f"{key} sees tokens picked from rows, where jobs cannot be told apart"
+                )
+
     def _deactivate(self) -> None:
         # Without an active adapter PEFT has none to switch to, with a warning, on a removal.
         for layer in self._layers():
             layer.set_adapter([])
 
     def _forget(self, name: str) -> None:
-        if self.peft is None or name not in self.peft.peft_config:
-            return
         self._deactivate()
-        self.peft.delete_adapter(name)
+        if self.peft is not None and name in self.peft.peft_config:
+            self.peft.delete_adapter(name)
+        # PEFT forgets its configuration of an adapter that it failed to put in, not the layers.
+        for module in self.model.modules():
+            if isinstance(module, LoraLayer):
+                module.delete_adapter(name)
         for kept in self.adapters.values():
             _set_trainable(kept)
 
@@ -185,6 +210,53 @@ class AdaptedModel:
             parameter.grad = gradients[key]
         _set_trainable(adapter)
         return adapter
+
+
+@torch.no_grad()
+def unrouted_modules(model: PreTrainedModel) -> frozenset[str]:
+    """Return the linear modules of a model, by `module_pattern`, that see other than whole rows.
+
+    A fused layer must know whose token each one is. Inputs [rows, width, in] say so, and so do
+    [rows * width, in] in the order of rows. An expert that sees the tokens that chose it does not,
+    nor do its like that were not chosen: a pattern stands for all of them.
+    """
+    device = next(model.parameters()).device
+    ids = torch.arange(2 * _DRY_WIDTH, device=device) % model.config.vocab_size
+    ids = ids.view(2, _DRY_WIDTH)
+    both = _linear_inputs(model, ids)
+    # Few bases have any.
+    flat = any(x.dim() == 2 for x in both.values())
+    alone = [_linear_inputs(model, row.unsqueeze(0)) for row in ids] if flat else []
+    found = set()
+    for key, x in both.items():
+        if x.dim() == 3 and x.shape[:2] == ids.shape:
+            continue
+        parts = [inputs[key] for inputs in alone if key in inputs]
+        is_whole = x.dim() == 2 and len(x) == ids.numel() and len(parts) == len(ids)
+        if not (is_whole and torch.allclose(x, torch.cat(parts), rtol=_DRY_RTOL, atol=_DRY_RTOL)):
+            found.add(module_pattern(key))
+    return frozenset(found)
+
+
+def _linear_inputs(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
+    """Return what each linear module is given in a pass, by its name."""
+    found: dict[str, Tensor] = {}
+    hooks = [
+        module.register_forward_pre_hook(
+            lambda _, inputs, key=key: found.__setitem__(key, inputs[0])
+        )
+        for key, module in model.named_modules()
+        if isinstance(module, nn.Linear | Conv1D)
+    ]
+    was_training = model.training
+    try:
+        model.eval()
+        model(input_ids=ids, use_cache=False)
+    finally:
+        model.train(was_training)
+        for hook in hooks:
+            hook.remove()
+    return found
 
 
 def check_config(config: LoraConfig) -> None:

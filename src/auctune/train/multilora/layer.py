@@ -25,6 +25,7 @@ from peft.tuners.lora.layer import Linear as PeftLinear
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from auctune.domain.errors import InputError
 from auctune.train.multilora.backends import Backend
 from auctune.train.multilora.dropout import (
     keep_mask,
@@ -137,22 +138,27 @@ class FusedLora(PeftLinear):
         super().__init__(*args, **kwargs)
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """[rows, width, in] -> [rows, width, out].
+        """[rows, width, in] -> [rows, width, out], or [rows * width, in] -> [rows * width, out].
 
         Raises:
-            ValueError: if the batch has other rows than the routing of the pass.
+            InputError: if the batch has other rows than the routing of the pass.
         """
         routing = self.switchboard.routing
         if routing is None:
             return _tensor(super().forward(x, *args, **kwargs))
-        if x.dim() != 3 or x.shape[0] != routing.num_rows:
-            raise ValueError(
-                f"input of shape {tuple(x.shape)} in a pass over {routing.num_rows} rows: "
-                "only modules that see whole rows can have adapters"
-            )
         segments = tuple(part for part in routing.segments if part.adapter in self.lora_A)
         if not segments:
             return _tensor(self.base_layer(x))
+        shape = x.shape
+        if x.dim() == 2 and len(x) == routing.num_rows * routing.width:
+            x = x.reshape(routing.num_rows, routing.width, -1)
+        if x.dim() != 3 or x.shape[0] != routing.num_rows:
+            # `unrouted_modules` has not seen it coming; whose tokens these are nobody knows.
+            raise InputError(
+                "target_modules",
+                f"a module is given {tuple(shape)} in a pass over {routing.num_rows} rows",
+                "modules that see whole rows",
+            )
         rates = [self._rate(segment.adapter) for segment in segments]
         call = self._call(routing, segments, rates, x)
         mask = self._mask(routing, segments, rates, x)
@@ -164,7 +170,7 @@ class FusedLora(PeftLinear):
         weight, bias = self._base()
         tokens = x.reshape(-1, x.shape[-1])
         y = _FusedProduct.apply(tokens, weight, bias, mask, call, *factors)  # type: ignore[no-untyped-call]
-        return _tensor(y).view(*x.shape[:-1], -1)
+        return _tensor(y).view(*shape[:-1], -1)
 
     def _base(self) -> tuple[Tensor, Tensor | None]:
         layer = self.get_base_layer()

@@ -7,6 +7,7 @@ that runs out makes micro-batches smaller.
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 
 import torch
@@ -16,8 +17,12 @@ from auctune.train.multilora.batches import MicroBatch, PlannedRow, Planner
 from auctune.train.multilora.step import Step
 from auctune.train.multilora.task import TrainingTask
 
-# What torch says, in a plain RuntimeError, when a CPU's memory runs out.
-CPU_OUT_OF_MEMORY = "can't allocate memory"
+# What is said in a plain RuntimeError when memory runs out: by torch of a CPU, by CUDA's runtime
+# (torch.AcceleratorError), and by cuBLAS, cuDNN and their like, which allocate for themselves.
+OUT_OF_MEMORY = re.compile(
+    r"can't allocate memory|CUDA error: out of memory|(CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_"
+    r"(ALLOC_FAILED|INTERNAL_ERROR_\w*ALLOCATION_FAILED)"
+)
 
 
 class Rounds:
@@ -114,8 +119,7 @@ class Rounds:
 
     def _make_room(self, failed: MicroBatch, tasks: Sequence[TrainingTask]) -> list[TrainingTask]:
         """Answer memory that ran out; returns the task that cannot go on, if there is one."""
-        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            torch.cuda.empty_cache()
+        free_cache()
         if len(failed.rows) > 1:
             self.planner.shrink(failed)
             return []
@@ -130,12 +134,23 @@ def attempt(
     """What a pass returns; none if memory ran out in it."""
     try:
         return run(batch)
-    except (torch.OutOfMemoryError, MemoryError):
-        return None
-    except RuntimeError as error:
-        if CPU_OUT_OF_MEMORY not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise
         return None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out, of a device or of the machine."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(str(error)) is not None
+
+
+def free_cache() -> None:
+    """Give back what torch holds of a GPU's memory without using it."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
 
 
 def share_out(targets: Sequence[tuple[TrainingTask, int]]) -> list[tuple[TrainingTask, int]]:

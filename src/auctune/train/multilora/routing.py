@@ -31,10 +31,12 @@ class Routing:
     Attributes:
         segments: in the order of their rows, without a gap, from row 0 on.
         row_keys: int64 [rows], a key for the dropout mask of each row.
+        width: tokens of a row, for modules that see all tokens as one row of tokens.
     """
 
     segments: tuple[Segment, ...]
     row_keys: Tensor
+    width: int
     _kept: dict[tuple[object, ...], Tensor] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

@@ -76,7 +76,7 @@ class ModelStep:
         """[tokens, vocabulary] of a row with an adapter, without dropout."""
         self.model.train(False)
         ids = torch.from_numpy(row.input_ids).unsqueeze(0).to(self.device)
-        routing = Routing((Segment(adapter, 0, 1),), torch.zeros_like(ids[:, 0]))
+        routing = Routing((Segment(adapter, 0, 1),), torch.zeros_like(ids[:, 0]), ids.shape[1])
         with self.adapted.switchboard.connected(routing):
             logits = self.model(input_ids=ids, use_cache=False).logits
         assert isinstance(logits, Tensor)
@@ -89,7 +89,7 @@ class ModelStep:
             segments.append(Segment(adapter, first, last))
             first = last
         keys = torch.tensor([row.key for row in batch.rows], device=self.device)
-        return Routing(tuple(segments), keys)
+        return Routing(tuple(segments), keys, batch.width)
 
     def _losses(self, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
         ids, places, labels, weights, owners = self._tensors(batch)

@@ -136,7 +136,17 @@ class Foreman:
             zone.happen(Kind.TRAINED, name, body)
             self._settle(zone, job, result)
         for name, error in refused.items():
-            if (job := zone.state.jobs.get(name)) is not None:
+            job = zone.state.jobs.get(name)
+            if job is None:
+                continue
+            if error.get("out_of_memory"):
+                # Nothing is wrong with the job: what it lost is planned anew, at no charge.
+                why = f"slot {slot} was not trained on {node}: {error['found']}"
+                _log.warning("a slot was not trained", node=node, slot=slot, job=name, why=why)
+                if why not in job.notes:
+                    zone.happen(Kind.JOB_NOTED, name, {"text": why})
+                self._check_plan(zone, job, why)
+            else:
                 plans.release(zone, job)
                 zone.fail(name, "training_failed", f"{error['place']} {error['found']}", None)
 

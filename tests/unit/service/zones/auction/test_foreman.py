@@ -182,3 +182,23 @@ def test_a_job_whose_deadline_passed_while_it_was_paused_ends_at_a_restart() -> 
     made.now.time = made.clock.begins(job.task.deadline + 1)
     made.restart()
     assert made.log.rows["a"].body["error"]["code"] == "deadline_passed"
+
+
+def test_a_task_that_memory_did_not_hold_is_planned_anew_and_its_owner_reads_why() -> None:
+    made = with_job(rows=100, slots=11)
+    slot = first_slot(made)
+    go_to(made, slot)
+    made.executor.orders.pop((slot, "n0"))
+    found = "out of memory while taking up its adapter"
+    error = {"place": "", "found": found, "expected": "", "out_of_memory": True}
+    message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
+    made.foreman.hear(made.zone, "n0", {**message, "refused": {"a": error}})
+    made.keep()
+    job = made.zone.state.jobs["a"]
+    assert AuctionKind.REPLANNED in kinds(made)
+    assert job.notes == [f"slot {slot} was not trained on n0: {found}"]
+    while made.zone.state.jobs["a"].phase is not Phase.TRAINED:
+        made.pass_slots()
+        for at, node in list(made.executor.orders):
+            made.answer(at, node)
+    assert made.trained == ["a"]

@@ -1,0 +1,90 @@
+"""A node's slot of several tasks, in this process: what is wrong with one is told of that one."""
+
+import json
+import queue
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+
+from auctune.run.child.parent import Parent
+from auctune.run.executor.messages import NodeSettings, TaskOrder, train_message
+from auctune.run.executor.worker import Worker
+from auctune.train.job import LoraJob
+from auctune.train.node import NodeTrainer
+from support.small_bases import build_base, write_rows
+
+OUT_OF_MEMORY = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+
+
+@dataclass
+class Market:
+    """The parent of a node: gives one order, then has it stop."""
+
+    orders: "queue.SimpleQueue[dict[str, Any]]" = field(default_factory=queue.SimpleQueue)
+    stop: threading.Event = field(default_factory=threading.Event)
+    said: list[dict[str, Any]] = field(default_factory=list)
+
+    def say(self, kind: str, **values: Any) -> None:
+        self.said.append(json.loads(json.dumps({"kind": kind, **values})))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    build_base(folder, "gpt2")
+    return folder
+
+
+def order(folder: Path, name: str, rank: int = 4) -> TaskOrder:
+    data = write_rows(folder / f"{name}.jsonl", 4, seed=1)
+    job = LoraJob(id=name, data=data, rank=rank, batch_size=2, max_length=24)
+    return TaskOrder(job, folder / name, 1, 4, folder / "results" / name)
+
+
+def train(base: Path, orders: list[TaskOrder]) -> dict[str, Any]:
+    """What a node says of a slot with these orders."""
+    market = Market()
+    worker = Worker(NodeSettings(str(base), str(base)), cast(Parent, market))
+    market.orders.put(train_message(0, orders, "first", None))
+    market.orders.put({"do": "stop"})
+    worker.run()
+    assert market.said[-1]["kind"] == "trained"
+    return market.said[-1]
+
+
+def test_an_adapter_that_memory_does_not_hold_ends_its_own_task_alone(
+    base: Path, tmp_path: Path
+) -> None:
+    # No machine's addresses reach that far, so that the allocator itself refuses.
+    large, good = order(tmp_path, "large", rank=10**13), order(tmp_path, "good")
+    trained = train(base, [large, good])
+    assert trained["results"]["good"]["state"] == "done"
+    assert trained["refused"]["large"]["found"] == "out of memory while taking up its adapter"
+    assert trained["refused"]["large"]["out_of_memory"]
+
+
+def test_memory_that_runs_out_as_an_adapter_is_written_leaves_its_checkpoint_to_go_on_from(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export, failures = NodeTrainer.export, ["large"]
+
+    def run_out(trainer: NodeTrainer, job: str, folder: Path) -> Any:
+        if job in failures:
+            failures.remove(job)
+            raise torch.AcceleratorError(OUT_OF_MEMORY)
+        return export(trainer, job, folder)
+
+    monkeypatch.setattr(NodeTrainer, "export", run_out)
+    large, good = order(tmp_path, "large"), order(tmp_path, "good")
+    trained = train(base, [large, good])
+    assert trained["results"]["good"]["exported"]
+    assert trained["refused"]["large"]["found"] == "out of memory while writing its adapter"
+    assert trained["refused"]["large"]["out_of_memory"]
+
+    again = train(base, [large])["results"]["large"]
+    assert (again["rows"], again["state"], again["exported"]) == (4, "done", True)
+    assert (large.adapter / "adapter_model.safetensors").is_file()
