@@ -1,16 +1,15 @@
 # `make demo` and `make test` each do all the set-up; nothing else is needed on a fresh machine
-# with Python 3.11 or later.
+# with Python 3.11 to 3.14.
 SHELL := /bin/bash
-PYTHON ?= $(firstword $(foreach python,python3 python3.13 python3.12 python3.11,$(shell \
-	$(python) -c 'import sys; sys.version_info >= (3, 11) and print("$(python)")' 2>/dev/null)))
+PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
+	$(python) -c 'import sys; (3, 11) <= sys.version_info < (3, 15) and print("$(python)")' \
+	2>/dev/null)))
 BIN := .venv/bin
 READY := .venv/.ready
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DEMO_OUT ?= out/demo
 
-DOCS_READY := .venv/.docs-ready
-
-.PHONY: help setup docs demo test thorough checked lint kernels bench soak experiments clean
+.PHONY: help setup constraints docs demo test thorough checked lint kernels bench soak experiments clean
 
 help:
 	@echo "make demo    a service with zones of every kind: bids of all kinds, watched to the end; minutes"
@@ -26,20 +25,37 @@ help:
 	@echo "make experiments  the figures of docs/explanation/experiments-*.md: an hour or so"
 	@echo "make docs    the site of these pages, in build/site/index.html"
 	@echo "make setup   only the virtual environment in .venv"
+	@echo "make constraints  write constraints.txt anew, hashes included; RAISE=PACKAGE raises one"
 	@echo "make clean   remove what the other targets made"
 
 setup: $(READY)
 
-# torch comes first: what depends on it must find it there and not fetch another build.
+# All of constraints.txt is installed from wheels whose hashes it names, so that no code of a
+# package runs before its hash was checked. torch is not in it: one index serves the CPU build,
+# another the CUDA build, with different hashes, local versions and dependencies. What both builds
+# depend on is in constraints.txt, and is there before torch.
 $(READY): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "auctune needs Python 3.11 or later; name one with make PYTHON=..." >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "auctune needs Python 3.11 to 3.14; name one with make PYTHON=..." >&2; exit 1; }
 	@echo "setting up .venv with $$($(PYTHON) --version): once, a few minutes, 1 GB or more (torch)"
 	@$(PYTHON) -m venv .venv
 	@SECONDS=0; \
-	echo "1 of 2: torch" && $(PIP) torch==2.13.0 && \
-	echo "2 of 2: auctune and the rest of constraints.txt" && $(PIP) --editable '.[train,service,spot,timeshare,ray,dev]' && \
+	echo "1 of 2: constraints.txt, with hashes" && \
+	$(PIP) install --require-hashes --no-deps --only-binary :all: --requirement constraints.txt && \
+	echo "2 of 2: torch and auctune" && $(PIP) install torch==2.13.0 && \
+	$(PIP) install --no-deps --no-build-isolation --editable . && \
+	$(PIP) check && \
 	echo "set up in $$SECONDS s"
 	@touch $(READY)
+
+# Needs uv, and an index. Releases stay as they are, but for RAISE=PACKAGE. The packages left out are
+# torch and what its CUDA build alone depends on.
+CUDA := triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-,cublas cuda-cupti \
+	cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse cusparselt-cu13 nccl-cu13 \
+	nvjitlink nvshmem-cu13 nvtx)
+constraints:
+	uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-annotate \
+	$(addprefix --no-emit-package ,torch $(CUDA)) $(if $(RAISE),--upgrade-package $(RAISE)) \
+	--custom-compile-command 'make constraints' pyproject.toml --output-file constraints.txt
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -90,12 +106,7 @@ experiments: $(READY)
 	$(BIN)/python experiments/edge/run_all_edge.py
 	$(BIN)/python experiments/timeshare/run_all_timeshare.py
 
-# Sphinx is for the site alone: `make setup` and `make test` do without it.
-$(DOCS_READY): $(READY)
-	@echo "setting up what builds the site: once" && $(PIP) --editable '.[docs]'
-	@touch $(DOCS_READY)
-
-docs: $(DOCS_READY)
+docs: $(READY)
 	$(BIN)/sphinx-build --quiet --fail-on-warning -c docs/site -d build/doctrees docs build/site
 	$(BIN)/python docs/site/check_assets.py build/site
 	@echo "the site is in build/site/index.html"
