@@ -23,11 +23,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from auctune.service.store import Committer, EventLog, Outcome, Store, Unit, open_store
+from auctune.service.store.event_log import checksum
 from auctune.service.store.tables import entries, events, jobs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -55,13 +57,19 @@ def make_unit(committer: Committer, sent: float, waits: list[float]) -> Unit:
     seq = committer.next_seq(3)
     job = f"ftjob-{seq:024}"
     at = time.time()
-    shared = {"seq": seq, "job": job, "at": at}
+    shared: dict[str, Any] = {"seq": seq, "job": job, "at": at}
 
     def done(error: Exception | None) -> None:
         assert error is None
         waits.append(time.perf_counter() - sent)
 
-    event = {"zone": "z", "slot": seq // 1000, "kind": "job.decided", "body": EVENT_BODY}
+    event: dict[str, Any] = {
+        "zone": "z",
+        "slot": seq // 1000,
+        "kind": "job.decided",
+        "body": EVENT_BODY,
+    }
+    event["checksum"] = checksum(**shared, **event)
     return (
         Unit(done)
         .insert(events, {**shared, **event})
@@ -133,6 +141,11 @@ def flush_seconds(folder: Path, seconds: float) -> list[float]:
     return taken
 
 
+def _event_to_read(seq: int) -> dict[str, Any]:
+    shared = {"zone": "read", "slot": 0, "at": 0.0, "kind": "k", "job": None}
+    return {"seq": seq, **shared, "body": EVENT_BODY}
+
+
 def read_seconds(store: Store) -> float:
     """What reading a zone of its own takes."""
     with Committer(store) as committer:
@@ -142,15 +155,8 @@ def read_seconds(store: Store) -> float:
                 Unit().insert(
                     events,
                     *(
-                        {
-                            "seq": seq,
-                            "zone": "read",
-                            "slot": 0,
-                            "at": 0.0,
-                            "kind": "k",
-                            "body": EVENT_BODY,
-                        }
-                        for seq in range(begin, begin + 1000)
+                        {**event, "checksum": checksum(**event)}
+                        for event in map(_event_to_read, range(begin, begin + 1000))
                     ),
                 )
             )

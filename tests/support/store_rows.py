@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
-from sqlalchemy import Table, func, select
+from sqlalchemy import Table, select
 
 from auctune.service.store import Committer, Store, Unit
+from auctune.service.store.event_log import checksum
+from auctune.service.store.identity import ID
 from auctune.service.store.tables import entries, events, jobs, meta
 
 _WAIT_SECONDS = 60.0
@@ -17,7 +19,7 @@ _WAIT_SECONDS = 60.0
 def event_row(seq: int, zone: str = "north", job: str | None = None) -> dict[str, Any]:
     body = f'{{"number": {seq}}}'.encode()
     kind = "slot.began" if job is None else "job.decided"
-    return {
+    row: dict[str, Any] = {
         "seq": seq,
         "zone": zone,
         "slot": seq // 10,
@@ -26,6 +28,7 @@ def event_row(seq: int, zone: str = "north", job: str | None = None) -> dict[str
         "job": job,
         "body": body,
     }
+    return {**row, "checksum": checksum(**row)}
 
 
 def job_row(job: str, seq: int, owner: str = "ada", status: str = "queued") -> dict[str, Any]:
@@ -117,15 +120,14 @@ def held(committer: Committer) -> Iterator[None]:
 
 
 def rows_of(store: Store, table: Table) -> list[dict[str, Any]]:
-    """All rows, by primary key."""
+    """All rows but the id of the database, by primary key."""
+    chosen = select(table).order_by(*table.primary_key.columns)
+    if table is meta:
+        chosen = chosen.where(meta.c.name != ID)
     with store.reader.connect() as connection:
-        found = connection.execute(select(table).order_by(*table.primary_key.columns))
+        found = connection.execute(chosen)
         return [dict(row) for row in found.mappings()]
 
 
 def num_rows(store: Store, tables: Sequence[Table]) -> list[int]:
-    with store.reader.connect() as connection:
-        return [
-            connection.execute(select(func.count()).select_from(table)).scalar_one()
-            for table in tables
-        ]
+    return [len(rows_of(store, table)) for table in tables]

@@ -35,6 +35,7 @@ def upgrade(config: Config = None, data: Data = DATA) -> None:
     if url is None and not (data / FILE_NAME).is_file():
         raise InputError(str(data), f"has no {FILE_NAME}", "the data folder of a service")
     upgrade_store(url or data)
+    _bind(url or data, data)
     typer.echo("the database is up to date")
 
 
@@ -62,9 +63,9 @@ def restore(
     data: Data = DATA,
 ) -> None:
     """Put a copy in the place of a database that is gone. No database is written over."""
-    from auctune.service.store import open_store, reading
+    from auctune.service.store import reading
     from auctune.service.store.backup import copy_database
-    from auctune.service.store.engine import FILE_NAME
+    from auctune.service.store.identity import check_same
 
     target = _file(config, data)
     if target.exists():
@@ -72,12 +73,25 @@ def restore(
     for beside in (f"{target}-wal", f"{target}-shm"):
         if Path(beside).exists():
             raise InputError(beside, "is left of another database", "no such file there")
-    with reading(f"sqlite:///{backup.resolve()}"):
+    with reading(f"sqlite:///{backup.resolve()}") as reader:
+        with reader.connect() as connection:
+            check_same(connection, data, str(backup))
         target.parent.mkdir(parents=True, exist_ok=True)
         copy_database(backup, target)
-    # That a service can own it, and write ahead.
-    open_store(data if target == data / FILE_NAME else f"sqlite:///{target}").close()
+    # This also checks that a service can own it and write ahead.
+    _bind(f"sqlite:///{target.resolve()}", data)
     typer.echo(f"{target} is as it was in {backup}; the service goes on from there")
+
+
+def _bind(where: "str | Path", data: Path) -> None:
+    """Have a data folder belong to a database."""
+    from auctune.service.store import open_store
+    from auctune.service.store.identity import check_same, write_id
+
+    with open_store(where) as store:
+        check_same(store.writer, data, store.place)
+        data.mkdir(parents=True, exist_ok=True)
+        write_id(store.writer, data)
 
 
 def _url(config: Path | None) -> str | None:

@@ -46,6 +46,7 @@ def serve(
     from auctune.client.address import KEY_FILE, URL_FILE
     from auctune.client.starting import StartingNote
     from auctune.run.base_cache import base_cache
+    from auctune.service.private_files import take_data_folder
     from auctune.service.server import serve as run_server
     from auctune.service.zones.premises import Place
 
@@ -74,7 +75,12 @@ def serve(
 
     try:
         with _terminated_as_interrupted(), opening, note:
-            place.data.mkdir(parents=True, exist_ok=True)
+            if count := take_data_folder(place.data):
+                typer.echo(
+                    f"{place.data} was open to other accounts of this machine: closed {count} "
+                    "files and folders to them",
+                    err=True,
+                )
             note.tell("looking at its folder")
             run_server(file, place, report, ready)
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """A file that appears whole or not at all, also across a crash."""
 
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +18,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 @contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """A draft beside `path`, flushed to disk and renamed to `path` at the end of the block."""
-    with tempfile.NamedTemporaryFile(
-        dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as draft:
+    # Unlike a temporary file's, its mode is that of any new file: the process's umask decides.
+    with (path.parent / f".{path.name}.{secrets.token_hex(4)}").open("xb") as draft:
         try:
             yield draft
             draft.flush()
@@ -33,8 +32,6 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
 def replace_durably(draft: Path, path: Path) -> None:
     """Flush a file to disk and rename it to `path`, in the same file system."""
     sync_path(draft)
-    # Temporary files are private; the result is as readable as any new file.
-    draft.chmod(0o644)
     draft.replace(path)
     sync_folder(path.parent)
 

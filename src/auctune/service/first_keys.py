@@ -1,13 +1,11 @@
 """The first users and keys: added once, and the operator's to change from then on."""
 
-import contextlib
-import os
 from pathlib import Path
 
 from auctune.service.access.directory import Budget, Directory
 from auctune.service.access.key import KnownKey, Role, make_key
-from auctune.service.files.blobs import sync_folder
 from auctune.service.market import Market
+from auctune.service.private_files import write_private
 from auctune.service.settings.service_file import ServiceFile
 
 FIRST_KEY = "first-key"
@@ -46,20 +44,9 @@ async def first_operator_key(directory: Directory, data: Path) -> str | None:
     if any(key.role is Role.OPERATOR for key in directory.all_keys()):
         return None
     made = make_key()
-    _write_key(data / FIRST_KEY, made.secret)
+    write_private(data / FIRST_KEY, made.secret + "\n")
     if directory.user("operator") is None:
         await directory.put_user("operator", None, None)
     known = KnownKey(made.hash, made.prefix)
     await directory.take_key("operator", Role.OPERATOR, "first key", known)
     return made.secret
-
-
-def _write_key(path: Path, secret: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(secret + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(path.parent)

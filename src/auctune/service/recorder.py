@@ -9,6 +9,7 @@ from auctune.domain.money import STEP
 from auctune.service.access.spending import Spending
 from auctune.service.store import tables
 from auctune.service.store.committer import Committer
+from auctune.service.store.event_log import checksum
 from auctune.service.store.pages import JobRow as StoredJob
 from auctune.service.store.unit import Unit
 from auctune.service.zones.change import Change
@@ -107,14 +108,16 @@ def job_record(row: JobRow) -> dict[str, object]:
 
 
 def _event(event: ZoneEvent) -> dict[str, object]:
+    kind, body = str(event.kind), orjson.dumps(event.body)
     return {
         "seq": event.seq,
         "zone": event.zone,
         "slot": event.slot,
         "at": event.at,
-        "kind": str(event.kind),
+        "kind": kind,
         "job": event.job,
-        "body": orjson.dumps(event.body),
+        "body": body,
+        "checksum": checksum(event.seq, event.zone, event.slot, event.at, kind, event.job, body),
     }
 
 

@@ -19,10 +19,12 @@ from auctune.service.first_keys import add_first_keys, first_operator_key
 from auctune.service.logs import logs_in
 from auctune.service.memory import settle
 from auctune.service.opening import learn_zone, open_market
+from auctune.service.private_files import take_data_folder
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.stopping import Stop, StoppableServer
 from auctune.service.store import Store, open_store
+from auctune.service.store.identity import bind
 from auctune.service.zones.kind import Facts
 from auctune.service.zones.kinds import KINDS
 from auctune.service.zones.premises import Place
@@ -58,15 +60,16 @@ def serve(
         InputError: if something in the settings or the folder is wrong, or the port is taken.
         ServiceEndedError: if it ended by itself.
     """
-    place.data.mkdir(parents=True, exist_ok=True)
+    take_data_folder(place.data)
     with (
         # Whether another service is at work in the folder says more than that its port is taken.
-        open_store(file.database or place.data) as store,
+        open_store(file.database or place.data, place.data) as store,
         _bind(file.host, file.port) as listening,
         hold(place.data / NODES_LOCK, str(place.data)) as lock,
         logs_in(place.data / "logs"),
         nursery(),
     ):
+        bind(store.writer, place.data, store.place)
         with ExitStack() as ends:
             facts = _learn(file.zones, place, report, ends)
         report("opening the market", 0.0)

@@ -74,4 +74,4 @@ def _installed(name: str) -> str | None:
 
 def _mend(extra: str) -> str:
     target = f"auctune[{extra}]" if extra else "auctune"
-    return f"make setup, or pip install --constraint constraints.txt '{target}'"
+    return f"make setup, or pip install '{target}'"

@@ -4,12 +4,13 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from auctune.domain import InputError
+from auctune.service.private_files import sync_folder
 
 _DRAFT = ".draft"
 _OURS = re.compile(r"file-[A-Za-z0-9]+")
@@ -90,11 +91,9 @@ class Blobs:
         sync_folder(self._folder)
         return Blob(size, digest.hexdigest())
 
-    def keep_only(self, names: Collection[str]) -> None:
-        """Remove all contents but these: of a file whose row never came, or is marked as gone."""
-        for path in self._folder.iterdir():
-            if _OURS.fullmatch(path.name) and path.name not in names:
-                path.unlink()
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+        return [path.name for path in self._folder.iterdir() if _OURS.fullmatch(path.name)]
 
     def drop(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -121,12 +120,3 @@ def _append(file: IO[bytes], digest: "hashlib._Hash", chunk: bytes) -> None:
 def _flush(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """See that the names in a folder are on disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,7 +1,7 @@
 """All files: contents in a folder, what is known of them in the database.
 
-A content is on disk before its row: a row never names what is not there. What was written for a
-row that never came is removed at the start, as is what was left of a file that was deleted.
+A content is on disk before its row: a row never names what is not there. At the start, the content
+of a file whose row is marked as deleted is deleted; content without a row is moved to the trash.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from auctune.service.durable import durable
 from auctune.service.files.blobs import Blob, Blobs
 from auctune.service.files.record import FileRecord, FileStatus, Purpose, size_key
 from auctune.service.files.room import FileLimits, Room
+from auctune.service.files.trash import Trash
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.size import DataSize
 from auctune.service.store import tables
@@ -42,7 +43,7 @@ class Library:
     """The files of a service.
 
     Args:
-        folder: of contents.
+        folder: of contents; their trash is beside it.
         pages: reads rows.
         committer: writes them.
         limits: of uploads; results of jobs are taken in any case.
@@ -58,8 +59,9 @@ class Library:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.blobs = Blobs(folder)
-        self.blobs.keep_only(pages.file_ids())
+        self.trash = Trash(folder.parent / "trash", now)
         self._pages = pages
+        self._tidy()
         self._committer = committer
         self.limits = limits
         self._now = now
@@ -187,6 +189,20 @@ class Library:
     def path(self, record: FileRecord) -> Path:
         """Where a file's content lies."""
         return self.blobs.path(record.id)
+
+    def has_job(self, job: str) -> bool:
+        """Whether the database knows a job; for any thread."""
+        return self._pages.job(job) is not None
+
+    def _tidy(self) -> None:
+        known = self._pages.file_ids()
+        for name in self.blobs.names():
+            if name in known:
+                continue
+            if self._pages.file(name) is None:
+                self.trash.take(self.blobs.path(name))
+            else:
+                self.blobs.drop(name)
 
     def _record(
         self,

@@ -11,9 +11,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from auctune.domain import InputError
 from auctune.service.store.database import Database
+from auctune.service.store.identity import check_unused
 from auctune.service.store.postgresql import PostgresqlDatabase
 from auctune.service.store.sqlite import SqliteDatabase
-from auctune.service.store.version import check_tables, migrate, prepare_tables
+from auctune.service.store.version import check_tables, migrate, prepare_tables, revision
 
 FILE_NAME = "auctune.db"
 
@@ -53,19 +54,26 @@ class Store:
         self.close()
 
 
-def open_store(where: str | Path) -> Store:
+def open_store(where: str | Path, folder: Path | None = None) -> Store:
     """Own a database; an empty one is given its tables at once.
 
     Args:
         where: a data folder, made if it is not there, for SQLite in it; or a URL, `sqlite:///FILE`
             or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`.
+        folder: the data folder, which must be unused if the database is empty.
 
     Raises:
         InputError: if it cannot be opened, another process owns it, or it is of another release;
             a database of an earlier one is brought to this one by `upgrade`.
     """
-    store = Store(_find(where))
+    database = _find(where)
+    # Before an SQLite file is made, which would be in the way of a backup.
+    if folder is not None and isinstance(database, SqliteDatabase) and not database.has_content:
+        check_unused(folder, database.place)
+    store = Store(database)
     try:
+        if folder is not None and revision(store.writer, store.place) is None:
+            check_unused(folder, store.place)
         prepare_tables(store.writer, store.place)
     except BaseException:
         store.close()

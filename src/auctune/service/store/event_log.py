@@ -1,11 +1,13 @@
 """Reading the event log: what a zone folds into its state, what a replay goes through."""
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Engine, Row, Select, func, select
 
+from auctune.domain import InputError
 from auctune.service.store.tables import events
 
 # Long reads would keep SQLite's log from being folded into its file.
@@ -43,7 +45,44 @@ EVENT_COLUMNS: Select[*tuple[Any, ...]] = select(
     events.c.kind,
     events.c.job,
     events.c.body,
+    events.c.checksum,
 )
+
+
+class DamagedLogError(InputError):
+    """An event is not as it was written."""
+
+
+def checksum(
+    seq: int, zone: str, slot: int, at: float, kind: str, job: str | None, body: bytes
+) -> int:
+    """Return the checksum of an event: CRC-32 over all that it says."""
+    head = f"{seq}\n{zone}\n{slot}\n{float(at)!r}\n{kind}\n{job or ''}\n"
+    return zlib.crc32(body, zlib.crc32(head.encode()))
+
+
+def read_row(
+    seq: int,
+    zone: str,
+    slot: int,
+    at: float,
+    kind: str,
+    job: str | None,
+    body: bytes,
+    stored: int,
+) -> EventRow:
+    """Return an event from the columns of `EVENT_COLUMNS`.
+
+    Raises:
+        DamagedLogError: if it is not as it was written.
+    """
+    if checksum(seq, zone, slot, at, kind, job, body) != stored:
+        raise DamagedLogError(
+            f"event {seq} of zone {zone} ({kind})",
+            "does not match its checksum: the database was altered or damaged",
+            "the log as it was written; restore a backup (auctune db restore FILE)",
+        )
+    return EventRow(seq, zone, slot, at, kind, job, body)
 
 
 class EventLog:
@@ -72,7 +111,7 @@ class EventLog:
             chosen = chosen.where(events.c.seq <= until)
         while True:
             rows = self._read(chosen.where(events.c.seq > after))
-            yield from (EventRow(*row) for row in rows)
+            yield from (read_row(*row) for row in rows)
             if len(rows) < page:
                 return
             after = rows[-1].seq
@@ -84,7 +123,7 @@ class EventLog:
             .order_by(events.c.seq)
             .limit(limit)
         )
-        return tuple(EventRow(*row) for row in self._read(chosen))
+        return tuple(read_row(*row) for row in self._read(chosen))
 
     def last_seq(self, zone: str | None = None) -> int:
         """The number of the newest event, of a zone or of all; 0 if there is none."""

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import BigInteger, Column, Engine, Select, Table, cast, func, select
 
 from auctune.domain import InputError
-from auctune.service.store.event_log import EVENT_COLUMNS, EventRow
+from auctune.service.store.event_log import EVENT_COLUMNS, EventRow, read_row
 from auctune.service.store.tables import entries, events, files, jobs
 
 Item = TypeVar("Item")
@@ -189,7 +189,7 @@ class Pages:
     ) -> Page[EventRow]:
         """Events of a job of some kinds, newest first; `after` is the last of the page before."""
         chosen = EVENT_COLUMNS.where(events.c.job == job, events.c.kind.in_(kinds))
-        return self._page(EventRow, chosen, events.c.seq, limit, after)
+        return self._page(read_row, chosen, events.c.seq, limit, after)
 
     def entries(self, account: str, limit: int, after: int | None = None) -> Page[EntryRow]:
         """Entries of an account, newest first; `after` is the last of the page before."""

@@ -60,6 +60,14 @@ class SqliteDatabase:
             self.disown()
             raise self._cannot_be_opened(str(error.orig)) from None
 
+    @property
+    def has_content(self) -> bool:
+        """Whether there is a file that is not empty."""
+        try:
+            return self._path.stat().st_size > 0
+        except OSError:
+            return False
+
     def check_there(self) -> None:
         """That there is one, where none is to be made.
 

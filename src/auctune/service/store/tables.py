@@ -2,7 +2,7 @@
 
 Times are unix seconds. Money is a whole number of `auctune.domain.money.STEP`. A `body` is JSON in
 UTF-8, except that of a snapshot. `seq` comes from one sequence for the whole database, which rises
-and never gives a number twice.
+and never gives a number twice. The `checksum` of an event is over its other columns.
 
 | table | a row is |
 | --- | --- |
@@ -57,6 +57,7 @@ events = Table(
     Column("kind", Text, nullable=False),
     Column("job", Text),
     Column("body", LargeBinary, nullable=False),
+    Column("checksum", WHOLE, nullable=False),
     Index(None, "zone", "seq"),
     Index(None, "job", "seq"),
     sqlite_strict=True,

@@ -9,11 +9,13 @@ service's and the hook's id: none has to be kept, and none is in the database.
 import base64
 import hashlib
 import hmac
-import os
 import secrets
 from pathlib import Path
 
+from auctune.service.private_files import read_secret, write_private
+
 _SECRET = "whsec_"
+_KEY_BYTES = 32
 
 
 class Signer:
@@ -52,14 +54,13 @@ class Signer:
 
 
 def service_key(path: Path) -> bytes:
-    """The service's key, made at the first start, for its own eyes."""
-    try:
-        return bytes.fromhex(path.read_text().strip())
-    except FileNotFoundError:
-        key = secrets.token_bytes(32)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(key.hex() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        return key
+    """Return the service's key, which is made at the first start.
+
+    Raises:
+        InputError: if its file holds something else; with a new key, all hooks have new secrets.
+    """
+    key = read_secret(path, _KEY_BYTES)
+    if key is None:
+        key = secrets.token_bytes(_KEY_BYTES)
+        write_private(path, key.hex() + "\n")
+    return key

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from auctune.service.files.trash import Trash
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.zone import Zone, is_open
 
@@ -28,15 +29,25 @@ class Leftovers:
         desk: knows which jobs are open.
         is_given: whether something that runs jobs may be at one, which may be over by now.
         busy: jobs that something else is at.
+        is_recorded: whether the database knows a job; may block.
+        trash: takes what belongs to jobs that it does not know.
     """
 
     def __init__(
-        self, work: Path, desk: Desk[Zone], is_given: Callable[[str], bool], busy: Collection[str]
+        self,
+        work: Path,
+        desk: Desk[Zone],
+        is_given: Callable[[str], bool],
+        busy: Collection[str],
+        is_recorded: Callable[[str], bool],
+        trash: Trash,
     ) -> None:
         self._work = work
         self._desk = desk
         self._is_given = is_given
         self._busy = busy
+        self._is_recorded = is_recorded
+        self._trash = trash
 
     async def drop(self) -> None:
         """Remove what belongs to jobs that are over, and that nobody is at."""
@@ -49,8 +60,16 @@ class Leftovers:
 
         gone = await self._desk.ask_here(unneeded)
         # What is begun for a job is begun before it is over.
-        paths = [path for job in gone if job not in self._busy for path in there[job]]
-        await asyncio.to_thread(_remove, paths)
+        unneeded_paths = {job: there[job] for job in gone if job not in self._busy}
+        await asyncio.to_thread(self._clear, unneeded_paths)
+
+    def _clear(self, unneeded: dict[str, list[Path]]) -> None:
+        for job, paths in unneeded.items():
+            if self._is_recorded(job):
+                _remove(paths)
+            else:
+                for path in paths:
+                    self._trash.take(path)
 
     def _is_needed(self, zone: Zone, job: str) -> bool:
         return is_open(zone, job) or self._is_given(job)

@@ -19,8 +19,8 @@ SECOND = '''"""Adds a column."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade() -> None:
@@ -36,7 +36,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "migrations 100%"
     shutil.copytree(Path(version.__file__).with_name("migrations"), folder)
     monkeypatch.setattr(version, "_MIGRATIONS", folder)
-    return folder / "versions" / "r0002_note.py"
+    return folder / "versions" / "r0003_note.py"
 
 
 def differences(store: Store) -> list[object]:
@@ -63,7 +63,8 @@ def test_upgrading_the_newest_database_changes_nothing(store: Store, database: s
     upgrade(database)
     with open_store(database) as again:
         assert differences(again) == []
-        assert again.writer.execute(text("SELECT name FROM meta")).scalar() == "name"
+        names = again.writer.execute(text("SELECT name FROM meta")).scalars()
+        assert set(names) == {"database_id", "name"}
 
 
 def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
@@ -71,11 +72,11 @@ def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
 ) -> None:
     open_store(database).close()
     next_release.write_text(SECOND)
-    with pytest.raises(InputError, match=r"has tables of revision 0001; .*: auctune db upgrade"):
+    with pytest.raises(InputError, match=r"has tables of revision 0002; .*: auctune db upgrade"):
         open_store(database)
     upgrade(database)
     with open_store(database) as store:
-        assert store.writer.execute(text("SELECT note FROM meta")).scalar() == "c"
+        assert store.writer.execute(text("SELECT note FROM meta WHERE name = 'a'")).scalar() == "c"
 
 
 def test_a_migration_that_fails_leaves_no_half_of_it(database: str, next_release: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_database_of_a_later_release_is_refused(database: str, next_release: P
     open_store(database).close()
     next_release.unlink()
     for act in (open_store, upgrade):
-        with pytest.raises(InputError, match="has tables of revision 0002; expected at most 0001"):
+        with pytest.raises(InputError, match="has tables of revision 0003; expected at most 0002"):
             act(database)
 
 

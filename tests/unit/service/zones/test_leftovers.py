@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from auctune.service.files.trash import Trash
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.leftovers import Leftovers
 from support.zones import MadeUpZone
@@ -18,6 +19,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.busy: set[str] = set()
+        self.unrecorded: set[str] = set()
         self.made = MadeUpZone(num_nodes=1)
         self.made.zone.decide(self.made.bid(JOB, "100", rows=400, slots=9))
         self.made.keep()
@@ -41,7 +43,14 @@ class Place:
 
         async def drop() -> None:
             desk = Desk(self.made.zone, self.made.log)
-            await Leftovers(self.folder, desk, self.made.foreman.is_given, self.busy).drop()
+            await Leftovers(
+                self.folder,
+                desk,
+                self.made.foreman.is_given,
+                self.busy,
+                lambda job: job not in self.unrecorded,
+                Trash(self.folder.parent / "trash"),
+            ).drop()
             await asyncio.to_thread(desk.close)
 
         asyncio.run(drop())
@@ -50,7 +59,8 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+    (tmp_path / "work").mkdir()
+    return Place(tmp_path / "work")
 
 
 def test_an_open_job_keeps_its_folder_also_while_it_is_paused(place: Place) -> None:
@@ -94,3 +104,12 @@ def test_what_jobs_left_before_a_restart_goes_and_nothing_else(place: Place) -> 
         (place.folder / name).write_bytes(b"rows")
     place.made.restart()
     assert place.swept() == {JOB, "notes.txt"}
+
+
+def test_what_the_database_does_not_know_is_moved_and_not_deleted(place: Place) -> None:
+    (place.folder / "ftjob-b").mkdir()
+    (place.folder / "ftjob-b" / "adapter").write_bytes(b"weights")
+    place.unrecorded.add("ftjob-b")
+    assert place.swept() == {JOB}
+    (kept,) = (place.folder.parent / "trash").rglob("adapter")
+    assert kept.read_bytes() == b"weights"

@@ -79,7 +79,12 @@ class AuctionWorkshop:
         self._executor = self._make_executor(self._hear)
         self._foreman = Foreman(self._executor, self._work, self._library.blobs.path, self._trained)
         self._leftovers = Leftovers(
-            self._work, self._zone.desk, self._foreman.is_given, self._chores.busy
+            self._work,
+            self._zone.desk,
+            self._foreman.is_given,
+            self._chores.busy,
+            self._library.has_job,
+            self._library.trash,
         )
         await self._zone.decide_waiting()
         self._mending.resume(await self._zone.ask(lambda zone: list(zone.state.jobs.values())))

@@ -73,7 +73,12 @@ class EdgeWorkshop:
         self._keeper = Keeper(zone.desk, zone.clock, EdgeSaver(), snapshots, committer)
         self._foreman = Foreman(library.blobs.path, self._place.kept)
         self._leftovers = Leftovers(
-            self._place.jobs, zone.desk, self._foreman.is_given, self._chores.busy
+            self._place.jobs,
+            zone.desk,
+            self._foreman.is_given,
+            self._chores.busy,
+            library.has_job,
+            library.trash,
         )
         self._sites = ProcessKeeper(zone.name, self._launch, self._hear, _has_trained)
         self._process: SitesProcess | None = None

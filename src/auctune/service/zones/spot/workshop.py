@@ -81,7 +81,14 @@ class SpotWorkshop:
         self._processes = JobProcesses(
             entry, zone.rental, cache, work, logs, library.blobs.path, lock, self._hear
         )
-        self._leftovers = Leftovers(work, zone.desk, self._processes.is_there, self._chores.busy)
+        self._leftovers = Leftovers(
+            work,
+            zone.desk,
+            self._processes.is_there,
+            self._chores.busy,
+            library.has_job,
+            library.trash,
+        )
 
     async def start(self) -> None:
         """Take up what was under way."""

@@ -79,7 +79,12 @@ class TimeshareWorkshop:
         self._chores = Chores(zone.give_up)
         self._keeper = Keeper(zone.desk, zone.clock, TimeshareSaver(), snapshots, committer)
         self._leftovers = Leftovers(
-            self._place.results, zone.desk, _POOL_IS_AT.__contains__, self._chores.busy
+            self._place.results,
+            zone.desk,
+            _POOL_IS_AT.__contains__,
+            self._chores.busy,
+            library.has_job,
+            library.trash,
         )
         self._pool = ProcessKeeper(zone.name, self._launch, self._hear, _has_trained)
         self._process: PoolProcess | None = None

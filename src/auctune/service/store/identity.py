@@ -1,0 +1,117 @@
+"""Which database a data folder belongs to.
+
+A database has a random id from the migration that made its tables. The data folder repeats it in a
+file. Files of users are in the folder and are known by the database alone: a database that is
+missing, empty or another one must not be taken for one that has dropped them all.
+"""
+
+from itertools import islice
+from pathlib import Path
+
+from sqlalchemy import Connection, select
+
+from auctune.domain import InputError
+from auctune.service.private_files import write_private
+from auctune.service.store.tables import events, meta
+
+ID_FILE = "database-id"
+ID = "database_id"
+"""Its name in the table `meta`."""
+
+_CONTENTS = ("files/file-*", "work/*/ftjob-*")
+
+
+def check_unused(folder: Path, place: str) -> None:
+    """Check that a data folder may get a new database.
+
+    Args:
+        folder: the data folder.
+        place: what the database is called in errors.
+
+    Raises:
+        InputError: if the folder belongs to another database, or holds files of one.
+    """
+    known = _read(folder)
+    found = [str(path.name) for pattern in _CONTENTS for path in islice(folder.glob(pattern), 1)]
+    if known is None and not found:
+        return
+    what = f"belongs to database {known}" if known is not None else f"holds {', '.join(found)}"
+    raise InputError(
+        str(folder),
+        f"{what}, and {place} is missing or empty",
+        "its own database: put it back (auctune db restore FILE), or correct `database` in the "
+        "settings or --data. To begin anew, use an empty folder. Nothing was changed",
+    )
+
+
+def bind(connection: Connection, folder: Path, place: str) -> bool:
+    """Check that a data folder and a database belong together.
+
+    Args:
+        connection: of the database, which has its tables.
+        folder: the data folder, locked by this process.
+        place: what the database is called in errors.
+
+    Returns:
+        Whether they did before; False: this is the first start.
+
+    Raises:
+        InputError: if they do not.
+    """
+    own, known = database_id(connection), _read(folder)
+    if known == own:
+        return True
+    if known is not None:
+        raise InputError(
+            str(folder),
+            f"belongs to database {known}, and {place} is {own}",
+            "its own database: correct `database` in the settings or --data. Nothing was changed",
+        )
+    # Events come after this step: a database that has some was served from another folder.
+    with connection.begin():
+        is_used = connection.execute(select(events.c.seq).limit(1)).first() is not None
+    if is_used:
+        raise InputError(
+            str(folder),
+            f"is not the data folder of {place}: it has no {ID_FILE}",
+            f"--data with its folder; where that is lost, or this is a copy of it, write {own} "
+            f"to {folder / ID_FILE}. Nothing was changed",
+        )
+    check_unused(folder, place)
+    write_id(connection, folder)
+    return False
+
+
+def write_id(connection: Connection, folder: Path) -> None:
+    """Have a folder belong to a database."""
+    write_private(folder / ID_FILE, database_id(connection) + "\n")
+
+
+def check_same(connection: Connection, folder: Path, place: str) -> None:
+    """Check that a folder belongs to this database or to none.
+
+    Raises:
+        InputError: if it belongs to another one.
+    """
+    own, known = database_id(connection), _read(folder)
+    if known not in (None, own):
+        raise InputError(
+            str(folder), f"belongs to database {known}, and {place} is {own}", "a backup of its own"
+        )
+
+
+def database_id(connection: Connection) -> str:
+    """Return the id of a database that has its tables."""
+    with connection.begin():
+        found: str = connection.execute(select(meta.c.value).where(meta.c.name == ID)).scalar_one()
+    return found
+
+
+def _read(folder: Path) -> str | None:
+    path = folder / ID_FILE
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), f"cannot be read ({error})", "the id of a database") from None

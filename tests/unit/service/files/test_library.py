@@ -1,0 +1,89 @@
+"""What is in the folder of files after a start: what the database knows, and nothing is lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from auctune.service.files.library import Library
+from auctune.service.files.record import FileRecord, Purpose
+from auctune.service.files.room import FileLimits
+from auctune.service.files.trash import RETENTION, Trash
+from auctune.service.store import Committer, Pages, open_store
+
+LIMITS = FileLimits(upload_bytes=1000, uploads=8, files=8, bytes=1000)
+
+
+class Name:
+    """What an upload is called."""
+
+    filename = "rows.jsonl"
+    purpose = Purpose.TRAINING
+
+
+async def _rows() -> AsyncIterator[bytes]:
+    yield b"rows"
+
+
+def uploaded(folder: Path, then_delete: bool = False) -> FileRecord:
+    """A start of the service in which one file is uploaded."""
+
+    async def run() -> FileRecord:
+        with open_store(folder) as store, Committer(store) as committer:
+            library = Library(folder / "files", Pages(store.reader), committer, LIMITS)
+            record = await library.add("ada", Name(), _rows())
+            if then_delete:
+                await library.delete(record)
+            return record
+
+    return asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def start(folder: Path) -> None:
+    with open_store(folder) as store, Committer(store) as committer:
+        Library(folder / "files", Pages(store.reader), committer, LIMITS)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if path.is_file()}
+
+
+def test_contents_that_no_row_names_are_moved_to_the_trash(tmp_path: Path) -> None:
+    known = uploaded(tmp_path)
+    (tmp_path / "files" / "file-newer").write_bytes(b"newer than the backup")
+    start(tmp_path)
+    assert names(tmp_path / "files") == {known.id}
+    (moved,) = (tmp_path / "trash").rglob("file-newer")
+    assert moved.read_bytes() == b"newer than the backup"
+
+
+def test_contents_of_a_deleted_file_are_deleted_at_the_next_start_if_a_crash_left_them(
+    tmp_path: Path,
+) -> None:
+    deleted = uploaded(tmp_path, then_delete=True)
+    (tmp_path / "files" / deleted.id).write_bytes(b"rows")
+    start(tmp_path)
+    assert names(tmp_path / "files") == set()
+    assert not (tmp_path / "trash").exists()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_trash_is_kept_for_the_retention(tmp_path: Path, more: int) -> None:
+    time = 1_800_000_000.0
+    (tmp_path / "file-a").write_bytes(b"rows")
+    trash = Trash(tmp_path / "trash", lambda: time)
+    trash.take(tmp_path / "file-a")
+    time += (RETENTION + timedelta(days=more)).total_seconds()
+    trash.purge()
+    assert names(trash.folder) == (set() if more else {"file-a"})
+
+
+def test_two_things_of_one_name_are_both_kept(tmp_path: Path) -> None:
+    trash = Trash(tmp_path / "trash")
+    for content in (b"one", b"two"):
+        (tmp_path / "file-a").write_bytes(content)
+        trash.take(tmp_path / "file-a")
+    found = {path.read_bytes() for path in trash.folder.rglob("file-a*")}
+    assert found == {b"one", b"two"}
