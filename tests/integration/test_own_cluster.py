@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +19,12 @@ from support.market_runs import living, parent_of, poll
 
 pytestmark = [pytest.mark.slow, NEEDS_RAY]
 
+DRIVER = """
+import sys
+from ray._raylet import GcsClient
+GcsClient(address=sys.argv[1]).internal_kv_get(b"key", None, timeout=10)
+print("connected")
+"""
 QUICK = KeeperParams(first_pause=0.1, retry_seconds=0.5)
 
 
@@ -25,7 +33,36 @@ def scripted(folder: Path, *words: str) -> NodeSettings:
     return NodeSettings(json.dumps(words), str(folder))
 
 
-def test_a_cluster_of_its_own_has_its_lost_node_again(tmp_path: Path) -> None:
+def connected(address: str, environment: dict[str, str]) -> str:
+    """What a process with this environment prints that connects to a cluster."""
+    driver = subprocess.run(
+        [sys.executable, "-c", DRIVER, address],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return driver.stdout.strip() or driver.stderr.strip().rpartition("\n")[2]
+
+
+def check_closed_to_others(folder: Path, pid: int) -> None:
+    """Nobody without the token, which the cluster's processes have, connects or sees a socket."""
+    assert folder.stat().st_mode & 0o077 == 0
+    assert any(path.is_socket() for path in folder.rglob("*"))
+    address = (folder / "s" / "ray" / "ray_current_cluster").read_text()
+    own = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    within = dict(line.split("=", 1) for line in own if "=" in line)
+    assert connected(address, within) == "connected"
+    for changes in (
+        {"RAY_AUTH_TOKEN": "ab" * 32},
+        {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": ""},
+    ):
+        assert "token" in connected(address, within | changes)
+
+
+def test_a_cluster_of_its_own_is_closed_to_others_and_has_its_lost_node_again(
+    tmp_path: Path,
+) -> None:
     heard = Heard()
     work = tmp_path / "work"
     executor = RayExecutor(
@@ -43,7 +80,7 @@ def test_a_cluster_of_its_own_has_its_lost_node_again(tmp_path: Path) -> None:
         assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0)
         raylet = parent_of(parent_of(pid))
         folder = Path(json.loads((work / "ray-cluster.json").read_bytes())["folder"])
-        assert folder.is_dir()
+        check_closed_to_others(folder, pid)
         os.kill(raylet, signal.SIGKILL)
         assert heard.wait_for("ended")["endings"] == 1
         assert poll(lambda: not living([pid]))

@@ -11,6 +11,8 @@ Run as a program it is the cluster, told by lines what to do:
 | head | kills the head; as it knows nothing of before, all nodes begin anew with the next one |
 """
 
+import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +22,13 @@ from pathlib import Path
 CPUS = 4
 
 # Ray would take the machine's address for the loopback's, which these nodes have.
-ENVIRONMENT = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+# Its drivers are told the token as an operator would tell them.
+ENVIRONMENT = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+}
 
 
 class RayNodes:
@@ -36,6 +44,7 @@ class RayNodes:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env=os.environ | ENVIRONMENT,
             cwd=Path(__file__).parents[1],
         )
         self.address = self._answer()
@@ -81,7 +90,8 @@ def main() -> None:
         name: {"CPU": CPUS, mark_of(name): 1.0, **offered(Site(name, {"cpu": CPUS}))}
         for name in sys.argv[1:]
     }
-    cluster = LocalCluster(has).__enter__()
+    token = os.environ["RAY_AUTH_TOKEN"]
+    cluster = LocalCluster(has, token=token).__enter__()
     print(cluster.address, flush=True)
     for line in sys.stdin:
         match line.split():
@@ -93,7 +103,7 @@ def main() -> None:
                 port = int(cluster.address.rpartition(":")[2])
                 cluster._cluster.head_node.kill_gcs_server(check_alive=False)
                 cluster.close()
-                cluster = LocalCluster(has, port=port).__enter__()
+                cluster = LocalCluster(has, port=port, token=token).__enter__()
         print("done", flush=True)
     cluster.close()
 

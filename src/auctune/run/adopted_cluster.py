@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from auctune.domain import InputError
-from auctune.run.local_cluster import hush
+from auctune.run.local_cluster import hush, reread_token
 
 _ANSWER_SECONDS = 5.0
 
@@ -40,6 +40,7 @@ def adopted(address: str, place: str, namespace: str | None = None) -> Iterator[
     import ray
 
     hush()
+    reread_token()
     try:
         ray.init(
             address=address, namespace=namespace, log_to_driver=False, logging_level=logging.ERROR

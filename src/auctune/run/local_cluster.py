@@ -1,14 +1,18 @@
 """A Ray cluster on one machine: a node for the driver, and others side by side.
 
 They end with the process that started them, however it ends: the kernel sees to that on Linux.
-Nothing but the loopback interface is used, and no dashboard or usage report is started.
+Nothing but the loopback interface is used, and no dashboard or usage report is started. A driver of
+a cluster runs code as the user who owns the processes of its nodes. So all who connect must have a
+random token, and sockets and logs are in a folder that no other user may enter.
 """
 
 import contextlib
 import logging
 import os
+import secrets
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -23,6 +27,7 @@ _START_TRIES = 3
 _DROP_TRIES = 20
 _DROP_PAUSE_SECONDS = 0.1
 _LOOPBACK = "127.0.0.1"
+_TOKEN_BYTES = 32
 _ENVIRONMENT = {
     # Loopback stays loopback, which Ray otherwise replaces by the machine's address.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -60,6 +65,16 @@ def _say_nothing(*_arguments: object, **_options: object) -> None:
     pass
 
 
+def reread_token() -> None:
+    """Have Ray use the token in the environment; it would keep what it read at its import."""
+    if "ray" in sys.modules:
+        import ray
+
+        raylet: Any = ray._raylet
+        raylet.Config.initialize("")
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
 class LocalCluster:
     """A context: nodes with resources, and this process as their driver.
 
@@ -69,20 +84,27 @@ class LocalCluster:
         nodes: what each has, by its name; `CPU` and `GPU` are Ray's own.
         namespace: of the driver's named actors.
         port: of its head; 0: any that is free.
+        token: asked of all who connect; None: a random one.
 
     Attributes:
         folder: of sockets and logs; goes with the cluster, unless that was killed.
     """
 
     def __init__(
-        self, nodes: Mapping[str, Mapping[str, float]], namespace: str = "", port: int = 0
+        self,
+        nodes: Mapping[str, Mapping[str, float]],
+        namespace: str = "",
+        port: int = 0,
+        token: str | None = None,
     ) -> None:
         self._resources = {name: dict(has) for name, has in nodes.items()}
         self._namespace = namespace
         self._port = port
+        self._token = secrets.token_hex(_TOKEN_BYTES) if token is None else token
+        self._before: dict[str, str | None] = {}
         self._nodes: dict[str, Any] = {}
         self._cluster: Any = None
-        # Paths of sockets are short: not in a folder of the user's.
+        # Paths of sockets are short: not in a folder of the user's. Ray opens what is below to all.
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
 
     @property
@@ -91,10 +113,15 @@ class LocalCluster:
         return str(self._cluster.address)
 
     def __enter__(self) -> "LocalCluster":
+        session = self.folder / "s"
         # Where it writes which cluster is the newest.
-        (self.folder / "ray").mkdir()
+        (session / "ray").mkdir(parents=True)
         # To be said before Ray is imported; its processes inherit it.
-        os.environ |= _ENVIRONMENT | {"RAY_TMPDIR": str(self.folder)}
+        os.environ |= _ENVIRONMENT | {"RAY_TMPDIR": str(session)}
+        own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
+        self._before = {name: os.environ.get(name) for name in own}
+        os.environ |= own
+        reread_token()
         import ray
         from ray.cluster_utils import Cluster
 
@@ -105,7 +132,7 @@ class LocalCluster:
             self._cluster.add_node(
                 **_COMMON,
                 num_cpus=0,
-                temp_dir=str(self.folder),
+                temp_dir=str(session),
                 include_dashboard=False,
                 gcs_server_port=self._port,
                 _system_config=_SYSTEM,
@@ -143,6 +170,11 @@ class LocalCluster:
             self._cluster.shutdown()
             self._cluster = None
         os.environ.pop("RAY_TMPDIR", None)
+        for name, value in self._before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        reread_token()
         drop_folder(self.folder)
 
     def has(self, name: str) -> bool:
