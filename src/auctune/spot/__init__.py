@@ -1,7 +1,7 @@
 """Renting by deadline: spot and on-demand GPUs, slot by slot.
 
-After Zheng et al., "Deadline-Aware Online Scheduling for LLM Fine-Tuning with Spot Market
-Predictions" (arXiv 2512.20967).
+After Linggao Kong, Yuedong Xu, Lei Jiao and Chuan Xu, "Deadline-Aware Online Scheduling for LLM
+Fine-Tuning with Spot Market Predictions" (arXiv 2512.20967).
 """
 
 from auctune.spot.allocation import IDLE, InfeasibleAllocationError, SpotAllocation

@@ -32,7 +32,7 @@ IDLE = SpotAllocation(0, 0)
 
 
 def check(allocation: SpotAllocation, job: SpotJob, available: int, slot: int) -> None:
-    """Hold an allocation against the constraints of Zheng et al., (5b) to (5e).
+    """Hold an allocation against the constraints of Kong et al., (5b) to (5e).
 
     Args:
         allocation: what a policy wants to hold.

@@ -14,7 +14,7 @@ DEFAULT_VALUE = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotJob:
-    """Workload, deadline and value of one job; Zheng et al. (arXiv 2512.20967), section III.
+    """Workload, deadline and value of one job; Kong et al. (arXiv 2512.20967), section III.
 
     Attributes:
         workload: L, units of work.

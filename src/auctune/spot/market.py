@@ -11,7 +11,7 @@ from auctune.spot.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpotMarket:
-    """A spot market over some slots; Zheng et al. (arXiv 2512.20967), section III-B.
+    """A spot market over some slots; Kong et al. (arXiv 2512.20967), section III-B.
 
     Attributes:
         price: [t] p_t, of a spot GPU for a slot, in units of the on-demand price.

@@ -1,6 +1,6 @@
 """The share of a slot left for work when the number of GPUs changes.
 
-Zheng et al. (arXiv 2512.20967), eq. 2: mu_1 where GPUs are added (start and reconfiguration),
+Kong et al. (arXiv 2512.20967), eq. 2: mu_1 where GPUs are added (start and reconfiguration),
 mu_2 where some are given up (reconfiguration), 1 where their number stays.
 """
 

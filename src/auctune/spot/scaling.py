@@ -1,6 +1,6 @@
 """Throughput by number of GPUs: H(n) = a n + c for n > 0, H(0) = 0, or a concave table.
 
-Zheng et al. (arXiv 2512.20967), eq. 1, which is linear; a table takes measured scaling.
+Kong et al. (arXiv 2512.20967), eq. 1, which is linear; a table takes measured scaling.
 """
 
 import math

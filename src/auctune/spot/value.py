@@ -1,6 +1,6 @@
 """What a finished job is worth, and how a late one ends.
 
-Zheng et al. (arXiv 2512.20967), eqs. 4 and 7 to 9:
+Kong et al. (arXiv 2512.20967), eqs. 4 and 7 to 9:
 
     V(T) = v                                 for T <= d
          = v (1 - (T - d) / ((g - 1) d))     for d < T <= g d

@@ -127,7 +127,7 @@ class UnixClock:
 class ModelClock:
     """Time as the model counts it: what a run costs does not depend on how busy a machine is.
 
-    A slot begins with its overhead; after that n instances do H(n) of the workload a slot (Zheng et
+    A slot begins with its overhead; after that n instances do H(n) of the workload a slot (Kong et
     al., arXiv 2512.20967, eqs. 1 and 2). After the deadline they do mu_1 H(n) (eq. 7).
 
     Args:

@@ -7,7 +7,7 @@ left for work is
     mu_t = 1 - sum of l_i / sum of h_i
 
 with h_i the whole slot, but for an instance that was taken away. mu_1 is the mean of mu_t over
-slots with more instances than the slot before, mu_2 over slots with fewer (Zheng et al., arXiv
+slots with more instances than the slot before, mu_2 over slots with fewer (Kong et al., arXiv
 2512.20967, eq. 2). A slot in which the job was done before all were ready says nothing of what
 getting ready takes. Instances that stay train on while new ones start, so l_i is small for them.
 """

@@ -1,4 +1,4 @@
-"""Selecting among policies while jobs come one after the other (Zheng et al., arXiv 2512.20967,
+"""Selecting among policies while jobs come one after the other (Kong et al., arXiv 2512.20967,
 Algorithm 2).
 
 After each job every policy is known by what it would have made of it. Utilities are scaled by

@@ -1,4 +1,4 @@
-"""Jobs of random size: those of Zheng et al. (arXiv 2512.20967), Fig. 9, and their like.
+"""Jobs of random size: those of Kong et al. (arXiv 2512.20967), Fig. 9, and their like.
 
 Fig. 9 (its constants are reconstructed): L uniform in [60, 100], N_min in {1, 2, 4}, N_max in
 {8, 12, 16}; as texts `workload=60-100`, `n_min=1,2,4` and `n_max=8,12,16`. Value goes with work.

@@ -2,7 +2,7 @@
 
 A noisy forecast of x is x + s(x) xi. The noise is magnitude-dependent, s(x) = e x, or fixed,
 s(x) = e mean(x); xi is uniform in [-1, 1] or Student's t with two degrees of freedom, clipped
-(Zheng et al., arXiv 2512.20967, section VI, where the constants are not given).
+(Kong et al., arXiv 2512.20967, section VI, where the constants are not given).
 """
 
 from dataclasses import dataclass

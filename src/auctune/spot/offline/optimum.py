@@ -1,4 +1,4 @@
-"""The offline optimum of a job: max Vt(Z_d) - C_d over all allocations (Zheng et al., eq. 9).
+"""The offline optimum of a job: max Vt(Z_d) - C_d over all allocations (Kong et al., eq. 9).
 
 On an exact work grid it is the window program from slot 0 to the deadline with true prices. Where
 there is none, Pareto labels of (work, cost) find it (`auctune.spot.offline.labels`), pruned by the
