@@ -96,6 +96,9 @@ class Load:
         statuses: of HTTP, counted.
         unknown: token and request of each bid that was sent and not answered.
         again: the same of bids to be made once more, before others.
+        scheduled: bids of the latest run.
+        begun, last_answer: when the latest run began and when its last bid was acknowledged, by
+            `time.perf_counter`.
     """
 
     address: tuple[str, int]
@@ -109,6 +112,9 @@ class Load:
     unknown: list[tuple[str, bytes]] = field(default_factory=list)
     again: list[tuple[str, bytes]] = field(default_factory=list)
     count: int = 0
+    scheduled: int = 0
+    begun: float = 0.0
+    last_answer: float = 0.0
 
     async def run(self, seconds: float) -> None:
         """Bid for so long, and wait for all answers; ends early if the service is gone."""
@@ -121,6 +127,7 @@ class Load:
             idle.append(one)
         self._due: deque[tuple[float, str, bytes]] = deque()
         begin, sent = time.perf_counter(), 0
+        self.begun, self.last_answer, self.scheduled = begin, begin, len(self.again)
         self._due.extend((begin, *bid) for bid in self.again)
         self.again = []
         while (now := time.perf_counter()) < begin + seconds and not all(c.gone for c in made):
@@ -131,6 +138,7 @@ class Load:
                 at = begin + number / self.rate
                 self._due.append((at, token, bidder.request(token, self.draw)))
                 sent = number + 1
+                self.scheduled += 1
             self.hand_out(idle)
             await asyncio.sleep(0.001)
         while (self._due or len(idle) < len(made)) and not all(c.gone for c in made):
@@ -177,7 +185,8 @@ class _Connection(asyncio.Protocol):
         load, status = self._load, int(head[9:12])
         load.statuses[status] += 1
         if status == 200:
-            load.waits.append(time.perf_counter() - self._at)
+            load.last_answer = time.perf_counter()
+            load.waits.append(load.last_answer - self._at)
             job, payment = _text(body, b'"id":'), _text(body, b'"payment":')
             assert job is not None
             load.answers.append(Acknowledged(self._token, job, payment, self._request))

@@ -1,0 +1,89 @@
+"""The least that a durable FastAPI route costs, as a server to compare `auctune serve` with.
+
+    python benchmarks/minimal_route.py --data FOLDER
+
+uvicorn with uvloop and httptools, one POST route that parses its JSON body, writes it as one row
+through the service's `Committer` (group commit, SQLite with WAL and `synchronous=FULL`) and answers
+when the row is on disk. No keys, no market, no ledger. It prints `serves at 127.0.0.1:PORT`.
+"""
+
+import argparse
+import asyncio
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+
+from auctune.service.store import Committer, Unit, open_store, tell_all
+from auctune.service.store.tables import events
+
+
+def make_app(committer: Committer) -> FastAPI:
+    """The one route; at the path of the service's, so that the same requests can be sent."""
+    app = FastAPI()
+
+    @app.post("/v1/fine_tuning/jobs")
+    async def write_row(body: dict[str, Any]) -> dict[str, Any]:
+        committed = asyncio.get_running_loop().create_future()
+
+        def done(error: Exception | None) -> None:
+            if error is None:
+                committed.set_result(None)
+            else:
+                committed.set_exception(error)
+
+        seq = committer.next_seq()
+        row = {
+            "seq": seq,
+            "zone": "minimal",
+            "slot": 0,
+            "kind": "row",
+            "job": f"row-{seq}",
+            "at": time.time(),
+            "body": json.dumps(body).encode(),
+        }
+        committer.submit(Unit(done).insert(events, row))
+        await committed
+        return {"id": f"row-{seq}", "payment": None}
+
+    return app
+
+
+async def serve(data: Path) -> None:
+    """Serve until the process ends."""
+    loop = asyncio.get_running_loop()
+
+    def deliver(outcomes: Any) -> None:
+        loop.call_soon_threadsafe(tell_all, outcomes)
+
+    data.mkdir(parents=True, exist_ok=True)
+    with open_store(data) as store, Committer(store, deliver) as committer:
+        with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
+            config = uvicorn.Config(
+                make_app(committer),
+                http="httptools",
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+            )
+            print(f"serves at 127.0.0.1:{listening.getsockname()[1]}", flush=True)
+            await uvicorn.Server(config).serve(sockets=[listening])
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the database")
+    data = parser.parse_args().data
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(data))
+
+
+if __name__ == "__main__":
+    main()
