@@ -62,18 +62,21 @@ async def serve(data: Path) -> None:
         loop.call_soon_threadsafe(tell_all, outcomes)
 
     data.mkdir(parents=True, exist_ok=True)
-    with open_store(data) as store, Committer(store, deliver) as committer:
-        with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
-            config = uvicorn.Config(
-                make_app(committer),
-                http="httptools",
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-            )
-            print(f"serves at 127.0.0.1:{listening.getsockname()[1]}", flush=True)
-            await uvicorn.Server(config).serve(sockets=[listening])
+    with (
+        open_store(data) as store,
+        Committer(store, deliver) as committer,
+        socket.create_server(("127.0.0.1", 0), backlog=2048) as listening,
+    ):
+        config = uvicorn.Config(
+            make_app(committer),
+            http="httptools",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+        )
+        print(f"serves at 127.0.0.1:{listening.getsockname()[1]}", flush=True)
+        await uvicorn.Server(config).serve(sockets=[listening])
 
 
 def main() -> None:

@@ -77,8 +77,8 @@ class Served:
         if abs(self.achieved - self.offered) <= RATE_TOLERANCE * self.offered:
             return None
         return (
-            f"offered {self.offered:,.0f} bids a second, achieved {self.achieved:,.0f}: they differ "
-            f"by more than {RATE_TOLERANCE:.0%}, so the offered rate was not sustained; "
+            f"offered {self.offered:,.0f} bids a second, achieved {self.achieved:,.0f}: they "
+            f"differ by more than {RATE_TOLERANCE:.0%}, so the offered rate was not sustained; "
             "offer less with --rate"
         )
 

@@ -8,7 +8,7 @@
 | limit | the additions and maxima that the window programs of this run must do, one for each count, kind of change and unit of work in each slot that is planned for, at the rate of a loop over cached arrays that does nothing else |
 | optimum, robust | CPU seconds of the offline optimum and of `Robust()` on the same jobs |
 
-Jobs are those of Zheng et al., Fig. 9: L uniform in [60, 100], d = 10, N_min in {1, 2, 4}, N_max in
+Jobs are those of Kong et al., Fig. 9: L uniform in [60, 100], d = 10, N_min in {1, 2, 4}, N_max in
 {8, 12, 16}. The market drifts about a daily cycle, with 16 GPUs at most.
 """  # noqa: E501
 
@@ -44,7 +44,7 @@ from auctune.spot.forecasts import (
     UniformNoise,
     make_forecasts,
 )
-from auctune.spot.terms import Terms, is_ahead, make_terms, work_of
+from auctune.spot.terms import Terms, is_ahead, line_code, make_terms, work_of
 from auctune.spot.window.table import take_better, target_units, units_done
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ def window_steps(case: Case, pool: tuple[Ahap, ...], batch: BatchOutcome) -> int
                 behind = [
                     progress[m, slot]
                     for m in members
-                    if not is_ahead(terms, progress[m, slot], slot)
+                    if not is_ahead(terms, progress[m, slot], slot, line_code(pool[m].line))
                 ]
                 if behind:
                     end = min(slot + window, job.deadline)

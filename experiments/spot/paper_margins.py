@@ -2,6 +2,8 @@
 
 The nearest that `search_margins.py` has found, on the markets that it was found on and on others of
 the same law; and the two markets of the other figures, at the v that makes the first margin right.
+The search varies the market and never the baselines: UP and MSU have a safety net here, and the
+paper's have none. That it finds no setting does not show that there is none.
 """
 
 from collections.abc import Mapping
@@ -28,7 +30,7 @@ from spot_harness.trials import same_job
 
 NAME = "paper_margins"
 TITLE = "The paper's margins"
-# What `python experiments/spot/search_margins.py` prints.
+# What `python experiments/spot/search_margins.py` printed with AHAP's line at the slot's start.
 NEAREST = OpenSetting(
     price_mean=0.7500915642623313,
     price_deviation=0.46748395175536395,

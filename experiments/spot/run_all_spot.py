@@ -1,4 +1,4 @@
-"""Figures 2, 3 and 5 to 10, what is assumed, and the paper's margins, one after the other.
+"""Figures 2, 3 and 5 to 10, the line of progress, what is assumed and the margins, in turn.
 
     python experiments/spot/run_all_spot.py [--data FOLDER] [--quick] [--only NAME,...]
     python experiments/spot/run_all_spot.py --docs
@@ -18,6 +18,7 @@ import fig08_prices
 import fig09_convergence
 import fig10_drift
 import paper_margins
+import progress_line
 import ranges
 from auctune.sim.figures import exits
 from spot_harness.options import COMMANDS
@@ -33,6 +34,7 @@ FIGURES = {
         fig08_prices,
         fig09_convergence,
         fig10_drift,
+        progress_line,
         ranges,
         paper_margins,
     )

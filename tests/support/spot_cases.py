@@ -18,8 +18,10 @@ from auctune.spot import (
     UniformProgress,
 )
 from auctune.spot.forecasts import Forecast, ForecastTable
+from auctune.spot.terms import ProgressLine
 
 prices = st.sampled_from([0.0, 0.25, 0.3, 0.55, 0.8, 1.0, 1.3])
+lines: st.SearchStrategy[ProgressLine] = st.sampled_from(["slot_end", "slot_start"])
 overheads = st.sampled_from(
     [Overhead(), Overhead(0.5, 0.75), Overhead(1.0, 1.0), Overhead(0.8, 0.8), Overhead(0.5, 1.0)]
 )
@@ -94,6 +96,7 @@ def ahaps(draw: st.DrawFn, max_window: int = 5) -> Ahap:
         draw(st.integers(1, window)),
         draw(st.sampled_from([0.25, 0.3, 0.6, 1.3])),
         draw(st.booleans()),
+        draw(lines),
     )
 
 
@@ -107,6 +110,7 @@ baselines: st.SearchStrategy[Policy] = st.one_of(
         st.sampled_from([0.0, 0.5, 1.0]),
         st.sampled_from([0.0, 0.5, 1.0]),
         st.sampled_from([1.0, 1.5, 2.0, 5.0]),
+        lines,
     ),
 )
 policies: st.SearchStrategy[Policy] = st.one_of(

@@ -154,6 +154,7 @@ def test_every_policy_of_renting_is_made_by_its_name() -> None:
 def test_settings_reach_a_policy_of_renting() -> None:
     given = {"window": "3", "commitment": "2", "plan_always": "true"}
     assert spot_policy("ahap", given) == Ahap(3, 2, plan_always=True)
+    assert spot_policy("ahap", {"line": "slot_start"}) == Ahap(line="slot_start")
     assert spot_policy("robust", {"cost_cap": "40", "risk": "0.1"}) == Robust(0.1, 40.0)
     with pytest.raises(InputError, match="window: 'wide'; expected a whole number"):
         spot_policy("ahap", {"window": "wide"})

@@ -1,9 +1,10 @@
 """A job as the kernels read it, and what one slot does to it."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from auctune.domain import InputError
 from auctune.numerics.jit import kernel
 from auctune.spot.arrays import Floats, Ints
 from auctune.spot.grid import WorkGrid, plan_grid, slot_works
@@ -15,6 +16,11 @@ GROWN, SHRUNK, UNCHANGED = 0, 1, 2
 # Work that differs from a target by less than this share of the workload meets it: sums of tenths
 # are not exact in binary.
 TOLERANCE = 1e-9
+
+# Which point of the line of even progress a policy compares the progress at a slot's start with:
+# the one at the slot's end (the paper's, which counts slots from 1), or the one at its start.
+ProgressLine = Literal["slot_end", "slot_start"]
+SLOT_START, SLOT_END = 0, 1
 
 
 class Terms(NamedTuple):
@@ -82,16 +88,38 @@ def rest_of(terms: Terms, progress: float) -> float:
     return rest if rest > TOLERANCE * terms.workload else 0.0
 
 
-@kernel
-def expected_progress(terms: Terms, slot: int) -> float:
-    """Z_exp(t) = L t / d (eq. 6)."""
-    return terms.workload * slot / terms.num_slots
+def check_line(line: str) -> None:
+    """Refuse a line that does not exist.
+
+    Raises:
+        InputError: naming `line`.
+    """
+    if line not in get_args(ProgressLine):
+        raise InputError("line", repr(line), f"one of {', '.join(get_args(ProgressLine))}")
+
+
+def line_code(line: ProgressLine) -> int:
+    """Return `SLOT_END` or `SLOT_START`: slots between a slot's start and its point of the line."""
+    return SLOT_END if line == "slot_end" else SLOT_START
 
 
 @kernel
-def is_ahead(terms: Terms, progress: float, slot: int) -> bool:
-    """Whether the progress has reached Z_exp(t)."""
-    return progress >= expected_progress(terms, slot) - TOLERANCE * terms.workload
+def expected_progress(terms: Terms, num_slots: int) -> float:
+    """Work that even progress has done after `num_slots` slots: L num_slots / d (eq. 6)."""
+    return terms.workload * num_slots / terms.num_slots
+
+
+@kernel
+def is_ahead(terms: Terms, progress: float, slot: int, line: int) -> bool:
+    """Whether the progress at the start of a slot has reached the line.
+
+    Args:
+        terms: the job.
+        progress: Z, work done before the slot.
+        slot: t, counted from 0.
+        line: `SLOT_END` compares with L (t + 1) / d, `SLOT_START` with L t / d.
+    """
+    return progress >= expected_progress(terms, slot + line) - TOLERANCE * terms.workload
 
 
 @kernel

@@ -90,7 +90,20 @@ def test_decisions_of_policies(rng: np.random.Generator) -> None:
             (uniform_progress.uniform, (terms, 2.0, slot, progress, last, held, available)),
             (
                 ahanp.react,
-                (terms, 0.6, 0.5, 0.5, 2.0, slot, progress, last, price, available, before),
+                (
+                    terms,
+                    0.6,
+                    0.5,
+                    0.5,
+                    2.0,
+                    slot % 2,
+                    slot,
+                    progress,
+                    last,
+                    price,
+                    available,
+                    before,
+                ),
             ),
             (ahap.combine, (terms, plans, 3, slot, bool(slot % 2), available)),
         ]

@@ -22,6 +22,8 @@ def test_the_pool_is_the_paper_s_112() -> None:
         (Ahanp(0.3, drop=0.2), "ahanp(sigma=0.3,drop=0.2)"),
         (Ahanp(0.3, shrink=0.7, growth=3), "ahanp(sigma=0.3,shrink=0.7,growth=3)"),
         (Ahap(3, 2, 0.5, plan_always=True), "ahap(w=3,c=2,sigma=0.5,plan_always)"),
+        (Ahap(1, 1, 0.5, line="slot_start"), "ahap(w=1,c=1,sigma=0.5,line=slot_start)"),
+        (Ahanp(0.3, line="slot_end"), "ahanp(sigma=0.3,line=slot_end)"),
     ],
 )
 def test_a_name_tells_policies_with_other_settings_apart(policy: Policy, name: str) -> None:

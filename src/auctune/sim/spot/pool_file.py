@@ -15,6 +15,7 @@ from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema
 from auctune.sim.spot.toml_file import read_toml
 from auctune.spot import Ahanp, Ahap, OnDemandOnly, Policy, Robust, SpotFirst, UniformProgress
+from auctune.spot.terms import ProgressLine
 
 _EXPECTED = "a pool of policies in TOML"
 _MOST = 10_000
@@ -39,6 +40,7 @@ Counts = Annotated[
     list[Annotated[int, Field(ge=1, le=_MOST)]], BeforeValidator(_several), Field(min_length=1)
 ]
 Numbers = Annotated[list[float], BeforeValidator(_several), Field(min_length=1)]
+Lines = Annotated[list[ProgressLine], BeforeValidator(_several), Field(min_length=1)]
 
 
 class AhapEntry(BaseModel):
@@ -50,13 +52,15 @@ class AhapEntry(BaseModel):
     commitment: Counts | None = None
     sigma: Numbers = [0.6]
     plan_always: bool = False
+    line: Lines = ["slot_end"]
 
     def policies(self) -> Iterator[Policy]:
-        """By window, commitment, sigma."""
+        """By window, commitment, sigma, line."""
         for window in self.window:
-            for commitment in self.commitment or range(1, window + 1):
-                for sigma in self.sigma:
-                    yield Ahap(window, commitment, sigma, self.plan_always)
+            commitments = self.commitment or range(1, window + 1)
+            for values in itertools.product(commitments, self.sigma, self.line):
+                commitment, sigma, line = values
+                yield Ahap(window, commitment, sigma, self.plan_always, line)
 
 
 class AhanpEntry(BaseModel):
@@ -68,10 +72,11 @@ class AhanpEntry(BaseModel):
     drop: Numbers = [0.5]
     shrink: Numbers = [0.5]
     growth: Numbers = [2.0]
+    line: Lines = ["slot_start"]
 
     def policies(self) -> Iterator[Policy]:
-        """By sigma, drop, shrink, growth."""
-        for values in itertools.product(self.sigma, self.drop, self.shrink, self.growth):
+        """By sigma, drop, shrink, growth, line."""
+        for values in itertools.product(self.sigma, self.drop, self.shrink, self.growth, self.line):
             yield Ahanp(*values)
 
 

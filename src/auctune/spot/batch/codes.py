@@ -15,6 +15,7 @@ from auctune.spot.policies import (
     UniformProgress,
 )
 from auctune.spot.policy import Policy
+from auctune.spot.terms import line_code
 
 AHAP, AHANP, ON_DEMAND_ONLY, SPOT_FIRST, UNIFORM_PROGRESS, ROBUST = range(6)
 
@@ -25,6 +26,7 @@ class Codes(NamedTuple):
     Attributes:
         kind: [m].
         window, commitment, plan_always: [m] of AHAP; 0 for others.
+        line: [m] of AHAP and AHANP, `SLOT_END` or `SLOT_START`; 0 for others.
         numbers: [m, 4] AHAP: sigma; AHANP: sigma, drop, shrink, growth; UP: hysteresis;
             robust: risk, cap on cost (infinite: none), persistence.
     """
@@ -33,6 +35,7 @@ class Codes(NamedTuple):
     window: Ints
     commitment: Ints
     plan_always: Ints
+    line: Ints
     numbers: Floats
 
 
@@ -44,10 +47,9 @@ def is_coded(policy: Policy) -> bool:
 def encode(policies: Sequence[Policy]) -> Codes:
     """The rows of policies, all of which must have a kernel."""
     rows = [_row(policy) for policy in policies]
-    whole = np.array([row[0] for row in rows], dtype=np.int64).reshape(len(rows), 4)
+    whole = np.array([row[0] for row in rows], dtype=np.int64).reshape(len(rows), 5)
     numbers = np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), 4)
-    kind, window, commitment, plan_always = (np.ascontiguousarray(column) for column in whole.T)
-    return Codes(kind, window, commitment, plan_always, numbers)
+    return Codes(*(np.ascontiguousarray(column) for column in whole.T), numbers)
 
 
 def within(codes: Codes, num_slots: int) -> Codes:
@@ -61,17 +63,18 @@ def within(codes: Codes, num_slots: int) -> Codes:
 def _row(policy: Policy) -> tuple[tuple[int, ...], tuple[float, ...]]:
     none = (0.0, 0.0, 0.0, 0.0)
     match policy:
-        case Ahap(window, commitment, sigma, plan_always):
-            return (AHAP, window, commitment, int(plan_always)), (sigma, 0.0, 0.0, 0.0)
-        case Ahanp(sigma, drop, shrink, growth):
-            return (AHANP, 0, 0, 0), (sigma, drop, shrink, growth)
+        case Ahap(window, commitment, sigma, plan_always, line):
+            row = (AHAP, window, commitment, int(plan_always), line_code(line))
+            return row, (sigma, 0.0, 0.0, 0.0)
+        case Ahanp(sigma, drop, shrink, growth, line):
+            return (AHANP, 0, 0, 0, line_code(line)), (sigma, drop, shrink, growth)
         case OnDemandOnly():
-            return (ON_DEMAND_ONLY, 0, 0, 0), none
+            return (ON_DEMAND_ONLY, 0, 0, 0, 0), none
         case SpotFirst():
-            return (SPOT_FIRST, 0, 0, 0), none
+            return (SPOT_FIRST, 0, 0, 0, 0), none
         case UniformProgress(hysteresis):
-            return (UNIFORM_PROGRESS, 0, 0, 0), (hysteresis, 0.0, 0.0, 0.0)
+            return (UNIFORM_PROGRESS, 0, 0, 0, 0), (hysteresis, 0.0, 0.0, 0.0)
         case Robust(risk, cost_cap, persistence):
             cap = np.inf if cost_cap is None else cost_cap
-            return (ROBUST, 0, 0, 0), (risk, cap, persistence, 0.0)
+            return (ROBUST, 0, 0, 0, 0), (risk, cap, persistence, 0.0)
     raise AssertionError(policy)

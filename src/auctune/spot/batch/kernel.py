@@ -89,12 +89,10 @@ def total_before(pool: Pool, m: int, slot: int) -> int:
 @kernel
 def solves_window(terms: Terms, codes: Codes, pool: Pool, m: int, slot: int, window: int) -> bool:
     """Whether policy m plans by the window program in this slot, with this window."""
-    return (
-        codes.kind[m] == AHAP
-        and codes.window[m] == window
-        and pool.finish[m] < 0
-        and (codes.plan_always[m] == 1 or not is_ahead(terms, pool.progress[m], slot))
-    )
+    if codes.kind[m] != AHAP or codes.window[m] != window or pool.finish[m] >= 0:
+        return False
+    ahead = is_ahead(terms, pool.progress[m], slot, codes.line[m])
+    return bool(codes.plan_always[m] == 1 or not ahead)
 
 
 @kernel
@@ -152,7 +150,7 @@ def decide(
     last = total_before(pool, m, slot)
     price, available = seen.price[slot], seen.available[slot]
     if kind == AHAP:
-        ahead = is_ahead(terms, progress, slot)
+        ahead = is_ahead(terms, progress, slot, codes.line[m])
         commitment = codes.commitment[m]
         if ahead and codes.plan_always[m] == 0:
             end = window_end(terms, slot, codes.window[m])
@@ -172,6 +170,7 @@ def decide(
             numbers[1],
             numbers[2],
             numbers[3],
+            codes.line[m],
             slot,
             progress,
             last,

@@ -1,4 +1,4 @@
-"""AHANP: renting without a forecast (Zheng et al., arXiv 2512.20967, Algorithm 3).
+"""AHANP: renting without a forecast (Kong et al., arXiv 2512.20967, Algorithm 3).
 
 With z = Z / Z_exp(t) (1 at t = 0), p = p_t / sigma, a = A_t / A_{t-1} (1 at t = 0 and where
 A_{t-1} = 0), the first that holds gives the total:
@@ -23,7 +23,16 @@ from auctune.numerics.jit import kernel
 from auctune.spot.allocation import SpotAllocation
 from auctune.spot.job import SpotJob
 from auctune.spot.observation import SpotObservation
-from auctune.spot.terms import Terms, is_ahead, make_terms, spot_first, usable_spot
+from auctune.spot.terms import (
+    ProgressLine,
+    Terms,
+    check_line,
+    is_ahead,
+    line_code,
+    make_terms,
+    spot_first,
+    usable_spot,
+)
 
 
 @kernel
@@ -40,6 +49,7 @@ def react(
     drop: float,
     shrink: float,
     growth: float,
+    line: int,
     slot: int,
     progress: float,
     last: int,
@@ -49,7 +59,7 @@ def react(
 ) -> tuple[int, int]:
     """The (on-demand, spot) GPUs of a slot."""
     compared = slot > 0 and available_before > 0
-    if not is_ahead(terms, progress, slot):
+    if not is_ahead(terms, progress, slot, line):
         count = scaled_count(terms, growth, last)
     elif available == 0:
         count = 0
@@ -63,6 +73,7 @@ def react(
 
 
 _DEFAULTS = {"drop": 0.5, "shrink": 0.5, "growth": 2.0}
+_LINE: ProgressLine = "slot_start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +85,14 @@ class Ahanp:
         drop: the share of the last availability at or under which it has collapsed.
         shrink: the share of the GPUs that is kept then.
         growth: by which they are multiplied when behind.
+        line: where the line of even progress is read in a slot, at its end or at its start.
     """
 
     sigma: float = 0.6
     drop: float = _DEFAULTS["drop"]
     shrink: float = _DEFAULTS["shrink"]
     growth: float = _DEFAULTS["growth"]
+    line: ProgressLine = _LINE
 
     def __post_init__(self) -> None:
         check_positive(self.sigma, "sigma", "a number > 0")
@@ -88,13 +101,15 @@ class Ahanp:
             raise InputError("shrink", f"{self.shrink!r}", "a number within 0 and 1")
         if not 1 <= self.growth < np.inf:
             raise InputError("growth", f"{self.growth!r}", "a number >= 1")
+        check_line(self.line)
 
     @property
     def name(self) -> str:
         """With its threshold, and what else is not the default."""
         others = {"drop": self.drop, "shrink": self.shrink, "growth": self.growth}
-        told = [f",{key}={value:g}" for key, value in others.items() if value != _DEFAULTS[key]]
-        return f"ahanp(sigma={self.sigma:g}{''.join(told)})"
+        parts = [f",{key}={value:g}" for key, value in others.items() if value != _DEFAULTS[key]]
+        parts += [f",line={self.line}"] if self.line != _LINE else []
+        return f"ahanp(sigma={self.sigma:g}{''.join(parts)})"
 
     @property
     def horizon(self) -> int:
@@ -111,6 +126,7 @@ class AhanpRun:
 
     def __init__(self, params: Ahanp, job: SpotJob) -> None:
         self._params = params
+        self._line = line_code(params.line)
         self._terms = make_terms(job, 1.0)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
@@ -122,6 +138,7 @@ class AhanpRun:
             params.drop,
             params.shrink,
             params.growth,
+            self._line,
             observation.slot,
             observation.progress,
             observation.last.total,

@@ -1,10 +1,12 @@
-"""AHAP: renting with a forecast (Zheng et al., arXiv 2512.20967, Algorithm 1).
+"""AHAP: renting with a forecast (Kong et al., arXiv 2512.20967, Algorithm 1).
 
 In each slot t a plan is made for the window t..e-1, e = min(t + w, d); slot t is seen, the others
 are forecast.
 
-- Progress at or above Z_exp(t): in each slot of the window where price <= sigma, min(A, N_max) spot
-  GPUs, none if that is under N_min; no on-demand.
+- Progress at or above the line: in each slot of the window where price <= sigma, min(A, N_max) spot
+  GPUs, none if that is under N_min; no on-demand. The line is Z_exp(t) = L (t + 1) / d, even
+  progress at the end of slot t = 0, 1, ...: the paper counts its slots from 1. With
+  `line="slot_start"` it is L t / d; every job is then ahead in its first slot.
 - Else the window program (10), `auctune.spot.window`.
 
 Slot t gets the mean of what the last c plans say of it (those there are, when fewer), each kind
@@ -25,7 +27,15 @@ from auctune.spot.arrays import Floats, Ints
 from auctune.spot.forecasts.forecast import Forecast, check_forecast
 from auctune.spot.job import SpotJob
 from auctune.spot.observation import SpotObservation
-from auctune.spot.terms import Terms, is_ahead, make_terms, usable_spot
+from auctune.spot.terms import (
+    ProgressLine,
+    Terms,
+    check_line,
+    is_ahead,
+    line_code,
+    make_terms,
+    usable_spot,
+)
 from auctune.spot.window.program import (
     WindowScratch,
     fill_window,
@@ -63,7 +73,7 @@ def combine(
         plans: [c, h, 2] the plan made in slot t lies at t % c.
         commitment: c.
         slot: t.
-        ahead: whether the progress has reached Z_exp(t).
+        ahead: whether the progress has reached the line.
         available: A_t.
     """
     count = min(commitment, slot + 1)
@@ -81,6 +91,9 @@ def combine(
     return on_demand, spot
 
 
+_LINE: ProgressLine = "slot_end"
+
+
 @dataclass(frozen=True, slots=True)
 class Ahap:
     """AHAP.
@@ -91,12 +104,14 @@ class Ahap:
         sigma: the price, in units of the on-demand price, up to which spot is cheap.
         plan_always: plan when ahead too. With perfect forecasts, a window up to the deadline and
             commitment 1 the policy is then optimal.
+        line: where the line of even progress is read in a slot, at its end or at its start.
     """
 
     window: int = 5
     commitment: int = 1
     sigma: float = 0.6
     plan_always: bool = False
+    line: ProgressLine = _LINE
 
     def __post_init__(self) -> None:
         if self.window < 1:
@@ -108,12 +123,14 @@ class Ahap:
                 f"a whole number within 1 and window = {self.window}",
             )
         check_positive(self.sigma, "sigma", "a number > 0")
+        check_line(self.line)
 
     @property
     def name(self) -> str:
         """With its parameters."""
         always = ",plan_always" if self.plan_always else ""
-        return f"ahap(w={self.window},c={self.commitment},sigma={self.sigma:g}{always})"
+        line = f",line={self.line}" if self.line != _LINE else ""
+        return f"ahap(w={self.window},c={self.commitment},sigma={self.sigma:g}{always}{line})"
 
     @property
     def horizon(self) -> int:
@@ -131,6 +148,7 @@ class AhapRun:
     def __init__(self, params: Ahap, job: SpotJob) -> None:
         self._params = params
         self._job = job
+        self._line = line_code(params.line)
         self._terms: Terms | None = None
         self._scratch: WindowScratch | None = None
         # A job has no more slots to plan for, and no more plans that have a say.
@@ -145,7 +163,7 @@ class AhapRun:
         end = window_end(terms, slot, self._window)
         forecast = check_forecast(observation.forecast, end - slot - 1) if end > slot + 1 else None
         prices, available = seen_and_forecast(observation, forecast)
-        ahead = bool(is_ahead(terms, observation.progress, slot))
+        ahead = bool(is_ahead(terms, observation.progress, slot, self._line))
         plan = self._plans[slot % self._commitment]
         if ahead and not params.plan_always:
             sigma = params.sigma * observation.on_demand_price

@@ -1,8 +1,10 @@
 """Planning over a window (eq. 10): fill the tables backwards, then follow the best counts.
 
-The window of w slots from t ends at e = min(t + w, d). Its target is Z_exp(e); what is left of it
-at e counts as if it ran on N_max on-demand GPUs after the deadline: V(d + delta) - p_o N_max delta
-with delta = (Z_exp(e) - Z)^+ / (mu_1 H(N_max)). A window up to d is the whole problem (9).
+The window of w slots from t ends at e = min(t + w, d). Its target is Z_exp(e) = L e / d, the line
+at the end of the window's last slot e - 1, whatever line the policy compares its progress with;
+what is left of it at e counts as if it ran on N_max on-demand GPUs after the deadline:
+V(d + delta) - p_o N_max delta with delta = (Z_exp(e) - Z)^+ / (mu_1 H(N_max)). A window up to d is
+the whole problem (9).
 """
 
 from typing import NamedTuple

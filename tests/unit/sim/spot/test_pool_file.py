@@ -45,8 +45,10 @@ def test_every_policy_can_be_in_a_pool(tmp_path: Path) -> None:
     plan_always = true
     [[ahap]]
     window = 1
+    line = ["slot_end", "slot_start"]
     [[ahanp]]
     growth = [2, 3]
+    line = "slot_end"
     [[up]]
     hysteresis = [1, 2]
     [[robust]]
@@ -58,8 +60,9 @@ def test_every_policy_can_be_in_a_pool(tmp_path: Path) -> None:
         Ahap(10, 1, 0.9, True),
         Ahap(10, 3, 0.9, True),
         Ahap(1, 1, 0.6),
-        Ahanp(growth=2.0),
-        Ahanp(growth=3.0),
+        Ahap(1, 1, 0.6, line="slot_start"),
+        Ahanp(growth=2.0, line="slot_end"),
+        Ahanp(growth=3.0, line="slot_end"),
         UniformProgress(1.0),
         UniformProgress(2.0),
         Robust(risk=0.05, cost_cap=90.0),
@@ -84,6 +87,7 @@ def test_every_policy_can_be_in_a_pool(tmp_path: Path) -> None:
         ("[[up]]\nhysteresis = -1", r"up\[0\]\.hysteresis: -1"),
         ("[[best]]", r"pool\.toml: best: is an unknown key; expected one of ahap, ahanp"),
         ("msu = 1", r"msu: 1"),
+        ("[[ahap]]\nline = 'end'", r"ahap\[0\]\.line: 'end'"),
         ("[[ahanp]]\nsigma = [0.5, 0.5]", r"the pool: has ahanp\(sigma=0\.5.*\) twice"),
         ("[[up]]\n[[up]]", r"the pool: has up.* twice"),
         ("[[ahap]]\nwindow = [9998, 9999]", r"the pool: has more than 10000 policies; expected"),

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.spot import Ahap, Policy, SpotAllocation, SpotJob, play, play_batch
+from auctune.spot import Ahap, Policy, SpotAllocation, SpotJob, SpotMarket, play, play_batch
 from auctune.spot.policies.ahap import combine
-from auctune.spot.terms import make_terms
+from auctune.spot.terms import ProgressLine, make_terms
 from support.spot_cases import forecast_of, perfect
 from support.spot_markets import random_market
 from support.spot_seen import seen
@@ -15,11 +15,32 @@ JOB = SpotJob(workload=80, deadline=10, n_min=2, n_max=12)
 TERMS = make_terms(JOB, 1.0)
 
 
-def test_who_is_ahead_takes_all_cheap_spot_and_no_on_demand() -> None:
-    run = Ahap(1, 1, 0.5).start(JOB)
-    assert run.allocate(seen(progress=8.0, price=0.5, available=16)) == SpotAllocation(0, 12)
-    assert run.allocate(seen(progress=8.0, price=0.51, available=16)) == SpotAllocation(0, 0)
-    assert run.allocate(seen(progress=8.0, price=0.5, available=1)) == SpotAllocation(0, 0)
+@pytest.mark.parametrize(("line", "progress"), [("slot_end", 16.0), ("slot_start", 8.0)])
+def test_who_is_ahead_takes_all_cheap_spot_and_no_on_demand(
+    line: ProgressLine, progress: float
+) -> None:
+    # 8 units a slot: in slot 1 the line is 8 at its start and 16 at its end.
+    run = Ahap(1, 1, 0.5, line=line).start(JOB)
+    assert run.allocate(seen(progress=progress, price=0.5, available=16)) == SpotAllocation(0, 12)
+    assert run.allocate(seen(progress=progress, price=0.51, available=16)) == SpotAllocation(0, 0)
+    assert run.allocate(seen(progress=progress, price=0.5, available=1)) == SpotAllocation(0, 0)
+    behind = seen(progress=progress - 7, price=0.51, available=16)
+    assert run.allocate(behind).total > 0
+
+
+def test_a_job_behind_the_line_of_its_first_slot_buys_on_demand_at_once() -> None:
+    # 36 units in 4 slots, 9 a slot, and no spot GPU. 10 GPUs do 9 in the first slot, with mu_1 =
+    # 0.9: just the line at its end. The line at its start is 0, which nothing done has reached.
+    job = SpotJob(workload=36, deadline=4, n_max=12)
+    drought = seen(0, price=0.9, available=0)
+    assert Ahap(1, 1, 0.5).start(job).allocate(drought) == SpotAllocation(10, 0)
+    early = Ahap(1, 1, 0.5, line="slot_start").start(job)
+    assert early.allocate(drought) == SpotAllocation(0, 0)
+    # Four such slots finish in time: 9 + 10 + 10 + 7 of the 10 that the last could do.
+    market = SpotMarket(np.full(4, 0.9), np.zeros(4, dtype=np.int64))
+    assert play(Ahap(1, 1, 0.5), job, market, perfect(market)).finish <= 4
+    late = play(Ahap(1, 1, 0.5, line="slot_start"), job, market, perfect(market))
+    assert late.finish > 4
 
 
 def test_who_is_behind_plans_back_to_the_line() -> None:
@@ -39,7 +60,7 @@ def test_a_plan_waits_for_the_cheaper_slot_that_is_forecast() -> None:
 
 
 def test_the_last_plans_have_their_say_in_the_mean() -> None:
-    run = Ahap(2, 2, 0.5).start(JOB)
+    run = Ahap(2, 2, 0.5, line="slot_start").start(JOB)
     # Slot 0 is ahead: it plans 6 now and 9 in slot 1.
     first = seen(0, price=0.5, available=6, forecast=forecast_of([0.4], [9]))
     assert run.allocate(first) == SpotAllocation(0, 6)
@@ -49,7 +70,7 @@ def test_the_last_plans_have_their_say_in_the_mean() -> None:
 
 
 def test_plans_of_absent_slots_are_not_counted() -> None:
-    run = Ahap(3, 3, 0.5).start(JOB)
+    run = Ahap(3, 3, 0.5, line="slot_start").start(JOB)
     first = seen(0, price=0.5, available=7, forecast=forecast_of([0.9, 0.9], [9, 9]))
     assert run.allocate(first) == SpotAllocation(0, 7)
 
@@ -99,6 +120,11 @@ def test_at_the_deadline_no_forecast_is_needed() -> None:
 def test_wrong_parameters_are_refused_by_name(place: str, values: tuple[int, int, float]) -> None:
     with pytest.raises(InputError, match=f"^{place}"):
         Ahap(*values)
+
+
+def test_a_line_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^line: 'end'; expected one of slot_end"):
+        Ahap(line="end")  # type: ignore[arg-type]
 
 
 def test_a_window_beyond_the_deadline_is_one_up_to_it() -> None:

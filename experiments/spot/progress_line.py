@@ -1,0 +1,130 @@
+"""Where the line of even progress is read: at a slot's end or at its start, AHAP and AHANP.
+
+The settings of Figures 5 to 8, with perfect forecasts. For each line stand the AHAP of the paper's
+105 and the AHANP of its 7 with the highest mean utility in that setting, beside the baselines.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+
+import fig05_deadlines
+import fig06_overhead
+import fig07_availability
+import fig08_prices
+from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.theme import AnyChart
+from auctune.sim.figures import Rows, show, write_chart, write_data
+from auctune.spot import Ahanp, Ahap, OnDemandOnly, SpotFirst, UniformProgress, default_pool
+from auctune.spot.terms import ProgressLine
+from spot_harness.markets import Markets
+from spot_harness.options import Figure, Options, main
+from spot_harness.rivals import Setting
+from spot_harness.trials import perfect_tables, same_job
+
+NAME = "progress_line"
+TITLE = "The line of even progress: utility / optimum, perfect forecasts"
+LINES: tuple[ProgressLine, ...] = ("slot_end", "slot_start")
+BASELINES = {"UP": UniformProgress(), "MSU": SpotFirst(), "OD-Only": OnDemandOnly()}
+GOAL = 0.95
+
+
+def settings(markets: Markets) -> Iterator[tuple[str, Setting]]:
+    """Each setting of Figures 5 to 8, with its figure's number."""
+    figures = (fig05_deadlines, fig06_overhead, fig07_availability, fig08_prices)
+    for number, figure in enumerate(figures, start=5):
+        for setting in figure.settings(markets):
+            yield str(number), setting
+
+
+def run(options: Options, console: Console) -> pl.DataFrame:
+    """Compute, write and show the figure; its data: a row for each setting and policy."""
+    rows: list[Mapping[str, object]] = []
+    for markets in options.all_markets():
+        for number, setting in settings(markets):
+            with console.status(f"{NAME}: {markets.name}, figure {number}, {setting.label}"):
+                named = {"market": markets.name, "figure": number, "setting": setting.label}
+                rows += [{**named, **row} for row in _played(setting, options)]
+    frame = write_data(pl.DataFrame(rows), options.out, NAME)
+    write_chart(chart(frame), options.out, NAME)
+    show(console, TITLE, table(frame), notes(frame, options))
+    return frame
+
+
+def _played(setting: Setting, options: Options) -> Iterator[Mapping[str, object]]:
+    trials = same_job(setting.markets, setting.job, options.jobs, options.seed)
+    optimum = float(trials.optimum().mean())
+    pools = {
+        f"{kind.__name__.upper()}, {line}": [
+            replace(policy, line=line) for policy in default_pool() if isinstance(policy, kind)
+        ]
+        for kind in (Ahap, Ahanp)
+        for line in LINES
+    }
+    pools |= {name: [policy] for name, policy in BASELINES.items()}
+    everybody = [policy for pool in pools.values() for policy in pool]
+    mean = trials.utility(everybody, perfect_tables(trials.markets)).mean(axis=0)
+    first = 0
+    for series, pool in pools.items():
+        best = first + int(np.argmax(mean[first : first + len(pool)]))
+        yield {
+            "series": series,
+            "policy": everybody[best].name,
+            "jobs": options.jobs,
+            "utility": float(mean[best]),
+            "ratio": float(mean[best]) / optimum,
+        }
+        first += len(pool)
+
+
+def chart(frame: pl.DataFrame) -> AnyChart:
+    """A panel for each kind of markets; what is worth nothing on average lies below it."""
+    panels = []
+    for market in frame["market"].unique(maintain_order=True):
+        rows = frame.filter((pl.col("market") == market) & (pl.col("ratio") > 0))
+        values = [
+            Estimate(f"{row['figure']}: {row['setting']}", row["series"], *[row["ratio"]] * 3)
+            for row in rows.iter_rows(named=True)
+        ]
+        panels.append(Panel(f"utility / optimum, {market}", values, "dots", ".0%"))
+    return estimates_chart(panels, axis="figure and setting")
+
+
+def table(frame: pl.DataFrame) -> Rows:
+    """A row for each setting."""
+    series = frame["series"].unique(maintain_order=True).to_list()
+    rows: list[tuple[str, ...]] = []
+    for market in frame["market"].unique(maintain_order=True):
+        rows.append((f"{market}:", "", *("" for _ in series)))
+        own = frame.filter(pl.col("market") == market)
+        for (figure, setting), cells in own.group_by("figure", "setting", maintain_order=True):
+            found = dict(zip(cells["series"], cells["ratio"], strict=True))
+            rows.append((str(figure), str(setting), *(f"{found[name]:.1%}" for name in series)))
+    return Rows(("figure", "setting", *series), tuple(rows))
+
+
+def notes(frame: pl.DataFrame, options: Options) -> list[str]:
+    """In how many settings each AHAP is ahead of all others, and near the optimum."""
+    wide = frame.pivot("series", index=["market", "figure", "setting"], values="ratio")
+    said = [f"{options.jobs} jobs in each of {len(wide)} settings, seed {options.seed}"]
+    for line in LINES:
+        own = wide[f"AHAP, {line}"]
+        rivals = wide.select(f"AHANP, {line}", *BASELINES).max_horizontal()
+        said.append(
+            f"AHAP, {line}: at or above AHANP, {line} and every baseline in "
+            f"{(own >= rivals).sum()}, at {GOAL:.0%} of the optimum or more in "
+            f"{(own >= GOAL).sum()}; the least is {own.min():.1%}"
+        )
+    better = (wide["AHANP, slot_end"] > wide["AHANP, slot_start"]).sum()
+    mean = [f"{line} {wide[f'AHANP, {line}'].mean():.1%}" for line in LINES]
+    said.append(f"AHANP: slot_end is better in {better}; mean of all settings: {', '.join(mean)}")
+    return [*said, f"data and charts: {options.out}"]
+
+
+FIGURE = Figure(NAME, run, table)
+
+if __name__ == "__main__":
+    main(FIGURE, __doc__)
