@@ -7,7 +7,7 @@ import typer
 
 
 def profile(
-    base: Annotated[str, typer.Option(help='"tiny", a folder, or the name of a hub model.')],
+    base: Annotated[str, typer.Option(help='"tiny", a folder, or hub:NAME.')],
     out: Annotated[Path, typer.Option(help="Where the profile goes (JSON).")],
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",

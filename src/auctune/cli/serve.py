@@ -110,12 +110,13 @@ def _settings(
 
 
 def _checked(config: Path) -> "ServiceFile":
-    from auctune.service.settings.check import check_service
+    from auctune.service.settings.check import check_bases, check_service
     from auctune.service.settings.service_file import read_service_file
 
     file = read_service_file(config)
     try:
         check_service(file)
+        check_bases(file)
     except InputError as error:
         raise error.within(str(config)) from None
     return file

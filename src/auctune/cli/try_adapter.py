@@ -1,6 +1,7 @@
 """`auctune try`: text from a finished adapter, drawn on this machine."""
 
 import itertools
+import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,10 @@ def try_adapter(
         str | None,
         typer.Option(help="Rows it was trained on: chat, completion or text; none: looked up."),
     ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="Its base on this machine: a folder, or hub:NAME; none: as trained."),
+    ] = None,
     base_alone: Annotated[bool, typer.Option(help="Without the adapter, to compare.")] = False,
     url: Url = None,
     api_key: ApiKey = None,
@@ -36,6 +41,7 @@ def try_adapter(
     from auctune.domain.dataset import RowKind
     from auctune.run.base_cache import base_cache
     from auctune.run.sampling import SampleOrder, SampleParams, sample
+    from auctune.train.hub_name import resolve_base
 
     if kind is not None and kind not in set(RowKind):
         raise InputError("--kind", repr(kind), f"one of {', '.join(RowKind)}")
@@ -49,7 +55,7 @@ def try_adapter(
 
             fetch_result(found, folder, client)
         order = SampleOrder(
-            found.record["model"],
+            _base(found.record["model"], folder) if base is None else resolve_base(base, Path()),
             base_cache(),
             prompt,
             None if base_alone else folder,
@@ -69,6 +75,27 @@ def _check_draws_text(job: "Job") -> None:
             f"a job with an adapter; `auctune fetch {job.id}` has the {job.comes_to}, and how to"
             " load it",
         )
+
+
+def _base(model: str, adapter: Path) -> str:
+    """Return the base of an adapter, as its configuration names it; nothing is guessed.
+
+    Raises:
+        InputError: if it is a folder of the service's machine that is not on this one.
+    """
+    from auctune.train.hub_name import HUB, resolve_base
+
+    if model == "tiny":
+        return model
+    recorded = str(
+        json.loads((adapter / "adapter_config.json").read_bytes())["base_model_name_or_path"]
+    )
+    if not Path(recorded).is_absolute():
+        return resolve_base(HUB + recorded, Path())
+    if not Path(recorded).is_dir():
+        found = f"{recorded} of the service is not on this machine"
+        raise InputError(f"base {model!r}", found, "--base FOLDER, with the same weights")
+    return recorded
 
 
 def _kind(job: "Job", space: Path, client: "Client") -> "RowKind":

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from auctune.train.hub_name import HUB_NAME
+from auctune.domain.errors import InputError
+from auctune.train.hub_name import HUB, resolve_base
 from auctune.train.tiny_recipe import TINY
 
 _WEIGHTS = ("*.safetensors", "*.bin")
@@ -34,24 +35,23 @@ class BasePlace:
     num_bytes: int
 
 
-def base_place(name: str, cache: Path) -> BasePlace:
+def base_place(name: str, cache: Path, beside: Path = Path()) -> BasePlace:
     """The place of a base.
 
     Args:
         name: as in a market file or in auctune.toml.
         cache: folder of bases that are built on this machine.
+        beside: folder that relative paths start from.
     """
-    if name == "tiny":
-        return _in_folder(BaseKind.TINY, cache / TINY.key)
     try:
-        folder = Path(name).expanduser()
-        if folder.is_dir():
-            return _in_folder(BaseKind.FOLDER, folder)
-    except (OSError, RuntimeError):
-        # A name that is too long, or begins with a "~user" that there is not.
+        found = resolve_base(name, beside)
+    except InputError:
         return BasePlace(BaseKind.UNKNOWN, None, 0)
-    kind = BaseKind.HUB if HUB_NAME.fullmatch(name) else BaseKind.UNKNOWN
-    return BasePlace(kind, None, 0)
+    if found == "tiny":
+        return _in_folder(BaseKind.TINY, cache / TINY.key)
+    if found.startswith(HUB):
+        return BasePlace(BaseKind.HUB, None, 0)
+    return _in_folder(BaseKind.FOLDER, Path(found))
 
 
 def _in_folder(kind: BaseKind, folder: Path) -> BasePlace:

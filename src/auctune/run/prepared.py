@@ -23,6 +23,7 @@ from auctune.run.vendors import RepairVendor, Vendor
 from auctune.sim.instance import Instance
 from auctune.sim.warm_up import warm_up
 from auctune.train.base import Base, check_device, load_base
+from auctune.train.hub_name import resolve_base
 from auctune.train.tiny import tiny_folder
 
 # A quiet machine measures 0.1 to 0.3.
@@ -43,7 +44,7 @@ class Prepared:
         profiles: by node type.
         bids: in file order.
         vendors: by name.
-        base: its name for the nodes: what the market file says, a folder as an absolute path.
+        base: its name for the nodes, as `resolve_base` gives it.
         base_digest: SHA-256 over its configuration and weights.
         appraiser: sizes data by the base's tokenizer.
         mechanism: a new one, over the empty cluster.
@@ -96,7 +97,7 @@ def prepare(
         files = (*own, *_note_files(market, resolve))
         given = _read_profiles(market, resolve)
         _check_devices(market)
-        name = base or _find_base(market, resolve)
+        name = base or resolve_base(market.base, resolve("."))
         loaded = _load_base(name, market.dtype, cache, report)
         report("reading the data sets", 0.0)
         examiner = Examiner(loaded.tokenizer, loaded.context_tokens)
@@ -225,16 +226,6 @@ def _check_devices(market: MarketFile) -> None:
             check_device(entry.device, market.dtype)
         except InputError as error:
             raise error.within(f"node_types.{name}") from None
-
-
-def _find_base(market: MarketFile, resolve: Resolve) -> str:
-    """The base's name; a folder beside the market file by its absolute path."""
-    if market.base not in ("", "tiny"):
-        with suppress(OSError):
-            folder = resolve(market.base)
-            if folder.is_dir():
-                return str(folder.resolve())
-    return market.base
 
 
 def _read_profiles(market: MarketFile, resolve: Resolve) -> dict[str, Profile]:

@@ -25,7 +25,8 @@ from transformers import (
 )
 
 from auctune.domain.errors import InputError
-from auctune.train.base_source import EXPECTED, check_config, context_of, find_source, loading
+from auctune.train.base_source import check_config, context_of, find_source, loading
+from auctune.train.hub_name import EXPECTED
 from auctune.train.tokenizer import give_padding
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -96,7 +97,7 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
     """Load a base model and its tokenizer.
 
     Args:
-        name: "tiny", a folder, or a hub name; only for the last is the network used.
+        name: as `resolve_base` reads it; only for a name on the hub is the network used.
         cache: folder where the tiny base is kept once it is built.
         device: "cpu", "cuda" or "cuda:N".
         dtype: "float32" or "bfloat16".

@@ -12,38 +12,26 @@ from safetensors import SafetensorError
 from transformers import PretrainedConfig
 
 from auctune.domain.errors import InputError
-from auctune.train.hub_name import HUB_NAME
+from auctune.train.hub_name import EXPECTED, HUB, resolve_base
 from auctune.train.quiet import quiet_transformers
 from auctune.train.tiny import tiny_folder
 
-EXPECTED = 'the name "tiny", a folder that transformers can load, or the name of a model on the hub'
 QUANTIZED_NAMES = re.compile(r"(?i)gptq|awq|gguf|bnb|[-_.](4|8)bit|int[48]\b|fp8|nf4")
 
 
 def find_source(name: str, cache: Path) -> tuple[str, bool]:
     """The folder or hub name behind a base's name, and whether it is a folder."""
-    place = f"base {name!r}"
-    if name == "tiny":
+    place, found = f"base {name!r}", resolve_base(name, Path())
+    if found == "tiny":
         return str(tiny_folder(cache).resolve()), True
-    folder = _as_folder(name)
-    if name and folder is not None:
+    if not found.startswith(HUB):
+        folder = Path(found)
         if not (folder / "config.json").is_file():
             raise InputError(place, "is a folder without a config.json", EXPECTED)
         return str(folder.resolve()), True
-    if QUANTIZED_NAMES.search(name):
+    if QUANTIZED_NAMES.search(found):
         raise _refused(name, "is quantized, which is not supported")
-    if not HUB_NAME.fullmatch(name):
-        raise InputError(place, "is unknown: there is no such folder", EXPECTED)
-    return name, False
-
-
-def _as_folder(name: str) -> Path | None:
-    try:
-        folder = Path(name).expanduser()
-        return folder if folder.is_dir() else None
-    except (OSError, RuntimeError):
-        # A name that is too long, or begins with a "~user" that there is not.
-        return None
+    return found.removeprefix(HUB), False
 
 
 def check_config(name: str, config: PretrainedConfig) -> None:

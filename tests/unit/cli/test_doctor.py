@@ -39,7 +39,7 @@ def test_what_is_wrong_is_said_with_what_mends_it_and_exit_code_1(
     assert code == 1
     what, _, mend = line.partition("; mend: ")
     assert what.split(maxsplit=2)[1:] == ["bases", "/no/such/base: there is no such folder"]
-    assert mend == "base in auctune.toml"
+    assert mend == "base in auctune.toml: a folder beside it, or hub:ORG/NAME"
     code, shown, _ = run_auctune([*asked, "--json"], monkeypatch, capsys)
     records = json.loads(shown)
     assert code == 1

@@ -15,13 +15,14 @@ def look(at: Installation) -> Iterator[Finding]:
     if at.file is None:
         yield unread("bases")
         return
-    needed = (zone.needed_base for zone in at.zones)
-    for name in dict.fromkeys(name for name in needed if name is not None):
-        yield _judged(name, at.cache)
+    needed = ((zone.needed_base, zone.base_folder) for zone in at.zones)
+    for name, beside in dict.fromkeys(needed):
+        if name is not None:
+            yield _judged(name, at.cache, beside)
 
 
-def _judged(name: str, cache: Path) -> Finding:
-    place = base_place(name, cache)
+def _judged(name: str, cache: Path, beside: Path) -> Finding:
+    place = base_place(name, cache, beside)
     if place.kind == BaseKind.TINY and place.folder is None:
         reason = why_not_written(cache)
         if reason is not None:
@@ -29,9 +30,10 @@ def _judged(name: str, cache: Path) -> Finding:
             return wrong("bases", said, "XDG_CACHE_HOME=FOLDER, one that may be written")
         return ok("bases", f"{name} is not built yet: the first start does that, in seconds")
     if place.kind == BaseKind.HUB:
-        return ok("bases", f"{name} is a name on the hub: fetched at the first start")
+        return ok("bases", f"{name} is a model on the hub: fetched at the first start")
     if place.kind == BaseKind.UNKNOWN or place.folder is None:
-        return wrong("bases", f"{name}: there is no such folder", "base in auctune.toml")
+        said = f"{name}: there is no such folder"
+        return wrong("bases", said, "base in auctune.toml: a folder beside it, or hub:ORG/NAME")
     if not (place.folder / "config.json").is_file():
         mend = "base in auctune.toml: a folder that transformers can load"
         return wrong("bases", f"{place.folder} has no config.json", mend)

@@ -44,7 +44,7 @@ def needed_bytes(at: Installation) -> int:
         num_nodes = sum(need.num_nodes for need in zone.needs().devices)
         if zone.needed_base is None:
             continue
-        base = base_place(zone.needed_base, at.cache).num_bytes
+        base = base_place(zone.needed_base, at.cache, zone.base_folder).num_bytes
         adapters += _JOBS_A_DAY * _ADAPTER_SHARE * base * num_nodes
     return _LEAST_BYTES + round(adapters)
 

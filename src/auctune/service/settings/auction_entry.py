@@ -182,7 +182,7 @@ class AuctionEntry(LanguageZoneEntry):
         if isinstance(price, str):
             price = str(folder / price)
         changes = {"node_types": kinds, "vendors": vendors, "energy_price": price}
-        return self.model_copy(update=changes)
+        return super().beside(folder).model_copy(update=changes)
 
 
 def _from(folder: Path, path: str | None) -> str | None:

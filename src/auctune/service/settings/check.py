@@ -7,9 +7,11 @@ secrets.
 import time
 
 from auctune.domain import InputError
+from auctune.service.settings.language_entry import LanguageZoneEntry
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.zones.kinds import KINDS
+from auctune.train.hub_name import resolve_base
 
 
 def check_service(file: ServiceFile) -> None:
@@ -26,6 +28,21 @@ def check_service(file: ServiceFile) -> None:
             raise _by_key(error, entry, place) from None
     for index, key in enumerate(file.keys):
         key.key(f"keys[{index}]")
+
+
+def check_bases(file: ServiceFile) -> None:
+    """Refuse a base that is neither a folder that is there nor named as a model on the hub.
+
+    Raises:
+        InputError: for the first one, with its path in the settings.
+    """
+    for index, entry in enumerate(file.zones):
+        if isinstance(entry, LanguageZoneEntry):
+            try:
+                resolve_base(entry.base, entry.base_folder)
+            except InputError as error:
+                place = f"zones[{index}].base"
+                raise InputError(place, f"{entry.base!r} {error.found}", error.expected) from None
 
 
 def _by_key(error: InputError, entry: ZoneEntry, place: str) -> InputError:

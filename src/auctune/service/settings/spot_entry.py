@@ -124,4 +124,4 @@ class SpotEntry(LanguageZoneEntry):
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""
         paths = {name: str(folder / path) for name, path in self.files().items()}
-        return self.model_copy(update=paths)
+        return super().beside(folder).model_copy(update=paths)

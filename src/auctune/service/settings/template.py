@@ -57,7 +57,8 @@ port = 8420
 #kind = "auction"
 name = "default"
 
-# tiny (a toy, built on this machine), a folder in transformers' format, or a name on the hub.
+# tiny (a toy, built on this machine), a folder in transformers' format, whose path starts from the
+# folder of this file, or a model on the hub: hub:NAME or ORG/NAME.
 base = "tiny"
 
 # Bids are planned in slots. A slot should be long against loading an adapter: seconds for the tiny

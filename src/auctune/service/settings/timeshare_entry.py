@@ -34,6 +34,5 @@ class TimeshareEntry(LanguageZoneEntry):
 
     def beside(self, folder: Path) -> Self:
         """The same with paths that start from a folder."""
-        if self.profile is None:
-            return self
-        return self.model_copy(update={"profile": str(folder / self.profile)})
+        paths = {name: str(folder / path) for name, path in self.files().items()}
+        return super().beside(folder).model_copy(update=paths)

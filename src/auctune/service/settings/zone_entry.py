@@ -31,6 +31,11 @@ class ZoneEntry(BaseModel):
         """A base that must be there, or be built or fetched; none: it needs none."""
         return None
 
+    @property
+    def base_folder(self) -> Path:
+        """The folder that the path of a base starts from: that of the settings' file."""
+        return Path()
+
     def needs(self) -> ZoneNeeds:
         """What it needs of this machine; kinds whose nodes are elsewhere need nothing."""
         return ZoneNeeds()

@@ -16,6 +16,7 @@ from typing import Any
 
 from auctune.domain.errors import InputError
 from auctune.train.base import load_base
+from auctune.train.hub_name import resolve_base
 from auctune.train.job import LoraJob
 from auctune.train.timeshare.lora_thread import LoraPool
 from auctune.train.timeshare.real import make_real
@@ -89,8 +90,7 @@ class Catalogue:
 
     def _lora(self, job: LoraJob, base: str) -> TrainingThread:
         if base not in self._pools:
-            beside = self._beside / base
-            name = str(beside) if beside.is_dir() else base
+            name = resolve_base(base, self._beside)
             self._pools[base] = LoraPool(load_base(name, cache=self._cache, device=self._device))
         # The trainer's own checkpoints are never written: the pool keeps the threads'.
         return self._pools[base].thread(job, self._cache / "none")

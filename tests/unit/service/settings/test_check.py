@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.settings.check import check_service
+from auctune.service.settings.auction_entry import AuctionEntry
+from auctune.service.settings.check import check_bases, check_service
 from auctune.service.settings.service_file import read_service_file
 
 VENDOR = '[[zones.vendors]]\nname = "far"\nurl = "http://localhost:1"\n'
@@ -72,3 +73,22 @@ def test_the_examples_are_what_a_start_takes(name: str) -> None:
     kinds = [zone.kind for zone in file.zones]
     assert kinds[0] == "auction"
     assert len(set(kinds)) == len(kinds)
+
+
+def test_a_base_is_a_folder_beside_the_file_and_a_mistyped_path_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models" / "llama").mkdir(parents=True)
+    path = tmp_path / "auctune.toml"
+    path.write_text('[[zones]]\nbase = "models/llama"\n')
+    monkeypatch.chdir("/")
+    file = read_service_file(path)
+    check_bases(file)
+    (zone,) = file.zones
+    assert isinstance(zone, AuctionEntry)
+    # Owners name the model as it was typed, processes load the folder.
+    assert (zone.base, zone.base_source) == ("models/llama", str(tmp_path / "models" / "llama"))
+    for wrong in ("models/lama", "llama", "/models/llama"):
+        path.write_text(f'[[zones]]\nbase = "{wrong}"\n')
+        with pytest.raises(InputError, match=r"zones\[0\]\.base: .* no such folder"):
+            check_bases(read_service_file(path))

@@ -81,7 +81,7 @@ def test_as_it_is_it_says_what_holds_without_a_file(tmp_path: Path) -> None:
     assert isinstance(zone, AuctionEntry)
     assert zone.auction == {"mechanism": "pdftsp"}
     bare = zone.model_copy(update={"auction": {}})
-    assert found.model_copy(update={"zones": [bare]}) == ServiceFile()
+    assert found.model_copy(update={"zones": [bare]}) == ServiceFile().beside(tmp_path)
 
 
 @pytest.mark.parametrize("index", LEFT_OUT, ids=lambda index: f"line {index + 1}")

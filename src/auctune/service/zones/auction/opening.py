@@ -68,7 +68,13 @@ class AuctionOpening:
         desk = self._past.desk(zone, memory, record)
         house, outside = house_vendor(entry.house, here.data), self._outside(entry)
         looks = DataDesk(
-            entry.base, here.data, here.library, house, outside, entry.quote_seconds, here.now
+            entry.base_source,
+            here.data,
+            here.library,
+            house,
+            outside,
+            entry.quote_seconds,
+            here.now,
         )
         open_zone = self._open_zone(entry, record, zone, desk, looks)
         vendors = {one.name: one for one in (house, *outside) if one is not None}
@@ -240,7 +246,7 @@ def node_settings(entry: AuctionEntry, node_type: str, place: Place) -> NodeSett
     share = 1 if entry.adopts else len(os.sched_getaffinity(0)) // max(1, on_cpu)
     threads = entry.threads or max(1, share)
     return NodeSettings(
-        base=entry.base,
+        base=entry.base_source,
         cache=str(place.cache),
         device=entry.node_types[node_type].device,
         dtype=entry.dtype,

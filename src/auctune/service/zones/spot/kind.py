@@ -83,7 +83,7 @@ def instance_settings(entry: SpotEntry, place: Place) -> NodeSettings:
     """
     is_measured = entry.profile is None
     return NodeSettings(
-        base=entry.base,
+        base=entry.base_source,
         cache=str(place.cache),
         device=entry.device if is_measured or not entry.adopts else "cpu",
         dtype=entry.dtype,

@@ -58,7 +58,9 @@ class SpotOpening:
         memory = await self._past.memory(entry.name, SpotMemory)
         zone = SpotZone(entry.name, rental, memory.state, here.recorder)
         desk = self._past.desk(zone, memory, record)
-        looks = DataDesk(entry.base, here.data, here.library, None, (), _QUOTE_SECONDS, here.now)
+        looks = DataDesk(
+            entry.base_source, here.data, here.library, None, (), _QUOTE_SECONDS, here.now
+        )
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
         files = JobFiles(here.library, facts.digest, looks)
         bidding = SpotBidding(desk, rental, defaults, files, here.turns, here.quotes, here.now)

@@ -130,7 +130,7 @@ class JobProcesses:
             training=training.settings(),
             data=str(self._content(training.data)),
             validation=None if validation is None else str(self._content(validation)),
-            base=entry.base,
+            base=entry.base_source,
             device=entry.device,
             dtype=entry.dtype,
             threads=entry.worker_threads,

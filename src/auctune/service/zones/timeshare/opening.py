@@ -69,7 +69,9 @@ class TimeshareOpening:
         defaults = Defaults(
             max_length=entry.max_length, share=1.0, context_tokens=base.context_tokens
         )
-        looks = DataDesk(entry.base, here.data, here.library, None, (), _QUOTE_SECONDS, here.now)
+        looks = DataDesk(
+            entry.base_source, here.data, here.library, None, (), _QUOTE_SECONDS, here.now
+        )
         files = JobFiles(here.library, base.digest, looks)
         price = Money(record["price_per_second"])
         taking = Taking(desk, clock, entry.slots, price, defaults, files, here.turns, here.quotes)
@@ -127,7 +129,7 @@ def opening_record(entry: TimeshareEntry, now: float) -> dict[str, Any]:
 def pool_settings(entry: TimeshareEntry, place: Place) -> NodeSettings:
     """What the pool's process computes with."""
     return NodeSettings(
-        base=entry.base,
+        base=entry.base_source,
         cache=str(place.cache),
         device=entry.device,
         dtype=entry.dtype,
