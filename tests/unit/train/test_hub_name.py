@@ -33,7 +33,7 @@ def test_a_name_on_the_hub_has_an_organization_or_says_so(tmp_path: Path) -> Non
 )
 def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "models").mkdir()
-    with pytest.raises(InputError, match="there is no such folder; expected .* hub:NAME"):
+    with pytest.raises(InputError, match=r"there is no such folder; expected .* hub:NAME"):
         resolve_base(name, tmp_path)
     with pytest.raises(InputError, match="is no name on the hub"):
         resolve_base("hub:../weights", tmp_path)
