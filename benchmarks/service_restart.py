@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from auctune.domain import write_snapshot
+from auctune.domain.data_size import DataSize
 from auctune.run.base_cache import base_cache
 from auctune.service.access.directory import Directory
 from auctune.service.access.spending import Spending
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.opening import learn_zone
 from auctune.service.recorder import LogRecorder

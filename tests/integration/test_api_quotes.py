@@ -189,3 +189,50 @@ def test_a_deadline_that_leaves_no_slot_is_answered_in_words_for_people(served: 
     buyer = Buyer(served, "hasty")
     with pytest.raises(openai.BadRequestError, match=r"expected \d{4}-\d\d-\d\dT[\d:]+Z, when"):
         served.bid(served.client(buyer.key), buyer.file, deadline="+1s")
+
+
+LONG = "".join(
+    f'{{"prompt": "day {day}", "completion": "{"rain " * (30 if day % 10 == 0 else 3)}"}}\n'
+    for day in range(50)
+)
+
+
+def test_what_is_lost_of_the_data_is_said_before_anything_is_paid(served: Served) -> None:
+    buyer = Buyer(served, "careful")
+    buyer.file = served.upload(buyer.key, rows=LONG)
+    market: dict[str, Any] = {"deadline": "+20m", "lora": {"max_length": 20}}
+    (note,) = buyer.quote(market)["notes"]
+    assert note.startswith("rows longer than max_length = 20 lose their ends: 5 of 50; ")
+    fits = int(note.removesuffix(" keeps all whole").rpartition(" = ")[2])
+    assert buyer.quote({**market, "lora": {"max_length": fits}})["notes"] == []
+    assert len(buyer.quote({**market, "lora": {"max_length": fits - 1}})["notes"]) == 1
+    client = served.client(buyer.key)
+    tried = served.bid(client, buyer.file, **market, what_if=True)
+    assert tried.market["notes"] == [note]
+    for bid in ("100000", "0.0001"):
+        job = served.bid(client, buyer.file, bid=bid, **market)
+        assert (job.market["decision"] is None, job.market["notes"]) == (False, [note])
+
+
+@pytest.mark.parametrize("place", ["training_file", "validation_file"])
+def test_data_that_would_lose_many_ends_are_refused_unless_their_owner_insists(
+    served: Served, place: str
+) -> None:
+    buyer = Buyer(served, f"hasty {place}")
+    short = served.upload(buyer.key, rows='{"text": "rain"}\n' * 50)
+    files = {"training_file": short, place: served.upload(buyer.key, rows=LONG)}
+    market = {"zone": "default", "bid": "100", "deadline": "+20m"}
+    lora = {"max_length": 4}
+    with served.http(buyer.key) as http:
+        for path in ("/v1/quotes", "/v1/fine_tuning/jobs"):
+            terms: dict[str, Any] = {**market, "lora": lora}
+            body = {"model": "tiny", **files, "market": terms}
+            answer = http.post(path, json=body)
+            assert answer.status_code == 400, answer.text
+            error = answer.json()["error"]
+            assert "rows longer than max_length = 4 would lose their ends: 50" in error["message"]
+            assert "truncate = true" in error["message"]
+            assert error["param"] == place
+            terms["lora"] = {**lora, "truncate": True}
+            allowed = http.post(path, json=body)
+            assert allowed.status_code == 200, allowed.text

@@ -136,7 +136,7 @@ def test_a_bid_waits_for_its_data_to_be_looked_at(served: Served, auctune: Run) 
     terms = (file, "--set", "max_length=33", "--deadline", "+20m", *own)
     code, out, lines = auctune("submit", *terms, "--bid", "0")
     assert (code, " rejected: the bid is not above the price" in out) == (3, True)
-    assert [line.partition(": ")[2] for line in lines] == ["its data are being looked at"]
+    assert [line.partition(": ")[2] for line in lines] == ["checking the data ..."]
     code, out, lines = auctune("submit", *terms, "--bid", "9")
     assert (code, " admitted: pays " in out, lines) == (0, True, [])
 

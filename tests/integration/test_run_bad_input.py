@@ -67,7 +67,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
         ("bids", 0, "validation"), "mixed.jsonl", "bids[0] (sums): validation mixed.jsonl: line 2",
     ),
     "data beyond repair": (
-        ("bids", 3, "data"), "blank.jsonl", "bids[3] (codes): data blank.jsonl: has nothing that",
+        ("bids", 3, "data"), "blank.jsonl", "bids[3] (codes): data blank.jsonl: has no usable row",
     ),
     "data that repair leaves too long": (
         ("bids", 3, "max_length"), 1, "bids[3] (codes): data codes.jsonl after house repaired it",

@@ -8,8 +8,8 @@ import numpy as np
 import orjson
 
 from auctune.domain import InputError, write_snapshot
+from auctune.domain.data_size import DataSize
 from auctune.run.open_pool.how import How
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.ledger.entry import balances
 from auctune.service.zones.clock import SlotClock

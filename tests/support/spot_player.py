@@ -14,9 +14,9 @@ import numpy as np
 import orjson
 
 from auctune.domain import InputError, Money, round_money, write_snapshot
+from auctune.domain.data_size import DataSize
 from auctune.run.rental.estimate import Renting
 from auctune.run.rental.market import ReplayedRecord
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
 from auctune.service.ledger.entry import HELD, balances, hold_account, user_account

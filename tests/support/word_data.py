@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DataSet, iterate_lines, read_dataset
 from auctune.run.child import Message
 from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
 from auctune.run.data.archive import archive_folder
-from auctune.run.data.facts import Appraisal, DataFacts, DataSize, Offer
+from auctune.run.data.facts import Appraisal, DataFacts, Offer
 from auctune.run.data.image_rows import image_facts
 from auctune.run.data.messages import read_params
 from auctune.run.vendors import RepairVendor
@@ -41,7 +42,7 @@ def _facts(dataset: DataSet, lines: list[str], max_length: int) -> DataFacts:
     lengths = [min(max_length, number) for number in words]
     num_truncated = sum(number > max_length for number in words)
     mean = sum(lengths) / len(lengths)
-    return DataFacts(dataset.kind, len(lengths), mean, num_truncated, max(words), {})
+    return DataFacts(dataset.kind, len(lengths), mean, num_truncated, max(words), {}, None)
 
 
 def _lines(path: Path, place: str) -> list[str]:
@@ -58,7 +59,7 @@ def _size(asked: Message) -> Any:
 
 
 def _measure(asked: Message) -> Any:
-    return asdict(_raw_size(_lines(Path(asked["path"]), asked["place"])))
+    return _raw_size(_lines(Path(asked["path"]), asked["place"])).to_record()
 
 
 def _raw_size(lines: list[str]) -> DataSize:

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from auctune.domain import InputError, write_snapshot
-from auctune.service.jobs.size import DataSize
+from auctune.domain.data_size import DataSize
 from auctune.service.ledger.entry import HELD, balances
 from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction import repairs

@@ -10,8 +10,8 @@ import orjson
 
 from auctune.device_profile import Mix, Origin, Profile, SweepPoint
 from auctune.domain import Admission, Cluster, Node, NodeType, RepeatedEnergy
+from auctune.domain.data_size import DataSize
 from auctune.registry import build
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.ledger.entry import Entry
 from auctune.service.zones.appraisal import VendorOffer

@@ -37,7 +37,7 @@ def decision_line(job: "Job") -> "Text":
     line = Text(job.name, style="bold")
     market = job.market
     if not job.is_decided:
-        return line.append(": its data are being looked at", style="not bold")
+        return line.append(": checking the data ...", style="not bold")
     if job.is_admitted:
         line.append(" admitted", style="not bold green")
         if job.metered is not None:

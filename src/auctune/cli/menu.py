@@ -33,6 +33,8 @@ def show_quote(quoted: dict[str, Any], options: str) -> None:
         options: that find the service, as one would type them.
     """
     show_alternatives(quoted)
+    for note in quoted["notes"]:
+        typer.echo(f"note: {note}")
     if quoted["estimate"] is None:
         show_menu(quoted, options)
     else:

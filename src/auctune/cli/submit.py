@@ -165,7 +165,7 @@ def _decided(job: "Job", client: "Client", *, as_json: bool) -> "Job":
     from auctune.client import UnreachableError
 
     if not as_json:
-        typer.echo(f"{job.id}: its data are being looked at", err=True)
+        typer.echo(f"{job.id}: checking the data ...", err=True)
     try:
         for _ in client.events(job.id, after=0):
             job = client.job(job.id)
@@ -237,7 +237,10 @@ def _show(job: "Job", *, as_json: bool) -> None:
     if as_json:
         return
     line = Text(f"{clock(time.time())}  ").append_text(decision_line(job))
-    Console(highlight=False).print(line, soft_wrap=True)
+    console = Console(highlight=False)
+    console.print(line, soft_wrap=True)
+    for note in job.market["notes"]:
+        console.print(Text(f"  note: {note}"), soft_wrap=True)
 
 
 def _end(jobs: "list[Job]", connect: Finder, *, watch: bool, as_json: bool) -> bool:

@@ -10,6 +10,12 @@ from auctune.domain.errors import InputError
 _NAME_KEY = "name"
 
 
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
 def _texts(text: str) -> list[str]:
     return [part for part in text.split(",") if part]
 
@@ -27,11 +33,13 @@ SETTINGS: Mapping[str, Callable[[str], Any]] = {
     "schedule": str,
     "warmup_steps": int,
     "max_length": int,
+    "truncate": _flag,
     "max_grad_norm": float,
     "patience": int,
     "share": float,
     "seed": int,
 }
+_EXPECTED: Mapping[Callable[[str], Any], str] = {int: "a whole number", _flag: "true or false"}
 _HYPERPARAMETERS = {"epochs": "n_epochs", "batch_size": "batch_size"}
 _OWN = ("share", "seed", *_HYPERPARAMETERS)
 
@@ -106,7 +114,7 @@ def read_settings(texts: Mapping[str, str], option: str = "--set") -> dict[str, 
         try:
             read[key] = kind(text)
         except ValueError:
-            expected = "a whole number" if kind is int else "a number"
+            expected = _EXPECTED.get(kind, "a number")
             raise InputError(f"{option} {key}", repr(text), expected) from None
     return read
 

@@ -17,8 +17,8 @@ from math import floor
 from pathlib import Path
 
 from auctune.domain import InputError, Offered, Released
+from auctune.domain.data_size import DataSize
 from auctune.run.child import Message
-from auctune.run.data.facts import DataSize
 from auctune.run.executor import NodeError, NodeProcess, TaskOrder
 from auctune.run.executor.node_process import Inbox, into
 from auctune.run.folder import RunFolder
@@ -152,6 +152,8 @@ class MarketRun:
                 }
             )
             self._listener.repaired(bid, schedule.vendor, report.rows_in, report.rows_out)
+            for note in size.notes(bid.job.max_length):
+                self._tell(f"{name}: {note}")
             work = samples_of(size, bid.job.epochs, self._prepared.market.sample_tokens)
             if work > bid.task.work:
                 self._tell(f"{name}: repaired, it is more work than was sold; its last slot grows")

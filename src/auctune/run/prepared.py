@@ -4,7 +4,7 @@ Nothing is written here: a market that is wrong anywhere leaves nothing behind.
 """
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from auctune.run.data.examiner import Examiner
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
 from auctune.run.executor.node_process import Inbox, into
 from auctune.run.input_file import InputFile
-from auctune.run.market.demand import Appraiser, Bid, make_bids
+from auctune.run.market.demand import Appraiser, Bid, Request, make_bids
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
 from auctune.run.market.supply import make_cluster, threads_per_node
 from auctune.run.vendors import RepairVendor, Vendor
@@ -125,6 +125,7 @@ def prepare(
         appraiser=appraiser,
         mechanism=mechanism,
         notes=(
+            *_data_notes(requests),
             *_profile_notes(given, loaded),
             *_thread_notes(given, threads_per_node(market)),
             *_margin_notes(profiles),
@@ -284,6 +285,10 @@ def _build_mechanism(market: MarketFile, cluster: Cluster, tasks: tuple[Task, ..
         return build(name, cluster, settings, tasks)
     except InputError as error:
         raise error.within("auction") from None
+
+
+def _data_notes(requests: Iterable[Request]) -> tuple[str, ...]:
+    return tuple(f"{request.entry.id}: {note}" for request in requests for note in request.notes)
 
 
 def _profile_notes(given: dict[str, Profile], base: Base) -> tuple[str, ...]:

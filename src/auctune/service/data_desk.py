@@ -5,10 +5,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
 from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.repair.house import HouseVendor
 from auctune.service.repair.outside import OutsideVendor, ask_outside
@@ -65,7 +65,7 @@ class DataDesk:
         facts = await asyncio.wrap_future(
             self._client.size(self._base, path, "training_file", max_length, owner=owner)
         )
-        return DataSize(facts.rows, facts.mean_tokens)
+        return facts.size
 
     async def appraise(self, file: FileRecord, training: Training) -> Appraisal:
         """How much a data set is that vendors may mend, and what they ask, all of them at once.
@@ -77,7 +77,7 @@ class DataDesk:
             raise InputError("market.repair", "is set, but there is no vendor here", "clean data")
         path, length = self._library.path(file), training.max_length
         found, offers = await asyncio.gather(
-            self._ask_house(path, length, file.owner), self._ask_outside(path, self._outside)
+            self._ask_house(path, training, file.owner), self._ask_outside(path, self._outside)
         )
         if isinstance(found, Appraisal):
             return Appraisal(found.size, (*found.offers, *offers))
@@ -85,8 +85,7 @@ class DataDesk:
             asked = self._client.measure(
                 self._base, path, "training_file", length, owner=file.owner
             )
-            size = await asyncio.wrap_future(asked)
-            return Appraisal(DataSize(size.rows, size.mean_tokens), offers)
+            return Appraisal(await asyncio.wrap_future(asked), offers)
         raise found or InputError(
             "market.repair", "is set, but no vendor offers it now", "clean data, or another time"
         )
@@ -100,19 +99,18 @@ class DataDesk:
         if self._house is None or self._house.name in without:
             return await self._ask_outside(path, outside)
         found, offers = await asyncio.gather(
-            self._ask_house(path, training.max_length, file.owner),
-            self._ask_outside(path, outside),
+            self._ask_house(path, training, file.owner), self._ask_outside(path, outside)
         )
         return (*found.offers, *offers) if isinstance(found, Appraisal) else offers
 
     async def _ask_house(
-        self, path: Path, max_length: int, owner: str
+        self, path: Path, training: Training, owner: str
     ) -> Appraisal | InputError | None:
         """What the house finds, or why it can do nothing; none: there is no house."""
         if self._house is None:
             return None
         try:
-            return await self._house.appraise(self._base, path, max_length, owner)
+            return await self._house.appraise(self._base, path, training, owner)
         except InputError as error:
             return error
 

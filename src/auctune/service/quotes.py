@@ -32,6 +32,7 @@ class Quote:
         deadline: unix time up to which it looked.
         at: unix time.
         alternatives: what zones said that were asked as well.
+        notes: what the data's owner should know of them.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Quote:
     deadline: float
     at: float
     alternatives: Alternatives = NO_CHOICE
+    notes: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -119,6 +121,7 @@ class Quotes:
             priced.deadline,
             self._now(),
             alternatives,
+            priced.notes,
         )
         self._drop_old()
         self._kept[name] = self._of[owner][name] = quote

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.domain.errors import InputError
 
 RateSchedule = Literal["constant", "linear", "cosine"]
@@ -43,7 +44,7 @@ class LoraJob:
     schedule: RateSchedule = "linear"
     warmup_steps: int = 0
     batch_size: int = 8
-    max_length: int = 128
+    max_length: int = DEFAULT_MAX_LENGTH
     max_grad_norm: float = 1.0
     seed: int = 0
     validation: Path | None = None

@@ -125,11 +125,10 @@ class NodeTrainer:
         if job.id in self._places:
             raise InputError("job", f"{job.id!r} is loaded already", "an id unique on its node")
         max_length = min(job.max_length, self.base.context_tokens or job.max_length)
-        data, warnings = self._read(job.data, max_length)
-        validation = None
+        data, validation = self._read(job.data, max_length), None
         if job.validation is not None:
-            validation, more = self._read(job.validation, max_length)
-            warnings += more
+            validation = self._read(job.validation, max_length)
+        warnings: list[str] = []
         found = load_latest(folder / CHECKPOINTS)
         name = f"job{self._num_loaded}"
         weights = self.adapted.add(name, lora_config(job, self.adapted.model), job.seed)
@@ -143,7 +142,8 @@ class NodeTrainer:
             self.adapted.remove(name)
             raise
         self._num_loaded += 1
-        self._widths[name] = max_length
+        longest = max(data.longest, 0 if validation is None else validation.longest)
+        self._widths[name] = min(max_length, longest)
         self._places[job.id] = _Place(task, folder)
         return Loaded(task.cursor.done, task.cursor.total, tuple(warnings))
 
@@ -246,11 +246,8 @@ class NodeTrainer:
             raise InputError("job", f"{job_id!r} is not loaded", "the id of a job on this node")
         return self._places[job_id]
 
-    def _read(self, path: Path, max_length: int) -> tuple[TokenizedDataSet, list[str]]:
-        data = tokenize(read_dataset(path), self.base.tokenizer, max_length)
-        if not data.dropped:
-            return data, []
-        return data, [f"{path}: {len(data.dropped)} rows have nothing to learn and are left out"]
+    def _read(self, path: Path, max_length: int) -> TokenizedDataSet:
+        return tokenize(read_dataset(path), self.base.tokenizer, max_length)
 
     def _progress(self, place: _Place, *, whole_call: bool = False) -> Progress:
         task, call = place.task, place.call

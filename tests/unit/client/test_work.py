@@ -25,6 +25,7 @@ TEXTS = {
     "schedule": "cosine",
     "warmup_steps": "4",
     "max_length": "99",
+    "truncate": "true",
     "max_grad_norm": "0.5",
     "patience": "2",
     "share": "0.75",

@@ -2,6 +2,6 @@
 
 from auctune.run.data.archive import Archived
 from auctune.run.data.client import DataClient, DataError
-from auctune.run.data.facts import Appraisal, DataFacts, DataSize, Offer
+from auctune.run.data.facts import Appraisal, DataFacts, Offer
 
-__all__ = ["Appraisal", "Archived", "DataClient", "DataError", "DataFacts", "DataSize", "Offer"]
+__all__ = ["Appraisal", "Archived", "DataClient", "DataError", "DataFacts", "Offer"]

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
 from auctune.run.child import Message
 from auctune.run.data.archive import Archived
-from auctune.run.data.facts import Appraisal, DataFacts, DataSize
+from auctune.run.data.facts import Appraisal, DataFacts
 from auctune.run.data.image_rows import ImageFacts
 from auctune.run.data.messages import params_record
 from auctune.run.data.process import DataError, DataProcess, Request
@@ -123,7 +124,7 @@ class DataClient:
         """How much a data set is that somebody else is to repair; arguments as of `size`."""
         asked: Message = {"do": "measure", "base": base, "path": str(path)}
         asked |= {"place": place, "max_length": max_length}
-        return self._ask(asked, lambda value: DataSize(**value), owner, path)
+        return self._ask(asked, DataSize.from_record, owner, path)
 
     def appraise(
         self,

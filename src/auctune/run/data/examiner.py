@@ -8,8 +8,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import RowKind, iterate_lines
-from auctune.run.data.facts import Appraisal, DataFacts, DataSize, Offer
+from auctune.run.data.facts import Appraisal, DataFacts, Offer
 from auctune.run.vendors import Vendor
 from auctune.train.tokenized_file import tokenize_file
 
@@ -60,6 +61,7 @@ class Examiner:
             num_truncated=num_truncated,
             longest=longest,
             dropped=dict(dropped),
+            context_tokens=self.context_tokens,
         )
 
     def appraise(

@@ -5,16 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from auctune.domain import Quote
+from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import RowKind
 from auctune.domain.money import parse_money
-
-
-@dataclass(frozen=True, slots=True)
-class DataSize:
-    """Rows of a data set that can be trained on, and their mean length in tokens."""
-
-    rows: int
-    mean_tokens: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +21,7 @@ class DataFacts:
         num_truncated: rows among them that were truncated.
         longest: tokens of the longest row as it stands in the file.
         dropped: other rows, which have nothing to learn: how many, by `DropCause`.
+        context_tokens: the longest row that the base can read; `None` if it is not limited.
     """
 
     kind: RowKind
@@ -36,11 +30,22 @@ class DataFacts:
     num_truncated: int
     longest: int
     dropped: Mapping[str, int]
+    context_tokens: int | None
 
     @property
     def size(self) -> DataSize:
-        """What work is counted by."""
-        return DataSize(self.rows, self.mean_tokens)
+        """What work is counted by, and what is lost."""
+        if not (self.num_truncated or self.dropped):
+            return DataSize(self.rows, self.mean_tokens)
+        context = self.context_tokens
+        return DataSize(
+            rows=self.rows,
+            mean_tokens=self.mean_tokens,
+            num_truncated=self.num_truncated,
+            dropped=self.dropped,
+            longest=self.longest,
+            context_tokens=None if context is None or self.longest <= context else context,
+        )
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "DataFacts":
@@ -71,7 +76,7 @@ class Appraisal:
     def to_record(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "size": asdict(self.size),
+            "size": self.size.to_record(),
             "offers": [
                 {
                     "vendor": offer.quote.vendor,
@@ -87,7 +92,7 @@ class Appraisal:
     def from_record(cls, record: Mapping[str, Any]) -> "Appraisal":
         """The appraisal that `to_record` wrote."""
         return cls(
-            DataSize(**record["size"]),
+            DataSize.from_record(record["size"]),
             tuple(
                 Offer(
                     Quote(offer["vendor"], parse_money(offer["price"], "price"), offer["delay"]),

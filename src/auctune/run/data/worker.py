@@ -67,7 +67,7 @@ class Desk:
 
     def _measure(self, asked: Message) -> Any:
         examiner, path = self._examiner(asked["base"]), Path(asked["path"])
-        return asdict(examiner.raw_size(path, asked["place"], asked["max_length"]))
+        return examiner.raw_size(path, asked["place"], asked["max_length"]).to_record()
 
     def _appraise(self, asked: Message) -> Any:
         vendors = [RepairVendor(read_params(record)) for record in asked["vendors"]]

@@ -6,13 +6,14 @@ text, which is more than what training will see; cells that turn out not to be n
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain import Cluster, InputError, Quote, Task
+from auctune.domain.data_size import DataSize
+from auctune.domain.errors import RepairableError
 from auctune.run.data.examiner import Examiner
-from auctune.run.data.facts import DataSize
 from auctune.run.market.market_file import BidEntry, MarketFile, Resolve
 from auctune.run.vendors import Vendor
 from auctune.train.job import LoraJob
@@ -27,12 +28,14 @@ class Request:
         job: as the trainer sees it; its data are as uploaded.
         size: of the data as uploaded.
         quotes: of vendors, if the data must be repaired.
+        notes: what training loses of the data; of data that must be repaired, none yet.
     """
 
     entry: BidEntry
     job: LoraJob
     size: DataSize
     quotes: tuple[Quote, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Appraiser:
         return made
 
     def size(self, path: Path, place: str, max_length: int) -> DataSize:
-        """Rows and mean tokens of a clean data set.
+        """Return how much a clean data set is.
 
         Raises:
             InputError: if it is not one.
@@ -89,17 +92,27 @@ class Appraiser:
         validation = None if entry.validation is None else self.resolve(entry.validation)
         job = entry.job(data, validation)
         place = f"data {entry.data}"
+        of_validation = None
         if validation is not None:
-            self.size(validation, f"validation {entry.validation}", job.max_length)
+            named = f"validation {entry.validation}"
+            of_validation = self.size(validation, named, job.max_length)
+            of_validation.check_truncation(named, job.max_length, truncate=entry.truncate)
         if entry.repair:
             raw = self.examiner.appraise(data, place, job.max_length, self.vendors)
+            for offer in raw.offers:
+                repaired = offer.facts.size
+                repaired.check_truncation(place, job.max_length, truncate=entry.truncate)
             return Request(entry, job, raw.size, tuple(offer.quote for offer in raw.offers))
-        return Request(entry, job, self._checked_size(data, place, job.max_length), ())
+        size = replace(self._checked_size(data, place, job.max_length), validation=of_validation)
+        size.check_truncation(place, job.max_length, truncate=entry.truncate)
+        return Request(entry, job, size, (), size.notes(job.max_length))
 
     def _checked_size(self, data: Path, place: str, max_length: int) -> DataSize:
         try:
             return self.size(data, place, max_length)
-        except InputError as error:
+        except RepairableError as error:
+            if not self.vendors:
+                raise
             hint = f"{error.expected} (or repair = true, and a vendor mends it)"
             raise InputError(error.place, error.found, hint) from None
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from auctune.device_profile import physical_device
 from auctune.domain import InputError, Money, parse_money
-from auctune.domain.dataset import RowKind
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind
 from auctune.run.vendors import RepairParams
 from auctune.schema import STRICT, check_schema
 from auctune.train.job import LoraJob, RateSchedule
@@ -134,7 +134,8 @@ class BidEntry(BaseModel):
     schedule: RateSchedule = "linear"
     warmup_steps: Whole = 0
     batch_size: Count = 8
-    max_length: Count = 128
+    max_length: Count = DEFAULT_MAX_LENGTH
+    truncate: bool = False
     max_grad_norm: Rate = 1.0
     seed: Whole = 0
     validation: str | None = None

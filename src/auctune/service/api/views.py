@@ -102,6 +102,7 @@ def quote_view(quote: Quote) -> Shown:
         "seed": quote.training.seed,
         **quote.offer.shown(),
         "alternatives": [_alternative(one.to_record()) for one in quote.alternatives],
+        "notes": list(quote.notes),
     }
 
 

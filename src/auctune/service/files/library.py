@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
 from auctune.service.access.open_jobs import TooManyError
 from auctune.service.durable import durable
 from auctune.service.files.blobs import Blob, Blobs
@@ -22,7 +23,6 @@ from auctune.service.files.record import FileRecord, FileStatus, Purpose, size_k
 from auctune.service.files.room import FileLimits, Room
 from auctune.service.files.trash import Trash
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.size import DataSize
 from auctune.service.store import tables
 from auctune.service.store.committer import Committer
 from auctune.service.store.pages import Page, Pages

@@ -5,8 +5,11 @@ from enum import StrEnum
 
 import orjson
 
-from auctune.service.jobs.size import DataSize
+from auctune.domain.data_size import DataSize
 from auctune.service.store.pages import FileRow
+
+_SIZES = "data_sizes"
+"""Key of the sizes in a row's body: a file that an earlier release sized is sized again."""
 
 
 class FileStatus(StrEnum):
@@ -57,7 +60,7 @@ class FileRecord:
 
     def to_row(self) -> dict[str, object]:
         """As the database has it."""
-        sizes = {key: [size.rows, size.mean_tokens] for key, size in self.sizes.items()}
+        sizes = {key: size.to_record() for key, size in self.sizes.items()}
         return {
             "id": self.id,
             "seq": self.seq,
@@ -69,14 +72,14 @@ class FileRecord:
             "purpose": self.purpose.value,
             "status": self.status.value,
             "detail": self.detail,
-            "body": orjson.dumps({"sizes": sizes}),
+            "body": orjson.dumps({_SIZES: sizes}),
             "deleted_at": None,
         }
 
     @classmethod
     def from_row(cls, row: FileRow) -> "FileRecord":
         """From the database."""
-        sizes = orjson.loads(row.body)["sizes"]
+        sizes = orjson.loads(row.body).get(_SIZES, {})
         return cls(
             id=row.id,
             seq=row.seq,
@@ -88,7 +91,7 @@ class FileRecord:
             purpose=Purpose(row.purpose),
             status=FileStatus(row.status),
             detail=row.detail,
-            sizes={key: DataSize(*value) for key, value in sizes.items()},
+            sizes={key: DataSize.from_record(value) for key, value in sizes.items()},
         )
 
 

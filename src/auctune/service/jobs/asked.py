@@ -3,6 +3,7 @@
 import secrets
 from dataclasses import dataclass
 
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.service.jobs.request import Hyperparameters, JobRequest
 from auctune.service.jobs.training import Training
 
@@ -20,7 +21,7 @@ class Defaults:
 
     epochs: int = 3
     batch_size: int = 8
-    max_length: int = 512
+    max_length: int = DEFAULT_MAX_LENGTH
     learning_rate: float = 1e-3
     share: float = 0.25
     context_tokens: int | None = None
@@ -50,6 +51,7 @@ def training_of(request: JobRequest, defaults: Defaults) -> Training:
         warmup_steps=lora.warmup_steps,
         batch_size=defaults.batch_size if chosen.batch_size == "auto" else chosen.batch_size,
         max_length=min(length, defaults.context_tokens or length),
+        truncate=lora.truncate,
         max_grad_norm=lora.max_grad_norm,
         seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
         patience=lora.patience,

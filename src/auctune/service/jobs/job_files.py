@@ -1,18 +1,41 @@
 """The files that a job trains on: whose they are, that they stay, and how much they hold."""
 
 import asyncio
+from dataclasses import replace
 
 import structlog
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.data_size import DataSize
+from auctune.domain.errors import RepairableError
 from auctune.run.data.image_rows import holds_arrays, is_npz
 from auctune.service.files.library import Library, owned
 from auctune.service.files.record import FileRecord
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.appraisal import Appraisal, Appraiser
 
 _log = structlog.get_logger(__name__)
+
+
+def _whole_size(size: DataSize, of_validation: DataSize | None, training: Training) -> DataSize:
+    """Return the size of a job's data, its validation data included, if it may be trained on.
+
+    Raises:
+        InputError: if too many rows would lose their ends.
+    """
+    size.check_truncation("training_file", training.max_length, truncate=training.truncate)
+    return _with_validation(size, of_validation, training)
+
+
+def _with_validation(
+    size: DataSize, of_validation: DataSize | None, training: Training
+) -> DataSize:
+    if of_validation is None:
+        return size
+    of_validation.check_truncation(
+        "validation_file", training.max_length, truncate=training.truncate
+    )
+    return replace(size, validation=of_validation) if of_validation.longest else size
 
 
 class JobFiles:
@@ -61,7 +84,8 @@ class JobFiles:
         """The size of clean data, if everything about a job's files is known.
 
         Raises:
-            InputError: if there is no such file, or it is somebody else's, or begins to leave.
+            InputError: if there is no such file, or it is somebody else's, or begins to leave, or
+                too many of its rows would lose their ends.
         """
         file = await self.get(training.data, owner, "training_file")
         validation = training.validation
@@ -71,11 +95,13 @@ class JobFiles:
         if training.repair:
             return None
         key = self._base_digest, training.max_length
+        size, of_validation = file.size_for(*key), None
         if validation is not None:
             known = self._library.known(validation)
-            if known is None or known.size_for(*key) is None:
+            of_validation = None if known is None else known.size_for(*key)
+            if of_validation is None:
                 return None
-        return file.size_for(*key)
+        return None if size is None else _whole_size(size, of_validation, training)
 
     async def appraise(self, training: Training, owner: str) -> Appraisal:
         """How much a job's data are, and what vendors ask if they may mend it.
@@ -85,19 +111,22 @@ class JobFiles:
         """
         file = await self.get(training.data, owner, "training_file")
         await self._check_rows(file, "training_file")
+        of_validation = None
         if training.validation is not None:
             validation = await self.get(training.validation, owner, "validation_file")
             await self._check_rows(validation, "validation_file")
-            await self._size(validation, training.max_length)
+            of_validation = await self._size_of_validation(validation, training.max_length)
         if training.repair:
-            return await self._appraiser.appraise(file, training)
+            found = await self._appraiser.appraise(file, training)
+            return replace(found, size=_with_validation(found.size, of_validation, training))
         try:
-            return Appraisal(await self._size(file, training.max_length))
-        except InputError as error:
+            size = await self._size(file, training.max_length)
+        except RepairableError as error:
             if not self._appraiser.has_vendors:
                 raise
             expected = f"{error.expected}; or market.repair (--repair), and a vendor may mend it"
             raise InputError(error.place, error.found, expected) from None
+        return Appraisal(_whole_size(size, of_validation, training))
 
     async def look_at(self, file: FileRecord, max_length: int) -> bool:
         """Size a new upload, so that bids for it need not wait; what is wrong is noted with it.
@@ -131,6 +160,14 @@ class JobFiles:
                 " they are, in a zone of kind edge"
             )
             raise InputError(place, "is an .npz, as sites have their data", expected)
+
+    async def _size_of_validation(self, file: FileRecord, max_length: int) -> DataSize:
+        try:
+            return await self._size(file, max_length)
+        except InputError as error:
+            # The data process knows no other file than the one that it is to examine.
+            place = error.place.replace("training_file", "validation_file", 1)
+            raise InputError(place, error.found, error.expected) from None
 
     async def _size(self, file: FileRecord, max_length: int) -> DataSize:
         size = file.size_for(self._base_digest, max_length)

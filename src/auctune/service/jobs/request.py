@@ -83,6 +83,7 @@ class Lora(BaseModel):
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup_steps: Annotated[int, Field(ge=0, le=_MOST, strict=True)] = 0
     max_length: Count | None = None
+    truncate: bool = False
     max_grad_norm: Rate = 1.0
     patience: Annotated[int, Field(ge=0, le=_MOST, strict=True)] = 0
 

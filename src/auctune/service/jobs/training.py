@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH
+
 RateSchedule = Literal["constant", "linear", "cosine"]
 
 
@@ -12,6 +14,7 @@ class Training:
 
     Attributes:
         data, validation: ids of files; no validation: none.
+        truncate: whether more rows than usual may lose their ends to `max_length`.
         share: of a node's compute that it takes at most, in (0, 1].
         repair: whether a vendor may mend the data.
     """
@@ -28,7 +31,8 @@ class Training:
     schedule: RateSchedule = "linear"
     warmup_steps: int = 0
     batch_size: int = 8
-    max_length: int = 128
+    max_length: int = DEFAULT_MAX_LENGTH
+    truncate: bool = False
     max_grad_norm: float = 1.0
     seed: int = 0
     patience: int = 0
@@ -46,5 +50,5 @@ class Training:
 
     def settings(self) -> dict[str, Any]:
         """Those that the trainer itself takes, without files."""
-        own = ("data", "validation", "share", "repair")
+        own = ("data", "validation", "truncate", "share", "repair")
         return {name: value for name, value in asdict(self).items() if name not in own}

@@ -35,7 +35,9 @@ def job_body(values: Mapping[str, str], models: Mapping[str, str]) -> dict[str, 
             values = {**values, "training_file": files[0]}
     if "repair" in values:
         market["repair"] = True
-    lora = {name: _number(values[name]) for name in _LORA if name in values}
+    lora: dict[str, Any] = {name: _number(values[name]) for name in _LORA if name in values}
+    if "truncate" in values:
+        lora["truncate"] = True
     if lora:
         market["lora"] = lora
     body: dict[str, Any] = {

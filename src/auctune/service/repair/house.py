@@ -1,12 +1,12 @@
 """The house vendor: it works in the data process, tries its work before it offers, and is sure."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from auctune.run.data.client import DataClient
 from auctune.run.vendors import RepairParams, RepairReport
-from auctune.service.jobs.size import DataSize
+from auctune.service.jobs.training import Training
 from auctune.service.repair.mender import Errand
 from auctune.service.settings.vendor_entries import HouseEntry
 from auctune.service.zones.appraisal import Appraisal, VendorOffer
@@ -31,21 +31,27 @@ class HouseVendor:
         """Unique in its zone."""
         return self.params.name
 
-    async def appraise(self, base: str, path: Path, max_length: int, owner: str) -> Appraisal:
+    async def appraise(self, base: str, path: Path, training: Training, owner: str) -> Appraisal:
         """Estimate how much a data set is at most, repaired or not, and what its repair costs.
 
         Raises:
-            InputError: if nothing would be left of it.
+            InputError: if nothing would be left of it, or too many rows would lose their ends.
         """
+        length = training.max_length
         asked = self.client.appraise(
-            base, path, "training_file", max_length, [self.params], owner=owner
+            base, path, "training_file", length, [self.params], owner=owner
         )
         found = await asyncio.wrap_future(asked)
+        for offer in found.offers:
+            size = offer.facts.size
+            size.check_truncation("training_file", length, truncate=training.truncate)
         offers = (VendorOffer(self.name, offer.quote.price, self.seconds) for offer in found.offers)
         # One line may hold many rows, as an array; what was tried knows better than a count.
         sizes = [found.size, *(offer.facts.size for offer in found.offers)]
-        size = max(sizes, key=lambda one: one.rows * one.mean_tokens)
-        return Appraisal(DataSize(size.rows, size.mean_tokens), tuple(offers))
+        largest = max(sizes, key=lambda one: one.rows * one.mean_tokens)
+        tried = sizes[-1]
+        size = replace(tried, rows=largest.rows, mean_tokens=largest.mean_tokens)
+        return Appraisal(size, tuple(offers))
 
     async def mend(self, errand: Errand, source: Path, target: Path) -> RepairReport:
         """Repair `source`. It waits for no vendor outside, so that it is never too late."""

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.service.settings.fields import Count
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.train.hub_name import resolve_base
@@ -16,7 +17,7 @@ class LanguageZoneEntry(ZoneEntry):
     base: str = "tiny"
     dtype: Literal["float32", "bfloat16"] = "float32"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    max_length: Count = 512
+    max_length: Count = DEFAULT_MAX_LENGTH
 
     _folder: Path = PrivateAttr(default_factory=Path)
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auctune.domain import Money
+from auctune.domain.data_size import DataSize
 from auctune.service.files.record import FileRecord
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 
 

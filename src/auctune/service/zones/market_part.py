@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from auctune.domain.data_size import DataSize
 from auctune.service.zones.job_row import JobRow
 
 ADAPTER = ("rank", "alpha", "dropout", "target_modules", "learning_rate")
@@ -33,6 +34,14 @@ def market_part(row: JobRow, trained_by: tuple[str, ...] = ADAPTER) -> dict[str,
         "refunded": body["refunded"],
         "plan": None,
         "progress": body["progress"],
-        "notes": body["notes"],
+        "notes": [*_data_notes(body["size"], training), *body["notes"]],
         "lora": {name: training[name] for name in trained_by},
     }
+
+
+def _data_notes(size: dict[str, Any] | None, training: dict[str, Any]) -> tuple[str, ...]:
+    """What training loses of the data; images of sites have no `max_length`, and lose nothing."""
+    length = training.get("max_length")
+    if size is None or length is None:
+        return ()
+    return DataSize.from_record(size).notes(length)

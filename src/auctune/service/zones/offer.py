@@ -106,11 +106,13 @@ class Priced:
         training: what it would train, seed and all.
         deadline: unix time up to which the zone looked.
         offer: what it offers.
+        notes: what the data's owner should know of them.
     """
 
     training: Training
     deadline: float
     offer: Offer
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def _failed(body: Mapping[str, Any]) -> str:
 
 
 COMMON: Mapping[str, Told] = {
-    Kind.RECEIVED: Told(lambda _: "The files are being looked at"),
+    Kind.RECEIVED: Told(lambda _: "Checking the data"),
     Kind.TRAINED: Told(_trained),
     Kind.PAUSED: Told(lambda _: "Paused by its owner"),
     Kind.RESUMED: Told(lambda _: "Resumed"),

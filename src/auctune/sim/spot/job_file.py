@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from auctune.domain import InputError
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.schema import STRICT, check_schema
 from auctune.sim.spot.toml_file import read_toml
 from auctune.spot.job import DEFAULT_VALUE, SpotJob
@@ -102,7 +103,7 @@ class TrainingEntry(BaseModel):
     weight_decay: Rate = 0.0
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup_steps: Whole = 0
-    max_length: Count = 128
+    max_length: Count = DEFAULT_MAX_LENGTH
     max_grad_norm: Rate = 1.0
     seed: Whole = 0
 

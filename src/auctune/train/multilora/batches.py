@@ -105,7 +105,7 @@ class SequentialPlanner(FusedPlanner):
 
 
 class ExactPlanner:
-    """One row a pass, in the job's order, in the fixed shape of its longest row allowed.
+    """One row a pass, in the job's order, in the fixed shape of its longest row.
 
     Where a call of the trainer ends then changes neither shapes nor the order of sums, so the
     bits of the result do not depend on it.

@@ -35,6 +35,8 @@ class QuoteAnswer(BaseModel):
     Where no zone was named and several have the model, it is that of the default one, and
     `alternatives` says what each of them said; else they are empty.
 
+    `notes` say what training will lose of the data, as those of a job do.
+
     Each moment stands in it as unix seconds, and as `*_time` in RFC 3339.
     """
 
@@ -51,6 +53,7 @@ class QuoteAnswer(BaseModel):
     lines: list[QuoteLine]
     estimate: EstimateView | None
     alternatives: list[AlternativeView]
+    notes: list[str]
 
 
 @router.post("", response_model=QuoteAnswer)

@@ -87,7 +87,8 @@ class AuctionBidding:
         deadline = asked_deadline(request, now) if has_deadline(request) else horizon
         bid = await self._appraised(who, request, ZERO, deadline)
         menu = await self._desk.ask_here(lambda zone: zone.quote(bid))
-        return Priced(bid.training, deadline, MenuOffer(menu, self._clock))
+        notes = bid.size.notes(bid.training.max_length)
+        return Priced(bid.training, deadline, MenuOffer(menu, self._clock), notes)
 
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives
@@ -148,7 +149,8 @@ class AuctionBidding:
         """What is to be had now in place of a quote."""
         again = replace(bid, bid=ZERO, deadline=quote.deadline)
         menu = await self._desk.ask_here(lambda zone: quote_if_early(zone, again))
-        priced = Priced(quote.training, quote.deadline, MenuOffer(menu, self._clock))
+        offer = MenuOffer(menu, self._clock)
+        priced = Priced(quote.training, quote.deadline, offer, quote.notes)
         return self._quotes.again(quote, priced)
 
     async def _appraised(

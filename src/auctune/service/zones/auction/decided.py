@@ -26,7 +26,7 @@ def decided_body(
         "owner": bid.owner,
         "request": bid.request,
         "training": bid.training.to_record(),
-        "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
+        "size": bid.size.to_record(),
         "task": task_record(task),
         "offers": {offer.vendor: offer.reference for offer in bid.offers if offer.reference},
         "decision": decision_record(decision),

@@ -45,7 +45,7 @@ class AuctionRows(JobRows[OpenJob]):
     def own(self, job: OpenJob) -> Record:
         """What was promised, and the plan as it stands."""
         return {
-            "size": {"rows": job.size.rows, "mean_tokens": job.size.mean_tokens},
+            "size": job.size.to_record(),
             "task": task_record(job.task),
             "decision": decision_record(job.decision),
             "cells": cell_records(job.cells),

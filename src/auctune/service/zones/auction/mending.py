@@ -11,10 +11,10 @@ from pathlib import Path
 import structlog
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.data_size import DataSize
 from auctune.service.background import Background
 from auctune.service.data_desk import DataDesk
 from auctune.service.files.library import Library
-from auctune.service.jobs.size import DataSize
 from auctune.service.repair.mender import Errand, Mender
 from auctune.service.vendors import Fault, VendorError
 from auctune.service.zones.appraisal import VendorOffer

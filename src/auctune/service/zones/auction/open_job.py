@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import Cell, Decision, Task
-from auctune.service.jobs.size import DataSize
+from auctune.domain.data_size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.auction.records import Record
 from auctune.service.zones.auction.repair import Repair

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from auctune.domain import Released, Replanned
-from auctune.service.jobs.size import DataSize
+from auctune.domain.data_size import DataSize
 from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction import plans
 from auctune.service.zones.auction.event import AuctionKind
@@ -36,8 +36,8 @@ def note_repaired(
     """A vendor mended a job's data, and is paid; false if nobody waits for that any more."""
     if not is_waited_for(zone, name, repair):
         return False
-    told = {"rows": size.rows, "mean_tokens": size.mean_tokens}
-    zone.happen(AuctionKind.REPAIRED, name, {"file": file, "report": report, "size": told})
+    body = {"file": file, "report": report, "size": size.to_record()}
+    zone.happen(AuctionKind.REPAIRED, name, body)
     return True
 
 

@@ -1,14 +1,13 @@
 """A zone's memory as bytes, so that a restart folds only what came later."""
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import orjson
 
 from auctune.domain import Admission, read_snapshot
+from auctune.domain.data_size import DataSize
 from auctune.run.records import decision_record, read_decision
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.auction.open_job import OpenJob, cell_records, read_cells
 from auctune.service.zones.auction.records import read_task, task_record
@@ -94,7 +93,7 @@ def _job_record(job: OpenJob) -> dict[str, Any]:
         "task": task_record(job.task),
         "decision": decision_record(job.decision),
         "cells": cell_records(job.cells),
-        "size": asdict(job.size),
+        "size": job.size.to_record(),
         "created_at": job.created_at,
         "phase": job.phase.value,
         "repair": None if job.repair is None else job.repair.to_record(),
@@ -117,7 +116,7 @@ def _read_job(record: dict[str, Any]) -> OpenJob:
         task=read_task(record["task"]),
         decision=read_decision(record["decision"]),
         cells=read_cells(record["cells"]),
-        size=DataSize(**record["size"]),
+        size=DataSize.from_record(record["size"]),
         created_at=record["created_at"],
         phase=Phase(record["phase"]),
         repair=None if record["repair"] is None else Repair.from_record(record["repair"]),

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from auctune.domain import Cell, Cluster, round_money
+from auctune.domain.data_size import DataSize
 from auctune.run.records import read_decision
-from auctune.service.jobs.size import DataSize
 from auctune.service.ledger.entry import Entry, charge, operation, vendor_work
 from auctune.service.zones import fixed_price
 from auctune.service.zones.auction.event import AuctionKind
@@ -92,7 +92,7 @@ class ZoneState(JobsState[OpenJob]):
             task=task,
             decision=decision,
             cells=decision.schedule.cells,
-            size=DataSize(**body["size"]),
+            size=DataSize.from_record(body["size"]),
             repair=decided_repair(task, decision, body.get("offers", {})),
         )
         job.progress = Progress(total_rows=job.total_rows)
@@ -121,7 +121,7 @@ class ZoneState(JobsState[OpenJob]):
     def _repaired(self, event: ZoneEvent) -> Change:
         job = self.jobs[job_of(event)]
         job.repaired = event.body["file"]
-        job.size = DataSize(**event.body["size"])
+        job.size = DataSize.from_record(event.body["size"])
         job.progress = replace(job.progress, total_rows=job.total_rows)
         assert job.repair is not None
         return Change(

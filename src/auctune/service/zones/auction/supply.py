@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from auctune.device_profile import Profile
 from auctune.domain import Cluster, InputError, Money, Quote, Task
-from auctune.service.jobs.size import DataSize
+from auctune.domain.data_size import DataSize
 from auctune.service.jobs.training import Training
 
 

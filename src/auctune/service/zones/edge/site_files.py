@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 import structlog
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
 from auctune.run.data.image_rows import ImageFacts, holds_arrays
 from auctune.service.files.library import Library, owned
 from auctune.service.files.record import FileRecord
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.edge.facts import SiteFacts, facts_of
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import Money
+from auctune.domain.data_size import DataSize
 from auctune.service.jobs.reply import Reply
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.estimate import Estimate

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from auctune.domain import InputError, Money
+from auctune.domain.data_size import DataSize
 from auctune.service.access.key import Principal
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
@@ -17,7 +18,6 @@ from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.terms import Worth, asked_cap, asked_worth, said_cap, shown_request
 from auctune.service.jobs.training import Training
 from auctune.service.quotes import Quote, QuoteChangedError, Quotes
@@ -77,7 +77,8 @@ class SpotBidding:
         worth, training = asked_worth(request, self._now()), self._training(request)
         size = (await self._files.appraise(training, who.user)).size
         estimate, _ = await self._estimate(training, size, worth)
-        return Priced(training, worth.deadline, EstimateOffer(estimate, said_cap(request)))
+        offer = EstimateOffer(estimate, said_cap(request))
+        return Priced(training, worth.deadline, offer, size.notes(training.max_length))
 
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
@@ -108,7 +109,7 @@ class SpotBidding:
                 return row
             why = "the zone has as many jobs as it runs at once by now"
         offer = EstimateOffer(made[0], said_cap(quote.request))
-        again = Priced(training, quote.deadline, offer)
+        again = Priced(training, quote.deadline, offer, quote.notes)
         raise QuoteChangedError(why, self._quotes.again(quote, again))
 
     async def preview(

@@ -35,7 +35,7 @@ class SpotRows(JobRows[RentedJob]):
     def own(self, job: RentedJob) -> Record:
         """What it is to do by when, and what it costs."""
         return {
-            "size": {"rows": job.size.rows, "mean_tokens": job.size.mean_tokens},
+            "size": job.size.to_record(),
             "decision": job.decision,
             "first": job.first,
             "deadline_slots": job.terms.deadline,

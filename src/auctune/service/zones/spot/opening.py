@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from auctune.domain.data_size import DataSize
 from auctune.run.base_facts import BaseFacts
 from auctune.run.rental.market import ReplayedRecord, read_replayed
 from auctune.service.data_desk import DataDesk
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
 from auctune.service.settings.spot_entry import SpotEntry

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from auctune.device_profile import Profile
+from auctune.domain.data_size import DataSize
 from auctune.run.rental.estimate import Renting, longest_deadline
 from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
 from auctune.service.zones.clock import SlotClock

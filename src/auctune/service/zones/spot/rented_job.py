@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from auctune.domain.data_size import DataSize
 from auctune.run.rental.order import JobTerms
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.meter import Meter
 from auctune.service.zones.phase import Phase
@@ -69,7 +69,7 @@ class RentedJob:
         return {
             **vars(self),
             "training": self.training.to_record(),
-            "size": {"rows": self.size.rows, "mean_tokens": self.size.mean_tokens},
+            "size": self.size.to_record(),
             "terms": self.terms.to_record(),
             "meter": self.meter.to_record(),
             "phase": self.phase.value,
@@ -84,7 +84,7 @@ class RentedJob:
             **{
                 **record,
                 "training": Training.from_record(record["training"]),
-                "size": DataSize(**record["size"]),
+                "size": DataSize.from_record(record["size"]),
                 "terms": JobTerms.from_record(record["terms"]),
                 "meter": Meter.from_record(record["meter"]),
                 "phase": Phase(record["phase"]),

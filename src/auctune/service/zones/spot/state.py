@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from auctune.domain import Money
+from auctune.domain.data_size import DataSize
 from auctune.run.rental.order import JobTerms
-from auctune.service.jobs.size import DataSize
 from auctune.service.ledger.entry import Entry, rent
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import Kind, ZoneEvent, job_of
@@ -67,7 +67,7 @@ class SpotState(JobsState[RentedJob]):
         body = event.body
         job = RentedJob(
             **vars(asked),
-            size=DataSize(**body["size"]),
+            size=DataSize.from_record(body["size"]),
             first=body["first"],
             terms=JobTerms.from_record(body["terms"]),
             policy=body["renting"]["policy"],

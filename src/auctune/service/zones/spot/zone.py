@@ -99,7 +99,7 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
             "owner": bid.owner,
             "request": bid.request,
             "training": bid.training.to_record(),
-            "size": {"rows": bid.size.rows, "mean_tokens": bid.size.mean_tokens},
+            "size": bid.size.to_record(),
             "decision": decision,
             "left": None if left is None else str(left),
             "jobs": rental.jobs,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from auctune.domain import Money
-from auctune.service.jobs.size import DataSize
+from auctune.domain.data_size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
@@ -92,7 +92,7 @@ class TimeshareAgain:
             self._kept.pop(seq, None)
         if evidence is None:
             return None
-        training, size = Training.from_record(body["training"]), DataSize(**body["size"])
+        training, size = Training.from_record(body["training"]), DataSize.from_record(body["size"])
         question = Question(
             features=Features.of(training, size),
             target_loss=body["decision"]["target_loss"],

@@ -9,7 +9,6 @@ The curve is [[batches, loss]], where long each point several units.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from auctune.service.zones.job_row import Record
@@ -29,7 +28,7 @@ class TimeshareRows(JobRows[TargetJob]):
     def own(self, job: TargetJob) -> Record:
         """What it costs, and how far it is from its target."""
         return {
-            "size": asdict(job.size),
+            "size": job.size.to_record(),
             "decision": job.decision,
             "meter": job.meter.to_record(),
             "target": {

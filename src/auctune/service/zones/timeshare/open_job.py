@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Any
 
 from auctune.domain import Money
+from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.meter import Meter
 from auctune.service.zones.progress import Progress
@@ -101,7 +101,7 @@ class TargetJob:
         record = dict(vars(self))
         return record | {
             "training": self.training.to_record(),
-            "size": asdict(self.size),
+            "size": self.size.to_record(),
             "meter": self.meter.to_record(),
             "phase": self.phase.value,
             "progress": self.progress.to_record(),
@@ -118,7 +118,7 @@ class TargetJob:
             **{
                 **record,
                 "training": Training.from_record(record["training"]),
-                "size": DataSize(**record["size"]),
+                "size": DataSize.from_record(record["size"]),
                 "meter": Meter.from_record(record["meter"]),
                 "phase": Phase(record["phase"]),
                 "progress": Progress(**record["progress"]),

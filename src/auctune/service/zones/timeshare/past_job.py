@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from auctune.service.jobs.size import DataSize
+from auctune.domain.data_size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.zones.timeshare.curve import Curve
 

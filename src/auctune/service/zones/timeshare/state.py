@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import Money
-from auctune.service.jobs.size import DataSize
+from auctune.domain.data_size import DataSize
 from auctune.service.ledger.entry import Entry
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import Kind, ZoneEvent, job_of
@@ -76,7 +76,7 @@ class TimeshareState(JobsState[TargetJob]):
         body, decision = event.body, event.body["decision"]
         return TargetJob(
             **vars(asked),
-            size=DataSize(**body["size"]),
+            size=DataSize.from_record(body["size"]),
             decision=decision,
             target_loss=decision["target_loss"],
             deadline_unit=body["deadline_unit"],

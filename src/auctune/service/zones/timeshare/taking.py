@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from auctune.domain import InputError, Money
+from auctune.domain.data_size import DataSize
 from auctune.service.access.key import Principal
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
@@ -17,7 +18,6 @@ from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.size import DataSize
 from auctune.service.jobs.terms import (
     asked_cap,
     asked_deadline,
@@ -104,7 +104,8 @@ class Taking:
         training = self._training(request)
         size = (await self._files.appraise(training, who.user)).size
         estimate, _ = await self._estimate(training, size, goal)
-        return Priced(training, goal.deadline, EstimateOffer(estimate, cap))
+        notes = size.notes(training.max_length)
+        return Priced(training, goal.deadline, EstimateOffer(estimate, cap), notes)
 
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
@@ -124,7 +125,8 @@ class Taking:
         estimate, _ = await self._estimate(training, size, goal)
         why = why_worse(quote, estimate)
         if why is not None:
-            again = Priced(training, quote.deadline, EstimateOffer(estimate, goal.cap))
+            offer = EstimateOffer(estimate, goal.cap)
+            again = Priced(training, quote.deadline, offer, quote.notes)
             raise QuoteChangedError(why, self._quotes.again(quote, again))
         goal = replace(goal, cap=self._paying(cap))
         shown = self._shown(request, who, goal, quote.alternatives)

@@ -89,7 +89,7 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
             "owner": asked.owner,
             "request": asked.request,
             "training": asked.training.to_record(),
-            "size": asdict(asked.size),
+            "size": asked.size.to_record(),
             "deadline_unit": asked.deadline_unit,
             "left": None if left is None else str(left),
             "estimated": asdict(asked.estimated),

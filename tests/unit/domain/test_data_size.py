@@ -1,0 +1,66 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
+from auctune.domain.dataset import DropCause
+
+COUNT = st.integers(0, 40)
+SIZES = st.builds(
+    lambda rows, num_truncated, dropped, longest, context, validation: DataSize(
+        rows=rows + num_truncated,
+        mean_tokens=12.5,
+        num_truncated=num_truncated,
+        dropped={cause: count for cause, count in dropped.items() if count},
+        longest=longest,
+        context_tokens=context,
+        validation=validation,
+    ),
+    st.integers(1, 40),
+    COUNT,
+    st.fixed_dictionaries({str(cause): COUNT for cause in DropCause}),
+    st.integers(1, 9999),
+    st.none() | st.just(512),
+    st.none() | st.just(DataSize(3, 9.0, num_truncated=1, longest=80)),
+)
+
+
+@given(SIZES)
+def test_a_size_survives_its_record(size: DataSize) -> None:
+    assert DataSize.from_record(size.to_record()) == size
+
+
+@given(SIZES, st.booleans())
+def test_more_than_a_tenth_of_the_rows_lose_their_ends_by_their_owners_word_alone(
+    size: DataSize, truncate: bool
+) -> None:
+    num_lost = size.num_truncated + size.dropped.get("prompt_too_long", 0)
+    num_rows = size.rows + sum(size.dropped.values())
+    if truncate or 10 * num_lost <= num_rows:
+        size.check_truncation("file", 64, truncate=truncate)
+        return
+    with pytest.raises(InputError) as caught:
+        size.check_truncation("file", 64, truncate=truncate)
+    assert caught.value.found.endswith(
+        f"max_length = 64 would lose their ends: {num_lost} of {num_rows}"
+    )
+    assert str(size.longest) in caught.value.expected
+
+
+def test_notes_count_what_is_lost_and_say_what_would_fit() -> None:
+    dropped = {"prompt_too_long": 3, "weights_zero": 2}
+    lost = DataSize(95, 40.0, num_truncated=4, dropped=dropped, longest=803)
+    assert lost.notes(512) == (
+        "rows longer than max_length = 512 lose their ends: 4 of 100; max_length = 803 keeps all"
+        " whole",
+        "rows with nothing to learn are left out: 5 of 100 (3 with a prompt that fills max_length"
+        " alone, 2 with weight 0 on all messages of the assistant)",
+    )
+    beyond = DataSize(10, 40.0, num_truncated=1, longest=803, context_tokens=600)
+    (note,) = DataSize(10, 40.0, validation=beyond).notes(512)
+    assert note == (
+        "validation data: rows longer than max_length = 512 lose their ends: 1 of 10; the longest"
+        " has 803 tokens, and the base reads 600 at most: split long rows"
+    )
+    assert DataSize(10, 40.0).notes(512) == ()
