@@ -1,10 +1,15 @@
 """Whatever happens to a zone: its log says it all, and no promise is broken."""
 
 from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
 
+from auctune.domain import Cell, InputError, Schedule
+from auctune.service.zones.auction.open_job import OpenJob
+from auctune.service.zones.phase import Phase
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone
 
@@ -36,3 +41,75 @@ def test_state_is_the_fold_of_the_log_and_promises_are_kept(name: str) -> None:
         seen[f] for f in ("pause", "resume", "repair", "change_vendor", "lose", "back", "drain")
     )
     assert all(statuses[s] for s in ("finished", "cancelled", "rejected", "refunded", "failed"))
+
+
+RANGE = {
+    "pricing": "exponential",
+    "compute_low": "0.001",
+    "compute_high": "1",
+    "memory_low": "0.001",
+    "memory_high": "1",
+}
+
+
+def priced(made: MadeUpZone, job: OpenJob, cells: tuple[Cell, ...]) -> Decimal:
+    """What a job would pay for cells now, by the market's own explanation."""
+    rest = replace(job.task, work=job.work_left, quotes=())
+    mechanism, slot = made.zone.mechanism, made.zone.state.slot
+    plan = mechanism.explain(rest, Schedule(cells), slot).chosen
+    assert plan is not None
+    assert plan.price is not None
+    return plan.price
+
+
+@pytest.mark.parametrize("settings", [RANGE, {}], ids=["exponential", "learned"])
+def test_a_paused_job_gets_no_cells_worth_more_than_those_it_gave_up(
+    settings: dict[str, str],
+) -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in range(4):
+        made, rng = MadeUpZone("pdftsp", settings), np.random.default_rng(seed)
+        zone, worth = made.zone, Decimal(0)
+        zone.decide(made.bid("mine", "30", rows=400, slots=10, owner="ann"))
+        job = zone.state.jobs["mine"]
+        for number in range(60):
+            if job.phase is Phase.PAUSED:
+                rest = replace(job.task, work=job.work_left, quotes=())
+                found = zone.mechanism.plan_rest(rest, zone.state.slot + 1)
+                if found is None:
+                    break
+                price = priced(made, job, found)
+                if price <= worth:
+                    assert zone.resume("mine")
+                    outcomes["resumed"] += 1
+                else:
+                    with pytest.raises(InputError, match=f"would cost {price} now"):
+                        zone.resume("mine")
+                    outcomes["refused"] += 1
+            else:
+                left = job.cells_from(zone.state.slot + 1)
+                zone.pause("mine")
+                worth = priced(made, job, left)
+            made.keep()
+            amount = f"{rng.integers(1, 40) / 10}"
+            zone.decide(made.bid(f"{number}", amount, slots=int(rng.integers(2, 11)), owner="bob"))
+            if rng.random() < 0.3 and number:
+                zone.cancel(f"{rng.integers(number)}")
+            made.keep()
+    assert outcomes["resumed"]
+    assert outcomes["refused"]
+
+
+def test_a_slot_that_fails_while_its_job_is_paused_is_made_good() -> None:
+    made = MadeUpZone("pdftsp", RANGE)
+    made.zone.decide(made.bid("mine", "30", rows=200, slots=8))
+    made.pass_slots()
+    job = made.zone.state.jobs["mine"]
+    assert job.cells[0].slot == made.zone.state.slot
+    made.zone.pause("mine")
+    made.keep()
+    assert job.given_up is not None
+    # The slot that trains now comes to nothing: one more is needed than was given up.
+    assert job.given_up.work < job.work_left
+    made.executor.orders.clear()
+    assert made.zone.resume("mine")

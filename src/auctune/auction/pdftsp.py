@@ -16,7 +16,7 @@ from auctune.auction.copies import copy_of
 from auctune.auction.explain import explain
 from auctune.auction.params import PdftspParams
 from auctune.auction.plan import read_plan
-from auctune.auction.pricing import make_pricing
+from auctune.auction.pricing import BidEvidence, make_pricing
 from auctune.auction.replan import plan_anew
 from auctune.auction.search.problem import Request
 from auctune.auction.terms import Terms, value_of
@@ -34,6 +34,7 @@ from auctune.domain import (
     NodeLost,
     NodeReturned,
     Offered,
+    PricedPlan,
     PriceMenu,
     PricesLearned,
     Reason,
@@ -44,6 +45,9 @@ from auctune.domain import (
     SlotAdvanced,
     Task,
 )
+
+# Bids of so long ago still count when a bid's weight is compared with that of others.
+_LATE_SECONDS = 6 * 3600
 
 
 class Pdftsp:
@@ -73,6 +77,7 @@ class Pdftsp:
         # The latest slot that has begun, and the latest that has brought its lesson.
         self._now = self._taught = -1
         self.pricing = make_pricing(self.book, self.params, history)
+        self._evidence = BidEvidence(max(1, round(_LATE_SECONDS / cluster.slot_seconds)))
         self._terms = Terms(self.book, self.pricing, self.params)
 
     def advance(self, now: int) -> tuple[Event, ...]:
@@ -107,7 +112,7 @@ class Pdftsp:
             self._book(request, found.slots, found.nodes, decision.value)
         elif found is not None and decision.reason is Reason.NO_CAPACITY:
             self.pricing.chose(found.slots, found.nodes, request, value_of(task, found))
-        self.pricing.saw(task)
+        self._learn_from(task, decision, now)
         return decision
 
     def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
@@ -153,8 +158,7 @@ class Pdftsp:
             return None
         value = float(task.bid) - priced.vendor_price - priced.operating_cost
         self._book(request, plan.rows, plan.nodes, value)
-        self.pricing.saw(task)
-        return Decision(
+        decision = Decision(
             task.id,
             admitted=True,
             payment=line.price,
@@ -163,6 +167,8 @@ class Pdftsp:
             value=value,
             surplus=float(task.bid) - priced.cost,
         )
+        self._learn_from(task, decision, now)
+        return decision
 
     def explain(self, task: Task, chosen: Decision | Schedule, now: int) -> Explanation:
         """What a plan costs part by part, and what others would have cost; changes nothing.
@@ -198,6 +204,10 @@ class Pdftsp:
     def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
         """The least-cost cells with room for a task from slot `now` on, if there are any."""
         return self._terms.rest(rest, now)
+
+    def price_plan(self, task: Task, schedule: Schedule, now: int) -> PricedPlan | None:
+        """What a plan costs now, with room in it or not; none if the task could not run by it."""
+        return self._begun(now)._terms.price_plan(task, schedule, now)
 
     def state(self) -> MarketState:
         """What is sold and at which prices, now."""
@@ -238,6 +248,7 @@ class Pdftsp:
             "taught": self._taught,
             "book": self.book.save(),
             "pricing": self.pricing.save(),
+            "evidence": self._evidence.save(),
         }
 
     def load(self, saved: Saved) -> None:
@@ -250,6 +261,7 @@ class Pdftsp:
             raise InputError("snapshot", "is of another mechanism", f"pdftsp with {self.params}")
         self.book.load(saved["book"])
         self.pricing.load(saved["pricing"])
+        self._evidence.load(saved["evidence"])
         self._now, self._taught = saved["now"], saved["taught"]
 
     def _begun(self, now: int) -> "Pdftsp":
@@ -283,7 +295,12 @@ class Pdftsp:
             request, found, _ = self._terms.answer(task, event.now)
             if found is not None:
                 self.pricing.chose(found.slots, found.nodes, request, value_of(task, found))
-        self.pricing.saw(task)
+        self._learn_from(task, decision, event.now)
+
+    def _learn_from(self, task: Task, decision: Decision, now: int) -> None:
+        counted = self._evidence.counted(task, decision, now)
+        if counted is not None:
+            self.pricing.saw(counted)
 
     def _book(self, request: Request, slots: Ints, nodes: Ints, value: float) -> None:
         self.pricing.chose(slots, nodes, request, value)

@@ -6,7 +6,7 @@ from typing import Protocol
 from auctune.domain.commitment import Commitment
 from auctune.domain.decision import Decision
 from auctune.domain.events import Event, Replanned
-from auctune.domain.explanation import Explanation
+from auctune.domain.explanation import Explanation, PricedPlan
 from auctune.domain.market_state import MarketState
 from auctune.domain.menu import MenuLine, PriceMenu
 from auctune.domain.schedule import Cell, Schedule
@@ -115,6 +115,11 @@ class Admission(Protocol):
 
         Nothing is booked: `apply(Replanned(...))` does that. Its quotes do not count.
         """
+        ...
+
+    def price_plan(self, task: Task, schedule: Schedule, now: int) -> PricedPlan | None:
+        """What a plan costs from slot `now` on, with room in it or not; none if the task could
+        not run by it. Its `price` is none where the bid is charged."""
         ...
 
     def state(self) -> MarketState:

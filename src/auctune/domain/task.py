@@ -44,6 +44,8 @@ class Task:
         quotes: vendors' offers if the data need work, else empty (f_i).
         operating_cost: money per slot by node type, one entry a slot of the horizon (e_ikt);
             none: derived from the node type's energy cost.
+        owner: who bids; `None` where nobody keeps count of owners, as in a simulation.
+        budget: what was left of the owner's budget just before the bid; `None`: no limit.
     """
 
     id: str
@@ -55,6 +57,8 @@ class Task:
     throughput: Mapping[str, float]
     quotes: tuple[Quote, ...] = ()
     operating_cost: Mapping[str, Sequence[float]] | None = field(default=None, compare=False)
+    owner: str | None = None
+    budget: Money | None = None
 
     def __post_init__(self) -> None:
         if not self.id:

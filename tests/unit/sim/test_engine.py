@@ -94,6 +94,9 @@ class Scripted:
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         raise AssertionError
 
+    def price_plan(self, task: Task, schedule: Schedule, now: int) -> None:
+        raise NotImplementedError
+
     def plan_rest(self, rest: Task, now: int) -> None:
         raise NotImplementedError
 

@@ -67,6 +67,9 @@ async def choose(
         who: asks.
         request: for the job; what it bids does not count.
         paused: names of zones that take no bids now.
+
+    Raises:
+        InputError: if no zone takes the job, for reasons that differ: with all of them.
     """
     asked = await asyncio.gather(*(_ask(zone, who, request, paused) for zone in zones))
     alternatives = tuple(alternative for alternative, _ in asked)
@@ -74,9 +77,33 @@ async def choose(
     if places:
         place = _cheapest(alternatives, places, request.market.risk)
     else:
-        # It is asked all the same: what is wrong with the job it says as if it stood alone.
-        place = next((i for i, zone in enumerate(zones) if zone.name not in paused), 0)
+        place = _first_to_answer(zones, alternatives, [priced for _, priced in asked], paused)
     return Choice(zones[place], asked[place][1], alternatives)
+
+
+def _first_to_answer(
+    zones: Sequence[Q],
+    alternatives: Alternatives,
+    priced: Sequence[Priced | None],
+    paused: Collection[str],
+) -> int:
+    """Where a job that no zone offers anything for gets its answer.
+
+    Raises:
+        InputError: if each zone refuses it, for reasons that differ.
+    """
+    for place, found in enumerate(priced):
+        if found is not None:
+            return place
+    open_places = [place for place, zone in enumerate(zones) if zone.name not in paused]
+    reasons = [alternatives[place] for place in open_places]
+    if len({one.why_not for one in reasons}) > 1:
+        said = "; ".join(f"{one.zone} ({one.kind}): {one.why_not}" for one in reasons)
+        raise InputError(
+            "market", f"no zone takes this job: {found}", "a job that one of them takes"
+        )
+    # It is asked once more, and says what is wrong as if it stood alone.
+    return open_places[0] if open_places else 0
 
 
 def _cheapest(alternatives: Alternatives, places: list[int], limit: float) -> int:

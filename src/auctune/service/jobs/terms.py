@@ -132,7 +132,7 @@ def foreign_term(request: JobRequest, *names: str) -> str | None:
 
 
 def check_own_terms(request: JobRequest, zone: str, kind: str, *foreign: str) -> None:
-    """That a request says nothing that a zone knows nothing of.
+    """Check that a request says nothing that a zone does not support.
 
     Args:
         request: for a job.
@@ -144,7 +144,7 @@ def check_own_terms(request: JobRequest, zone: str, kind: str, *foreign: str) ->
     """
     found = foreign_term(request, *foreign)
     if found is not None:
-        expected = f"none: zone {zone} is of kind {kind}, which knows nothing of it"
+        expected = f"none: zone {zone} ({kind}) does not support it"
         raise InputError(found, "is given", expected)
 
 

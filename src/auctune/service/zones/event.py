@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-VERSION = 1
+VERSION = 2
 
 
 class Kind(StrEnum):

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from auctune.domain import InputError, Money, parse_money
 from auctune.service.jobs.request import Acceptance
+from auctune.service.jobs.terms import has_deadline
 from auctune.service.jobs.time import to_rfc3339
 from auctune.service.quotes import Quote
 from auctune.service.zones.as_quoted import check_same
@@ -51,6 +52,17 @@ def accepted_line(accepted: Acceptance, quote: Quote, lines: Sequence[L]) -> L:
         expected = f"at least the line's price, {line.price}, or none"
         raise InputError("market.bid", f"{terms.bid}", expected)
     return line
+
+
+def last_resort(quote: Quote, finish: float) -> float:
+    """The deadline of an accepted line, unix time: its plan ends at its finish, and if a slot
+    fails there is time until the deadline that was quoted for.
+
+    Args:
+        quote: that was accepted.
+        finish: of the line, unix time.
+    """
+    return quote.deadline if has_deadline(quote.request) else finish
 
 
 def why_changed(start: int, clock: SlotClock) -> str:

@@ -4,9 +4,10 @@ Its jobs are paused and resumed in the same words, whatever they have in their s
 """
 
 from abc import abstractmethod
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-from auctune.domain import InputError
+from auctune.domain import InputError, Money, round_money
 from auctune.service.zones.noting import Asks, NotingZone, Trains
 from auctune.service.zones.phase import Phase
 
@@ -27,6 +28,48 @@ class Phased(Trains, Protocol):
     def phase(self) -> Phase:
         """Where it stands."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Slots that a paused job gave up. Its new ones may be worth as much, or the pause would be a
+    free option on dearer slots.
+
+    Attributes:
+        worth: what they would have cost at the prices of that moment, not the job's payment.
+        work: what they were to train, in samples or chunks, > 0.
+    """
+
+    worth: Money
+    work: float
+
+    def check(self, price: Money, work_left: float) -> None:
+        """That new slots are worth no more.
+
+        Args:
+            price: of the new slots, now.
+            work_left: that they are to train. It is more than was given up if the slot in which
+                the job was paused failed: the market makes that good.
+
+        Raises:
+            InputError: if they are worth more.
+        """
+        most = round_money(float(self.worth) * max(1.0, work_left / self.work))
+        if price > most:
+            raise InputError(
+                "id",
+                f"its new slots would cost {price} now, and the ones it gave up were worth {most}",
+                f"slots for at most {most}; it stays paused: try again when slots are cheaper",
+            )
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"worth": str(self.worth), "work": self.work}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any] | None) -> "GivenUp | None":
+        """What `to_record` gave; `None` for `None`."""
+        return None if record is None else cls(Money(record["worth"]), record["work"])
 
 
 J = TypeVar("J", bound=Phased)
@@ -89,5 +132,5 @@ class SlottedZone(NotingZone[J, B]):
     def _running(self, name: str) -> J:
         job = self.under_way.get(name)
         if job is None:
-            raise InputError("id", f"{name} is not running", "a job that was admitted and goes on")
+            raise InputError("id", f"{name} is not running", "an admitted job that is not over")
         return job

@@ -46,7 +46,7 @@ def test_a_job_is_told_by_what_happened_to_it() -> None:
     ("said", "told"),
     [
         ("needs market.target_loss", 'needs "Loss to reach"'),
-        ("knows nothing of market.lora.rank", 'knows nothing of "LoRA rank"'),
+        ("does not support market.lora.rank", 'does not support "LoRA rank"'),
         ("market.sites.b: is unknown", '"Data at sites".b: is unknown'),
         ("it takes no bids now", "it takes no bids now"),
     ],

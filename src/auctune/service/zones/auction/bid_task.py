@@ -38,4 +38,6 @@ def bid_task(bid: Bid, supply: Supply, clock: SlotClock, first: int, last: int) 
         arrival=first,
         deadline=deadline,
         quotes=quotes,
+        owner=bid.owner,
+        budget=bid.left(),
     )

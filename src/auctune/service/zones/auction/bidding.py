@@ -34,7 +34,7 @@ from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.docket import Docket
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.lines import why_changed
+from auctune.service.zones.lines import last_resort, why_changed
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, MenuOffer, Priced
 
 
@@ -134,9 +134,9 @@ class AuctionBidding:
             QuoteChangedError: if it is not to be had any more.
         """
         line, request = quoted_line(accepted, quote)
-        deadline = self._clock.ends(line.deadline)
+        deadline = last_resort(quote, self._clock.ends(line.deadline))
         amount = line.price if request.market.bid is None else bid_amount(request)
-        shown = shown_request(request, who, amount, deadline)
+        shown = shown_request(request, who, amount, deadline, quote.alternatives)
         found = await self._files.appraise(quote.training, who.user)
         bid = self._bid(job, who.user, quote.training, found, shown, reply)
         row = await self.docket.in_turn(bid, lambda zone: zone.accept(bid, line))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from auctune.domain import Decision, Money, Reason, Task
+from auctune.domain import Decision, Reason, Task
 from auctune.domain.menu import MenuLine
 from auctune.run.records import decision_record, schedule_record
 from auctune.service.jobs.reply import reply_record
@@ -10,15 +10,12 @@ from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.records import task_record
 
 
-def decided_body(
-    bid: Bid, task: Task, decision: Decision, left: Money | None, earliest: int | None
-) -> dict[str, Any]:
+def decided_body(bid: Bid, task: Task, decision: Decision, earliest: int | None) -> dict[str, Any]:
     """The body of a decision's event, but for the line of a menu that was taken.
 
     Args:
         bid, task: what was offered.
         decision: on it.
-        left: of its owner's budget, just before; none: any amount.
         earliest: slot, see `earliest_slot`.
     """
     is_over = decision.reason is Reason.OVER_BUDGET
@@ -31,7 +28,7 @@ def decided_body(
         "offers": {offer.vendor: offer.reference for offer in bid.offers if offer.reference},
         "decision": decision_record(decision),
         "reply": reply_record(bid.reply),
-        "budget_left": str(left) if is_over else None,
+        "budget_left": str(task.budget) if is_over else None,
         "earliest": earliest,
     }
 

@@ -54,7 +54,7 @@ class OpenAuction(BiddingZone[AuctionZone, AuctionBidding]):
         """Why it cannot take a job, by what the request says alone; none: it may."""
         foreign = foreign_term(request, *_FOREIGN)
         if foreign is not None:
-            return f"knows nothing of {foreign}"
+            return f"does not support {foreign}"
         if request.market.repair and not self.files.has_vendors:
             return "has no vendor that could mend data"
         return None

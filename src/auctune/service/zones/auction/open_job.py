@@ -10,6 +10,7 @@ from auctune.service.zones.auction.records import Record
 from auctune.service.zones.auction.repair import Repair
 from auctune.service.zones.phase import Phase
 from auctune.service.zones.progress import Progress
+from auctune.service.zones.slotted import GivenUp
 
 
 @dataclass
@@ -34,6 +35,7 @@ class OpenJob:
         answered: the newest slot whose training is on record; -1 before the first.
         request: as its owner made it.
         notes: what its owner should know.
+        given_up: when it was paused; `None` before, or where slots have no price.
     """
 
     id: str
@@ -54,6 +56,7 @@ class OpenJob:
     newest: int = 0
     request: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    given_up: GivenUp | None = None
 
     @property
     def is_raw(self) -> bool:

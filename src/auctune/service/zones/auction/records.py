@@ -22,6 +22,8 @@ def task_record(task: Task) -> Record:
             {"vendor": quote.vendor, "price": str(quote.price), "delay": quote.delay}
             for quote in task.quotes
         ],
+        "owner": task.owner,
+        "budget": None if task.budget is None else str(task.budget),
     }
 
 
@@ -39,6 +41,8 @@ def read_task(record: Record) -> Task:
             Quote(quote["vendor"], Decimal(quote["price"]), quote["delay"])
             for quote in record["quotes"]
         ),
+        owner=record["owner"],
+        budget=None if record["budget"] is None else Decimal(record["budget"]),
     )
 
 

@@ -16,6 +16,7 @@ from auctune.service.zones.auction.state import ZoneState
 from auctune.service.zones.phase import Phase
 from auctune.service.zones.progress import Progress
 from auctune.service.zones.received import Received
+from auctune.service.zones.slotted import GivenUp
 
 # Jobs that are put into words while everybody waits: some milliseconds.
 _AT_ONCE = 100
@@ -103,6 +104,7 @@ def _job_record(job: OpenJob) -> dict[str, Any]:
         "answered": job.answered,
         "request": job.request,
         "notes": list(job.notes),
+        "given_up": None if job.given_up is None else job.given_up.to_record(),
     }
 
 
@@ -126,4 +128,5 @@ def _read_job(record: dict[str, Any]) -> OpenJob:
         answered=record["answered"],
         request=record["request"],
         notes=list(record["notes"]),
+        given_up=GivenUp.from_record(record["given_up"]),
     )

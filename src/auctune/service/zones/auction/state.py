@@ -19,6 +19,7 @@ from auctune.service.zones.fold import apply
 from auctune.service.zones.phase import Phase
 from auctune.service.zones.progress import Progress
 from auctune.service.zones.received import Received
+from auctune.service.zones.slotted import GivenUp
 from auctune.service.zones.state import OF_JOBS, JobsState
 
 
@@ -159,6 +160,7 @@ class ZoneState(JobsState[OpenJob]):
         change = self._replanned(event)
         job = self.jobs[job_of(event)]
         job.phase = Phase.PAUSED
+        job.given_up = GivenUp.from_record(event.body["given_up_for"])
         return Change((self.rows.open(event, job),), change.entries)
 
     def _node_lost(self, event: ZoneEvent) -> Change:

@@ -39,6 +39,8 @@ class Supply:
         arrival: int,
         deadline: int,
         quotes: tuple[Quote, ...] = (),
+        owner: str | None = None,
+        budget: Money | None = None,
     ) -> Task:
         """A job as the mechanism sees it.
 
@@ -46,6 +48,8 @@ class Supply:
             arrival: the first slot in which it may run.
             deadline: the last one.
             quotes: vendors' offers, delays counted from `arrival`.
+            owner: who bids.
+            budget: what is left of the owner's budget; `None`: no limit.
 
         Raises:
             InputError: if no node can hold or run it, or a setting fits no device.
@@ -70,6 +74,8 @@ class Supply:
                 for name, profile in self.profiles.items()
             },
             quotes=quotes,
+            owner=owner,
+            budget=budget,
         )
 
     def _check_memory(self, rank: int, memory_gb: float) -> None:

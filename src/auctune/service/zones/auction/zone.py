@@ -96,21 +96,19 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         self.begin_slots()
         self._advance(self.state.slot)
         task = self.task(bid)
-        left = bid.left()
-        decision = self._within_budget(task, left)
+        decision = self._within_budget(task)
         if decision is None:
             decision = self._changing(lambda slot: self.mechanism.offer(task, slot))
-        return self._decided(bid, task, decision, left)
+        return self._decided(bid, task, decision)
 
     def preview(self, bid: Bid) -> JobRow:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
         task = self.task(bid)
         decision = self.mechanism.preview(task, self.state.slot)
-        left = bid.left()
-        if left is not None and decision.payment > left:
+        if task.budget is not None and decision.payment > task.budget:
             decision = _over_budget(task, decision.payment)
-        body = self._body(bid, task, decision, left)
+        body = self._body(bid, task, decision)
         return ROWS.previewed(self.name, self.clock.now(), bid.job, body)
 
     def quote(self, bid: Bid) -> PriceMenu:
@@ -125,14 +123,13 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
             return None
         self._advance(self.state.slot)
         task = self.task(bid)
-        left = bid.left()
-        if left is not None and line.price > left:
+        if task.budget is not None and line.price > task.budget:
             decision: Decision | None = self._rejected_over_budget(task, line.price)
         else:
             decision = self._changing(lambda slot: self.mechanism.take(task, line, slot))
             if decision is None:
                 self._is_ahead = False
-        return None if decision is None else self._decided(bid, task, decision, left, line)
+        return None if decision is None else self._decided(bid, task, decision, line)
 
     def pause(self, job: str) -> None:
         """Give a job's cells to come back, until it is resumed.
@@ -198,24 +195,23 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         bid: Bid,
         task: Task,
         decision: Decision,
-        left: Money | None,
         line: MenuLine | None = None,
     ) -> JobRow:
-        body = self._body(bid, task, decision, left) | {"line": line_record(line)}
+        body = self._body(bid, task, decision) | {"line": line_record(line)}
         self.happen(Kind.DECIDED, bid.job, body)
         return self._last_row()
 
-    def _body(self, bid: Bid, task: Task, decision: Decision, left: Money | None) -> dict[str, Any]:
+    def _body(self, bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
         slot, last = self.state.slot, self._last_slot()
         earliest = earliest_slot(self.mechanism, task, decision, slot, last)
-        return decided_body(bid, task, decision, left, earliest)
+        return decided_body(bid, task, decision, earliest)
 
-    def _within_budget(self, task: Task, left: Money | None) -> Decision | None:
+    def _within_budget(self, task: Task) -> Decision | None:
         """The rejection of a bid whose price is over its owner's budget; none: it is not."""
-        if left is None:
+        if task.budget is None:
             return None
         shown = self.mechanism.preview(task, self.state.slot)
-        if not shown.admitted or shown.payment <= left:
+        if not shown.admitted or shown.payment <= task.budget:
             return None
         return self._rejected_over_budget(task, shown.payment)
 

@@ -39,7 +39,7 @@ from auctune.service.zones.edge.site_files import SiteFiles
 from auctune.service.zones.edge.supply import EdgeSupply, micro_batch_of
 from auctune.service.zones.edge.zone import EdgeZone
 from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.lines import why_changed
+from auctune.service.zones.lines import last_resort, why_changed
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
 
 
@@ -134,9 +134,10 @@ class EdgeBidding:
             QuoteChangedError: if it is not to be had any more.
         """
         line, request = quoted_line(accepted, quote)
-        deadline = self._supply.clock.ends(line.finish)
+        deadline = last_resort(quote, self._supply.clock.ends(line.finish))
         amount = line.price if request.market.bid is None else bid_amount(request)
-        training, shown = quote.training, self._shown(who, request, amount, deadline)
+        training = quote.training
+        shown = self._shown(who, request, amount, deadline, quote.alternatives)
         facts = await self._files.look(training, shown["sites"], who.user)
         bid = self._bid(job, who.user, training, facts, shown, reply)
         row = await self.docket.in_turn(bid, lambda zone: zone.accept(bid, line))

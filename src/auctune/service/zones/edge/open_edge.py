@@ -68,7 +68,7 @@ class OpenEdge(BiddingZone[EdgeZone, EdgeBidding]):
         if missing:
             return f"has no site {', '.join(sorted(missing))}"
         found = _unknown(request)
-        return None if found is None else f"knows nothing of {found}"
+        return None if found is None else f"does not support {found}"
 
     async def table(self) -> Mapping[str, Any]:
         """Sites, prices and use by slot: `SiteTable` of the API."""
@@ -78,7 +78,7 @@ class OpenEdge(BiddingZone[EdgeZone, EdgeBidding]):
         check_own_terms(request, self.name, EDGE, *_FOREIGN)
         found = _unknown(request)
         if found is not None:
-            expected = f"none: zone {self.name} is of kind {EDGE}, which knows nothing of it"
+            expected = f"none: zone {self.name} ({EDGE}) does not support it"
             raise InputError(found, "is given", expected)
         if request.market.sites is None:
             expected = f"the files of sites: zone {self.name} trains where data are"

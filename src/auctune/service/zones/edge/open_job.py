@@ -10,6 +10,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.zones.edge.facts import SiteFacts
 from auctune.service.zones.phase import Phase
 from auctune.service.zones.progress import Progress
+from auctune.service.zones.slotted import GivenUp
 
 
 @dataclass
@@ -35,6 +36,7 @@ class SiteJob:
         phase: where it stands.
         progress: of its training.
         notes: what its owner should know.
+        given_up: when it was paused; `None` before.
     """
 
     id: str
@@ -55,6 +57,7 @@ class SiteJob:
     phase: Phase = Phase.PLANNED
     progress: Progress = field(default_factory=Progress)
     notes: list[str] = field(default_factory=list)
+    given_up: GivenUp | None = None
 
     @property
     def total_rows(self) -> int:
@@ -116,6 +119,7 @@ class SiteJob:
             "phase": self.phase.value,
             "progress": self.progress.to_record(),
             "notes": list(self.notes),
+            "given_up": None if self.given_up is None else self.given_up.to_record(),
         }
 
     @classmethod
@@ -130,5 +134,6 @@ class SiteJob:
                 "plan": read_plan(record["plan"]),
                 "phase": Phase(record["phase"]),
                 "progress": Progress(**record["progress"]),
+                "given_up": GivenUp.from_record(record["given_up"]),
             }
         )

@@ -7,12 +7,16 @@ free is all there is; then the one that bid most is planned first.
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from auctune.domain import Money, round_money
+from auctune.edge import EdgePlan, EdgeReplanned, Eris
+from auctune.edge.prices import cost_of
 from auctune.run.edge.plain import plan_record
 from auctune.service.zones.edge.answering import plan_rest
 from auctune.service.zones.edge.event import EdgeKind
 from auctune.service.zones.edge.open_job import SiteJob
 from auctune.service.zones.event import Kind
 from auctune.service.zones.phase import Phase
+from auctune.service.zones.slotted import GivenUp
 
 if TYPE_CHECKING:
     from auctune.service.zones.edge.zone import EdgeZone
@@ -127,19 +131,38 @@ def pause(zone: "EdgeZone", name: str) -> None:
     Raises:
         InputError: if it is over, or paused already.
     """
-    zone.to_pause(name)
-    zone.happen(Kind.PAUSED, name, {})
+    given_up = _given_up(zone, zone.to_pause(name))
+    body = {"given_up_for": None if given_up is None else given_up.to_record()}
+    zone.happen(Kind.PAUSED, name, body)
 
 
 def resume(zone: "EdgeZone", name: str) -> bool:
     """Find a paused job a new plan at no charge; whether there was any.
 
     Raises:
-        InputError: if it is over, or not paused.
+        InputError: if it is over, or not paused, or if slots cost more than those given up.
     """
     job = zone.to_resume(name)
     found = plan_rest(zone.eris, job, zone.state.slot)
     if found is None:
         return False
+    if job.given_up is not None:
+        job.given_up.check(_price(zone.eris, job, found), job.chunks_left)
     zone.happen(Kind.RESUMED, name, {"found": plan_record(found)})
     return True
+
+
+def _given_up(zone: "EdgeZone", job: SiteJob) -> GivenUp | None:
+    """What a job gives up with its slots to come, at the prices without it; `None` without any."""
+    after = zone.state.slot + 1
+    rest = job.plan.since(after)
+    if not rest.slots:
+        return None
+    without = zone.eris.copy()
+    without.apply(EdgeReplanned(job.job, after, rest, None))
+    return GivenUp(_price(without, job, rest), sum(part.chunks for part in rest.slots))
+
+
+def _price(eris: Eris, job: SiteJob, plan: EdgePlan) -> Money:
+    """What a job would pay for a plan now."""
+    return round_money(cost_of(eris.ledger, eris.prices(eris.ledger.begin), job.job, plan))

@@ -18,6 +18,7 @@ from auctune.service.zones.fold import apply
 from auctune.service.zones.phase import Phase
 from auctune.service.zones.progress import Progress
 from auctune.service.zones.received import Received
+from auctune.service.zones.slotted import GivenUp
 from auctune.service.zones.state import OF_JOBS, JobsState
 
 
@@ -101,6 +102,7 @@ class EdgeState(JobsState[SiteJob]):
         job = self.jobs[job_of(event)]
         job.release(event.slot, [])
         job.phase = Phase.PAUSED
+        job.given_up = GivenUp.from_record(event.body["given_up_for"])
         return Change((self.rows.open(event, job),))
 
     def _lost(self, event: ZoneEvent) -> Change:

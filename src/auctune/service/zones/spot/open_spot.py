@@ -61,7 +61,7 @@ class OpenSpot(BiddingZone[SpotZone, SpotBidding]):
         """Why it cannot take a job, by what the request says alone; none: it may."""
         foreign = foreign_term(request, *_FOREIGN)
         if foreign is not None:
-            return f"knows nothing of {foreign}"
+            return f"does not support {foreign}"
         if request.market.repair:
             return "has no vendor that could mend data"
         return None if has_deadline(request) else "needs market.deadline"

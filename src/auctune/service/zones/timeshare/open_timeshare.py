@@ -55,7 +55,7 @@ class OpenTimeshare(BiddingZone[TimeshareZone, Taking]):
         if not has_deadline(request):
             return "needs market.deadline"
         found = _unknown(request)
-        return None if found is None else f"trains to a loss, and knows nothing of {found}"
+        return None if found is None else f"trains to a loss, and does not support {found}"
 
     async def shares(self) -> Mapping[str, Any]:
         """Shares of the newest units, and who is in the pool: `PoolTable` of the API."""
@@ -65,7 +65,9 @@ class OpenTimeshare(BiddingZone[TimeshareZone, Taking]):
         check_own_terms(request, self.name, TIMESHARE, *_FOREIGN)
         found = _unknown(request)
         if found is not None:
-            expected = f"none: zone {self.name} is of kind {TIMESHARE}, and trains to a loss"
+            expected = (
+                f"none: zone {self.name} ({TIMESHARE}) trains to a loss and does not support it"
+            )
             raise InputError(found, "is given", expected)
 
 

@@ -60,8 +60,10 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
             InputError: if it is over, or paused already, or has left the pool.
         """
         found = self._open(job)
+        if found.phase is Phase.PAUSED:
+            raise InputError("id", f"{job} is paused already", "a job that is not paused")
         if found.phase not in (Phase.ADMITTED, Phase.LEARNING):
-            raise InputError("job", f"{job!r} is {found.phase.value}", "a job that is to learn")
+            raise InputError("id", f"{job} is {found.phase.value}", "a job that is to learn")
         self.happen(Kind.PAUSED, job, {})
 
     def resume(self, job: str) -> bool:
@@ -71,14 +73,14 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
             InputError: if it is over, or not paused.
         """
         if self._open(job).phase is not Phase.PAUSED:
-            raise InputError("job", f"{job!r} is not paused", "a paused job")
+            raise InputError("id", f"{job} is not paused", "a paused job")
         self.happen(Kind.RESUMED, job, {})
         return True
 
     def _open(self, job: str) -> TargetJob:
         found = self.state.jobs.get(job)
         if found is None:
-            raise InputError("job", f"{job!r} is not open", "an open job")
+            raise InputError("id", f"{job} is not running", "an admitted job that is not over")
         return found
 
     def _body(self, asked: Asked) -> dict[str, Any]:
