@@ -1,12 +1,15 @@
 """A job for which no zone is named goes to the one that does it for least, and stays there."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from auctune.service.settings.service_file import ServiceFile
-from support.serving import Clock, Served, make_file, make_zone, serving
+from support.edge_zones import edge_entry, images_file
+from support.serving import SLOT_SECONDS, Clock, Served, make_file, make_pool, make_zone, serving
+from support.spot_zones import spot_zone
 
 PATH = "/v1/fine_tuning/jobs"
 
@@ -79,8 +82,11 @@ def test_a_line_of_the_default_zone_is_accepted_there(served: Served) -> None:
     quoted = post(served, "/v1/quotes", {**work(served), "market": {"deadline": "+8m"}})
     terms = {"quote": quoted["id"], "line": len(quoted["lines"]) - 1}
     job = post(served, PATH, {"market": terms})
-    assert (job["market"]["zone"], job["market"]["alternatives"]) == ("cheap", [])
-    assert job["market"]["payment"] == quoted["lines"][-1]["price"]
+    assert (job["market"]["zone"], job["market"]["payment"]) == (
+        "cheap",
+        quoted["lines"][-1]["price"],
+    )
+    assert job["market"]["alternatives"] == quoted["alternatives"]
 
 
 def test_what_no_zone_can_do_is_answered_as_the_first_one_answers_it(served: Served) -> None:
@@ -89,6 +95,84 @@ def test_what_no_zone_can_do_is_answered_as_the_first_one_answers_it(served: Ser
         either = http.post("/v1/quotes", json={**asked, "market": soon})
         first = http.post("/v1/quotes", json={**asked, "market": {**soon, "zone": "dear"}})
     assert (either.status_code, either.json()) == (400, first.json())
+
+
+@pytest.fixture(scope="module")
+def all_kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("all-kinds")
+    sites = {"slot_seconds": SLOT_SECONDS, "slots": 20, "samples_per_second": 1 / 3}
+    edges = [edge_entry("sites", **sites), edge_entry("more-sites", **sites)]
+    zones = [make_zone("owned", energy_cost=0.1), spot_zone(folder), make_pool(), *edges]
+    with serving(folder / "market", make_file(zones)) as opened:
+        opened.key("ada")
+        yield opened
+
+
+def asked_of(served: Served, kind: str) -> dict[str, Any]:
+    """A request whose default zone is of this kind."""
+    if kind != "edge":
+        target = {"target_loss": 0.5} if kind == "timeshare" else {}
+        return {**work(served), "market": {"deadline": "+8m", "max_cost": "40", **target}}
+    client = served.client()
+    content = images_file(0, 16)
+    file = client.files.create(file=("images.npz", content), purpose="fine-tune").id
+    client.files.wait_for_processing(file, poll_interval=0.05, max_wait_seconds=30)
+    market = {"deadline": "+8m", "sites": {"a": file}}
+    return {"model": "small", "training_file": file, "seed": 1, "market": market} | {
+        "hyperparameters": {"n_epochs": 1, "batch_size": 8}
+    }
+
+
+@pytest.mark.parametrize("kind", ["auction", "spot", "timeshare", "edge"])
+def test_jobs_of_all_kinds_keep_what_zones_said_and_are_paused_in_the_same_words(
+    all_kinds: Served, kind: str
+) -> None:
+    asked = asked_of(all_kinds, kind)
+    if kind == "spot":
+        with all_kinds.http(all_kinds.operator) as http:
+            http.post("/v1/zones/owned/pause").raise_for_status()
+    if kind == "auction":
+        del asked["market"]["max_cost"]
+    quoted = post(all_kinds, "/v1/quotes", asked)
+    assert quoted["kind"] == kind
+    line = {"line": 0} if quoted["lines"] else {}
+    job = post(all_kinds, PATH, {"market": {"quote": quoted["id"], **line}})
+    market = job["market"]
+    assert market["alternatives"] == quoted["alternatives"] != []
+    # A line that is late has the time that its owner asked for.
+    assert market["deadline"] == pytest.approx(all_kinds.clock() + 480, abs=1)
+    path = f"{PATH}/{job['id']}"
+
+    def refused(action: str) -> tuple[str, str]:
+        with all_kinds.http() as http:
+            answer = http.post(f"{path}/{action}")
+        assert answer.status_code == 400, answer.text
+        error = answer.json()["error"]
+        return error["param"], error["message"].replace(job["id"], "JOB")
+
+    assert refused("resume") == ("id", "id: JOB is not paused; expected a paused job")
+    post(all_kinds, f"{path}/pause", {})
+    message = "id: JOB is paused already; expected a job that is not paused"
+    assert refused("pause") == ("id", message)
+    post(all_kinds, f"{path}/resume", {})
+    post(all_kinds, f"{path}/cancel", {})
+    assert refused("pause") == refused("resume") == ("id", "the job is over")
+    if kind == "spot":
+        with all_kinds.http(all_kinds.operator) as http:
+            http.post("/v1/zones/owned/resume").raise_for_status()
+
+
+def test_a_job_that_no_zone_takes_is_answered_with_the_reasons_of_all(all_kinds: Served) -> None:
+    market = {"deadline": "+2m", "target_loss": 1.0, "max_cost": "3"}
+    asked = {**work(all_kinds), "market": market, "hyperparameters": {"n_epochs": 4}}
+    with all_kinds.http() as http:
+        for path in ("/v1/quotes", PATH):
+            answer = http.post(path, json=asked)
+            assert answer.status_code == 400
+            message = answer.json()["error"]["message"]
+            assert "owned (auction): does not support market.target_loss" in message
+            assert "pool (timeshare): trains to a loss, and does not support" in message
+            assert "n_epochs" in message
 
 
 def test_where_the_cheapest_is_full_or_paused_the_next_one_has_the_job(tmp_path: Path) -> None:

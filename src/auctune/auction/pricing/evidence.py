@@ -5,10 +5,10 @@ A bid that costs its owner nothing must not move what others pay. Of bids whose 
 1. A bid counts up to its owner's budget. It does not count at all if the budget did not allow its
    price, or if no schedule could ever run it.
 2. A rejected bid counts only as long as its owner's rejected bids of late are together no more,
-   in number and in work, than all bids of others that count. An admitted one takes capacity and
-   pays for it: it always counts.
-3. Per sample, a bid counts for no more than the highest one of another owner of late, or twice
-   what it pays if that is more. Where one owner alone bids, prices thus rise with what it pays.
+   in number and in work, than all other bids that count: those of others, and its own that were
+   admitted. An admitted bid takes capacity and pays for it: it always counts.
+3. Per sample, a bid counts for no more than the highest one of another owner of late, or twice the
+   most that anybody paid of late. Where one owner alone bids, prices rise with what it pays.
 
 Bids without an owner, as in simulations, count as they are.
 """
@@ -19,7 +19,7 @@ from auctune.domain import Decision, Money, Reason, Saved, Task, round_money
 from auctune.domain.money import LARGEST, STEP
 
 _BUCKETS = 6
-# How far above its payment an admitted bid counts where no other owner bids as high.
+# How far above the highest payment a bid counts where no other owner bids as high.
 _OVER_PAYMENT = 2
 # Work is added up in thousandths of a sample: sums of integers do not depend on their order.
 _PARTS = 1000
@@ -27,13 +27,14 @@ _PARTS = 1000
 
 @dataclass(slots=True)
 class _Sums:
-    """Bids that count, of one owner: number, work in parts, and the highest value per sample."""
+    """Bids that count, of one owner: number, work in parts, highest value and payment a sample."""
 
     num_bids: int = 0
     work: int = 0
     num_rejected: int = 0
     work_rejected: int = 0
     highest: float = 0.0
+    most_paid: float = 0.0
 
     def add(self, other: "_Sums") -> None:
         self.num_bids += other.num_bids
@@ -41,6 +42,7 @@ class _Sums:
         self.num_rejected += other.num_rejected
         self.work_rejected += other.work_rejected
         self.highest = max(self.highest, other.highest)
+        self.most_paid = max(self.most_paid, other.most_paid)
 
 
 class BidEvidence:
@@ -75,16 +77,16 @@ class BidEvidence:
         rejected = int(not decision.admitted)
         work = round(task.work * _PARTS)
         if rejected and (
-            own.num_rejected + 1 > self._all.num_bids - own.num_bids
-            or own.work_rejected + work > self._all.work - own.work
+            own.num_rejected + 1 > self._all.num_bids - own.num_rejected
+            or own.work_rejected + work > self._all.work - own.work_rejected
         ):
             return None
-        most = self._most(task, decision)
-        one = _Sums(1, work, rejected, rejected * work, float(backed) / task.work)
+        paid = float(max(decision.payment, STEP)) / task.work if decision.admitted else 0.0
+        one = _Sums(1, work, rejected, rejected * work, float(backed) / task.work, paid)
         self._buckets.setdefault(now // self._span, {}).setdefault(task.owner, _Sums()).add(one)
         own.add(one)
         self._all.add(one)
-        return replace(task, bid=min(backed, most))
+        return replace(task, bid=min(backed, self._most(task)))
 
     def save(self) -> Saved:
         """All that is kept."""
@@ -98,6 +100,7 @@ class BidEvidence:
                     sums.num_rejected,
                     sums.work_rejected,
                     sums.highest,
+                    sums.most_paid,
                 ]
                 for bucket, owners in self._buckets.items()
                 for owner, sums in owners.items()
@@ -111,16 +114,11 @@ class BidEvidence:
             self._buckets.setdefault(bucket, {})[owner] = _Sums(*sums)
         self._add_up()
 
-    def _most(self, task: Task, decision: Decision) -> Money:
+    def _most(self, task: Task) -> Money:
         """What a bid may count for."""
-        highest = max(
-            (sums.highest for owner, sums in self._totals.items() if owner != task.owner),
-            default=0.0,
-        )
-        most = round_money(min(highest * task.work, float(LARGEST)))
-        if decision.admitted:
-            most = max(most, _OVER_PAYMENT * max(decision.payment, STEP))
-        return most
+        others = (sums.highest for owner, sums in self._totals.items() if owner != task.owner)
+        density = max(_OVER_PAYMENT * self._all.most_paid, max(others, default=0.0))
+        return round_money(min(density * task.work, float(LARGEST)))
 
     def _drop_before(self, bucket: int) -> None:
         old = [known for known in self._buckets if known <= bucket]

@@ -100,7 +100,7 @@ def _first_to_answer(
     if len({one.why_not for one in reasons}) > 1:
         said = "; ".join(f"{one.zone} ({one.kind}): {one.why_not}" for one in reasons)
         raise InputError(
-            "market", f"no zone takes this job: {found}", "a job that one of them takes"
+            "market", f"no zone takes this job: {said}", "a job that one of them takes"
         )
     # It is asked once more, and says what is wrong as if it stood alone.
     return open_places[0] if open_places else 0

@@ -9,7 +9,7 @@ import structlog
 from auctune.domain import InputError
 from auctune.service.store.event_log import EventLog, EventRow
 from auctune.service.store.snapshots import Snapshots
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.event import VERSION, Kind, ZoneEvent
 from auctune.service.zones.memory import Memory
 
 _log = structlog.get_logger(__name__)
@@ -59,11 +59,19 @@ def loaded(fresh: Callable[[], M], body: bytes) -> M:
 
 
 def opening_of(zone: str, log: EventLog) -> ZoneEvent | None:
-    """The event with which a zone began; none if it never did."""
+    """The event with which a zone began; none if it never did.
+
+    Raises:
+        InputError: if its log is of another version.
+    """
     events: Iterator[EventRow] = log.of_zone(zone, page=1)
     for row in events:
         event = read_event(row)
         assert event.kind == Kind.ZONE_OPENED
+        version = event.body.get("version")
+        if version != VERSION:
+            expected = f"version {VERSION}, which this release writes: begin with a new data folder"
+            raise InputError(f"zone {zone}: log", f"is of version {version}", expected)
         return event
     return None
 

@@ -188,7 +188,10 @@ async def pause(market: MarketDep, who: Owner, job_id: str) -> Response:
 
 @router.post("/{job_id}/resume", response_model=Job)
 async def resume(market: MarketDep, who: Owner, job_id: str) -> Response:
-    """Find a paused job new cells, at no new charge, if there are any before its deadline."""
+    """Find a paused job new cells, at no new charge, before its deadline.
+
+    In zones of kind `auction` and `edge` they are worth no more than those it gave up were.
+    """
     if not await _act(market, who, job_id, lambda zone: zone.resume(job_id)):
         raise ApiError(
             400, "what is left of the nodes cannot finish it by its deadline", "no_capacity", "id"

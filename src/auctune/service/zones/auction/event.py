@@ -10,14 +10,15 @@
 | job.vendor_changed | failed, why, repair | - |
 | job.released | given_up, found, plan | Released |
 | job.replanned | given_up, found, why, plan | Replanned |
-| job.paused, job.resumed | given_up, found, plan | Released, Replanned |
+| job.paused, job.resumed | given_up, given_up_for, found, plan | Released, Replanned |
 | node.lost | node, why, drained | NodeLost |
 | node.returned | node | NodeReturned |
 | node.noted | node, text | - |
 
 Offers are what vendors call theirs, by vendor; a repair says who is to do it from now on. A plan
-is what was asked for when cells were sought: work and first slot. A decision says what was left of
-a budget (budget_left) that its price was above.
+is what was asked for when cells were sought: work and first slot. A pause says what the cells given
+up were worth (given_up_for). A task has its owner and what was left of the owner's budget, and a
+decision the same where the price was above it (budget_left).
 
 State is the fold over them; see `auctune.service.zones.auction.state`.
 """

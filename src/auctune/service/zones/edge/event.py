@@ -8,7 +8,8 @@
 | job.trained | outcome | - |
 | job.released | torn, why | EdgeReplanned |
 | job.replanned | found, why | EdgeReplanned |
-| job.paused, job.cancelled, job.failed | - | EdgeReplanned |
+| job.paused | given_up_for | EdgeReplanned |
+| job.cancelled, job.failed | - | EdgeReplanned |
 | job.resumed | found | EdgeReplanned |
 | site.lost | site, why | SiteLost |
 | site.returned | site | SiteReturned |
