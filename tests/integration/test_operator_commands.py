@@ -34,7 +34,7 @@ def test_a_paused_zone_takes_no_bids_until_it_is_resumed(served: Served, auctune
     assert (code, out, len(lines)) == (1, "", 1)
     assert "zone default takes no bids now" in lines[0]
     code, _, lines = auctune("zones", "resume", "default", *own)
-    assert (code, lines) == (1, ["auctune: this is for operators"])
+    assert (code, lines) == (1, ["auctune: needs an operator's key"])
     assert auctune("zones", "resume", "default")[0] == 0
     assert auctune("submit", file, *terms)[0] == 0
     code, _, lines = auctune("zones", "pause", "mars")

@@ -1,7 +1,10 @@
 """The page, as a browser without scripts has it: sessions, forms, what stands on it."""
 
+import codecs
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
 
 import httpx2
 import pytest
@@ -126,7 +129,16 @@ def test_a_stranger_is_asked_for_a_key_and_brought_back(shop: Shop, path: str) -
 
 @pytest.mark.parametrize(
     "place",
-    ["https://evil.example/", "//evil.example", "/page//evil.example", "/v1/files", "/page/\n"],
+    [
+        "https://evil.example/",
+        "//evil.example",
+        "/page//evil.example",
+        "/v1/files",
+        "/page/\n",
+        "/page/../v1/files",
+        "/page/jobs/%2e%2E/../x",
+        "/page/./jobs",
+    ],
 )
 def test_nobody_is_sent_elsewhere_after_signing_in(shop: Shop, place: str) -> None:
     stranger = PageVisitor(shop.served)
@@ -315,11 +327,106 @@ def test_the_history_of_the_market_adds_up_to_its_balances(shop: Shop) -> None:
         assert http.get("/v1/ledger/history").status_code == 403
 
 
-def test_signing_in_is_limited_by_address(shop: Shop) -> None:
+def test_wrong_keys_are_limited_by_address_and_right_ones_never(shop: Shop) -> None:
     hasty = PageVisitor(shop.served, address="127.0.0.9")
     tries = [hasty.http.post("/page/sign-in", data={"key": "sk-no"}) for _ in range(33)]
     assert {one.status_code for one in tries} == {401, 429}
-    refused = hasty.http.post("/page/sign-in", data={"key": shop.key})
-    assert refused.status_code == 429
-    assert "set-cookie" not in refused.headers
-    assert PageVisitor(shop.served, shop.key).get("/page/jobs").url.path == "/page/jobs"
+    assert int(tries[-1].headers["retry-after"]) >= 1
+    assert "set-cookie" not in tries[-1].headers
+    # Whoever else is behind the same proxy has the same address.
+    neighbour = PageVisitor(shop.served, shop.key, address="127.0.0.9")
+    assert neighbour.get("/page/jobs").url.path == "/page/jobs"
+
+
+def test_right_keys_use_up_no_attempts(shop: Shop) -> None:
+    visitor = PageVisitor(shop.served, address="127.0.0.10")
+    for _ in range(40):
+        visitor.http.post("/page/sign-in", data={"key": shop.key}, follow_redirects=False)
+    assert visitor.http.post("/page/sign-in", data={"key": "sk-no"}).status_code == 401
+
+
+@contextmanager
+def watched_codec(name: str) -> Iterator[list[str]]:
+    """A codec of this name, and the names by which it was looked up."""
+    seen: list[str] = []
+
+    def find(wanted: str) -> codecs.CodecInfo | None:
+        if wanted != name:
+            return None
+        seen.append(wanted)
+        return codecs.lookup("latin-1")
+
+    codecs.register(find)
+    try:
+        yield seen
+    finally:
+        codecs.unregister(find)
+
+
+def test_no_form_is_decoded_by_a_codec_that_its_sender_names(shop: Shop) -> None:
+    part = b'--X\r\nContent-Disposition: form-data; name="key"\r\n\r\n' + b"9" * 8000
+    multipart = part + b"\r\n--X--\r\n"
+    token = shop.ada.token().encode()
+    forms = [
+        ("multipart/form-data; boundary=X", multipart),
+        ("application/x-www-form-urlencoded", b"csrf=" + token + b"&key=" + b"9" * 8000),
+    ]
+    names = ["watched", "punycode", "idna", "unicode_escape", "utf-16"]
+    with watched_codec("watched") as seen:
+        for (kind, body), charset in product(forms, names):
+            for visitor, path in (
+                (PageVisitor(shop.served), "/page/sign-in"),
+                (shop.ada, "/page/quotes"),
+                (shop.ada, f"/page/files?csrf={shop.ada.token()}"),
+            ):
+                headers = {"Content-Type": f"{kind}; charset={charset}"}
+                answer = visitor.http.post(path, content=body, headers=headers)
+                assert 400 <= answer.status_code < 500, (path, kind, charset)
+        assert seen == []
+    assert codecs.lookup("punycode").name == "punycode"
+
+
+def test_a_form_is_read_up_to_its_limit_and_an_upload_only_with_its_token(shop: Shop) -> None:
+    stranger = PageVisitor(shop.served)
+    much = "a" * 20_000
+    assert stranger.http.post("/page/sign-in", data={"key": much}).status_code == 413
+    # A form for a job may name a thousand sites.
+    sites = "\n".join(f"site-{n} = file-{'a' * 40}" for n in range(1000))
+    answer = shop.ada.post("/page/quotes", sites=sites, zone="default")
+    assert answer.status_code == 400
+    assert "Data at sites" in answer.text
+    assert shop.ada.post("/page/quotes", sites=much * 20).status_code == 413
+    sent = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal sent
+        yield b'--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n'
+        while sent < 50_000_000:
+            sent += 10_000
+            yield b"r" * 10_000
+
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    try:
+        status = shop.ada.http.post("/page/files", content=endless(), headers=headers).status_code
+    except httpx2.TransportError:
+        status = 403
+    assert status == 403
+    assert sent < 50_000_000
+
+
+def test_a_cookie_costs_what_its_length_costs(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    unquoted: list[str] = []
+    monkeypatch.setattr("http.cookies._unquote", unquoted.append)
+    odd = 'odd="' + "\\1" * 20_000 + '"'
+    session = f"auctune_session={shop.ada.http.cookies['auctune_session']}"
+    for cookies, place in ((odd, "/page/sign-in"), (f"{odd}; {session}", "/page/jobs")):
+        answer = PageVisitor(shop.served).http.get("/page/jobs", headers={"Cookie": cookies})
+        assert answer.url.path == place
+    assert unquoted == []
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "https://a]b", "://"])
+def test_an_origin_that_is_no_url_is_another_site(shop: Shop, origin: str) -> None:
+    stranger = PageVisitor(shop.served)
+    answer = stranger.http.post("/page/sign-in", data={"key": shop.key}, headers={"Origin": origin})
+    assert answer.status_code == 403

@@ -219,7 +219,7 @@ def test_users_are_added_see_their_own_and_nobody_elses_and_lose_their_keys(
     code, text = call(commands, home, "ledger", *own)
     assert (code, text) == (0, "ann owes 0.0000; 100.0000 of the budget is left\n")
     code, text = call(commands, home, "prices", *own)
-    assert (code, text) == (1, "auctune: this is for operators\n")
+    assert (code, text) == (1, "auctune: needs an operator's key\n")
     assert json.loads(call(commands, home, "jobs", "--json", *own)[1]) == []
 
     records = json.loads(call(commands, home, "keys", "list", "--json")[1])

@@ -118,8 +118,8 @@ def test_a_field_that_the_message_names_too_is_told_once(
 def test_any_other_error_is_told_as_the_service_puts_it(
     server: Server, connection: Connection
 ) -> None:
-    server.will_answer(403, error("this is for operators", code="forbidden"))
-    with pytest.raises(ServiceError, match=r"^this is for operators$") as refused:
+    server.will_answer(403, error("needs an operator's key", code="forbidden"))
+    with pytest.raises(ServiceError, match=r"^needs an operator's key$") as refused:
         connection.get("/x")
     assert (refused.value.status, refused.value.code) == (403, "forbidden")
 

@@ -65,7 +65,7 @@ def ask_owner(request: Request, market: Market) -> Principal:
     """
     who = ask_principal(request, market)
     if who.role is Role.VENDOR:
-        raise ApiError(403, "this is for users", "forbidden")
+        raise ApiError(403, "needs a user's key; this one is a vendor's", "forbidden")
     return who
 
 
@@ -86,7 +86,7 @@ async def operator_of(who: Annotated[Principal, Depends(owner_of)]) -> Principal
         ApiError: 403 for anybody else's.
     """
     if who.role is not Role.OPERATOR:
-        raise ApiError(403, "this is for operators", "forbidden")
+        raise ApiError(403, "needs an operator's key", "forbidden")
     return who
 
 

@@ -28,7 +28,15 @@ from auctune.service.page import (
     sign_in,
     zone_pages,
 )
-from auctune.service.page.guard import ROOT, Endpoint, House, for_operators, posted, signed_in
+from auctune.service.page.guard import (
+    ROOT,
+    Endpoint,
+    House,
+    for_operators,
+    posted,
+    signed_in,
+    uploaded,
+)
 from auctune.service.page.headers import StrictHeaders
 from auctune.service.page.look import show_error
 from auctune.service.page.sessions import Sessions
@@ -77,7 +85,7 @@ def _routes() -> list[tuple[str, str, Endpoint]]:
         ("/quotes/{quote_id}/accept", "POST", page(form(quote_pages.accept))),
         ("/quotes/{quote_id}/zone", "POST", page(form(quote_pages.ask_zone))),
         ("/files", "GET", page(file_pages.list_files)),
-        ("/files", "POST", page(form(file_pages.upload))),
+        ("/files", "POST", page(uploaded(file_pages.upload))),
         ("/files/{file_id}/content", "GET", page(file_pages.content)),
         ("/files/{file_id}/delete", "POST", page(form(file_pages.delete))),
         ("/money", "GET", page(money_pages.money_page)),

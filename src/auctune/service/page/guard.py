@@ -1,10 +1,9 @@
-"""What each request for a page passes: its session, its rate, and where its form came from."""
+"""What each request for a page passes: its session, its rate, its form and where that came from."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -13,7 +12,7 @@ from auctune.domain import InputError
 from auctune.service.access.key import Principal, Role
 from auctune.service.access.rate import RateLimit
 from auctune.service.api.access import check_rate
-from auctune.service.api.errors import ApiError
+from auctune.service.api.errors import CLOSE, ApiError
 from auctune.service.market import Market
 from auctune.service.page.chart_client import ChartClient
 from auctune.service.page.sessions import Session, Sessions
@@ -22,6 +21,11 @@ COOKIE = "auctune_session"
 ROOT = "/page"
 SIGN_IN = f"{ROOT}/sign-in"
 TOKEN = "csrf"
+FORM = "application/x-www-form-urlencoded"
+_IN_UTF8 = frozenset(("", "charset=utf-8", 'charset="utf-8"'))
+FORM_BYTES = 256 * 1024
+"""A form of somebody who is signed in: one for a job may name a thousand sites."""
+_FIELDS = 200
 _IDS = {
     "job": r"ftjob-[A-Za-z0-9]{1,64}",
     "file": r"file-[A-Za-z0-9]{1,64}",
@@ -36,7 +40,7 @@ class House:
     Attributes:
         market: that is shown.
         sessions: who is signed in.
-        sign_ins: how many may be tried, by address.
+        sign_ins: failed attempts, by address.
         charts: draws.
     """
 
@@ -108,7 +112,7 @@ def for_operators(page: Page) -> Endpoint:
 
     async def checked(visit: Visit) -> Response:
         if not visit.who.is_operator:
-            raise ApiError(403, "this is for operators", "forbidden")
+            raise ApiError(403, "needs an operator's key", "forbidden")
         return await page(visit)
 
     return signed_in(checked)
@@ -119,15 +123,69 @@ def posted(page: Page) -> Page:
 
     async def checked(visit: Visit) -> Response:
         check_origin(visit.request)
-        # An upload is read as it streams, so its token does not stand in its body.
-        token = visit.request.query_params.get(TOKEN)
-        if token is None:
-            token = str((await visit.request.form()).get(TOKEN, ""))
-        if not visit.session.holds(token):
-            raise ApiError(403, "the form is of another session; load the page again", "forbidden")
+        fields = await read_form(visit.request, FORM_BYTES)
+        _check_token(visit, fields.get(TOKEN, ""))
         return await page(visit)
 
     return checked
+
+
+def uploaded(page: Page) -> Page:
+    """The same for an upload: it is read as it streams, so its token stands in its query."""
+
+    async def checked(visit: Visit) -> Response:
+        check_origin(visit.request)
+        _check_token(visit, visit.asked(TOKEN) or "")
+        return await page(visit)
+
+    return checked
+
+
+def _check_token(visit: Visit, token: str) -> None:
+    if not visit.session.holds(token):
+        message = "the form is of another session; load the page again"
+        # The rest of an upload is not waited for.
+        raise ApiError(403, message, "forbidden", None, CLOSE)
+
+
+async def read_form(request: Request, limit: int) -> Mapping[str, str]:
+    """Return the fields of a form that is not an upload; the last one of each name.
+
+    The client cannot choose the codec: some of Python's take minutes for a body of a megabyte.
+
+    Args:
+        request: whose body may have been read by an earlier call.
+        limit: bytes that the body has at most.
+
+    Raises:
+        ApiError: 415 for any other content type or charset, 413 for a longer body.
+        InputError: if it is not UTF-8, or has too many fields.
+    """
+    kind, _, options = request.headers.get("content-type", FORM).lower().partition(";")
+    if kind.strip() != FORM or options.strip() not in _IN_UTF8:
+        message = f"the form's content type is not supported; expected {FORM} in UTF-8"
+        raise ApiError(415, message, "unsupported_type", "Content-Type", CLOSE)
+    body = await _read_body(request, limit)
+    try:
+        pairs = parse_qsl(
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
+        )
+    except ValueError:
+        raise InputError("body", "cannot be read", f"at most {_FIELDS} fields in UTF-8") from None
+    return dict(pairs)
+
+
+async def _read_body(request: Request, limit: int) -> bytes:
+    if hasattr(request.state, "form"):
+        return bytes(request.state.form)
+    too_long = ApiError(413, f"the form has more than {limit} bytes", "too_large", None, CLOSE)
+    read = bytearray()
+    async for chunk in request.stream():
+        read += chunk
+        if len(read) > limit:
+            raise too_long
+    request.state.form = bytes(read)
+    return bytes(read)
 
 
 def check_origin(request: Request) -> None:
@@ -141,9 +199,16 @@ def check_origin(request: Request) -> None:
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin", "")
     host = request.headers.get("host")
-    is_ours = site == "same-origin" if site else bool(host) and urlsplit(origin).netloc == host
+    is_ours = site == "same-origin" if site else bool(host) and _host_of(origin) == host
     if not is_ours:
         raise ApiError(403, "the form was sent from another site", "forbidden")
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def to_sign_in(request: Request) -> Response:
@@ -160,8 +225,16 @@ def to_sign_in(request: Request) -> Response:
 
 
 def cookie_of(request: Request) -> str:
-    """The session's id that a browser brought; empty: none."""
-    return request.cookies.get(COOKIE, "")
+    """Return the session's id that a browser sent, or "".
+
+    Ours has no quotes. Python's own parser of cookies takes seconds for a quoted one of 60 kB.
+    """
+    for header in request.headers.getlist("cookie"):
+        for pair in header.split(";"):
+            name, _, value = pair.partition("=")
+            if name.strip() == COOKIE:
+                return value.strip()
+    return ""
 
 
 def _visit(request: Request) -> Visit | None:
@@ -176,10 +249,7 @@ def _visit(request: Request) -> Visit | None:
     return Visit(request, house, session, who)
 
 
-def form_values(form: Any) -> dict[str, str]:
-    """The fields of a form that have something in them."""
-    return {
-        name: value.strip()
-        for name, value in form.multi_items()
-        if isinstance(value, str) and value.strip() and name != TOKEN
-    }
+async def form_values(visit: Visit) -> dict[str, str]:
+    """Return the fields of a form that have something in them."""
+    fields = await read_form(visit.request, FORM_BYTES)
+    return {name: text.strip() for name, text in fields.items() if text.strip() and name != TOKEN}

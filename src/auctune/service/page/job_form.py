@@ -4,10 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _HYPERPARAMETERS = ("n_epochs", "batch_size", "learning_rate_multiplier")
 _LORA = ("rank", "alpha", "dropout", "learning_rate", "max_length")
-_SITE = re.compile(r"\s*([^=]*?)\s*=\s*(.*?)\s*")
 
 
 def job_body(values: Mapping[str, str], models: Mapping[str, str]) -> dict[str, Any]:
@@ -62,14 +61,13 @@ def _number(text: str) -> int | float | str:
     """A number where it is one; else what was typed, for the API to refuse by name."""
     if not _NUMBER.fullmatch(text):
         return text
-    return int(text) if re.fullmatch(r"-?\d{1,15}", text) else float(text)
+    return int(text) if re.fullmatch(r"-?[0-9]{1,15}", text) else float(text)
 
 
 def _sites(text: str) -> dict[str, str]:
     """Sites and their files, a line each; what is no such line the API refuses by name."""
     found: dict[str, str] = {}
     for line in filter(str.strip, text.splitlines()):
-        pair = _SITE.fullmatch(line)
-        site, file = (line.strip(), "") if pair is None else pair.groups()
-        found[site] = file
+        site, _, file = line.partition("=")
+        found[site.strip()] = file.strip()
     return found

@@ -53,4 +53,8 @@ def _last(visit: Visit) -> str | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() and len(text) <= 18 else None
+    return (
+        int(text)
+        if text is not None and text.isascii() and text.isdecimal() and len(text) <= 18
+        else None
+    )

@@ -1,5 +1,6 @@
 """A new job: its form, the menu of its prices, and the choice."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote as url_text
@@ -35,7 +36,7 @@ async def new_job(visit: Visit) -> Response:
 
 async def ask_quote(visit: Visit) -> Response:
     """Prices for what was filled in; or a bid, where there is one and it was asked for."""
-    values = form_values(await visit.request.form())
+    values = await form_values(visit)
     listed = await zones.list_zones(visit.market, visit.who)
     body = job_body(values, {zone["id"]: zone["model"] for zone in listed["data"]})
     try:
@@ -102,7 +103,7 @@ def _figure(visit: Visit, quote: dict[str, Any]) -> Figure | None:
 
 async def ask_zone(visit: Visit) -> Response:
     """The same question to one of the zones alone."""
-    values = form_values(await visit.request.form())
+    values = await form_values(visit)
     name = visit.param("quote_id")
     kept = visit.market.quotes.get(name, visit.who.user)
     if kept is None:
@@ -116,11 +117,11 @@ async def ask_zone(visit: Visit) -> Response:
 
 async def accept(visit: Visit) -> Response:
     """Buy a line, or take an estimate."""
-    values = form_values(await visit.request.form())
+    values = await form_values(visit)
     line = values.get("line", "")
     terms: dict[str, Any] = {"quote": visit.param("quote_id")}
     if line:
-        terms["line"] = int(line) if line.isdecimal() else line
+        terms["line"] = int(line) if re.fullmatch(r"[0-9]{1,9}", line) else line
     if "max_cost" in values:
         terms["max_cost"] = values["max_cost"]
     try:

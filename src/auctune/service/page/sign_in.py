@@ -1,16 +1,27 @@
 """Signing in with an API key, and out again."""
 
 import re
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from auctune.service.access.key import Role
-from auctune.service.page.guard import COOKIE, ROOT, House, Visit, check_origin, cookie_of
+from auctune.service.page.guard import (
+    COOKIE,
+    ROOT,
+    House,
+    Visit,
+    check_origin,
+    cookie_of,
+    read_form,
+)
 from auctune.service.page.look import show_stranger
 
 # A place on this page, and no other site's: two slashes would begin a host's name.
 _NEXT = re.compile(rf"{ROOT}/[A-Za-z0-9._~/%?=&+-]{{0,500}}")
+
+_FORM_BYTES = 16 * 1024
 
 
 async def sign_in_form(request: Request) -> Response:
@@ -25,16 +36,11 @@ async def sign_in(request: Request) -> Response:
     """Open a session for whoever has a key."""
     house: House = request.app.state.house
     check_origin(request)
-    form = await request.form()
-    place, secret = _next(form.get("next")), form.get("key")
-    address = request.client.host if request.client is not None else ""
-    wait = house.sign_ins.take(address)
-    if wait > 0:
-        wrong = f"Too many tries; wait {wait:.0f} s."
-        return show_stranger("sign_in.html", 429, next=place, wrong=wrong)
-    who = house.market.directory.principal(secret.strip()) if isinstance(secret, str) else None
+    form = await read_form(request, _FORM_BYTES)
+    place, secret = _next(form.get("next")), form.get("key", "").strip()
+    who = house.market.directory.principal(secret)
     if who is None:
-        return show_stranger("sign_in.html", 401, next=place, wrong="This is no valid key.")
+        return _refuse(request, place)
     if who.role is Role.VENDOR:
         wrong = "This key is a vendor's; the page is for users and operators."
         return show_stranger("sign_in.html", 403, next=place, wrong=wrong)
@@ -45,12 +51,33 @@ async def sign_in(request: Request) -> Response:
         COOKIE,
         house.sessions.begin(who),
         path=ROOT,
-        # A proxy may speak TLS for the service; the browser knows.
-        secure=request.headers.get("origin", "").startswith("https://"),
+        secure=_is_over_tls(request),
         httponly=True,
         samesite="strict",
     )
     return answer
+
+
+def _refuse(request: Request, place: str) -> Response:
+    """Answer a wrong key.
+
+    Only these count, and a right key is taken however many there were: keys are 240 random bits, so
+    what the limit saves is work, and an address may be that of a proxy with many people behind it.
+    """
+    house: House = request.app.state.house
+    wait = house.sign_ins.take(request.client.host if request.client is not None else "")
+    if wait > 0:
+        wrong = f"Too many attempts; wait {wait:.0f} s."
+        answer = show_stranger("sign_in.html", 429, next=place, wrong=wrong)
+        answer.headers["Retry-After"] = f"{max(1, round(wait))}"
+        return answer
+    return show_stranger("sign_in.html", 401, next=place, wrong="That key is not valid.")
+
+
+def _is_over_tls(request: Request) -> bool:
+    """Whether the browser speaks TLS, to a proxy in front of the service."""
+    # The origin was checked; the scheme is what a trusted proxy says.
+    return "https" in (request.headers.get("origin", "").partition(":")[0], request.url.scheme)
 
 
 async def sign_out(visit: Visit) -> Response:
@@ -61,7 +88,11 @@ async def sign_out(visit: Visit) -> Response:
     return answer
 
 
-def _next(place: object) -> str:
-    if isinstance(place, str) and _NEXT.fullmatch(place) and "//" not in place:
-        return place
-    return ROOT
+def _next(place: str | None) -> str:
+    if place is None or not _NEXT.fullmatch(place):
+        return ROOT
+    steps = unquote(place.partition("?")[0]).split("/")[1:]
+    # Browsers resolve dots, also where they are written %2e.
+    if "//" in place or any(step in (".", "..") for step in steps):
+        return ROOT
+    return place

@@ -75,3 +75,9 @@ def test_terms_of_metered_zones_arrive() -> None:
     assert read.value is not None
     assert (read.value.amount, read.value.deadline, read.value.zero_at) == ("40", None, "+3h")
     assert read.sites == {"north": "file-n", "south": "file-s"}
+
+
+def test_a_line_of_blanks_is_read_in_the_time_of_its_length() -> None:
+    # As a regular expression with three ways to share the blanks this took hours.
+    body = job_body(FILE | {"sites": " " * 100_000 + "north" + " " * 100_000}, MODELS)
+    assert body["market"]["sites"] == {"north": ""}

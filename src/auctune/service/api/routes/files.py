@@ -44,7 +44,7 @@ _FORM: dict[str, Any] = {
 async def upload(market: MarketDep, who: Owner, request: Request) -> Shown:
     """Upload a data set: JSON lines."""
     length = request.headers.get("content-length", "")
-    announced = max(0, int(length) - _FRAME) if length.isdigit() else 0
+    announced = max(0, int(length) - _FRAME) if length.isascii() and length.isdecimal() else 0
     limit = market.library.limits.upload_bytes
     if announced > limit:
         raise TooLargeError("file", f"has more than {limit} bytes", "a smaller file")
