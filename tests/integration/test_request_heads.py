@@ -1,14 +1,15 @@
-"""Requests whose heads, or what comes after their bodies, have no end: they are not held."""
+"""Connections: heads without an end, slow clients, and more clients than there is room for."""
 
 import contextlib
 import socket
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from auctune.service.api.request_head import HEAD_BYTES
-from support.serving import Served
+from auctune.service.api.request_head import HEAD_BYTES, ConnectionLimits
+from support.serving import ROWS, Served, make_file, serving
 
 pytest_plugins = ["support.served_market"]
 
@@ -70,3 +71,130 @@ def test_heads_and_bodies_of_any_reasonable_length_pass(served: Served) -> None:
         answer = http.post("/v1/quotes", content=pieces(), headers=headers)
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == "model"
+
+
+@contextlib.contextmanager
+def lines(served: Served, count: int, said: bytes = b"") -> Iterator[list[socket.socket]]:
+    """So many connections, on each of which this was said."""
+    place = urlsplit(served.url)
+    with contextlib.ExitStack() as stack:
+        opened = []
+        for _ in range(count):
+            line = socket.create_connection((place.hostname, place.port), timeout=60)
+            opened.append(stack.enter_context(line))
+            line.sendall(said)
+        yield opened
+
+
+def heard(line: socket.socket) -> bytes:
+    """All that comes until the other end hangs up."""
+    told = b""
+    with contextlib.suppress(ConnectionError):
+        while more := line.recv(65_536):
+            told += more
+    return told
+
+
+SLOW = ConnectionLimits(head_seconds=0.2, body_seconds=0.3, idle_seconds=0.5)
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A market whose server waits for nobody."""
+    with serving(tmp_path_factory.mktemp("impatient"), limits=SLOW) as opened:
+        yield opened
+
+
+def test_clients_that_say_nothing_or_half_of_something_are_left(impatient: Served) -> None:
+    key = impatient.key("slow")
+    head = f"POST /v1/quotes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n".encode()
+    form = "Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+    upload = head.replace(b"quotes", b"files") + b"Content-Length: 900\r\n" + form.encode()
+    for said, status in (
+        (b"", b""),
+        (b"GET /health HT", b"HTTP/1.1 408 "),
+        (b"GET /health HTTP/1.1\r\nHost: a\r\n", b"HTTP/1.1 408 "),
+        (head + b"Content-Length: 100\r\n\r\n{", b"HTTP/1.1 408 "),
+        (upload, b"HTTP/1.1 408 "),
+        (b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" + b"GET /hea", b"HTTP/1.1 200 "),
+    ):
+        with lines(impatient, 1, said) as (line,):
+            assert heard(line).startswith(status), said
+
+
+def test_a_client_that_does_not_read_its_answer_is_left(impatient: Served) -> None:
+    key = impatient.key("deaf")
+    rows = ROWS * 8000
+    file = impatient.client(key).files.create(file=("a.jsonl", rows.encode()), purpose="fine-tune")
+    head = f"GET /v1/files/{file.id}/content HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n"
+    with lines(impatient, 1, head.encode() + b"\r\n") as (line,):
+        # Each of these is left when the server looks, once a second.
+        for _ in range(4):
+            with lines(impatient, 1) as (silent,):
+                assert heard(silent) == b""
+        assert len(heard(line)) < len(rows)
+
+
+def test_a_long_wait_for_an_answer_is_not_the_clients(impatient: Served) -> None:
+    key = impatient.key("patient")
+    file = impatient.upload(key)
+    job = impatient.bid(impatient.client(key), file).id
+    head = f"GET /v1/fine_tuning/jobs/{job}/events/stream HTTP/1.1\r\nHost: a\r\n"
+    with lines(impatient, 1, f"{head}Authorization: Bearer {key}\r\n\r\n".encode()) as (line,):
+        told = b""
+        while b"the stream is open" not in told:
+            told += line.recv(65_536)
+        # Others are left meanwhile, so that the server has looked for slow clients twice.
+        for _ in range(2):
+            with lines(impatient, 1) as (silent,):
+                assert heard(silent) == b""
+        impatient.client(key).fine_tuning.jobs.cancel(job)
+        assert b"cancelled" in heard(line)
+
+
+def test_idle_connections_beyond_the_limit_make_room_for_those_that_ask(tmp_path: Path) -> None:
+    limits = ConnectionLimits(connections=20)
+    with serving(tmp_path, limits=limits) as served:
+        key = served.key("ada")
+        half = f"POST /v1/quotes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n".encode()
+        with (
+            lines(served, 15, half + b"Content-Length: 9\r\n\r\n{"),
+            lines(served, 60, b"GET /health HTTP/1.1\r\nHost: a\r\n") as idle,
+            served.http(key) as http,
+        ):
+            assert http.get("/v1/zones").status_code == 200
+            assert heard(idle[0]) == b""
+
+
+def test_nothing_of_a_body_is_read_for_somebody_without_a_key(served: Served) -> None:
+    for path in (b"/v1/quotes", b"/v1/fine_tuning/jobs", b"/v1/files", b"/v1/nothing"):
+        said = b"POST " + path + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 16384\r\n\r\n{"
+        with lines(served, 1, said) as (line,):
+            answer = heard(line)
+            assert answer.startswith(b"HTTP/1.1 401 ")
+            assert b"connection: close" in answer
+
+
+def test_after_an_answer_only_so_much_of_a_body_is_read(served: Served) -> None:
+    beginning = b"POST /health HTTP/1.1\r\nHost: a\r\nContent-Length: 16777216\r\n\r\n"
+    sent, answer = send(served, endless(beginning))
+    assert sent < MUCH
+    assert not answer.startswith(b"HTTP/1.1 200")
+
+
+def test_a_key_has_so_many_requests_at_once_and_others_have_theirs(tmp_path: Path) -> None:
+    with serving(tmp_path, make_file(requests=3)) as served:
+        file = served.upload(served.key("ada"))
+        jobs = [served.bid(served.client(), file).id for _ in range(3)]
+        with contextlib.ExitStack() as stack:
+            for job in jobs:
+                http = stack.enter_context(served.http())
+                place = f"/v1/fine_tuning/jobs/{job}/events/stream"
+                told = stack.enter_context(http.stream("GET", place))
+                assert told.status_code == 200
+            with served.http() as http:
+                refused = http.get("/v1/zones")
+            with served.http(served.key("bob")) as http:
+                assert http.get("/v1/zones").status_code == 200
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "limit_reached"

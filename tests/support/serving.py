@@ -24,7 +24,7 @@ from auctune.run.base_facts import BaseFacts
 from auctune.run.data.client import DataClient
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
-from auctune.service.api.request_head import ShortHeads
+from auctune.service.api.request_head import ConnectionLimits, LimitedServer
 from auctune.service.market import Market
 from auctune.service.opening import OpenMarket, open_market
 from auctune.service.settings.auction_entry import AuctionEntry, NodeEntry
@@ -249,13 +249,18 @@ class Served:
 
 @contextmanager
 def serving(
-    folder: Path, file: ServiceFile | None = None, clock: Clock | None = None
+    folder: Path,
+    file: ServiceFile | None = None,
+    clock: Clock | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> Iterator[Served]:
     """A market over a folder, open until the end of the block; what it needs is closed then."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     ready: Future[Served] = Future()
     thread = threading.Thread(
-        target=lambda: asyncio.run(_serve(folder, file or make_file(), clock or Clock(), ready)),
+        target=lambda: asyncio.run(
+            _serve(folder, file or make_file(), limits, clock or Clock(), ready)
+        ),
         name="serving",
         # A market that does not open shall fail its test, and not hold up all that follow.
         daemon=True,
@@ -277,7 +282,13 @@ def _node_types(zone: ZoneEntry) -> Iterable[str]:
     return [INSTANCE] if isinstance(zone, SpotEntry) else [NODE_TYPE]
 
 
-async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[Served]") -> None:
+async def _serve(
+    folder: Path,
+    file: ServiceFile,
+    limits: ConnectionLimits | None,
+    clock: Clock,
+    ready: "Future[Served]",
+) -> None:
     try:
         folder.mkdir(exist_ok=True)
         facts = {
@@ -300,7 +311,7 @@ async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[S
             opened.workshops.clear()
             await opened.start()
             try:
-                await _listen(opened, folder, clock, ready)
+                await _listen(opened, file, limits, folder, clock, ready)
             finally:
                 await opened.close()
     except BaseException as error:
@@ -309,12 +320,25 @@ async def _serve(folder: Path, file: ServiceFile, clock: Clock, ready: "Future[S
         ready.set_exception(error)
 
 
-async def _listen(opened: OpenMarket, folder: Path, clock: Clock, ready: "Future[Served]") -> None:
+async def _listen(
+    opened: OpenMarket,
+    file: ServiceFile,
+    limits: ConnectionLimits | None,
+    folder: Path,
+    clock: Clock,
+    ready: "Future[Served]",
+) -> None:
     app = make_app(opened.market)
     config = uvicorn.Config(
-        app, http=ShortHeads, port=0, log_level="warning", access_log=False, lifespan="off"
+        app,
+        port=0,
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        proxy_headers=bool(file.trusted_proxies),
+        forwarded_allow_ips=file.trusted_proxies,
     )
-    server = uvicorn.Server(config)
+    server = LimitedServer(config, limits)
     app.state.stop = lambda: setattr(server, "should_exit", True)
     serving = asyncio.create_task(server.serve())
     while not server.started:

@@ -59,6 +59,9 @@ class Market:
         metrics: totals.
         news: of what is on record.
         streams: how many each key has open.
+        requests: likewise, that are not answered yet.
+        bids: stored for each user, in the long run; `bid_bytes` counts their bytes.
+        bid_bytes: see there.
         pauses: of zones.
         charts: draws those of the page.
         vendor_data: where vendors fetch what is lent to them; none: there are none outside.
@@ -83,6 +86,9 @@ class Market:
     metrics: Metrics
     news: News
     streams: Streams
+    requests: Streams
+    bids: RateLimit
+    bid_bytes: RateLimit
     pauses: Pauses
     charts: ChartClient
     vendor_data: ASGIApp | None

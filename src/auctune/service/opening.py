@@ -40,6 +40,8 @@ from auctune.service.zones.premises import Place, Premises
 from auctune.service.zones.restart import opening_of
 from auctune.service.zones.workshop import Workshop
 
+DAY = 86_400.0
+
 _log = structlog.get_logger(__name__)
 
 
@@ -198,7 +200,10 @@ async def open_market(
         committer=committer,
         metrics=metrics,
         news=news,
-        streams=Streams(file.limits.streams),
+        streams=Streams(of.streams),
+        requests=Streams(of.requests, "requests"),
+        bids=RateLimit(of.bids_per_day / DAY, of.bids_per_day, time.monotonic),
+        bid_bytes=RateLimit(of.bid_bytes_per_day / DAY, of.bid_bytes_per_day, time.monotonic),
         pauses=Pauses(store.reader, committer, submissions.paused),
         charts=ChartClient(place.data / "logs" / "charts.log"),
         vendor_data=door.app,

@@ -1,6 +1,8 @@
 """`auctune serve`: everything opened, served, and closed again."""
 
 import asyncio
+import errno
+import resource
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,7 +16,7 @@ from auctune.run.base_facts import Report
 from auctune.run.child import nursery
 from auctune.run.lock import NODES_LOCK, hold
 from auctune.service.api.app import make_app
-from auctune.service.api.request_head import ShortHeads
+from auctune.service.api.request_head import ConnectionLimits
 from auctune.service.first_keys import add_first_keys, first_operator_key
 from auctune.service.logs import logs_in
 from auctune.service.memory import settle
@@ -28,6 +30,9 @@ from auctune.service.store.identity import bind
 from auctune.service.zones.kind import Facts
 from auctune.service.zones.kinds import KINDS
 from auctune.service.zones.premises import Place
+
+# More than any system allows by default.
+_MANY_FILES = 1 << 20
 
 _log = structlog.get_logger(__name__)
 
@@ -60,6 +65,7 @@ def serve(
         InputError: if something in the settings or the folder is wrong, or the port is taken.
         ServiceEndedError: if it ended by itself.
     """
+    open_files = raise_open_files()
     take_data_folder(place.data)
     with (
         # Whether another service is at work in the folder says more than that its port is taken.
@@ -74,7 +80,9 @@ def serve(
             facts = _learn(file.zones, place, report, ends)
         report("opening the market", 0.0)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            failure = runner.run(_serve(file, facts, store, place, listening, lock, report, ready))
+            failure = runner.run(
+                _serve(file, facts, store, place, listening, lock, open_files, report, ready)
+            )
     if failure is not None:
         raise ServiceEndedError(failure)
 
@@ -104,6 +112,7 @@ async def _serve(
     place: Place,
     listening: socket.socket,
     lock: int,
+    open_files: int,
     report: Report,
     ready: Callable[[str, str | None], None],
 ) -> Exception | None:
@@ -118,15 +127,17 @@ async def _serve(
         await opened.start(report)
         config = uvicorn.Config(
             make_app(opened.market),
-            http=ShortHeads,
-            log_level="warning",
+            # Its warnings are of requests that are no HTTP: anybody could fill the log with them.
+            log_level="error",
             access_log=False,
             timeout_graceful_shutdown=5,
             server_header=False,
-            # Nobody asks where a request came from; what a proxy says of that is not read.
-            proxy_headers=False,
+            # Who comes from elsewhere could name any address.
+            proxy_headers=bool(file.trusted_proxies),
+            forwarded_allow_ips=file.trusted_proxies,
         )
-        server = StoppableServer(config)
+        connections = min(file.limits.connections, open_files // 2)
+        server = StoppableServer(config, ConnectionLimits(connections))
         stop.of(server)
         settle()
         ready(url, key)
@@ -162,11 +173,24 @@ class _Alarm:
             self._server.should_exit = True
 
 
+def raise_open_files() -> int:
+    """Let this process open as many files as the system allows, and return how many that is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _MANY_FILES if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
 def _bind(host: str, port: int) -> socket.socket:
     """The port, before anything takes long."""
     try:
         return socket.create_server((host, port), reuse_port=False, backlog=2048)
     except OSError as error:
-        raise InputError(
-            f"{host}:{port}", f"cannot be listened at ({error.strerror})", "a free port"
-        ) from None
+        if error.errno == errno.EADDRINUSE:
+            found, expected = "is in use", "a free one: choose another with --port"
+            raise InputError(f"port {port}", found, expected) from None
+        reason = str(error.strerror).partition(" (")[0]
+        found, expected = f"cannot be opened ({reason})", "an address of this machine, a free port"
+        raise InputError(f"{host}:{port}", found, expected) from None

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 
 import uvicorn
 
+from auctune.service.api.request_head import LimitedServer
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class StoppableServer(uvicorn.Server):
+class StoppableServer(LimitedServer):
     """A server that leaves signals to its owner.
 
     uvicorn's own would end the process by the signal that it got, before anything is put away.

@@ -1,4 +1,4 @@
-"""How many requests a key may make: a bucket that refills at a steady rate."""
+"""How much of something a key or a user may do: a bucket that refills at a steady rate."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,8 +25,12 @@ class RateLimit:
         self._now = now
         self._buckets: dict[str, _Bucket] = {}
 
-    def take(self, key: str) -> float:
-        """Take a request from a key's bucket; seconds to wait where there is none, else 0."""
+    def take(self, key: str, count: float = 1.0) -> float:
+        """Take so much from a key's bucket; seconds to wait where it has less, else 0.
+
+        What is more than a full bucket holds counts as a full one.
+        """
+        count = min(count, self._burst)
         now = self._now()
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -34,9 +38,9 @@ class RateLimit:
             bucket = self._buckets[key] = _Bucket(self._burst, now)
         bucket.left = min(self._burst, bucket.left + (now - bucket.at) * self._per_second)
         bucket.at = now
-        if bucket.left < 1:
-            return (1 - bucket.left) / self._per_second
-        bucket.left -= 1
+        if bucket.left < count:
+            return (count - bucket.left) / self._per_second
+        bucket.left -= count
         return 0.0
 
     def _drop_full(self, now: float) -> None:

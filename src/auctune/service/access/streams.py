@@ -1,4 +1,4 @@
-"""How many streams of events each key has open."""
+"""How much of something each key has open at once: streams of events, requests."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,19 +8,21 @@ from auctune.service.access.open_jobs import TooManyError
 
 
 class Streams:
-    """Open streams by key; on one loop.
+    """Open streams or requests by key; on one loop.
 
     Args:
         limit: of each key.
+        what: they are, in the plural.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, what: str = "streams") -> None:
         self._limit = limit
+        self._what = what
         self._open: Counter[str] = Counter()
 
     @contextmanager
     def one(self, key: str) -> Iterator[None]:
-        """A stream, until the end of the block.
+        """One of them, until the end of the block.
 
         Raises:
             TooManyError: if there are as many as there may be.
@@ -41,4 +43,4 @@ class Streams:
             TooManyError: if not.
         """
         if self._open[key] >= self._limit:
-            raise TooManyError(f"{self._limit} streams are open by this key already")
+            raise TooManyError(f"{self._limit} {self._what} of this key are open already")

@@ -4,11 +4,13 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
+from starlette.types import Scope
 
 from auctune.service.access.key import Principal, Role
 from auctune.service.api.errors import ApiError
 from auctune.service.market import Market
 
+_PRINCIPAL = "auctune.principal"
 _bearer = HTTPBearer(auto_error=False, description="An API key")
 
 SECURED: dict[str, Any] = {"security": [{"HTTPBearer": []}]}
@@ -21,13 +23,14 @@ async def market_of(request: Request) -> Market:
     return market
 
 
-def ask_principal(request: Request, market: Market) -> Principal:
-    """Whose request it is.
+def identify(scope: Scope, market: Market) -> Principal:
+    """Return whose request it is, from its head alone.
 
     Raises:
         ApiError: 401 without a good key, 429 for too many requests.
     """
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    scheme, _, secret = header.decode("latin-1").partition(" ")
     who = market.directory.principal(secret.strip()) if scheme.lower() == "bearer" else None
     if who is None:
         raise ApiError(
@@ -36,7 +39,8 @@ def ask_principal(request: Request, market: Market) -> Principal:
             "invalid_api_key",
             headers={"WWW-Authenticate": "Bearer"},
         )
-    request.scope["auctune.who"] = who.key
+    scope["auctune.who"] = who.key
+    scope[_PRINCIPAL] = who
     check_rate(market, who)
     return who
 
@@ -57,26 +61,22 @@ def check_rate(market: Market, who: Principal) -> None:
         )
 
 
-def ask_owner(request: Request, market: Market) -> Principal:
-    """The same, of somebody who brings jobs.
+def ask_owner(request: Request) -> Principal:
+    """Return whose request it is, of somebody who brings jobs; the gate has let it through.
 
     Raises:
-        ApiError: as `ask_principal`, and 403 for a vendor's.
+        ApiError: 403 for a vendor's.
     """
-    who = ask_principal(request, market)
+    who: Principal = request.scope[_PRINCIPAL]
     if who.role is Role.VENDOR:
         raise ApiError(403, "needs a user's key; this one is a vendor's", "forbidden")
     return who
 
 
 # The scheme is asked for by name, so that the OpenAPI document has it.
-async def owner_of(
-    request: Request,
-    market: Annotated[Market, Depends(market_of)],
-    _: Annotated[object, Security(_bearer)],
-) -> Principal:
+async def owner_of(request: Request, _: Annotated[object, Security(_bearer)]) -> Principal:
     """A request of somebody who brings jobs."""
-    return ask_owner(request, market)
+    return ask_owner(request)
 
 
 async def operator_of(who: Annotated[Principal, Depends(owner_of)]) -> Principal:

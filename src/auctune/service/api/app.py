@@ -62,8 +62,13 @@ class _App(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """All layers; those of the framework are not on the way of bids."""
         bids = Bids(jobs.create, self.exception_handlers)
-        metrics = self.state.market.metrics
-        return ShortWay(super().build_middleware_stack(), Gate(bids, metrics))
+        return ShortWay(super().build_middleware_stack(), Gate(bids, self.state.market))
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the document, with the bodies that routes read themselves."""
+        document = super().openapi()
+        document["components"]["schemas"].update(jobs.described_models())
+        return document
 
 
 def make_app(market: Market) -> FastAPI:
@@ -77,7 +82,7 @@ def make_app(market: Market) -> FastAPI:
     )
     app.state.market = market
     handle_errors(app)
-    app.add_middleware(Gate, metrics=market.metrics)
+    app.add_middleware(Gate, market=market)
     for module in _MODULES:
         app.include_router(module.router)
     if market.vendor_data is not None:

@@ -1,4 +1,4 @@
-"""What every request passes: its size is limited, its answer is named, counted and logged.
+"""What every request passes: its key, its size and its rate; its answer is counted and logged.
 
 Nothing of a body, a query or a header is logged, and of a path only its pattern: what users name
 does not get into logs.
@@ -11,8 +11,10 @@ from typing import Any
 
 import structlog
 
-from auctune.service.api.errors import CLOSE, answer_error
-from auctune.service.metrics import Metrics
+from auctune.service.access.open_jobs import TooManyError
+from auctune.service.api.access import identify
+from auctune.service.api.errors import CLOSE, ApiError, answer_error
+from auctune.service.market import Market
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -20,27 +22,42 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-BODY_BYTES = 1 << 20
 UPLOADS = frozenset(("/v1/files", "/page/files"))
+SMALL_BYTES = 16 * 1024
+LARGE_BYTES = 256 * 1024
+"""A request for a job may name a thousand sites."""
+_LARGE = frozenset(("/v1/fine_tuning/jobs", "/v1/quotes"))
+# Of an upload, beside its file.
+FRAME_BYTES = 64 * 1024
+_PRIVATE = ("/v1/", "/metrics")
+_SAFE = {b"x-content-type-options": b"nosniff", b"cache-control": b"no-store"}
 
 _log = structlog.get_logger("auctune.requests")
 
 
 class TooLongError(Exception):
-    """A body is longer than any that is understood."""
+    """A body is longer than any that is understood.
+
+    Attributes:
+        limit: in bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the body has more than {limit} bytes")
+        self.limit = limit
 
 
 class Gate:
-    """In front of an app.
+    """In front of an app: keys, rates and sizes are checked before anything of a body is read.
 
     Args:
         app: behind.
-        metrics: told of answers.
+        market: that the app serves.
     """
 
-    def __init__(self, app: App, metrics: Metrics) -> None:
+    def __init__(self, app: App, market: Market) -> None:
         self._app = app
-        self._metrics = metrics
+        self._market = market
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through."""
@@ -59,20 +76,19 @@ class Gate:
                     key == b"content-type" and value.startswith(b"text/event-stream")
                     for key, value in headers
                 )
+                there = {key.lower() for key, _ in headers}
+                headers += [pair for pair in _SAFE.items() if pair[0] not in there]
                 message = {**message, "headers": [*headers, (b"x-request-id", name.encode())]}
             await send(message)
 
-        # Uploads are limited where they are written, as they stream.
-        limited = receive if scope["path"] in UPLOADS else _limited(receive)
         try:
-            await self._app(scope, limited, say)
-        except TooLongError:
-            message = f"the body has more than {BODY_BYTES} bytes"
-            await answer_error(413, message, "too_large", None, CLOSE)(scope, receive, say)
+            await self._pass(scope, receive, say)
         finally:
             seconds = time.perf_counter() - began
             route = getattr(scope.get("route"), "path", "-")
-            self._metrics.answered(route, scope["method"], status, None if is_stream else seconds)
+            self._market.metrics.answered(
+                route, scope["method"], status, None if is_stream else seconds
+            )
             _log.info(
                 "request",
                 id=name,
@@ -83,9 +99,37 @@ class Gate:
                 who=scope.get("auctune.who"),
             )
 
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        limited = _limited(receive, self._limit(path))
+        try:
+            if path.startswith(_PRIVATE):
+                who = identify(scope, self._market)
+                with self._market.requests.one(who.key):
+                    await self._app(scope, limited, send)
+            else:
+                await self._app(scope, limited, send)
+        except ApiError as error:
+            # The rest of the body is not waited for.
+            headers = {**(error.headers or {}), **CLOSE}
+            refusal = answer_error(error.status, error.message, error.code, None, headers)
+            await refusal(scope, receive, send)
+        except TooManyError as error:
+            await answer_error(429, str(error), "limit_reached", None, CLOSE)(scope, receive, send)
+        except TooLongError as error:
+            await answer_error(413, str(error), "too_large", None, CLOSE)(scope, receive, send)
 
-def _limited(receive: Receive) -> Receive:
-    left = BODY_BYTES
+    def _limit(self, path: str) -> int:
+        """Return how many bytes a body has at most."""
+        if path in UPLOADS:
+            return self._market.library.limits.upload_bytes + FRAME_BYTES
+        if path in _LARGE or path.startswith("/page/"):
+            return LARGE_BYTES
+        return SMALL_BYTES
+
+
+def _limited(receive: Receive, limit: int) -> Receive:
+    left = limit
 
     async def counted() -> Message:
         nonlocal left
@@ -93,7 +137,7 @@ def _limited(receive: Receive) -> Receive:
         if message["type"] == "http.request":
             left -= len(message.get("body", b""))
             if left < 0:
-                raise TooLongError
+                raise TooLongError(limit)
         return message
 
     return counted

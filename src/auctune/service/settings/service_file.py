@@ -1,5 +1,6 @@
 """auctune.toml, read and checked; `auctune init` writes a commented one."""
 
+import ipaddress
 import re
 import tomllib
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ _URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 
 
 class LimitsEntry(BaseModel):
-    """[limits]: requests and streams of each API key; jobs, files and hooks of each user."""
+    """[limits]: of all connections, of each API key, and of each user."""
 
     model_config = STRICT
 
@@ -34,6 +35,10 @@ class LimitsEntry(BaseModel):
     files: Count = 10_000
     stored_bytes: Annotated[int, Field(ge=1, le=10**15)] = 50 * 1024**3
     webhooks: Count = 10
+    connections: Count = 4096
+    requests: Count = 500
+    bids_per_day: Count = 100_000
+    bid_bytes_per_day: Count = 100_000_000
 
 
 class WebhooksEntry(BaseModel):
@@ -59,6 +64,7 @@ class ServiceFile(BaseModel):
     public_url: str | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8420
+    trusted_proxies: list[str] = Field(default_factory=list)
     limits: LimitsEntry = LimitsEntry()
     webhooks: WebhooksEntry = WebhooksEntry()
     zones: Annotated[list[AnyZone], Field(min_length=1)] = Field(default_factory=_one_zone)
@@ -75,6 +81,7 @@ class ServiceFile(BaseModel):
         _check_gpus(self.zones)
         check_users(self.users, self.keys)
         _check_url(self.public_url)
+        _check_proxies(self.trusted_proxies)
         return self
 
     def beside(self, folder: Path) -> "ServiceFile":
@@ -116,3 +123,12 @@ def _check_url(url: str | None) -> None:
     expected = "http://host[:port][/path] or https://..., as vendors reach this service"
     if url is not None and not _URL.fullmatch(url):
         raise InputError("public_url", repr(url), expected)
+
+
+def _check_proxies(proxies: list[str]) -> None:
+    for index, proxy in enumerate(proxies):
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError:
+            expected = "an IP address, or a network such as 10.0.0.0/8"
+            raise InputError(f"trusted_proxies[{index}]", repr(proxy), expected) from None

@@ -1,11 +1,19 @@
 """A zone's time as it passes: what is to be done as each slot begins, and in between."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
+
+import structlog
 
 from auctune.service.zones.clock import SlotClock
 
 _LEAST_SECONDS = 0.01
+_RETRY_SECONDS = 1.0
+# Nothing is wrong with what the zone remembers, and clients go again.
+_TRANSIENT = (errno.EMFILE, errno.ENFILE)
+
+_log = structlog.get_logger(__name__)
 
 
 async def beat(
@@ -20,12 +28,20 @@ async def beat(
         clock: of the zone.
         do: what is to be done.
         seconds: the longest time between.
-        alarm: told what ends it: without its clock a zone would sell what nobody trains.
+        alarm: called with what ends it: without its clock a zone would sell what nobody trains.
+            That no more files can be opened does not end it.
     """
     try:
         while True:
-            await do()
+            longest = seconds
+            try:
+                await do()
+            except OSError as error:
+                if error.errno not in _TRANSIENT:
+                    raise
+                _log.warning("too many open files", retry_seconds=_RETRY_SECONDS)
+                longest = min(seconds, _RETRY_SECONDS)
             left = clock.ends(clock.slot()) - clock.now()
-            await asyncio.sleep(max(_LEAST_SECONDS, min(left, seconds)))
+            await asyncio.sleep(max(_LEAST_SECONDS, min(left, longest)))
     except Exception as error:
         alarm(error)

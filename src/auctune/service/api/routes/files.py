@@ -10,6 +10,7 @@ from auctune.service.access.key import Principal
 from auctune.service.api.access import MarketDep, Owner
 from auctune.service.api.answers import FileDeleted, FileObject, FilePage
 from auctune.service.api.errors import ERRORS, ApiError, not_found
+from auctune.service.api.gate import FRAME_BYTES
 from auctune.service.api.upload_form import UploadForm
 from auctune.service.api.views import Shown, file_view
 from auctune.service.files.blobs import TooLargeError
@@ -17,8 +18,6 @@ from auctune.service.files.record import FileRecord
 from auctune.service.market import Market
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)
-# Of a form, beside its file.
-_FRAME = 64 * 1024
 
 _FORM: dict[str, Any] = {
     "requestBody": {
@@ -44,7 +43,7 @@ _FORM: dict[str, Any] = {
 async def upload(market: MarketDep, who: Owner, request: Request) -> Shown:
     """Upload a data set: JSON lines."""
     length = request.headers.get("content-length", "")
-    announced = max(0, int(length) - _FRAME) if length.isascii() and length.isdecimal() else 0
+    announced = max(0, int(length) - FRAME_BYTES) if length.isascii() and length.isdecimal() else 0
     limit = market.library.limits.upload_bytes
     if announced > limit:
         raise TooLargeError("file", f"has more than {limit} bytes", "a smaller file")

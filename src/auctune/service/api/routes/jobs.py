@@ -1,6 +1,7 @@
 """/v1/fine_tuning/jobs: OpenAI's fine-tuning API, with a bid."""
 
 import asyncio
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
@@ -27,6 +28,7 @@ from auctune.service.zones.kinds import TOLD
 from auctune.service.zones.zone import Zone, is_open
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["jobs"], responses=ERRORS)
 Limit = Annotated[int, Query(ge=1, le=100)]
@@ -48,17 +50,25 @@ _LISTED_METADATA = {
     "explode": True,
     "schema": {"type": "object", "additionalProperties": {"type": "string"}},
 }
+_PLACE = "#/components/schemas/{model}"
 _SCANNED = 200
+_ERRORS = 500
 
 
-def _job_body() -> dict[str, Any]:
-    """The body of a bid, for the OpenAPI document: its route reads it by itself."""
-    place = "#/components/schemas/{model}"
-    accepted = Acceptance.model_json_schema(ref_template=place)
-    # What it is made of stands in the document already, as parts of a bid.
-    del accepted["$defs"]
-    schema = {"anyOf": [{"$ref": place.format(model=JobRequest.__name__)}, accepted]}
+def described_body(*models: type[BaseModel]) -> dict[str, Any]:
+    """Return a body of one of these models for the OpenAPI document: its route reads it itself."""
+    places = [{"$ref": _PLACE.format(model=model.__name__)} for model in models]
+    schema = places[0] if len(places) == 1 else {"anyOf": places}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def described_models() -> dict[str, Any]:
+    """Return the schemas that `described_body` names, and those of their parts."""
+    found: dict[str, Any] = {}
+    for model in (JobRequest, Acceptance):
+        schema = model.model_json_schema(ref_template=_PLACE)
+        found |= {**schema.pop("$defs"), model.__name__: schema}
+    return found
 
 
 # Bids come by the thousand a second: this route reads its request by itself, and its answer is
@@ -66,12 +76,16 @@ def _job_body() -> dict[str, Any]:
 @router.post(
     "",
     responses={200: {"model": Job}},
-    openapi_extra={**SECURED, **_job_body(), "parameters": _RETRY_HEADERS},
+    openapi_extra={
+        **SECURED,
+        **described_body(JobRequest, Acceptance),
+        "parameters": _RETRY_HEADERS,
+    },
 )
 async def create(request: Request) -> Response:
     """Bid for a job; decided at once, and for good."""
     market: Market = request.app.state.market
-    who = ask_owner(request, market)
+    who = ask_owner(request)
     return await submit(market, who, await request.body(), request.headers)
 
 
@@ -94,6 +108,7 @@ async def submit(
     earlier = await market.replies.earlier(reply, is_retry=is_retry)
     if earlier is not None:
         return _json(await _view(market, who, earlier))
+    _check_quota(market, who, len(raw))
     answer = market.replies.begin(reply)
     try:
         row = await market.submissions.submit(who, body, reply)
@@ -103,6 +118,26 @@ async def submit(
         raise
     answer.set_result(row.id)
     return _json(_shown(market, row))
+
+
+def _check_quota(market: Market, who: Principal, size: int) -> None:
+    """Count a bid, of which the market keeps a record for good, whatever it decides.
+
+    Raises:
+        ApiError: 429 if the user has used up its quota of bids, or of their bytes.
+    """
+    for bucket, count, what in (
+        (market.bids, 1, "bids"),
+        (market.bid_bytes, size, "bytes of bids"),
+    ):
+        wait = bucket.take(who.user, count)
+        if wait > 0:
+            raise ApiError(
+                429,
+                f"the quota of {what} of a day is used up; try again in {math.ceil(wait)} s",
+                "quota_exceeded",
+                headers={"Retry-After": f"{math.ceil(wait)}"},
+            )
 
 
 def read_request(raw: bytes) -> JobRequest | Acceptance:
@@ -121,11 +156,20 @@ def read_request(raw: bytes) -> JobRequest | Acceptance:
     return request if request.market.quote is None else _read_acceptance(raw)
 
 
-def _read_acceptance(raw: bytes) -> Acceptance:
+def read_body(raw: bytes, model: type[M]) -> M:
+    """Return a request's body as one of these.
+
+    Raises:
+        InputError: for the first field that is wrong.
+    """
     try:
-        accepted = Acceptance.model_validate_json(raw)
+        return model.model_validate_json(raw)
     except ValidationError as error:
-        raise _named(error, _json_of(raw), Acceptance) from None
+        raise _named(error, _json_of(raw), model) from None
+
+
+def _read_acceptance(raw: bytes) -> Acceptance:
+    accepted = read_body(raw, Acceptance)
     if accepted.market.what_if:
         raise InputError(
             "market.what_if", "is set with market.quote", "a bid: a quote is an answer already"
@@ -146,6 +190,9 @@ def _names_quote(value: Any) -> bool:
 
 
 def _named(error: ValidationError, value: Any, model: type[BaseModel]) -> InputError:
+    # Listing them takes a second for 180 kB, in which nobody else is answered.
+    if (count := error.error_count()) > _ERRORS:
+        return InputError("body", f"has {count} keys or values that are wrong", "a request")
     wrong = to_input_error(error, "", value, model)
     place = wrong.place.removeprefix(": ").replace(": ", ".")
     return InputError(place, wrong.found, wrong.expected)

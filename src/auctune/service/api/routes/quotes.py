@@ -2,14 +2,17 @@
 
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
+from auctune.service.access.key import Principal
 from auctune.service.api.access import MarketDep, Owner
 from auctune.service.api.answers import AlternativeView, EstimateView
 from auctune.service.api.errors import ERRORS, not_found
+from auctune.service.api.routes.jobs import described_body, read_body
 from auctune.service.api.views import quote_view
 from auctune.service.jobs.request import JobRequest
+from auctune.service.market import Market
 
 router = APIRouter(prefix="/v1/quotes", tags=["market"], responses=ERRORS)
 
@@ -56,11 +59,16 @@ class QuoteAnswer(BaseModel):
     notes: list[str]
 
 
-@router.post("", response_model=QuoteAnswer)
-async def create_quote(market: MarketDep, who: Owner, body: JobRequest) -> dict[str, Any]:
+# The framework would list all that is wrong with a body, which may take seconds.
+@router.post("", response_model=QuoteAnswer, openapi_extra=described_body(JobRequest))
+async def ask_quote(market: MarketDep, who: Owner, request: Request) -> dict[str, Any]:
     """Ask what a job would cost. A bid is not needed, and does not count."""
-    quote = await market.submissions.quote(who, body)
-    return quote_view(quote)
+    return await create_quote(market, who, read_body(await request.body(), JobRequest))
+
+
+async def create_quote(market: Market, who: Principal, body: JobRequest) -> dict[str, Any]:
+    """Return a new quote, as the API shows it."""
+    return quote_view(await market.submissions.quote(who, body))
 
 
 @router.get("/{quote_id}", response_model=QuoteAnswer)
