@@ -10,6 +10,7 @@ import httpx2
 import openai
 import pytest
 
+from auctune.schema import to_input_error
 from auctune.service.access.key import Role
 from auctune.service.doctor.port import answers_as_auctune
 from auctune.service.erasure import erase
@@ -200,6 +201,16 @@ BAD: list[tuple[dict[str, Any], str]] = [
         "target_modules",
     ),
     ({"market": {"quote": "quote-none", "line": 0}}, "market.quote"),
+    ({"market": {"bid": True, "deadline": "+5m"}}, "market.bid"),
+    ({"market": {"bid": "1_000", "deadline": "+5m"}}, "market.bid"),
+    ({"market": {"bid": "\u0661\u0662", "deadline": "+5m"}}, "market.bid"),
+    ({"market": {"bid": "-0", "deadline": "+5m"}}, "market.bid"),
+    ({"market": {"bid": "1", "deadline": "+\u0665m"}}, "market.deadline"),
+    ({"market": {"bid": "1", "deadline": "+999999999d"}}, "market.deadline"),
+    ({"market": {"bid": "1", "deadline": "9999-12-31T23:59:59Z"}}, "market.deadline"),
+    ({"market": {"bid": "1", "deadline": "+5m", "share": True}}, "market.share"),
+    ({"market": {"bid": "1", "deadline": "+5m", "risk": "0.1"}}, "market.risk"),
+    ({"x" * 5000: 1}, "x" * 199 + "\u2026"),
 ]
 
 
@@ -225,6 +236,109 @@ def test_what_is_no_request_is_refused(served: Served, body: bytes) -> None:
             answer = http.post(path, content=body, headers={"Content-Type": "application/json"})
             assert answer.status_code == 400, answer.text
             assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+
+
+def test_a_body_with_thousands_of_mistakes_is_refused_without_listing_them(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[int] = []
+
+    def list_errors(error: Any, *rest: Any) -> Any:
+        listed.append(error.error_count())
+        return to_input_error(error, *rest)
+
+    monkeypatch.setattr("auctune.service.api.routes.jobs.to_input_error", list_errors)
+    modules: dict[str, Any] = {"model": "tiny", "training_file": "file-a"}
+    modules |= {"market": {"lora": {"target_modules": [""] * 60_000}}}
+    with served.http() as http:
+        for body in ({f"a{n}": 0 for n in range(20_000)}, modules):
+            for path in ("/v1/fine_tuning/jobs", "/v1/quotes"):
+                answer = http.post(path, json=body)
+                assert answer.status_code == 400
+                assert "wrong" in answer.json()["error"]["message"]
+    assert listed == []
+
+
+def test_errors_show_the_beginning_of_what_is_long(served: Served) -> None:
+    long = "9" * 4000
+    right = {"model": "tiny", "training_file": "file-a"}
+    with served.http() as http:
+        answers = [
+            http.post("/v1/quotes", json={**right, "market": {"deadline": long}}),
+            http.post("/v1/quotes", json={**right, "model": long}),
+            http.get("/v1/files", params={"after": long}),
+            http.get(f"/v1/files/{long}"),
+            http.get(f"/v1/{long}"),
+        ]
+    for answer in answers:
+        assert 400 <= answer.status_code < 500
+        assert len(answer.text) < 1000, answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "said"),
+    [
+        ("GET", "/v1/models", "/v1/zones"),
+        ("POST", "/v1/chat/completions", "runs no model"),
+        ("POST", "/v1/completions", "runs no model"),
+        ("POST", "/v1/batches", "/v1/fine_tuning/jobs"),
+        ("PUT", "/v1/files", "does not take PUT"),
+    ],
+)
+def test_what_is_not_offered_says_what_is(
+    served: Served, method: str, path: str, said: str
+) -> None:
+    with served.http() as http:
+        answer = http.request(method, path, json={} if method == "POST" else None)
+    assert answer.status_code in (404, 405)
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["code"] == "unknown_url"
+    assert said in error["message"]
+
+
+def test_answers_are_not_kept_and_not_guessed_at(served: Served) -> None:
+    file = served.upload()
+    with served.http() as http:
+        paths = ("/health", "/v1/zones", f"/v1/files/{file}/content", "/v1/nothing")
+        for answer in (*map(http.get, paths), http.post("/v1/fine_tuning/jobs", json={})):
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_users_bids_of_a_day_are_limited_and_others_have_theirs(tmp_path: Path) -> None:
+    with serving(tmp_path, make_file(bids_per_day=3, bid_bytes_per_day=100_000)) as served:
+        file = served.upload()
+        second = served.key("ada")
+        body: dict[str, Any] = {"model": "tiny", "training_file": file}
+        body |= {"market": {"bid": "0.0001", "deadline": "+20m"}}
+        what_if = {**body, "market": {"bid": "1", "deadline": "+20m", "what_if": True}}
+        with served.http(second) as http:
+            for _ in range(5):
+                assert http.post("/v1/fine_tuning/jobs", json=what_if).status_code == 200
+                assert http.post("/v1/quotes", json=body).status_code == 200
+            same = {"Idempotency-Key": "once"}
+            for _ in range(5):
+                again = http.post("/v1/fine_tuning/jobs", json=body, headers=same)
+                assert again.json()["status"] == "failed"
+            for _ in range(2):
+                http.post("/v1/fine_tuning/jobs", json=body)
+            refused = http.post("/v1/fine_tuning/jobs", json=body)
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "quota_exceeded"
+        assert 0 < int(refused.headers["Retry-After"]) <= 86_400 / 3
+        other = served.upload(served.key("bob"))
+        assert served.bid(served.client(served.users["bob"]), other).status == "queued"
+
+
+def test_a_users_bytes_of_bids_of_a_day_are_limited(tmp_path: Path) -> None:
+    with serving(tmp_path, make_file(bid_bytes_per_day=20_000)) as served:
+        body: dict[str, Any] = {"model": "tiny", "training_file": served.upload()}
+        body |= {"market": {"bid": "0.0001", "deadline": "+20m"}}
+        body |= {"metadata": {f"key {n}": "x" * 512 for n in range(16)}}
+        with served.http() as http:
+            statuses = [http.post("/v1/fine_tuning/jobs", json=body).status_code for _ in range(3)]
+        assert statuses == [200, 200, 429]
 
 
 def test_a_body_that_is_far_too_long_is_not_read(served: Served) -> None:

@@ -4,6 +4,7 @@ A mechanism computes a cost as a float64. What a user sees and pays is that cost
 to `STEP`. Quotes, receipts and ledgers all carry the rounded number, so they always agree.
 """
 
+import re
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from auctune.domain.errors import InputError
@@ -15,6 +16,8 @@ ZERO: Money = Decimal("0.0000")
 # Far above any real sum, and small enough that float64 still resolves STEP.
 LARGEST: Money = Decimal(10) ** 11
 _LARGEST = float(LARGEST)
+_TEXT = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_SHOWN = 60
 
 
 def round_money(amount: float) -> Money:
@@ -37,8 +40,9 @@ def parse_money(value: int | float | str | Decimal, place: str) -> Money:
     """An amount of money as given in a file or by a caller, exact.
 
     Args:
-        value: a number >= 0 with at most 4 decimals. A float counts as the shortest decimal that
-            reads back as that float, which is what its writer meant.
+        value: a number >= 0 with at most 4 decimals; as text, ASCII digits with or without a
+            point and further digits. A float counts as the shortest decimal that reads back as
+            that float, which is what its writer meant.
         place: named in the error.
 
     Raises:
@@ -47,14 +51,22 @@ def parse_money(value: int | float | str | Decimal, place: str) -> Money:
     expected = "an amount of money >= 0 with at most 4 decimals"
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise InputError(place, f"{value!r} is no number", expected)
+    if isinstance(value, str) and not _TEXT.fullmatch(value):
+        raise InputError(place, f"{_short(value)} is no number", expected)
     try:
         amount = Decimal(repr(value) if isinstance(value, float) else value)
     except ArithmeticError:
         raise InputError(place, f"{value!r} is no number", expected) from None
     if not amount.is_finite() or amount > LARGEST:
-        raise InputError(place, f"{value!r} is out of range", expected)
-    if amount < 0:
-        raise InputError(place, f"{value!r} is negative", expected)
+        raise InputError(place, f"{_short(value)} is out of range", expected)
+    if amount.is_signed():
+        raise InputError(place, f"{_short(value)} is negative", expected)
     if amount != amount.quantize(STEP):
-        raise InputError(place, f"{value!r} has more than 4 decimals", expected)
+        raise InputError(place, f"{_short(value)} has more than 4 decimals", expected)
     return amount.quantize(STEP)
+
+
+def _short(value: object) -> str:
+    """Return a value as an error shows it; a long one by its beginning."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -63,6 +63,18 @@ def test_a_float_amount_rounds_to_itself(amount: Decimal) -> None:
         (None, "is no number"),
         ("ten", "is no number"),
         ("", "is no number"),
+        ("1_000", "is no number"),
+        (" 12 ", "is no number"),
+        ("12\n", "is no number"),
+        ("+12", "is no number"),
+        ("1e3", "is no number"),
+        ("12.", "is no number"),
+        (".5", "is no number"),
+        ("NaN", "is no number"),
+        ("\u0661\u0662", "is no number"),
+        ("\uff11\uff12.\uff15", "is no number"),
+        ("-0", "is negative"),
+        (-0.0, "is negative"),
         (-0.01, "is negative"),
         (1.23456, "has more than 4 decimals"),
         ("0.00001", "has more than 4 decimals"),
@@ -75,3 +87,10 @@ def test_a_float_amount_rounds_to_itself(amount: Decimal) -> None:
 def test_what_is_no_amount_is_refused(value: object, message: str) -> None:
     with pytest.raises(InputError, match=f"^bid: .*{message}; expected an amount of money"):
         parse_money(value, "bid")  # type: ignore[arg-type]  # files hold anything
+
+
+def test_an_error_shows_the_beginning_of_a_long_amount() -> None:
+    for value in ("9" * 4000, "9x" * 2000):
+        with pytest.raises(InputError) as caught:
+            parse_money(value, "bid")
+        assert len(str(caught.value)) < 200

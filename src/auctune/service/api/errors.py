@@ -1,6 +1,7 @@
 """Errors in OpenAI's shape: what was found, where, what was expected."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -31,6 +32,12 @@ _TYPES = {
     404: "not_found_error",
     429: "rate_limit_error",
 }
+_MESSAGE, _FOUND, _PARAM = 4000, 400, 200
+_MODELS = ("/v1/models", "/v1/chat", "/v1/completions", "/v1/responses", "/v1/embeddings")
+_OFFERED = (
+    "/v1/files, /v1/fine_tuning/jobs, /v1/quotes, /v1/zones, /v1/ledger, /v1/webhooks, and "
+    "/v1/users, /v1/teams and /v1/keys for operators"
+)
 
 
 class ApiError(Exception):
@@ -65,7 +72,7 @@ class ApiError(Exception):
 
 def not_found(what: str, name: str) -> ApiError:
     """There is no such thing, or it is somebody else's: the same answer for both."""
-    return ApiError(404, f"there is no {what} {name!r}", "not_found", "id")
+    return ApiError(404, f"there is no {what} {_cut(name, _PARAM)!r}", "not_found", "id")
 
 
 def answer_error(
@@ -77,6 +84,7 @@ def answer_error(
     extra: Mapping[str, Any] | None = None,
 ) -> Response:
     """An error as an answer."""
+    message, param = _cut(message, _MESSAGE), param and _cut(param, _PARAM)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     error = {"message": message, "type": kind, "param": param, "code": code}
     body = orjson.dumps({"error": error, **(extra or {})})
@@ -136,8 +144,13 @@ def handle_errors(app: FastAPI) -> None:
         return answer_error(400, str(error), "zone_paused", "market.zone")
 
     @app.exception_handler(HTTPException)
-    async def _http(_: Request, error: HTTPException) -> Response:
-        return answer_error(error.status_code, str(error.detail), None, None, error.headers)
+    async def _http(request: Request, error: HTTPException) -> Response:
+        status = error.status_code
+        message, code = str(error.detail), None
+        # What it says by itself comes from the router.
+        if message == HTTPStatus(status).phrase and status in (404, 405):
+            message, code = _unknown_route(request, status), "unknown_url"
+        return answer_error(status, message, code, None, error.headers)
 
     @app.exception_handler(DataError)
     @app.exception_handler(DeskClosedError)
@@ -164,5 +177,23 @@ def _wrong(error: InputError) -> Response:
 
 
 def _told(error: InputError, place: str) -> str:
-    message = f"{error.found}; expected {error.expected}"
-    return f"{place}: {message}" if place else message
+    message = f"{_cut(error.found, _FOUND)}; expected {error.expected}"
+    return f"{_cut(place, _PARAM)}: {message}" if place else message
+
+
+def _cut(text: str, length: int) -> str:
+    """Return the beginning of what may be as long as a client likes."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _unknown_route(request: Request, status: int) -> str:
+    """Return what to say of a route that there is none of."""
+    path = _cut(request.url.path, _PARAM)
+    if status == 405:
+        return f"{path} does not take {request.method}; see /openapi.json"
+    if path.startswith(_MODELS):
+        return (
+            f"there is no {path}: this service trains adapters and runs no model. What models it "
+            "trains is in /v1/zones, and a job's result file is its adapter"
+        )
+    return f"there is no {path}; this service offers {_OFFERED}; see /openapi.json"

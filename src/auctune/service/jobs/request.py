@@ -10,6 +10,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    StrictBool,
     StringConstraints,
     model_validator,
 )
@@ -18,8 +19,9 @@ from auctune.domain import InputError
 
 _MOST = 10**9
 Count = Annotated[int, Field(ge=1, le=_MOST, strict=True)]
-Positive = Annotated[float, Field(gt=0, le=_MOST, allow_inf_nan=False)]
-Rate = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False)]
+# Strict: "1_0" and true are no numbers.
+Positive = Annotated[float, Field(gt=0, le=_MOST, allow_inf_nan=False, strict=True)]
+Rate = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False, strict=True)]
 # A NUL is a character that PostgreSQL cannot keep, and nobody means.
 _TEXT = r"^[^\u0000]*$"
 # What stands in names and on screens has no control characters.
@@ -27,7 +29,12 @@ _LINE = r"^[^\u0000-\u001f\u007f]*$"
 Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_LINE)]
 Value = Annotated[str, StringConstraints(max_length=512, pattern=_TEXT)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=_LINE)]
-Amount = Annotated[str, StringConstraints(max_length=32)] | float | int
+Amount = (
+    Annotated[str, StringConstraints(max_length=32)]
+    # Without this, true is 1.0.
+    | Annotated[float, Field(strict=True)]
+    | Annotated[int, Field(strict=True)]
+)
 Moment = Annotated[str, StringConstraints(max_length=64)]
 FileId = Annotated[str, StringConstraints(pattern=r"^file-[A-Za-z0-9]{1,64}$")]
 
@@ -76,7 +83,7 @@ class Lora(BaseModel):
 
     rank: Annotated[int, Field(ge=1, le=4096, strict=True)] = 8
     alpha: Positive = 16.0
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    dropout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     target_modules: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
     learning_rate: Positive | None = None
     weight_decay: Rate = 0.0
@@ -110,13 +117,13 @@ class Terms(BaseModel):
     target_loss: Positive | None = None
     sites: Annotated[dict[Key, FileId], Field(min_length=1, max_length=1000)] | None = None
     zone: Key | None = None
-    share: Annotated[float, Field(gt=0, le=1)] | None = None
-    repair: bool = False
+    share: Annotated[float, Field(gt=0, le=1, strict=True)] | None = None
+    repair: StrictBool = False
     lora: Lora = Lora()
     quote: Annotated[str, StringConstraints(pattern=r"^quote-[A-Za-z0-9]{1,64}$")] | None = None
     line: Annotated[int, Field(ge=0, le=100_000, strict=True)] | None = None
-    what_if: bool = False
-    risk: Annotated[float, Field(ge=0, le=1)] = 0.1
+    what_if: StrictBool = False
+    risk: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.1
 
 
 def _refuse_integrations(value: list[Any]) -> list[Any]:

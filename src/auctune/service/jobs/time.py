@@ -6,7 +6,14 @@ from datetime import UTC, datetime
 from auctune.domain import InputError
 
 _EXPECTED = "a time such as 2031-05-04T09:00:00Z, or a span from now such as +90m, +2h or +1d"
-_SPAN = re.compile(r"([+-])(\d{1,9}(?:\.\d{1,6})?)([smhd])")
+_SPAN = re.compile(r"([+-])([0-9]{1,9}(?:\.[0-9]{1,6})?)([smhd])")
+# Python takes other forms of ISO 8601 too, and any character between date and time.
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?([Zz]|[+-][0-9]{2}:[0-9]{2})?)?"
+)
+_DAYS = 3653
+"""Ten years: no market sells that far ahead, and calendars end in the year 9999."""
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -25,19 +32,23 @@ def parse_deadline(text: str, now: float, place: str = "market.deadline") -> flo
         place: named in the error.
 
     Raises:
-        InputError: if it is neither, has no zone of time, or has passed.
+        InputError: if it is neither, has no time zone, has passed, or is beyond ten years.
     """
     span = _SPAN.fullmatch(text)
     if span is not None and span[1] == "+":
-        return now + float(span[2]) * _SECONDS[span[3]]
-    moment = _read_moment(text)
-    if moment is None:
-        raise InputError(place, repr(text), _EXPECTED)
-    if moment.tzinfo is None:
-        raise InputError(place, f"{text!r} says no zone of time", _EXPECTED)
-    if moment.timestamp() <= now:
+        time = now + float(span[2]) * _SECONDS[span[3]]
+    else:
+        moment = _read_moment(text)
+        if moment is None:
+            raise InputError(place, repr(text), _EXPECTED)
+        if moment.tzinfo is None:
+            raise InputError(place, f"{text!r} has no time zone", _EXPECTED)
+        time = moment.timestamp()
+    if time <= now:
         raise InputError(place, f"{text!r} has passed", "a time to come")
-    return moment.timestamp()
+    if time > now + _DAYS * _SECONDS["d"]:
+        raise InputError(place, f"{text!r} is too far ahead", "a time within ten years")
+    return time
 
 
 def parse_moment(text: str, now: float, place: str) -> float:
@@ -64,6 +75,8 @@ def parse_moment(text: str, now: float, place: str) -> float:
 
 
 def _read_moment(text: str) -> datetime | None:
+    if not _MOMENT.fullmatch(text):
+        return None
     try:
         moment = datetime.fromisoformat(text)
         moment.timestamp()

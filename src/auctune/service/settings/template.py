@@ -23,11 +23,16 @@ TEMPLATE = """\
 # Where it listens. Whatever is not this machine alone needs a proxy with TLS in front.
 host = "127.0.0.1"
 port = 8420
+# Addresses or networks of such proxies: their X-Forwarded-For and X-Forwarded-Proto are believed.
+# An example:
+#trusted_proxies = ["127.0.0.1"]
 
 # Of each API key:
 [limits]
 #requests_per_second = 2000.0
 #burst = 4000.0
+# Requests that are not answered yet:
+#requests = 500
 # Streams of events that are open at once:
 #streams = 20
 # Of each user: jobs that are not over, and files, with results.
@@ -37,8 +42,13 @@ port = 8420
 # Uploads under way at once; they count as files, and with their bytes.
 #uploads = 20
 #webhooks = 10
+# Bids are kept for good, rejected ones too: so many in a day, and so many bytes of them.
+#bids_per_day = 100_000
+#bid_bytes_per_day = 100_000_000
 # Of a file that is uploaded:
 #upload_bytes = 536_870_912
+# Of all clients together; half of the files that the process may open is the most that there are.
+#connections = 4096
 
 # News of jobs, sent to addresses that users name.
 [webhooks]

@@ -6,6 +6,7 @@ auctune-digest) is signed at once and streams; others are held back until their 
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -36,7 +37,7 @@ class SignedApp:
 
     Args:
         app: what is behind it.
-        secret_of: finds the secret that a request must be signed with.
+        secret_of: finds the secret that a request must be signed with, the same object each time.
         clock: unix time.
     """
 
@@ -44,8 +45,11 @@ class SignedApp:
         self._app = app
         self._secret_of = secret_of
         self._clock = clock
-        # A timestamp may lie ahead by a window, and is taken until it lies behind by another.
-        self._seen = SeenNonces(2 * WINDOW_SECONDS + 1)
+        # A timestamp may lie ahead by a window, and is taken until it lies behind by another. Each
+        # party has its own: one that sends many requests leaves the others their room.
+        self._seen: defaultdict[Secret, SeenNonces] = defaultdict(
+            lambda: SeenNonces(2 * WINDOW_SECONDS + 1)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -65,7 +69,7 @@ class SignedApp:
             return
         try:
             path, now = _signed_path(scope), self._clock()
-            check_request(secret, scope["method"], path, body, headers, now, self._seen)
+            check_request(secret, scope["method"], path, body, headers, now, self._seen[secret])
         except SignatureError as error:
             await _refuse(401, str(error))(scope, receive, signing)
             return

@@ -18,6 +18,39 @@ from auctune.domain import AuctuneError
 _LINE = 1024
 # IPv4 in IPv6: RFC 6052, 2.1, and RFC 4291, 2.5.5.1.
 _TRANSLATED = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
+# IANA's registries of special-purpose addresses: `is_global` of some releases of Python takes a few
+# of them for public.
+_NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/3",
+            "::ffff:0:0:0/96",
+            "64:ff9b:1::/48",
+            "100::/63",
+            "2001::/23",
+            "2001:db8::/32",
+            "3fff::/20",
+            "5f00::/16",
+            "fc00::/7",
+            "fe80::/9",
+            "ff00::/8",
+        ),
+    )
+)
 # Of the way there, or of an answer that is no HTTP, or whose first line has no end.
 _UNHEARD = (
     OSError,
@@ -111,11 +144,11 @@ def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
     One of IPv6 that has one of IPv4 in it leads there by a gateway, and counts as both.
     """
-    if not address.is_global or address.is_multicast:
+    if not address.is_global or any(address in network for network in _NOT_PUBLIC):
         return False
     if isinstance(address, ipaddress.IPv4Address):
         return True
     within = address.ipv4_mapped or address.sixtofour
     if any(address in network for network in _TRANSLATED):
         within = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    return not address.is_site_local and (within is None or _is_public(within))
+    return within is None or _is_public(within)

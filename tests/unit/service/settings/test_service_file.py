@@ -53,6 +53,8 @@ def read(folder: Path, text: str) -> ServiceFile:
         (VENDOR.replace("mender.", "a:b@mender.") + 'secret_file = "a"\n', "vendors[0].url"),
         (VENDOR.replace('"mender"', '"house"') + 'secret_file = "a"\n', "zones[0].vendors[0].name"),
         ('public_url = "market.example"\n', "public_url"),
+        ('trusted_proxies = ["10.0.0.0/8", "proxy"]\n', "trusted_proxies[1]"),
+        ('trusted_proxies = ["*"]\n', "trusted_proxies[0]"),
         ('[[keys]]\nuser = "ada"\nsha256 = "' + "0" * 64 + '"\n', "keys[0].user"),
         (KEYS, "keys[0].sha256 or secret_variable or secret_file"),
         (KEYS + 'sha256 = "abc"\n', "keys[0].sha256"),

@@ -28,7 +28,7 @@ IN_TABLES = [index for index in SETTINGS if index > TABLES]
 # Their values are examples; or a choice of the machine's, or of another pricing.
 EXAMPLES = {"database", "public_url", "slots", "threads", "languages", "pricing", "profile"}
 EXAMPLES |= {"energy_price", "power_kw", "budget", "executor", "ray", "resource"}
-EXAMPLES |= {"market_slot_seconds"}
+EXAMPLES |= {"market_slot_seconds", "trusted_proxies"}
 # What can only be said with another setting.
 NEEDS = {"power_kw": "energy_price", "ray": "executor", "resource": "executor"}
 OF_PRICING = {"compute_low", "compute_high", "memory_low", "memory_high"}

@@ -19,6 +19,7 @@ from auctune.service.vendors import (
     make_data_app,
 )
 from auctune.service.vendors.exchange import Answer
+from auctune.service.vendors.nonces import SeenNonces
 from auctune.service.vendors.signature import NO_BODY, sign_request
 
 MINE, OTHERS = Secret("m" * 32), Secret("o" * 32)
@@ -125,3 +126,28 @@ def test_an_address_that_is_none_is_nonsense() -> None:
     with pytest.raises(VendorError) as caught:
         fetch(LentFiles(), "http://market:port")
     assert caught.value.fault is Fault.NONSENSE
+
+
+def test_a_vendor_that_asks_too_often_shuts_out_itself_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SeenNonces.__init__, "__defaults__", (3,))
+    lent = LentFiles()
+    secrets = {"mine": MINE, "others": OTHERS}
+    app = make_data_app(LINKS, lent.find, secrets, lambda: NOW)
+
+    async def ask_all() -> list[int]:
+        sent = httpx2.ASGITransport(Starlette(routes=[Mount("/vendor-data", app=app)]))
+        async with httpx2.AsyncClient(transport=sent) as client:
+            asked = [("mine", MINE)] * 4 + [("others", OTHERS)]
+            return [
+                (
+                    await Exchange("market", secret, client, lambda: NOW).ask(
+                        "GET", LINKS.make(name, DIGEST), limit=len(DATA)
+                    )
+                ).status
+                for name, secret in asked
+            ]
+
+    with lent.lend(path, DIGEST, "mine"), lent.lend(path, DIGEST, "others"):
+        assert asyncio.run(ask_all()) == [200, 200, 200, 401, 200]

@@ -25,7 +25,7 @@ class BudgetBody(BaseModel):
     model_config = CLOSED
 
     amount: Annotated[str, StringConstraints(max_length=32)]
-    seconds: Annotated[float, Field(gt=0, le=1e9)]
+    seconds: Annotated[float, Field(gt=0, le=1e9, strict=True)]
 
 
 class TeamBody(BaseModel):
