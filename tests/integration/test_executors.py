@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from auctune.run.child import Message
-from auctune.run.executor import KeeperParams, LoraJob, NodeSettings, TaskOrder
+from auctune.run.executor import (
+    KeeperParams,
+    LocalExecutor,
+    LoraJob,
+    NodeSettings,
+    TaskOrder,
+)
 from auctune.train.base import load_base
 from auctune.train.checkpoint import load_latest
 from auctune.train.node import CHECKPOINTS, NodeTrainer
@@ -136,6 +142,32 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
         heard.wait_for("progress", order="2/alpha/1")
     # It puts away what it has trained when it is asked to end.
     assert checkpointed(last) > rows["long"]
+
+
+def test_a_task_whose_data_take_long_to_tokenize_takes_no_slot_from_another(
+    tiny_cache: Path, tmp_path: Path
+) -> None:
+    heard = Heard()
+    small = make_job(tmp_path, "small", epochs=100_000)
+    large = make_job(tmp_path, "large", epochs=1)
+    # Its price counts no more than 32 tokens of each row.
+    large.data.write_text(60 * ('{"text": "' + "rain and sun " * 15_000 + '"}\n'))
+    settings = {"alpha": NodeSettings("tiny", str(tiny_cache))}
+    with closing(LocalExecutor(settings, heard.hear)) as executor:
+        heard.wait_for("ready")
+        orders = [make_order(tmp_path, job, 1, 10**9) for job in (large, small)]
+        until = time.time() + 3.0
+        executor.start(0, "alpha", orders, until)
+        assert heard.wait_for("noted")["task"] == "large"
+        answer = heard.wait_for("trained")
+        assert answer["saved_at"] < until + 2.0
+        assert answer["refused"] == {}
+        assert answer["results"]["small"]["rows"] > 0
+        assert "large" not in answer["results"]
+        # It goes on where it stopped, and is trained once it is through.
+        last = make_order(tmp_path, large, 2, 10**9)
+        executor.start(1, "alpha", [last], time.time() + 600.0)
+        assert heard.wait_for("trained")["results"]["large"]["state"] == "done"
 
 
 def test_nodes_end_by_themselves_if_their_market_is_killed(

@@ -5,7 +5,7 @@ of its own, in a fixed shape and with deterministic algorithms.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Literal
 from torch import Tensor
 
 from auctune.domain.checks import check_count
-from auctune.domain.dataset import read_dataset
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
@@ -36,7 +35,8 @@ from auctune.train.multilora.suspend import capture, restore
 from auctune.train.multilora.task import TrainingTask
 from auctune.train.pace import TimeLeft, Unlimited
 from auctune.train.progress import Loaded, Progress
-from auctune.train.rows import TokenizedDataSet, tokenize
+from auctune.train.rows import TokenizedDataSet
+from auctune.train.tokenized_file import FileTokenizer, read_rows
 
 CHECKPOINTS = "checkpoints"
 UNLIMITED = Unlimited()
@@ -113,7 +113,44 @@ class NodeTrainer:
             self._choose_planner(backend, token_budget, overhead_tokens),
         )
         self._places: dict[str, _Place] = {}
+        # Rows that were read ahead, by file and length.
+        self._tokenized: dict[tuple[Path, int], FileTokenizer] = {}
         self._num_loaded = 0
+
+    def read(self, job: LoraJob, has_time: Callable[[], bool] = lambda: True) -> bool:
+        """Tokenize a job's files as far as there is time; the next call continues.
+
+        Its rows are kept for `load`, however often it is loaded, until `forget_files` drops them.
+
+        Args:
+            job: which `load` is to take up.
+            has_time: asked before each step of about a quarter of a second.
+
+        Returns:
+            Whether all of its rows are tokenized.
+
+        Raises:
+            InputError: if the data cannot be used.
+        """
+        for key in self._files(job):
+            file = self._tokenized.get(key)
+            if file is None:
+                file = self._tokenized[key] = FileTokenizer(key[0], self.base.tokenizer, key[1])
+            try:
+                while file.data is None:
+                    if not has_time():
+                        return False
+                    file.step()
+            except BaseException:
+                # What failed midway must not pass for the whole file.
+                del self._tokenized[key]
+                raise
+        return True
+
+    def forget_files(self, kept: Iterable[LoraJob]) -> None:
+        """Let go of the rows of all files but those of some jobs."""
+        keys = {key for job in kept for key in self._files(job)}
+        self._tokenized = {key: file for key, file in self._tokenized.items() if key in keys}
 
     def load(self, job: LoraJob, folder: Path) -> Loaded:
         """Take up a job, from its newest whole checkpoint in `folder` if it has one.
@@ -124,10 +161,8 @@ class NodeTrainer:
         """
         if job.id in self._places:
             raise InputError("job", f"{job.id!r} is loaded already", "an id unique on its node")
-        max_length = min(job.max_length, self.base.context_tokens or job.max_length)
-        data, validation = self._read(job.data, max_length), None
-        if job.validation is not None:
-            validation = self._read(job.validation, max_length)
+        data, *others = (self._rows(key) for key in self._files(job))
+        validation = others[0] if others else None
         warnings: list[str] = []
         found = load_latest(folder / CHECKPOINTS)
         name = f"job{self._num_loaded}"
@@ -143,7 +178,7 @@ class NodeTrainer:
             raise
         self._num_loaded += 1
         longest = max(data.longest, 0 if validation is None else validation.longest)
-        self._widths[name] = min(max_length, longest)
+        self._widths[name] = min(self._max_length(job), longest)
         self._places[job.id] = _Place(task, folder)
         return Loaded(task.cursor.done, task.cursor.total, tuple(warnings))
 
@@ -246,8 +281,19 @@ class NodeTrainer:
             raise InputError("job", f"{job_id!r} is not loaded", "the id of a job on this node")
         return self._places[job_id]
 
-    def _read(self, path: Path, max_length: int) -> TokenizedDataSet:
-        return tokenize(read_dataset(path), self.base.tokenizer, max_length)
+    def _max_length(self, job: LoraJob) -> int:
+        return min(job.max_length, self.base.context_tokens or job.max_length)
+
+    def _files(self, job: LoraJob) -> list[tuple[Path, int]]:
+        """Return the keys of a job's rows: those of its data, and of its validation data."""
+        paths = [job.data] if job.validation is None else [job.data, job.validation]
+        return [(path, self._max_length(job)) for path in paths]
+
+    def _rows(self, key: tuple[Path, int]) -> TokenizedDataSet:
+        ahead = self._tokenized.get(key)
+        if ahead is not None and ahead.data is not None:
+            return ahead.data
+        return read_rows(key[0], self.base.tokenizer, key[1])
 
     def _progress(self, place: _Place, *, whole_call: bool = False) -> Progress:
         task, call = place.task, place.call

@@ -113,10 +113,13 @@ def _num_characters(row: dict[str, Any]) -> int:
 
 
 class FileTokenizer:
-    """Tokenizes one file, as far as there is time at each call.
+    """Tokenizes one file step by step.
 
     Args:
         path, tokenizer, max_length: as of `tokenize_file`.
+
+    Attributes:
+        data: all rows that can be trained on; `None` until the last step.
     """
 
     def __init__(self, path: Path, tokenizer: "PreTrainedTokenizerBase", max_length: int) -> None:
@@ -128,13 +131,8 @@ class FileTokenizer:
         self._num_truncated = self._longest = 0
         self.data: TokenizedDataSet | None = None
 
-    @property
-    def num_rows(self) -> int:
-        """Rows that have been tokenized."""
-        return len(self._lengths)
-
-    def step(self) -> bool:
-        """Tokenize the next chunk; return whether all of the file is in `data` now.
+    def step(self) -> None:
+        """Tokenize the next chunk; once there is none left, all of the file is in `data`.
 
         Raises:
             InputError: as `tokenize_file`.
@@ -142,7 +140,7 @@ class FileTokenizer:
         found = next(self._chunks, None)
         if found is None:
             self.data = self._joined()
-            return True
+            return
         _, chunk = found
         for row in chunk.rows:
             self._ids.append(row.input_ids.astype(np.int32))
@@ -155,7 +153,6 @@ class FileTokenizer:
         self._dropped.update(chunk.dropped)
         self._num_truncated += chunk.num_truncated
         self._longest = max(self._longest, chunk.longest)
-        return False
 
     def _joined(self) -> TokenizedDataSet:
         rows = CompactRows(
@@ -164,3 +161,17 @@ class FileTokenizer:
             np.cumsum(np.array(self._lengths, dtype=np.int64)),
         )
         return TokenizedDataSet(rows, self._dropped, self._num_truncated, self._longest)
+
+
+def read_rows(
+    path: Path, tokenizer: "PreTrainedTokenizerBase", max_length: int
+) -> TokenizedDataSet:
+    """Return all rows of a file that can be trained on; arguments as of `tokenize_file`.
+
+    Raises:
+        InputError: as `tokenize_file`.
+    """
+    file = FileTokenizer(path, tokenizer, max_length)
+    while file.data is None:
+        file.step()
+    return file.data

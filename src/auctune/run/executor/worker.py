@@ -1,15 +1,21 @@
 """The process of one node: loads the base once, then does slot after slot what it is told.
 
-It speaks the protocol of auctune.run.executor.messages. A slot is: take up each task from its
-newest checkpoint, train all of them together to their targets, or as far as time allows, write
-their checkpoints, and let go of them. What is wrong with one task is told of that task alone.
+It speaks the protocol of auctune.run.executor.messages. A slot is: tokenize the tasks' data, take
+up each task from its newest checkpoint, train all of them together to their targets, or as far as
+time allows, write their checkpoints, and let go of them. What is wrong with one task is told of
+that task alone.
+
+Half of a slot at most goes into tokenizing, in equal shares: a task whose data need more of it
+trains in a later slot, in which tokenizing continues, and the others train in this one. The tokens
+are kept from one slot to the next.
 """
 
 import json
+import math
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -25,6 +31,9 @@ from auctune.train.pace import Pace, TimeLeft, Unlimited
 
 # Progress is for people: a few lines a second are enough.
 _REPORT_SECONDS = 0.2
+# Of the time that is left of a slot.
+_READING_SHARE = 0.5
+_UNREAD = "its data take longer to tokenize than its share of a slot; it trains once that is done"
 
 
 class StopAskedError(Exception):
@@ -155,7 +164,8 @@ class Worker:
         started = time.monotonic()
         order, until = message["order"], message["until"]
         tasks = [read_order(record) for record in message["tasks"]]
-        loaded_steps, refused = self._load_all(order, tasks)
+        read, unread = self._read_all(order, tasks, until)
+        loaded_steps, refused = self._load_all(order, [task for task in tasks if task in read])
         loaded = [task for task in tasks if task.job.id in loaded_steps]
         time_left = self._unlimited if until is None else self._pace.until(until, len(loaded))
         targets = {task.job.id: task.target for task in loaded}
@@ -189,8 +199,37 @@ class Worker:
             seconds=time.monotonic() - started,
             saved_at=saved_at,
             results=results,
-            refused=refused | unsaved,
+            refused=unread | refused | unsaved,
         )
+
+    def _read_all(
+        self, order: str, tasks: Sequence[TaskOrder], until: float | None
+    ) -> tuple[list[TaskOrder], dict[str, Message]]:
+        """Tokenize data: the tasks of which it is done, and the errors of those that cannot be.
+
+        Small files come first, and what they leave of their shares is shared by the others.
+        """
+        self._trainer.forget_files(task.job for task in tasks)
+        began = time.time()
+        end = math.inf if until is None else began + _READING_SHARE * (until - began)
+        read: list[TaskOrder] = []
+        errors: dict[str, Message] = {}
+        for index, task in enumerate(sorted(tasks, key=_num_bytes)):
+            now = time.time()
+            share = now + (end - now) / (len(tasks) - index)
+            try:
+                with enough_memory("tokenizing its data"):
+                    is_read = self._trainer.read(task.job, partial(self._has_time, share))
+                if is_read:
+                    read.append(task)
+                else:
+                    self._parent.say("noted", order=order, task=task.job.id, text=_UNREAD)
+            except AuctuneError as error:
+                errors[task.job.id] = error_record(error)
+        return read, errors
+
+    def _has_time(self, end: float) -> bool:
+        return time.time() < end and not self._parent.stop.is_set()
 
     def _load_all(
         self, order: str, tasks: Iterable[TaskOrder]
@@ -297,6 +336,12 @@ class Worker:
             tokens_per_second=progress.tokens_per_second,
             memory_gb=progress.memory_gb,
         )
+
+
+def _num_bytes(task: TaskOrder) -> int:
+    """Return the size of a task's data; files that are gone are reported when they are read."""
+    paths = [task.job.data] if task.job.validation is None else [task.job.data, task.job.validation]
+    return sum(path.stat().st_size for path in paths if path.exists())
 
 
 def main() -> None:

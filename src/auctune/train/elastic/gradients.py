@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from auctune.domain.dataset import read_dataset
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.deterministic import deterministic, prepare_deterministic
@@ -20,7 +19,7 @@ from auctune.train.multilora.batches import MicroBatch
 from auctune.train.multilora.rounds import attempt
 from auctune.train.multilora.step import ModelStep
 from auctune.train.multilora.task import TrainingTask
-from auctune.train.rows import tokenize
+from auctune.train.tokenized_file import read_rows
 
 NAME = "job0"
 
@@ -42,7 +41,7 @@ class GradientMaker:
         adapted = AdaptedModel(base.fresh_model(), choose_backend("auto", base.device, base.dtype))
         self._step = ModelStep(adapted)
         max_length = min(job.max_length, base.context_tokens or job.max_length)
-        data = tokenize(read_dataset(job.data), base.tokenizer, max_length)
+        data = read_rows(job.data, base.tokenizer, max_length)
         weights = adapted.add(NAME, lora_config(job, adapted.model), job.seed)
         self._task = TrainingTask(job, weights, data)
         self._threads = threads
