@@ -37,8 +37,9 @@ def test_each_figure_leaves_data_and_charts(out: Path, name: str) -> None:
 
 def test_no_more_is_sold_than_there_is(out: Path) -> None:
     frame = pl.read_parquet(out / "fig07_utilization.parquet")
-    assert frame.columns == ["slot", "gpu", "cpu", "ram_gb", "data"]
-    for name in frame.columns[1:]:
+    assert frame.columns == ["mechanism", "slot", "gpu", "cpu", "ram_gb", "data"]
+    assert frame["mechanism"].unique(maintain_order=True).to_list() == ["Eris", "Eris, eq. 6"]
+    for name in frame.columns[2:]:
         assert frame[name].is_between(0, 1 + 1e-9).all()
 
 
