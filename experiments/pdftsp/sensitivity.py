@@ -16,7 +16,8 @@ FIGURE = welfare_figure(
         setting("values alike", {"value_sigma": "0.3"}),
         setting("values far apart", {"value_sigma": "1.2"}),
         setting("tenth of a node", {"share": "0.1"}),
-        setting("whole node", {"share": "1.0"}),
+        # A device gives one task 40% at most (`alone`), whatever its share.
+        setting("share not limited (40% at most)", {"share": "1.0"}),
         setting("half the speed", {"nodes": "half:50", "device.half": f"{DEVICES}/half.json"}),
         setting(
             "quarter of the speed",
