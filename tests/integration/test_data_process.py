@@ -147,3 +147,17 @@ def test_the_memory_that_an_examination_takes_does_not_grow_with_the_file(
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_a_row_of_more_characters_than_allowed_is_never_tokenized(
+    tiny_cache: Path, tmp_path: Path
+) -> None:
+    tokenizer, context = load_tokenizer("tiny", cache=tiny_cache)
+    path = write_rows(tmp_path / "d.jsonl", ["short", "a" * 400, "short"])
+    assert Examiner(tokenizer, context, 450).facts(path, "file", 512).rows == 3
+    examiner = Examiner(tokenizer, context, 400)
+    with pytest.raises(InputError, match="file: line 2: more than 400 characters"):
+        examiner.facts(path, "file", 512)
+    # Where a vendor is to repair it, the row counts as what it could come to at most.
+    counted = examiner.raw_size(path, "file", 512).mean_tokens
+    assert counted > Examiner(tokenizer, context).raw_size(path, "file", 512).mean_tokens

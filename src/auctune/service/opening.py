@@ -155,7 +155,11 @@ async def open_market(
     limits = FileLimits(of.upload_bytes, of.uploads, of.files, of.stored_bytes)
     library = Library(place.data / "files", pages, committer, limits, now)
     if data is None:
-        data = DataClient(place.cache, log=place.data / "logs" / "data.log")
+        data = DataClient(
+            place.cache,
+            log=place.data / "logs" / "data.log",
+            max_row_characters=file.limits.row_characters,
+        )
     door = VendorDoor(file.public_url or url, now)
     quotes, turns = Quotes(now), BudgetTurns(spending, is_alone=len(file.zones) == 1)
     premises = Premises(

@@ -53,7 +53,11 @@ class CompactRows(Sequence[TokenizedRow]):
 
 
 def tokenize_file(
-    path: Path, place: str, tokenizer: "PreTrainedTokenizerBase", max_length: int
+    path: Path,
+    place: str,
+    tokenizer: "PreTrainedTokenizerBase",
+    max_length: int,
+    max_row_characters: int | None = None,
 ) -> Iterator[tuple[RowKind, TokenizedDataSet]]:
     """Yield the kind of a file's rows, and the rows as tokens, in chunks; some may have no rows.
 
@@ -61,6 +65,7 @@ def tokenize_file(
         path: the file.
         place: how errors call it.
         tokenizer, max_length: as of `tokenize`.
+        max_row_characters: as of `read_dataset`.
 
     Raises:
         InputError: as `read_dataset` and `tokenize`; also, at the end, if there was no row that has
@@ -68,7 +73,7 @@ def tokenize_file(
     """
     first = num_rows = longest = 0
     dropped: dict[int, DropCause] = {}
-    for rows in _chunks(path, place):
+    for rows in _chunks(path, place, max_row_characters):
         try:
             chunk = tokenize_chunk(rows, tokenizer, max_length, first)
         except InputError as error:
@@ -89,12 +94,12 @@ def tokenize_file(
             raise error.within(place) from None
 
 
-def _chunks(path: Path, place: str) -> Iterator[DataSet]:
+def _chunks(path: Path, place: str, max_row_characters: int | None) -> Iterator[DataSet]:
     """Yield the rows of a file in chunks, each tokenized in about a quarter of a second."""
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     characters = 0
-    for line, kind, row in iterate_rows(path, place):
+    for line, kind, row in iterate_rows(path, place, max_row_characters=max_row_characters):
         rows.append(row)
         lines.append(line)
         characters += _num_characters(row)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
+from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.run.child import Message
 from auctune.run.data.archive import Archived
 from auctune.run.data.facts import Appraisal, DataFacts
@@ -62,6 +63,7 @@ class DataClient:
         log: file for what the processes write on standard error; `None`: nobody keeps it.
         program: the processes', as arguments for the interpreter.
         memory_bytes: that a request may take, beside what its process takes without it.
+        max_row_characters: of a row's line; a file with a longer one is refused.
     """
 
     def __init__(
@@ -73,12 +75,17 @@ class DataClient:
         log: Path | None = None,
         program: Sequence[str] = WORKER,
         memory_bytes: int = _MEMORY_BYTES,
+        max_row_characters: int = DEFAULT_MAX_ROW_CHARACTERS,
     ) -> None:
         if not seconds > 0:
             raise InputError("seconds", f"{seconds!r}", "a number > 0")
         self._seconds = seconds
         self._ids = count(1)
-        argument = {"cache": str(cache), "memory_bytes": memory_bytes}
+        argument = {
+            "cache": str(cache),
+            "memory_bytes": memory_bytes,
+            "max_row_characters": max_row_characters,
+        }
         environment = _ENVIRONMENT | ({} if hub else _OFFLINE)
         self._short, self._long = (
             DataProcess(f"data process, {kind}", program, argument, environment, log)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.domain.dataset import RowKind, iterate_lines
+from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, RowKind, iterate_lines
 from auctune.run.data.facts import Appraisal, DataFacts, Offer
 from auctune.run.vendors import Vendor
 from auctune.train.tokenized_file import tokenize_file
@@ -25,10 +25,12 @@ class Examiner:
     Attributes:
         tokenizer: the base's.
         context_tokens: the longest row that the base can read; none: no limit.
+        max_row_characters: of a row's line; a file with a longer one is refused.
     """
 
     tokenizer: "PreTrainedTokenizerBase"
     context_tokens: int | None
+    max_row_characters: int = DEFAULT_MAX_ROW_CHARACTERS
 
     def facts(self, path: Path, place: str, max_length: int) -> DataFacts:
         """What a clean data set is.
@@ -46,7 +48,9 @@ class Examiner:
         num_rows = num_tokens = num_truncated = longest = 0
         dropped: Counter[str] = Counter()
         # Nothing is kept of a chunk but its counts: memory does not grow with the file.
-        for found, chunk in tokenize_file(path, place, self.tokenizer, length):
+        for found, chunk in tokenize_file(
+            path, place, self.tokenizer, length, self.max_row_characters
+        ):
             kind = found
             num_rows += len(chunk)
             num_tokens += chunk.num_tokens
@@ -85,10 +89,16 @@ class Examiner:
         num_rows = num_tokens = 0
         for _, line in iterate_lines(path, place, errors="replace"):
             num_rows += 1
-            num_tokens += min(limit, len(self.tokenizer(line, verbose=False)["input_ids"]))
+            num_tokens += min(limit, self._num_tokens(line))
         if not num_rows:
             raise InputError(place, "has no rows", "one row a line")
         return DataSize(num_rows, max(1.0, num_tokens / num_rows))
+
+    def _num_tokens(self, line: str) -> int:
+        """Return the tokens of a raw line; of a long one its bytes, which are not fewer."""
+        if len(line) > self.max_row_characters:
+            return len(line.encode())
+        return len(self.tokenizer(line, verbose=False)["input_ids"])
 
     def _length(self, max_length: int) -> int:
         return min(max_length, self.context_tokens or max_length)

@@ -31,10 +31,12 @@ class Desk:
 
     Args:
         cache: folder of bases that are built here.
+        max_row_characters: as of `Examiner`.
     """
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, max_row_characters: int) -> None:
         self._cache = cache
+        self._max_row_characters = max_row_characters
         self._examiners: dict[str, Examiner] = {}
         self.work: dict[str, Callable[[Message], Any]] = {
             "prepare": self._prepare,
@@ -50,7 +52,8 @@ class Desk:
         from auctune.train.tokenizer import load_tokenizer
 
         if base not in self._examiners:
-            self._examiners[base] = Examiner(*load_tokenizer(base, cache=self._cache))
+            tokenizer, context = load_tokenizer(base, cache=self._cache)
+            self._examiners[base] = Examiner(tokenizer, context, self._max_row_characters)
         return self._examiners[base]
 
     def prepare(self, asked: Message) -> None:
@@ -141,10 +144,10 @@ def _data_bytes() -> int:
 
 
 def main() -> None:
-    """Start a data process; its only argument is JSON: {cache, memory_bytes}."""
+    """Start a data process; its only argument is what `DataClient` gives it, as JSON."""
     parent = Parent()
     settings = json.loads(sys.argv[1])
-    desk = Desk(Path(settings["cache"]))
+    desk = Desk(Path(settings["cache"]), settings["max_row_characters"])
     while (asked := parent.orders.get())["do"] != "stop":
         answer(parent, desk, asked, settings["memory_bytes"])
     parent.leave()

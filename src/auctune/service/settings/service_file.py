@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.device_profile import physical_device
 from auctune.domain import InputError
+from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.schema import STRICT, check_schema
 from auctune.service.settings.access_entries import KeyEntry, UserEntry, check_users
 from auctune.service.settings.auction_entry import AuctionEntry
@@ -31,6 +32,7 @@ class LimitsEntry(BaseModel):
     streams: Count = 20
     open_jobs: Count = 10_000
     upload_bytes: Count = 512 * 1024 * 1024
+    row_characters: Count = DEFAULT_MAX_ROW_CHARACTERS
     uploads: Count = 20
     files: Count = 10_000
     stored_bytes: Annotated[int, Field(ge=1, le=10**15)] = 50 * 1024**3

@@ -47,6 +47,8 @@ port = 8420
 #bid_bytes_per_day = 100_000_000
 # Of a file that is uploaded:
 #upload_bytes = 536_870_912
+# Of each row in it; raise it where a base reads more than some 60,000 tokens:
+#row_characters = 250_000
 # Of all clients together; half of the files that the process may open is the most that there are.
 #connections = 4096
 
