@@ -47,14 +47,12 @@ class Buyer:
 
 
 def sell_next_slots(served: Served, count: int) -> None:
-    """Have both nodes be full for so many slots."""
-    client, file = served.client(served.key("early")), served.upload(served.users["early"])
-    now = served.clock.time
-    while True:
-        job = served.bid(client, file, bid="100000", share=1.0, deadline=f"+{60 * (count + 1)}s")
-        if job.market["decision"] == "rejected":
-            assert served.clock.time == now
-            return
+    """Have both nodes be full for so many slots; nobody bids more than the price."""
+    buyer, now = Buyer(served, "early"), served.clock.time
+    wish = {"deadline": f"+{60 * (count + 1)}s", "share": 1.0}
+    while (quoted := buyer.quote(wish))["lines"]:
+        buyer.accept(quoted["id"], 0)
+    assert served.clock.time == now
 
 
 def test_a_line_stays_to_be_had_until_its_plan_begins(served: Served) -> None:

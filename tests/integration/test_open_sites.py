@@ -122,7 +122,7 @@ def test_actors_that_start_when_a_slot_is_over_train_the_next_one(
 ) -> None:
     late, beside = order(tmp_path, "late"), order(tmp_path, "beside")
     run(floor, 0, late, is_over=lambda _: True)
-    assert told.of("late") == ["torn"]
+    assert (told.of("late"), told.why("late")) == (["torn"], "it was not finished in time")
     begun = actors(floor, "late")
     assert len(begun) == 3
     # Another's slot in between leaves them where there is room.

@@ -49,7 +49,8 @@ def explain(
     typer.echo(decision_words(found))
     if found["chosen"] is not None:
         _show_parts(found["chosen"])
-    _show_plans(found)
+    if any((found["chosen"], found["earlier"], found["later"], found["earliest"])):
+        _show_plans(found)
 
 
 def _show_estimated(job: "Job", error: "ServiceError", *, as_json: bool) -> None:

@@ -38,15 +38,18 @@ def decision_line(job: "Job") -> "Text":
     market = job.market
     if not job.is_decided:
         return line.append(": checking the data ...", style="not bold")
+    is_asked = market["state"] == "what_if"
     if job.is_admitted:
-        line.append(" admitted", style="not bold green")
+        line.append(" would be admitted" if is_asked else " admitted", style="not bold green")
         if job.metered is not None:
             return line.append(f" in {market['zone']}: {_metered_terms(job)}", style="not bold")
         plan = market["plan"]
-        line.append(f": pays {market['payment']} (bid {market['bid']})", style="not bold")
+        pays = f", at {market['payment']}" if is_asked else f": pays {market['payment']}"
+        line.append(f"{pays} (bid {market['bid']})", style="not bold")
         return line.append(f", {plan_words(plan)}" if plan else "", style="not bold")
     # What ended before it was decided on was not rejected.
     word = job.state if market["decision"] is None else "rejected"
+    word = "would be rejected" if is_asked else word
     line.append(f" {word}", style="not bold red")
     return line.append(f": {job.why}{_enough(market)}", style="not bold")
 
@@ -111,6 +114,9 @@ def end_line(job: "Job") -> "Text":
     if job.status == "succeeded":
         line.append(f" {job.state}", style="not bold green")
         loss = "" if first is None or last is None else f": loss {first:.3f} to {last}"
+        if first is not None and f"{first:.3f}" == last:
+            # A job of one slot may have one measurement alone.
+            loss = f": loss {last}"
         return line.append(f"{loss}{_cost_words(job)}", style="not bold")
     line.append(f" {job.state}", style="not bold red")
     why = f": {job.why}" if job.why else ""

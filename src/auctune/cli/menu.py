@@ -77,9 +77,9 @@ def show_estimate(quoted: dict[str, Any], options: str) -> None:
         table.add_row(*row)
     show(table)
     if found["cap"] is None:
-        cap = f"you never pay more than a cap: {found['p90_cost']}, if --max-cost says no other"
+        cap = f"you pay at most {found['p90_cost']}; change that with --max-cost"
     else:
-        cap = f"you never pay more than {found['cap']}"
+        cap = f"you pay at most {found['cap']}"
     typer.echo(f"{cap}; accept it with:")
     typer.echo(f"  auctune submit --quote {quoted['id']}{options}")
 
@@ -109,7 +109,7 @@ def show_alternatives(quoted: dict[str, Any]) -> None:
         return
     show(alternatives_table(quoted["alternatives"], quoted["zone"], _CHOSEN))
     if sum(one["cost"] is not None for one in quoted["alternatives"]) > 1:
-        typer.echo("another one than the default is had by --zone NAME")
+        typer.echo("choose another with --zone NAME")
 
 
 def alternatives_table(alternatives: list[dict[str, Any]], chosen: str, words: str) -> Any:

@@ -105,7 +105,9 @@ class Job:
 
     @property
     def paid(self) -> str | None:
-        """What it pays, or has cost so far; none: nothing is known of that."""
+        """What it pays, or has cost so far, 0 once refunded; `None`: nothing is known of it."""
+        if self.market["refunded"]:
+            return "0.0000"
         if self.metered is not None and self.is_admitted:
             return str(self.metered["cost"])
         payment: str | None = self.market["payment"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from auctune.cli.job_lines import decision_line, end_line
 from auctune.cli.watched import _Bars
 from auctune.client.job import Job
 
@@ -15,6 +16,7 @@ def make_job(state: str, rows: int) -> Job:
         "state": state,
         "decision": "admitted",
         "payment": "1.0000",
+        "refunded": False,
         "bid": "2.0000",
         "plan": None,
         "progress": progress,
@@ -53,3 +55,27 @@ def test_a_paused_job_says_so_at_first_sight(capsys: pytest.CaptureFixture[str])
     with _Bars() as bars:
         bars.changed(None, make_job("paused", 0))
     assert "weather paused 0/480 rows" in capsys.readouterr().out
+
+
+def test_a_bid_that_was_only_asked_about_is_not_said_to_be_admitted() -> None:
+    assert decision_line(make_job("what_if", 0)).plain == (
+        "weather would be admitted, at 1.0000 (bid 2.0000)"
+    )
+    assert decision_line(make_job("planned", 0)).plain == (
+        "weather admitted: pays 1.0000 (bid 2.0000)"
+    )
+
+
+def test_one_measurement_of_the_loss_is_shown_once() -> None:
+    job = make_job("finished", 480)
+    record = {**job.record, "status": "succeeded"}
+    for first, words in ((0.333, "loss 0.333"), (0.5, "loss 0.500 to 0.333")):
+        progress = {**job.market["progress"], "first_loss": first, "last_loss": 0.333}
+        done = Job.read({**record, "market": {**job.market, "progress": progress}})
+        assert end_line(done).plain == f"weather done: {words}"
+
+
+def test_a_refunded_job_has_paid_nothing() -> None:
+    job = make_job("refunded", 0)
+    assert job.paid == "1.0000"
+    assert Job.read({**job.record, "market": {**job.market, "refunded": True}}).paid == "0.0000"

@@ -34,11 +34,13 @@ class Torn:
 
     Attributes:
         job: whose.
-        why: what befell it; empty: a site that trained it is gone, or its time is over.
+        why: for its owner.
+        failed: whether something went wrong; else a site is gone, or its time is over.
     """
 
     job: str
-    why: str = ""
+    why: str
+    failed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +239,11 @@ class Crews:
         if self._uses_lost(one.work):
             # What waits for a node that is gone may wait for ever.
             self.crews[job].leave(self._sites)
-            return Torn(job)
+            return Torn(job, "a site that was to train it is gone", failed=False)
         if is_over(job):
             crew = self.crews[job]
             crew.release(None) if one.failed is not None else crew.rest()
-            return Torn(job)
+            return Torn(job, "it was not finished in time", failed=False)
         if one.failed is not None and self._is_known(one) and one.number >= _ATTEMPTS:
             self.crews[job].release(None)
             if is_passing(one.failed):

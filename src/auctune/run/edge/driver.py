@@ -119,7 +119,7 @@ class EdgeDriver:
             match came:
                 case Finished():
                     self._save(came, slot)
-                case Torn(why=""):
+                case Torn(failed=False):
                     torn.add(came.job)
                 case Torn():
                     raise EdgeRunError(f"job {came.job}: {came.why}")

@@ -24,7 +24,7 @@ class Executor(Protocol):
     | preparing {what, share} | its base is being built |
     | ready {base_digest, architecture, context_tokens, origin} | it can train |
     | progress, noted, trained, failed {order, stale, ...} | as in executor.messages |
-    | unanswered {order, slot, tasks, why} | nothing will come of an order |
+    | unanswered {order, slot, tasks, why, begun} | it has no result; `begun`: a node took it |
     | ended {how, endings, pause} | its process is gone, and is started again after a pause |
     | lost {how} | it ended again and again, or its machine is missing; it is tried on |
     | back {} | it was lost, and takes orders again |

@@ -139,7 +139,9 @@ class NodeKeeper:
     def give(self, order: Order) -> None:
         """Have an order done as soon as it can be."""
         if self._waiting is not None:
-            self._give_up(self._waiting, "the order of another slot has come")
+            self._give_up(
+                self._waiting, "the node was not ready before the next slot began", begun=False
+            )
         self._waiting = order
         if self._lost:
             self._drop_waiting("the node is lost")
@@ -271,7 +273,7 @@ class NodeKeeper:
         if order is not None:
             self._give_up(order, why)
 
-    def _give_up(self, order: Order, why: str) -> None:
+    def _give_up(self, order: Order, why: str, *, begun: bool = True) -> None:
         self._tell(
             {
                 "kind": "unanswered",
@@ -279,6 +281,7 @@ class NodeKeeper:
                 "slot": order.slot,
                 "tasks": sorted(order.task_ids),
                 "why": why,
+                "begun": begun,
             }
         )
 

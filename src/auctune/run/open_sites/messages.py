@@ -12,7 +12,7 @@
 may be started: all of them by `coming`, in the room beside a slot that goes on by `ahead`. `open`
 are the jobs that are not over: of others the process forgets all. After `slot` it answers for each
 job of it, and says slot_done last; what is trained already is told again. A job that is torn
-trained nothing of the slot; `why` is empty where a site is gone or its time was over.
+trained nothing of the slot, and `why` says why, for its owner.
 """
 
 import math

@@ -113,7 +113,9 @@ def percent(share: float) -> str:
 
 
 def paid(market: Mapping[str, Any]) -> str | None:
-    """What a job pays: its price, or what it has cost so far where it is metered."""
+    """What a job pays: its price, or what it has cost so far; 0 once that was refunded."""
+    if market.get("refunded"):
+        return "0"
     metered = market.get("metered")
     if metered is not None and market.get("decision") == "admitted":
         return str(metered["cost"])

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from auctune.run.child import Message
@@ -161,3 +161,14 @@ def test_a_node_without_a_machine_is_lost_until_it_has_one() -> None:
     keeper.give(ORDER)
     assert far.kinds()[3:] == ["ready", "back"]
     assert keeper.wanted == {"a"}
+
+
+def test_an_order_that_its_node_was_not_ready_for_says_so_when_the_next_one_comes() -> None:
+    far = Far()
+    keeper = far.keeper()
+    keeper.look()
+    keeper.give(ORDER)
+    keeper.give(replace(ORDER, slot=ORDER.slot + 1))
+    (message,) = far.told
+    assert (message["slot"], message["begun"]) == (ORDER.slot, False)
+    assert message["why"] == "the node was not ready before the next slot began"

@@ -27,6 +27,7 @@ class DecisionView(BaseModel):
     object: str = "decision"
     user: str
     created_at: int
+    finished_at: int | None
     status: str
     state: str
     decision: str | None
@@ -78,12 +79,13 @@ async def plans(
 
 def _view(row: JobRow, views: Views, clock: SlotClock) -> dict[str, Any]:
     shown = views.market(row, clock)
-    decision = row.body["decision"] or {}
+    decision, finished = row.body["decision"] or {}, row.body["finished_at"]
     return {
         "job": row.id,
         "object": "decision",
         "user": row.owner,
         "created_at": int(row.created_at),
+        "finished_at": None if finished is None else int(finished),
         "status": row.status.value,
         "price": decision.get("price"),
         "value": decision.get("value"),

@@ -165,13 +165,18 @@ class Foreman:
 
     def _unanswered(self, zone: AuctionZone, node: str, message: dict[str, object]) -> None:
         slot = message.get("slot")
-        _log.warning("a slot was not trained", node=node, slot=slot, why=message.get("why"))
+        why = message.get("why")
+        if message.get("begun", True):
+            _log.warning("a slot was not trained", node=node, slot=slot, why=why)
+        else:
+            # As after each restart: later slots make up for it, or it is planned anew.
+            _log.info("a slot was skipped", node=node, slot=slot, why=why)
         given = {one for one in self._given if one[1] == node and slot in (None, one[0])}
         for one in given:
             del self._given[one]
         for job in list(zone.state.jobs.values()):
             if any((cell.slot, cell.node) in given for cell in job.cells):
-                self._check_plan(zone, job, f"node {node} did not train a slot")
+                self._check_plan(zone, job, f"node {node} did not train a slot: {why}")
 
     def _noted(self, zone: AuctionZone, message: dict[str, object]) -> None:
         job = zone.state.jobs.get(str(message["task"]))

@@ -42,7 +42,9 @@ def replan(zone: "AuctionZone", job: OpenJob, why: str, *, at_work: float = 0.0)
     found, sought = plan_rest(zone, job, at_work)
     if found is None:
         zone.happen(AuctionKind.RELEASED, job.id, {**moved(left, ()), "plan": sought})
-        zone.fail(job.id, "deadline_missed", f"{why}; it could not be planned anew", None)
+        zone.fail(
+            job.id, "deadline_missed", f"{why}; no slots are left for it before its deadline", None
+        )
         return False
     zone.tell(Replanned(job.task, first, (), found, refunded=False))
     zone.happen(AuctionKind.REPLANNED, job.id, {**moved(left, found), "why": why, "plan": sought})

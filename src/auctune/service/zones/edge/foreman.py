@@ -203,7 +203,7 @@ class Foreman:
         job = zone.state.jobs.get(name)
         if job is not None and job.part(slot) is not None:
             _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot, why=why)
-            text = f"slot {slot} came to nothing" + (f": {why}" if why else "")
+            text = f"slot {slot} was not trained: {why}"
             # What it ran into has passed with it: one plan is for all of it.
             torn = sorted({slot, *job.missed(zone.state.slot)})
             plans.plan_anew(zone, {name: torn}, text)

@@ -41,7 +41,7 @@ def plan_anew(zone: "EdgeZone", torn: Mapping[str, list[int]], why: str) -> None
             if job.phase is Phase.PAUSED:
                 continue
             if not _planned(zone, job, why) and _may_wait(zone, job):
-                text = f"{why}; it waits for a site to be back"
+                text = f"{why}; it waits for a site to return"
                 zone.happen(Kind.JOB_NOTED, job.id, {"text": text})
 
 
@@ -65,7 +65,9 @@ def _planned(zone: "EdgeZone", job: SiteJob, why: str) -> bool:
     if found is not None:
         zone.happen(EdgeKind.REPLANNED, job.id, {"found": plan_record(found), "why": why})
     elif not _may_wait(zone, job):
-        zone.fail(job.id, "deadline_missed", f"{why}; it could not be planned anew", None)
+        zone.fail(
+            job.id, "deadline_missed", f"{why}; no slots are left for it before its deadline", None
+        )
     return found is not None
 
 

@@ -66,7 +66,10 @@ def test_what_came_to_nothing_is_planned_anew_and_all_is_trained_once() -> None:
     paid = made.log.balances()
     made.pass_slots()
     first = made.zone.state.slot
-    made.hear(kind="torn", job="job", slot=first, why="")
+    made.hear(kind="torn", job="job", slot=first, why="it was not finished in time")
+    released = [event for event in made.log.read() if event.kind == "job.released"]
+    why = f"slot {first} was not trained: it was not finished in time"
+    assert [event.body["why"] for event in released] == [why]
     made.hear(kind="slot_done", slot=first)
     job = made.zone.state.jobs["job"]
     assert (job.torn, job.chunks_left) == (1, 0)
@@ -180,7 +183,7 @@ def test_a_job_that_trains_while_its_site_is_lost_is_looked_at_when_it_has_answe
     before = planned(made)
     made.hear(kind="lost", site="a")
     assert planned(made) == before
-    made.hear(kind="torn", job="job", slot=slot, why="")
+    made.hear(kind="torn", job="job", slot=slot, why="it was not finished in time")
     job = made.zone.state.jobs["job"]
     assert not job.uses({"a"}, slot + 1)
     ledger = made.zone.eris.ledger
