@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from auctune.cli import wide
 from auctune.domain.money import STEP
+from auctune.service.files.record import Purpose
 from auctune.service.settings.vendor_entries import HouseEntry
 from support.edge_zones import images_file
 from support.serving import ROWS, Served, make_file, make_zone, serving
@@ -214,6 +215,63 @@ def test_files_are_listed_and_those_no_open_job_needs_deleted(
     for file in (needed, other):
         assert auctune("files", "delete", file, *own)[:2] == (0, f"{file} is deleted\n")
     assert auctune("files", "list", *own)[1] == "no files yet\n"
+
+
+def test_the_same_data_are_uploaded_once_by_each_of_their_owners(
+    served: Served, auctune: Run, tmp_path: Path
+) -> None:
+    owners = [("--api-key", served.key(name)) for name in ("first", "second")]
+
+    def ids(own: tuple[str, str]) -> list[str]:
+        found = json.loads(auctune("files", "list", "--json", *own)[1] or "[]")
+        return [one["id"] for one in found]
+
+    path = tmp_path / "same.jsonl"
+    path.write_text(ROWS)
+    for own in owners:
+        for command in (("quote",), ("quote",), ("submit", "--bid", "1")):
+            assert auctune(*command, path, "--deadline", "+20m", *own)[0] == 0
+    (one,), (other,) = (ids(own) for own in owners)
+    assert one != other
+    # Another content or another name is another file.
+    path.write_text(ROWS + ROWS)
+    auctune("quote", path, "--deadline", "+20m", *owners[0])
+    path.rename(tmp_path / "renamed.jsonl")
+    auctune("quote", tmp_path / "renamed.jsonl", "--deadline", "+20m", *owners[0])
+    assert len(ids(owners[0])) == 3
+    # A deleted one is not found.
+    auctune("files", "delete", ids(owners[0])[0], *owners[0])
+    auctune("quote", tmp_path / "renamed.jsonl", "--deadline", "+20m", *owners[0])
+    assert len(ids(owners[0])) == 3
+
+
+def test_an_upload_that_no_zone_trains_on_is_said_to_be_none(served: Served) -> None:
+    client = served.client()
+    file = client.files.create(file=("i.npz", images_file()), purpose="fine-tune")
+    found = client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30)
+    assert found.status == "error"
+    assert "no zone here trains on" in (found.status_details or "")
+
+
+def test_an_upload_that_was_not_looked_at_before_an_end_is_looked_at_after_the_next_start(
+    tmp_path: Path,
+) -> None:
+    class Form:
+        filename, purpose = "rows.jsonl", Purpose.TRAINING
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield ROWS.encode()
+
+    with serving(tmp_path / "market") as before:
+        key = before.key("ada")
+        # As if the service had ended right after this was on record.
+        file = before.run(lambda: before.market.library.add("ada", Form(), chunks())).id
+        assert before.client(key).files.retrieve(file).status == "uploaded"
+    with serving(tmp_path / "market") as after:
+        found = after.client(key).files.wait_for_processing(
+            file, poll_interval=0.05, max_wait_seconds=30
+        )
+        assert found.status == "processed"
 
 
 def test_webhooks_are_added_listed_and_deleted(served: Served, auctune: Run) -> None:

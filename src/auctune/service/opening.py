@@ -152,7 +152,14 @@ async def open_market(
     metrics, news = Metrics(open_jobs), News()
     recorder = AudibleRecorder(LogRecorder(committer, spending), open_jobs, metrics, news)
     of = file.limits
-    limits = FileLimits(of.upload_bytes, of.uploads, of.files, of.stored_bytes)
+    limits = FileLimits(
+        of.upload_bytes,
+        of.uploads,
+        of.files,
+        of.stored_bytes,
+        of.uploads_per_day,
+        of.upload_bytes_per_day,
+    )
     library = Library(place.data / "files", pages, committer, limits, now)
     if data is None:
         data = DataClient(

@@ -25,10 +25,11 @@ from auctune.service.files.trash import Trash
 from auctune.service.identifiers import new_id
 from auctune.service.store import tables
 from auctune.service.store.committer import Committer
-from auctune.service.store.pages import Page, Pages
+from auctune.service.store.pages import FileTotals, Page, Pages
 from auctune.service.store.unit import Unit
 
 _KEPT = 10_000
+_DAY_SECONDS = 86_400.0
 _ID = re.compile(r"file-[A-Za-z0-9]{1,64}")
 
 
@@ -67,7 +68,7 @@ class Library:
         self._now = now
         self._leaving: set[str] = set()
         self._num_deleted = 0
-        self._room = Room(limits, pages.file_totals)
+        self._room = Room(limits, pages.file_totals, self._today)
         self._known: OrderedDict[str, FileRecord] = OrderedDict()
 
     async def add(
@@ -146,11 +147,18 @@ class Library:
         return record
 
     async def page(
-        self, owner: str, limit: int, after: str | None, purpose: str | None, oldest_first: bool
+        self,
+        owner: str,
+        limit: int,
+        after: str | None,
+        purpose: str | None,
+        oldest_first: bool,
+        sha256: str | None = None,
+        filename: str | None = None,
     ) -> Page[FileRecord]:
-        """A user's files."""
+        """Return a page of a user's files; arguments as of `Pages.files`."""
         page = await asyncio.to_thread(
-            self._pages.files, owner, limit, after, purpose, oldest_first
+            self._pages.files, owner, limit, after, purpose, oldest_first, sha256, filename
         )
         return Page(tuple(FileRecord.from_row(row) for row in page.items), page.has_more)
 
@@ -235,6 +243,11 @@ class Library:
         # First in memory: what else is found out meanwhile is added to this.
         self._keep(record)
         await durable(self._committer, Unit().upsert(tables.files, record.to_row()))
+
+    def _today(self, owner: str) -> FileTotals:
+        since = self._now() - _DAY_SECONDS
+        most = self.limits.uploads_per_day
+        return self._pages.uploads_since(owner, Purpose.TRAINING.value, since, most)
 
     def _is_stored(self, file: str) -> bool:
         row = self._pages.file(file)

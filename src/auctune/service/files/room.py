@@ -22,25 +22,38 @@ class FileLimits:
         uploads: how many may be under way at once.
         files: how many there may be, results included.
         bytes: of all of them.
+        uploads_per_day: within the last 24 hours, those included that were deleted since.
+        upload_bytes_per_day: of these.
     """
 
     upload_bytes: int
     uploads: int
     files: int
     bytes: int
+    uploads_per_day: int
+    upload_bytes_per_day: int
 
 
 @dataclass(slots=True)
 class _Owner:
     held: FileTotals
+    today: FileTotals
     uploads: "list[Upload]" = field(default_factory=list)
 
     def check(self, limits: FileLimits) -> None:
-        held = self.held
+        held, today = self.held, self.today
+        coming = sum(upload.bytes for upload in self.uploads)
         if held.count + len(self.uploads) > limits.files:
             raise TooManyError(f"there are {held.count} files of yours already; delete some")
-        if held.bytes + sum(upload.bytes for upload in self.uploads) > limits.bytes:
+        if held.bytes + coming > limits.bytes:
             raise TooManyError(f"files of yours have {held.bytes} bytes already; delete some")
+        # Each upload is examined, which costs time whether it is kept or not.
+        if today.count + len(self.uploads) > limits.uploads_per_day:
+            found = f"there were {today.count} uploads of yours within 24 hours"
+            raise TooManyError(f"{found}; use files that are there, or wait")
+        if today.bytes + coming > limits.upload_bytes_per_day:
+            found = f"uploads of yours within 24 hours have {today.bytes} bytes"
+            raise TooManyError(f"{found}; use files that are there, or wait")
 
 
 class Upload:
@@ -77,11 +90,18 @@ class Room:
     Args:
         limits: of each.
         totals: what an owner has stored; may block.
+        today: what an owner uploaded within the last 24 hours; may block.
     """
 
-    def __init__(self, limits: FileLimits, totals: Callable[[str], FileTotals]) -> None:
+    def __init__(
+        self,
+        limits: FileLimits,
+        totals: Callable[[str], FileTotals],
+        today: Callable[[str], FileTotals],
+    ) -> None:
         self._limits = limits
         self._totals = totals
+        self._today = today
         self._owners: dict[str, _Owner] = {}
         # Whoever looks at what is stored sees no file twice that is being taken in.
         self._looking = asyncio.Lock()
@@ -93,7 +113,7 @@ class Room:
         Raises:
             TooManyError: if there is no room for it.
         """
-        known = self._owners.setdefault(owner, _Owner(FileTotals(0, 0)))
+        known = self._owners.setdefault(owner, _Owner(FileTotals(0, 0), FileTotals(0, 0)))
         if len(known.uploads) >= self._limits.uploads:
             raise TooManyError(f"{self._limits.uploads} uploads of yours are under way already")
         upload = Upload(self, owner, announced)
@@ -132,10 +152,12 @@ class Room:
             await self._look(known, upload.owner)
             yield
             known.held = FileTotals(known.held.count + 1, known.held.bytes + size)
+            known.today = FileTotals(known.today.count + 1, known.today.bytes + size)
             self._end(upload)
 
     async def _look(self, known: _Owner, owner: str) -> None:
         known.held = await asyncio.to_thread(self._totals, owner)
+        known.today = await asyncio.to_thread(self._today, owner)
         known.check(self._limits)
 
     def _end(self, upload: Upload) -> None:

@@ -36,6 +36,8 @@ class LimitsEntry(BaseModel):
     uploads: Count = 20
     files: Count = 10_000
     stored_bytes: Annotated[int, Field(ge=1, le=10**15)] = 50 * 1024**3
+    uploads_per_day: Count = 10_000
+    upload_bytes_per_day: Annotated[int, Field(ge=1, le=10**15)] = 50 * 1024**3
     webhooks: Count = 10
     connections: Count = 4096
     requests: Count = 500

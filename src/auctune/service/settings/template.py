@@ -41,6 +41,9 @@ port = 8420
 #stored_bytes = 53_687_091_200
 # Uploads under way at once; they count as files, and with their bytes.
 #uploads = 20
+# Uploads within 24 hours, and their bytes, those included that were deleted since:
+#uploads_per_day = 10_000
+#upload_bytes_per_day = 53_687_091_200
 #webhooks = 10
 # Bids are kept for good, rejected ones too: so many in a day, and so many bytes of them.
 #bids_per_day = 100_000

@@ -121,6 +121,8 @@ class Pages:
         after: str | None = None,
         purpose: str | None = None,
         oldest_first: bool = False,
+        sha256: str | None = None,
+        filename: str | None = None,
     ) -> Page[FileRow]:
         """Files that are not deleted, newest first, otherwise as `jobs`.
 
@@ -130,10 +132,16 @@ class Pages:
             after: the last file of the page before; it may have been deleted since.
             purpose: only those with this purpose.
             oldest_first: the other way round.
+            sha256: only those with this content.
+            filename: only those with this name.
         """
         chosen = _owned(select(files), files, owner).where(files.c.deleted_at.is_(None))
         if purpose is not None:
             chosen = chosen.where(files.c.purpose == purpose)
+        if sha256 is not None:
+            chosen = chosen.where(files.c.sha256 == sha256)
+        if filename is not None:
+            chosen = chosen.where(files.c.filename == filename)
         place = self._place(files, owner, after)
         return self._page(FileRow, chosen, files.c.seq, limit, place, oldest_first)
 
@@ -146,13 +154,20 @@ class Pages:
             count, size = connection.execute(chosen).one()
         return FileTotals(count, int(size or 0))
 
-    def uploads_since(self, owner: str, purpose: str, since: float) -> FileTotals:
+    def uploads_since(self, owner: str, purpose: str, since: float, most: int) -> FileTotals:
         """How many files an owner uploaded since a unix time, and of how many bytes.
 
-        Those that were deleted since count.
+        Those that were deleted since count; of more than `most`, the newest ones count.
         """
-        chosen = select(func.count(), cast(func.sum(files.c.bytes), BigInteger)).where(
-            files.c.owner == owner, files.c.purpose == purpose, files.c.created_at >= since
+        newest = (
+            select(files.c.bytes, files.c.created_at)
+            .where(files.c.owner == owner, files.c.purpose == purpose)
+            .order_by(files.c.seq.desc())
+            .limit(most)
+            .subquery()
+        )
+        chosen = select(func.count(), cast(func.sum(newest.c.bytes), BigInteger)).where(
+            newest.c.created_at >= since
         )
         with self._reader.connect() as connection:
             count, size = connection.execute(chosen).one()
@@ -164,19 +179,6 @@ class Pages:
         with self._reader.connect() as connection:
             rows = connection.execute(chosen.order_by(files.c.seq)).all()
         return tuple(FileRow(*row) for row in rows)
-
-    def same_file(self, owner: str, sha256: str, filename: str, purpose: str) -> FileRow | None:
-        """An owner's newest file of this content, name and purpose that is not deleted."""
-        chosen = select(files).where(
-            files.c.owner == owner,
-            files.c.sha256 == sha256,
-            files.c.filename == filename,
-            files.c.purpose == purpose,
-            files.c.deleted_at.is_(None),
-        )
-        with self._reader.connect() as connection:
-            row = connection.execute(chosen.order_by(files.c.seq.desc()).limit(1)).first()
-        return None if row is None else FileRow(*row)
 
     def file_ids(self) -> frozenset[str]:
         """Ids of all files that are not deleted, of all owners."""

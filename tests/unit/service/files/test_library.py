@@ -13,7 +13,7 @@ from auctune.service.files.room import FileLimits
 from auctune.service.files.trash import RETENTION, Trash
 from auctune.service.store import Committer, Pages, open_store
 
-LIMITS = FileLimits(upload_bytes=1000, uploads=8, files=8, bytes=1000)
+LIMITS = FileLimits(1000, 8, 8, 1000, uploads_per_day=99, upload_bytes_per_day=9999)
 
 
 class Name:

@@ -1,6 +1,7 @@
 """What is coming in counts like what is stored: no number of uploads at once has more room."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from auctune.service.access.open_jobs import TooManyError
 from auctune.service.files.library import Library
-from auctune.service.files.record import Purpose
+from auctune.service.files.record import FileRecord, Purpose
 from auctune.service.files.room import FileLimits
 from auctune.service.store import Committer, Pages, open_store
 
@@ -46,14 +47,17 @@ class Sender:
 
 
 def with_library(
-    folder: Path, limits: FileLimits, work: Callable[[Library], Awaitable[None]]
+    folder: Path,
+    limits: FileLimits,
+    work: Callable[[Library], Awaitable[None]],
+    now: Callable[[], float] = time.time,
 ) -> None:
     """Run `work`, a coroutine function, on a library."""
 
     async def run() -> None:
         with open_store(folder) as store:
             committer = Committer(store)
-            library = Library(folder / "files", Pages(store.reader), committer, limits)
+            library = Library(folder / "files", Pages(store.reader), committer, limits, now)
             try:
                 await work(library)
             finally:
@@ -82,7 +86,7 @@ def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
         kept = await under_way
         assert contents(tmp_path) == [kept.id]
 
-    with_library(tmp_path, FileLimits(1000, 8, 8, 1000), work)
+    with_library(tmp_path, FileLimits(1000, 8, 8, 1000, 99, 9999), work)
 
 
 def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
@@ -98,7 +102,7 @@ def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
         second.end()
         await library.add("ada", Name(), second.chunks(), 500)
 
-    with_library(tmp_path, FileLimits(1000, 8, 8, 1000), work)
+    with_library(tmp_path, FileLimits(1000, 8, 8, 1000, 99, 9999), work)
 
 
 def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> None:
@@ -115,7 +119,7 @@ def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> No
             senders[2].end()
             await library.add("bob", Name(), senders[2].chunks())
 
-    with_library(tmp_path, FileLimits(1000, 2, 8, 1000), work)
+    with_library(tmp_path, FileLimits(1000, 2, 8, 1000, 99, 9999), work)
 
 
 def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Path) -> None:
@@ -131,4 +135,33 @@ def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Pa
         with pytest.raises(TooManyError):
             await library.add("ada", Name(), late.chunks())
 
-    with_library(tmp_path, FileLimits(1000, 8, 5, 1000), work)
+    with_library(tmp_path, FileLimits(1000, 8, 5, 1000, 99, 9999), work)
+
+
+@pytest.mark.parametrize(("uploads", "size"), [(2, 9999), (99, 20)])
+def test_what_was_uploaded_and_deleted_counts_for_a_day(
+    uploads: int, size: int, tmp_path: Path
+) -> None:
+    now = [1e9]
+
+    async def add(library: Library, owner: str) -> FileRecord:
+        sender = Sender()
+        sender.push(10)
+        sender.end()
+        return await library.add(owner, Name(), sender.chunks())
+
+    async def work(library: Library) -> None:
+        for _ in range(2):
+            await library.delete(await add(library, "ada"))
+            now[0] += 3600.0
+        with pytest.raises(TooManyError, match="of yours within 24 hours"):
+            await add(library, "ada")
+        await add(library, "bob")
+        assert len(contents(tmp_path)) == 1
+        # A day after the first of them there is room for one.
+        now[0] += 86_400.0 - 3600.0
+        await add(library, "ada")
+        with pytest.raises(TooManyError, match="of yours within 24 hours"):
+            await add(library, "ada")
+
+    with_library(tmp_path, FileLimits(1000, 8, 8, 1000, uploads, size), work, lambda: now[0])

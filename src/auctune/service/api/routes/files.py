@@ -61,9 +61,13 @@ async def list_files(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     order: Literal["asc", "desc"] = "desc",
     purpose: Literal["fine-tune", "fine-tune-results"] | None = None,
+    sha256: Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")] = None,
+    filename: Annotated[str | None, Query(pattern=r"^[^\x00]{1,255}$")] = None,
 ) -> Shown:
-    """Files of one's own."""
-    page = await market.library.page(who.user, limit, after, purpose, order == "asc")
+    """Files of one's own; by `sha256` and `filename`, whether an upload is there already."""
+    page = await market.library.page(
+        who.user, limit, after, purpose, order == "asc", sha256, filename
+    )
     data = [file_view(record) for record in page.items]
     return {
         "object": "list",

@@ -52,7 +52,7 @@ def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: P
     data = DataClient(tmp_path / "cache", program=(str(Path(word_data.__file__)),))
     with open_store(tmp_path) as store:
         committer = Committer(store)
-        limits = FileLimits(1_000_000, 4, 100, 10_000_000)
+        limits = FileLimits(1_000_000, 4, 100, 10_000_000, 100, 10_000_000)
         library = Library(tmp_path / "files", Pages(store.reader), committer, limits)
         try:
             asyncio.run(look(library, data))
