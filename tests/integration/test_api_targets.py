@@ -85,6 +85,19 @@ def test_what_has_no_meaning_in_the_pool_is_refused_by_name(
     assert answer.json()["error"]["param"] == param
 
 
+@pytest.mark.parametrize("zone", ["pool", "default"])
+def test_a_batch_of_more_rows_than_there_are_is_refused(
+    http: httpx2.Client, file: str, zone: str
+) -> None:
+    terms = TARGET if zone == "pool" else {"bid": "5", "deadline": "+20m"}
+    chosen = {"hyperparameters": {"batch_size": 10**9}}
+    for path in ("/v1/quotes", "/v1/fine_tuning/jobs"):
+        answer = ask(http, path, file, {**terms, "zone": zone}, **chosen)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["param"] == "hyperparameters.batch_size"
+        assert "the training file has 50 rows" in answer.json()["error"]["message"]
+
+
 def test_an_accepted_estimate_of_the_pool_is_its_job(http: httpx2.Client, file: str) -> None:
     wishes = {"target_loss": 0.5, "deadline": "+20m", "zone": "pool"}
     quote = ask(http, "/v1/quotes", file, wishes).json()
@@ -109,7 +122,11 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     assert http.post(f"{path}/pause").status_code == 400
     assert http.post(f"{path}/resume").json()["market"]["state"] == "admitted"
     unit = served.market.zones["pool"].clock.slot()
-    says(served, 1, {"type": "joined", "id": job, "time": unit, "rate": 9.0, "memory": 1})
+    says(
+        served,
+        1,
+        {"type": "joined", "id": job, "time": unit, "rate": 9.0, "memory": 1, "seconds": 0.0},
+    )
     event = {"type": "unit", "time": unit, "span": 1.0, "names": [job], "shares": [0.75]}
     event |= {"batches": [4], "losses": [2.5], "seconds": [40.0], "learned": [[32, 320]]}
     for _ in range(2):

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from sqlalchemy import create_engine, select
 
-from auctune.run.journal import read_events
+from auctune.run.journal import JournalEvent, read_events
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.service.store.tables import entries, events
 from support.processes import kill
@@ -102,17 +102,23 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
     assert again["num_charges"] > 2
 
 
+def one_joined(event: JournalEvent) -> tuple[list[str], list[float]]:
+    """Who was loaded, and how long that took."""
+    return [event["id"]], [event["seconds"]]
+
+
 def check_charges(data: Path, jobs: set[str]) -> None:
     """What the service took over and charged is what the pool's journal says."""
     journal = read_events(OpenPoolFolder(data / "work" / "pool").journal)
     trained = [
         (event["time"], name, seconds)
         for event in journal
-        if event["type"] == "unit"
-        for name, batches, seconds in zip(
-            event["names"], event["batches"], event["seconds"], strict=True
+        if event["type"] in ("joined", "unit")
+        for name, seconds in zip(
+            *((event["names"], event["seconds"]) if event["type"] == "unit" else one_joined(event)),
+            strict=True,
         )
-        if batches
+        if seconds
     ]
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:

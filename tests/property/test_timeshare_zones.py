@@ -17,7 +17,7 @@ def test_state_is_the_fold_of_the_log_and_what_is_used_is_charged_once() -> None
     states: Counter[str] = Counter()
     codes: Counter[str] = Counter()
     num_open = 0
-    for seed in range(6):
+    for seed in range(7):
         player = PoolPlayer(np.random.default_rng(seed))
         for step in range(200):
             player.step()
@@ -35,7 +35,13 @@ def test_state_is_the_fold_of_the_log_and_what_is_used_is_charged_once() -> None
     assert num_open > 3
     expected = ("finished", "failed", "refunded", "cancelled", "rejected", "learning", "paused")
     assert all(states[state] for state in expected), states
-    failures = ("target_not_reached", "cap_reached", "training_failed", "service_failed")
+    failures = (
+        "target_not_reached",
+        "cap_reached",
+        "step_too_long",
+        "training_failed",
+        "service_failed",
+    )
     assert all(codes[code] for code in failures), codes
 
 
@@ -44,12 +50,12 @@ def check_charges(player: PoolPlayer) -> int:
     used: dict[str, Decimal] = {}
     for event in player.made.journal:
         if event["type"] == "unit":
-            for name, batches, seconds in zip(
-                event["names"], event["batches"], event["seconds"], strict=True
-            ):
-                if batches:
-                    amount = (PRICE * Decimal(seconds)).quantize(Decimal("0.0001"))
-                    used[name] = used.get(name, Decimal(0)) + amount
+            for name, seconds in zip(event["names"], event["seconds"], strict=True):
+                amount = (PRICE * Decimal(seconds)).quantize(Decimal("0.0001"))
+                used[name] = used.get(name, Decimal(0)) + amount
+        elif event["type"] == "joined":
+            amount = (PRICE * Decimal(event["seconds"])).quantize(Decimal("0.0001"))
+            used[event["id"]] = used.get(event["id"], Decimal(0)) + amount
     jobs = player.made.zone.state.jobs.values()
     for job in jobs:
         assert job.meter.charged == min(job.meter.cap, used.get(job.id, Decimal(0)))

@@ -132,7 +132,7 @@ class Pool:
 
     def join(self, job: str) -> None:
         """It may learn from now on."""
-        self._say({"type": "joined", "id": job, "rate": 12.0, "memory": 9})
+        self._say({"type": "joined", "id": job, "rate": 12.0, "memory": 9, "seconds": 0.0})
 
     def train(self, **losses: float) -> None:
         """A unit that all share alike."""

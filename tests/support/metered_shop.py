@@ -52,7 +52,16 @@ class Pool:
 
     def join(self, job: str) -> None:
         """A job comes."""
-        self._say({"type": "joined", "id": job, "time": self._unit(), "rate": 9.0, "memory": 1})
+        self._say(
+            {
+                "type": "joined",
+                "id": job,
+                "time": self._unit(),
+                "rate": 9.0,
+                "memory": 1,
+                "seconds": 0.0,
+            }
+        )
 
     def train(self, shares: dict[str, float], loss: float, seconds: float = 40.0) -> None:
         """A unit passes."""

@@ -8,6 +8,7 @@ from typing import Any
 from auctune.run.journal import Journal, JournalEvent
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.run.open_pool.open_pool import OpenPool
+from auctune.run.open_pool.open_thread import ThreadShop
 from auctune.run.open_pool.pool_params import OpenPoolParams
 from auctune.run.open_pool.wanted import Wanted
 from auctune.run.timeshare.foresight import ThreadView
@@ -76,7 +77,7 @@ def play_pool(
     params: OpenPoolParams,
     root: Path,
     script: Script,
-    shop: LineShop | None = None,
+    shop: ThreadShop | None = None,
     heard: Heard | None = None,
 ) -> list[JournalEvent]:
     """Run a pool until its script wants nobody any more, or it is cut off; its journal.

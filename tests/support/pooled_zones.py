@@ -109,7 +109,14 @@ class PooledZone:
 
     def joins(self, job: str, *, heard: bool = True) -> None:
         """It joins."""
-        event = {"type": "joined", "id": job, "time": self.clock.slot(), "rate": 5.0, "memory": 9}
+        event = {
+            "type": "joined",
+            "id": job,
+            "time": self.clock.slot(),
+            "rate": 5.0,
+            "memory": 9,
+            "seconds": 0.5,
+        }
         self.says(event, heard=heard)
 
     def trains(self, jobs: dict[str, tuple[int, float, float]], *, heard: bool = True) -> None:

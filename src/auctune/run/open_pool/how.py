@@ -14,5 +14,7 @@ class How(StrEnum):
     """It was to end with what it had learned."""
     DROPPED = "dropped"
     """It was not wanted any more."""
+    SLOW = "slow"
+    """One of its batches took longer than a thread may hold the pool."""
     BROKEN = "broken"
     """Its own code ended with an error."""

@@ -1,9 +1,10 @@
 """A standing pool at work: follows what is wanted, and trains a unit of time after the other."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
-from auctune.domain import AuctuneError
+from auctune.domain import AuctuneError, InputError
 from auctune.run.child.messages import error_record
 from auctune.run.journal import Journal, JournalEvent
 from auctune.run.open_pool.best import BestKept
@@ -17,7 +18,7 @@ from auctune.run.open_pool.term import TermRecord, bundle_events
 from auctune.run.open_pool.wanted import Wanted, WantedThread, Wish
 from auctune.run.timeshare.failures import ThreadFailedError, named_failures
 from auctune.run.timeshare.foresight import ThreadView
-from auctune.run.timeshare.job import hand_out, measure
+from auctune.run.timeshare.job import hand_out
 from auctune.run.timeshare.keeping import Keeping, KeepingEach, bring_back
 from auctune.run.timeshare.order import PoolOrder, PoolThread
 from auctune.run.timeshare.pace import Pace
@@ -25,6 +26,9 @@ from auctune.run.timeshare.pool import Pool, check_room
 from auctune.run.timeshare.runner import Parts, Runner
 from auctune.run.timeshare.state import PoolState, UnitRecord
 from auctune.train.folders import drop_folder
+
+# Share of a unit that threads which join may take of those that are there.
+_JOIN_SHARE = 0.5
 
 
 class HearPool(Protocol):
@@ -51,6 +55,7 @@ class OpenPool:
         place: its folder, which is this pool's alone.
         journal: of the folder.
         hear: told what happens from now on.
+        now: seconds by a clock that only goes forward.
     """
 
     def __init__(
@@ -61,9 +66,10 @@ class OpenPool:
         place: OpenPoolFolder,
         journal: Journal,
         hear: HearPool,
+        now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._params, self._shop, self._place, self._journal = params, shop, place, journal
-        self._hear = hear
+        self._hear, self._now = hear, now
         self._best = BestKept(place)
         self.state = OpenPoolState.fold(journal.events)
         self._pace = LaterPace(pace, lambda: self.state.last)
@@ -73,10 +79,18 @@ class OpenPool:
         self._pool: Pool | None = None
 
     def take_up(self) -> None:
-        """Make all members anew, and bring them to where the journal says that they are."""
+        """Make all members anew, and bring them to where the journal says that they are.
+
+        Raises:
+            InputError: if the journal is of another release.
+        """
         if not self._journal.events:
             name = self._params.allocator.name
             self._happen({"type": "begun", "version": VERSION, "allocator": name})
+        version = self._journal.events[0]["version"]
+        if version != VERSION:
+            found = f"{version}, of another release"
+            raise InputError(f"{self._place.journal}: version", found, f"{VERSION}")
         self._drop_leftovers()
         for name, member in list(self.state.members.items()):
             self._best.drop_ahead(member)
@@ -88,21 +102,32 @@ class OpenPool:
             if note:
                 self._happen({"type": "noted", "id": name, "text": note})
 
-    def follow(self, wanted: Wanted) -> None:
-        """Have those join and leave that are to, from the next unit on."""
+    def follow(self, wanted: Wanted) -> bool:
+        """Have those join and leave that are to, from the next unit on.
+
+        Threads join one after another, for a share of a unit at most: those that are there train
+        between. False if some are still to join, by another call.
+        """
         self._see_off()
         for name in list(self.state.members):
             if name not in wanted:
                 self._leave(name, How.DROPPED)
             elif wanted[name].wish is Wish.END:
                 self._leave(name, How.ENDED)
+        unit_seconds = self._params.unit_seconds
+        begun, num_joined = self._now(), 0
         for name, one in wanted.items():
             if name in self.state.gone:
                 continue
             if name not in self.state.members:
+                seconds = self._now() - begun
+                if num_joined and unit_seconds and seconds > _JOIN_SHARE * unit_seconds:
+                    return False
                 self._join(one)
+                num_joined += 1
             if name in self.state.members:
                 self._rest(name, is_resting=one.wish is Wish.REST)
+        return True
 
     def run_unit(self) -> bool:
         """Train the next unit; false if nobody is there to learn in it."""
@@ -115,6 +140,9 @@ class OpenPool:
             has_run = self._runner.run_next()
         except ThreadFailedError as error:
             self._break(error)
+        names = self.state.present
+        for place, why in self._runner.too_slow.items():
+            self._leave(names[place], How.SLOW, why)
         self._see_off()
         return has_run
 
@@ -129,11 +157,11 @@ class OpenPool:
 
     def _see_off(self) -> None:
         """Those that are done, and those whose time is over, leave."""
-        time = unit_now(self._pace, self.state.last)
+        unit = unit_now(self._pace, self.state.last)
         for name, member in list(self.state.members.items()):
             if member.is_done:
                 self._leave(name, How.REACHED)
-            elif member.learning.deadline <= time:
+            elif member.learning.deadline <= unit:
                 self._leave(name, How.MISSED)
 
     def _rest(self, name: str, *, is_resting: bool) -> None:
@@ -143,13 +171,14 @@ class OpenPool:
 
     def _join(self, wanted: WantedThread) -> None:
         name = wanted.id
-        time = unit_now(self._pace, self.state.last)
-        if wanted.wish is Wish.END or wanted.deadline <= time:
+        unit = unit_now(self._pace, self.state.last)
+        if wanted.wish is Wish.END or wanted.deadline <= unit:
             how = How.ENDED if wanted.wish is Wish.END else How.MISSED
             self._happen({"type": "left", "id": name, "how": how.value, "why": "", "best": None})
             return
+        begun = self._now()
         try:
-            rate, memory = self._make(wanted)
+            memory = self._make(wanted)
         except (AuctuneError, OSError) as error:
             self._refuse(name, error)
             return
@@ -157,26 +186,27 @@ class OpenPool:
             {
                 "type": "joined",
                 "id": name,
-                "time": time,
+                "time": unit,
                 "deadline": wanted.deadline,
                 "threshold": wanted.threshold,
                 "lasting": wanted.lasting,
-                "rate": rate,
+                "rate": wanted.batches_per_unit,
                 "memory": memory,
+                "seconds": self._now() - begun,
             }
         )
         self._runner = None
 
-    def _make(self, wanted: WantedThread) -> tuple[float, int]:
-        """A new thread; its N and bytes."""
+    def _make(self, wanted: WantedThread) -> int:
+        """Make a new thread; returns its bytes. Nothing is trained before its first unit."""
         name, params = wanted.id, self._params
         with named_failures(name, "while it was made"):
             thread = self._shop.make(name, wanted.lasting)
             self._threads[name] = thread
-            rate, memory = measure(thread, params.unit_seconds, wanted.batches_per_unit)
+            memory = thread.memory_bytes
         check_room([name], [memory], params.memory_bytes)
         self._house(name, thread)
-        return rate, memory
+        return memory
 
     def _refuse(self, name: str, error: AuctuneError | OSError) -> None:
         if name in self._threads:
@@ -271,6 +301,7 @@ class OpenPool:
             pace=self._pace,
             listener=self,
             finished=lambda place: hand_out(threads[place], self._place.result(names[place])),
+            now=self._now,
         )
         runner = Runner(parts)
         runner.begin()

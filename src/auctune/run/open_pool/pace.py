@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from auctune.run.timeshare.pace import Pace, Unit, WallPace
-from auctune.timeshare.arrays import Floats
+from auctune.timeshare.arrays import Bools, Floats
 
 
 class SlotPace:
@@ -52,9 +52,9 @@ class SlotPace:
         """See `Pace`; also when the pool is to stop."""
         return self._stop.is_set() or self._wall.is_over(unit)
 
-    def rates(self, rates: Floats, batches: Floats, seconds: Floats) -> Floats:
+    def rates(self, rates: Floats, batches: Floats, seconds: Floats, is_new: Bools) -> Floats:
         """See `Pace`."""
-        return self._wall.rates(rates, batches, seconds)
+        return self._wall.rates(rates, batches, seconds, is_new)
 
     def _wait(self, seconds: float) -> None:
         self._stop.wait(seconds)

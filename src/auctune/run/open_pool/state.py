@@ -3,7 +3,7 @@
 | event | says |
 | --- | --- |
 | begun {version, allocator} | that the pool exists |
-| joined {id, time, deadline, threshold, lasting, rate, memory} | that a thread may learn from unit `time` on; its N and bytes |
+| joined {id, time, deadline, threshold, lasting, rate, memory, seconds} | that a thread may learn from unit `time` on; its N, its bytes, and how long the pool took to load it |
 | refused {id, place, found, expected} | that a thread that was wanted cannot be one |
 | rested {id}, roused {id} | that it has no share for a while, and that it has again |
 | unit {time, moment, span, names, shares, batches, losses, seconds, rates, learned} | a unit that was trained; arrays by the order of names |
@@ -22,7 +22,7 @@ from typing import Any
 from auctune.run.journal import JournalEvent
 from auctune.timeshare.thread import LearningThread
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass

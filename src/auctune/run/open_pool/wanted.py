@@ -31,7 +31,7 @@ class WantedThread:
         deadline: the unit by whose beginning it must be done.
         threshold: the loss of a unit at or under which it is done, > 0.
         lasting: what it trains, as whoever makes threads reads it; JSON values.
-        batches_per_unit: N; none: it is measured when it joins.
+        batches_per_unit: N, as far as it is known; corrected by what it trains.
         wish: what it is to do.
     """
 
@@ -39,13 +39,12 @@ class WantedThread:
     deadline: int
     threshold: float
     lasting: dict[str, Any]
-    batches_per_unit: float | None = None
+    batches_per_unit: float
     wish: Wish = Wish.LEARN
 
     def __post_init__(self) -> None:
         check_positive(self.threshold, "threshold", "a loss > 0")
-        if self.batches_per_unit is not None:
-            check_positive(self.batches_per_unit, "batches_per_unit", "a number > 0")
+        check_positive(self.batches_per_unit, "batches_per_unit", "a number > 0")
 
     def to_record(self) -> dict[str, Any]:
         """As plain values."""

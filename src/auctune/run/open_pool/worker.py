@@ -41,6 +41,11 @@ from auctune.train.tiny import tiny_folder
 _IDLE_SECONDS = 1.0
 
 
+# Units for which a batch may hold the pool, which looks at deadlines and cancellations between
+# batches. A batch that the profile says takes a unit is admitted: this leaves room for its error.
+MAX_STEP_UNITS = 4.0
+
+
 class PoolWorker:
     """One pool at work for its owner.
 
@@ -60,7 +65,8 @@ class PoolWorker:
             )
         base = load_base(settings.base, cache=cache, device=settings.device, dtype=settings.dtype)
         self._digest = base.digest
-        self._shop = LoraShop(LoraPool(base), Path(settings.folder))
+        pool = LoraPool(base, MAX_STEP_UNITS * settings.unit_seconds)
+        self._shop = LoraShop(pool, Path(settings.folder))
 
     def run(self) -> None:
         """Until it is told to stop.
@@ -92,9 +98,9 @@ class PoolWorker:
         while wanted is None and not self._parent.stop.is_set():
             wanted = self._newest(_IDLE_SECONDS)
         while wanted is not None and not self._parent.stop.is_set():
-            pool.follow(wanted)
+            is_complete = pool.follow(wanted)
             has_trained = pool.run_unit()
-            newest = self._newest(0.0 if has_trained else _IDLE_SECONDS)
+            newest = self._newest(0.0 if has_trained or not is_complete else _IDLE_SECONDS)
             wanted = wanted if newest is None else newest
 
     def _newest(self, seconds: float) -> Wanted | None:

@@ -8,11 +8,13 @@ from typing import Protocol
 
 import numpy as np
 
-from auctune.timeshare.arrays import Floats
+from auctune.timeshare.arrays import Bools, Floats
 
 # How fast a rate follows what is measured: the weight of a unit of MANY batches or more.
 FOLLOW = 0.3
 MANY = 10
+# Batches after which what a new thread shows counts alone: its N was only estimated.
+FEW = 3
 
 # Less of a unit than this is not worth a round: the next one begins early.
 LEAST_SPAN = 0.2
@@ -54,12 +56,13 @@ class Pace(Protocol):
         """Whether the unit has ended, so that no more should be trained in it."""
         ...
 
-    def rates(self, rates: Floats, batches: Floats, seconds: Floats) -> Floats:
+    def rates(self, rates: Floats, batches: Floats, seconds: Floats, is_new: Bools) -> Floats:
         """N after a unit.
 
         Args:
             rates: [k] N before it.
             batches, seconds: [k] trained in it, and how long that took.
+            is_new: [k] whether a thread had trained nothing before it.
         """
         ...
 
@@ -91,7 +94,7 @@ class CountedPace:
         """Never: what a unit has is what it takes."""
         return False
 
-    def rates(self, rates: Floats, batches: Floats, seconds: Floats) -> Floats:
+    def rates(self, rates: Floats, batches: Floats, seconds: Floats, is_new: Bools) -> Floats:
         """As they were."""
         return rates
 
@@ -145,8 +148,12 @@ class WallPace:
         """See `Pace`."""
         return self.moment() >= unit.time + 1
 
-    def rates(self, rates: Floats, batches: Floats, seconds: Floats) -> Floats:
-        """Moved towards what the unit showed, less far where there were few batches."""
+    def rates(self, rates: Floats, batches: Floats, seconds: Floats, is_new: Bools) -> Floats:
+        """Moved towards what the unit showed, less far where that was little."""
         had = (batches >= 1) & (seconds > 0)
         seen = np.divide(batches * self._seconds, seconds, out=rates.copy(), where=had)
-        return rates + FOLLOW * np.minimum(batches / MANY, 1.0) * (seen - rates)
+        # A long batch says as much as many short ones.
+        much = np.maximum(batches / np.where(is_new, FEW, MANY), seconds / self._seconds)
+        weight = np.where(is_new, 1.0, FOLLOW) * np.minimum(much, 1.0)
+        moved: Floats = rates + weight * (seen - rates)
+        return moved

@@ -17,10 +17,10 @@ from auctune.run.timeshare.pool import Pool
 from auctune.run.timeshare.state import PoolState, UnitRecord, unit_event
 from auctune.timeshare.arrays import Floats, Ints
 from auctune.timeshare.shares import InfeasibleSharesError
-from auctune.train.timeshare.thread import TrainingThread
+from auctune.train.timeshare.thread import StepTooLongError, TrainingThread
 
-# Parts that a turn is cut into, so that a unit is not overrun by more than one.
-PARTS = 8
+# A thread that is slower than its N says ends its turn after this many times its share.
+TURN_SLACK = 1.5
 
 
 class UnitLog(Protocol):
@@ -75,10 +75,16 @@ class Parts:
 
 
 class Runner:
-    """Runs what is left of a bundle."""
+    """Runs what is left of a bundle.
+
+    Attributes:
+        too_slow: places of threads whose batch was stopped in the last unit, and why; they learn
+            nothing any more, and whoever runs the pool sends them off.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self._parts, self._state = parts, parts.state
+        self.too_slow: dict[int, str] = {}
         self._names = [thread.id for thread in parts.order.learning]
         self._allocator = parts.order.allocator.start(parts.order.learning)
         self._foresight = Foresight(parts.order.learning, parts.order.estimator)
@@ -121,7 +127,8 @@ class Runner:
         unit = self._less_switching(unit, shares)
         due = parts.pace.room(unit, state.due(shares, unit.span), state.rates)
         batches, losses, seconds = self._train(unit, due)
-        rates = parts.pace.rates(state.rates, batches.astype(np.float64), seconds)
+        is_new = state.samples == 0
+        rates = parts.pace.rates(state.rates, batches.astype(np.float64), seconds, is_new)
         moment = parts.pace.moment()
         record = UnitRecord(unit.time, moment, unit.span, shares, batches, losses, seconds)
         was_done = state.done.copy()
@@ -158,17 +165,31 @@ class Runner:
             parts.pool.enter(thread, turns[place + 1 :])
             # Now, and not when it leaves: no checkpoint may be ahead of the journal.
             parts.keeping.save_if_due(thread)
+            if seconds.any() and parts.pace.is_over(unit):
+                break
             begun = parts.now()
-            for count in _cut(int(wanted[thread])):
-                if batches.any() and parts.pace.is_over(unit):
+            most_seconds = self._turn_seconds(due[thread] / self._state.rates[thread])
+            # One batch at a time: a unit, and a turn, is overrun by one at most.
+            while batches[thread] < wanted[thread]:
+                is_late = parts.pace.is_over(unit) or parts.now() - begun > most_seconds
+                if batches[thread] and is_late:
                     break
-                with named_failures(self._names[thread], f"in unit {unit.time}"):
-                    sums[thread] += count * parts.threads[thread].step(count)
-                batches[thread] += count
+                try:
+                    with named_failures(self._names[thread], f"in unit {unit.time}"):
+                        sums[thread] += parts.threads[thread].step(1)
+                except StepTooLongError as error:
+                    self.too_slow[thread] = str(error)
+                    break
+                batches[thread] += 1
             seconds[thread] = parts.now() - begun
         losses = np.full(len(wanted), np.nan)
         np.divide(sums, batches, out=losses, where=batches > 0)
         return batches, losses, seconds
+
+    def _turn_seconds(self, units: float) -> float:
+        """How long a turn may last that should take so many units."""
+        unit_seconds = self._parts.order.unit_seconds
+        return np.inf if unit_seconds is None else TURN_SLACK * units * unit_seconds
 
     def _less_switching(self, unit: Unit, shares: Floats) -> Unit:
         """The time of a unit that is left to train in, once threads have changed places."""
@@ -186,10 +207,3 @@ class Runner:
             raise InfeasibleSharesError(
                 f"unit {time}: {name} gives shares to threads that are not active"
             )
-
-
-def _cut(count: int) -> list[int]:
-    """A number of batches in PARTS parts at most, the larger ones first."""
-    parts = min(PARTS, count)
-    least, more = divmod(count, max(parts, 1))
-    return [least + (part < more) for part in range(parts)]

@@ -7,6 +7,7 @@ so that an adapter does not depend on how its turns fell.
 """
 
 import math
+import time
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +20,17 @@ from auctune.train.checkpoint import Checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.multilora.suspend import capture, restore
 from auctune.train.multilora.task import TrainingTask
-from auctune.train.node import NodeTrainer
+from auctune.train.node import UNLIMITED, NodeTrainer
+from auctune.train.pace import TimeLeft
 from auctune.train.progress import Progress
 from auctune.train.timeshare.shelf import Shelf
+from auctune.train.timeshare.thread import StepTooLongError
 
 MANY_EPOCHS = 1_000_000
 """Passes over the data: training ends with a loss or a deadline, not with them."""
+
+# Rows between two looks at the clock, where the time of a batch is limited.
+_ROWS_A_LOOK = 4
 
 
 class LoraPool:
@@ -32,10 +38,12 @@ class LoraPool:
 
     Args:
         base: in memory already.
+        max_step_seconds: after which a batch is stopped; `None`: never.
     """
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Base, max_step_seconds: float | None = None) -> None:
         self._node = NodeTrainer(base, mode="exact")
+        self._max_step_seconds = max_step_seconds
 
     def thread(self, job: LoraJob, folder: Path) -> "LoraThread":
         """A job as a thread; its number of epochs does not count.
@@ -52,7 +60,7 @@ class LoraPool:
             raise InputError("schedule", found, "'constant'")
         endless = replace(job, epochs=MANY_EPOCHS)
         self._node.load(endless, folder)
-        return LoraThread(self._node, endless.id)
+        return LoraThread(self._node, endless.id, self._max_step_seconds)
 
     def let_go(self, job: str) -> None:
         """Drop a job's thread, which is on the device; what was not saved is lost."""
@@ -65,10 +73,11 @@ class LoraThread:
     Args:
         node: on which the job is loaded.
         job: its id.
+        max_step_seconds: after which a batch is stopped; `None`: never.
     """
 
-    def __init__(self, node: NodeTrainer, job: str) -> None:
-        self._node, self._job = node, job
+    def __init__(self, node: NodeTrainer, job: str, max_step_seconds: float | None = None) -> None:
+        self._node, self._job, self._max_step_seconds = node, job, max_step_seconds
         self._shelf = Shelf()
         # Batches that were asked for after training had failed: they teach nothing.
         self._vain = 0
@@ -102,7 +111,12 @@ class LoraThread:
         first = self._task.steps
         for _ in range(batches):
             target = self._task.cursor.done + self._task.batch_left
-            self._node.train({self._job: target}, _ignore)
+            self._node.train({self._job: target}, _ignore, self._time_left())
+            if self._task.state == "training" and self._task.cursor.done < target:
+                raise StepTooLongError(
+                    f"a batch of {self._task.batch_size} rows was stopped after"
+                    f" {self._max_step_seconds:g} s"
+                )
         losses = [loss for _, _, _, loss in self._task.curve[first:]]
         self._vain += batches - len(losses)
         return math.fsum(losses) / batches if len(losses) == batches else math.nan
@@ -135,6 +149,9 @@ class LoraThread:
         """Write the adapter in PEFT's format to `folder`/adapter, loaded back and checked."""
         self._node.export(self._job, folder / "adapter")
 
+    def _time_left(self) -> TimeLeft:
+        return UNLIMITED if self._max_step_seconds is None else _Limit(self._max_step_seconds)
+
     @property
     def _task(self) -> TrainingTask:
         return self._node.task(self._job)
@@ -143,6 +160,24 @@ class LoraThread:
         moments = self._task.optimizer.moments
         weights = self._task.weights
         return [weights.values, weights.gradients, moments["exp_avg"], moments["exp_avg_sq"]]
+
+
+class _Limit:
+    """Ends training once a number of seconds has passed; a few rows are always trained."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self._has_begun = False
+
+    def most_rows(self) -> int:
+        """See `TimeLeft`."""
+        if self._has_begun and time.monotonic() >= self._end:
+            return 0
+        self._has_begun = True
+        return _ROWS_A_LOOK
+
+    def trained(self, rows: int) -> None:
+        """See `TimeLeft`; the clock alone counts."""
 
 
 def _ignore(progress: Progress) -> None:

@@ -8,7 +8,12 @@ the data are after it what they were before, to the bit.
 from pathlib import Path
 from typing import Protocol
 
+from auctune.domain.errors import AuctuneError
 from auctune.train.checkpoint import Checkpoint
+
+
+class StepTooLongError(AuctuneError):
+    """A batch was stopped: it took longer than a thread may hold the device without a pause."""
 
 
 class TrainingThread(Protocol):
@@ -26,11 +31,15 @@ class TrainingThread(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes on the device while it trains; known once a batch has been trained."""
+        """What it takes on the device while it trains; exact once a batch has been trained."""
         ...
 
     def step(self, batches: int) -> float:
-        """Train that many batches, >= 1; returns the mean of their losses, as it is (NaN too)."""
+        """Train that many batches, >= 1; returns the mean of their losses, as it is (NaN too).
+
+        Raises:
+            StepTooLongError: if the thread limits the time of a batch, and one took longer.
+        """
         ...
 
     def suspend(self) -> None:

@@ -1,22 +1,37 @@
-"""A pool that threads join and leave is a bundle between the changes, and no kill changes it."""
+"""A pool that threads join and leave is a bundle between the changes, and no kill changes it.
 
+One of its threads cannot hold it up for the others, and pays for the time that it takes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from auctune.run.journal import JournalEvent
+from auctune.run.journal import Journal, JournalEvent
 from auctune.run.open_pool.folder import OpenPoolFolder
+from auctune.run.open_pool.lora_shop import LoraShop
+from auctune.run.open_pool.open_pool import OpenPool
+from auctune.run.open_pool.open_thread import ThreadShop
 from auctune.run.open_pool.pool_params import OpenPoolParams
 from auctune.run.open_pool.wanted import Wanted, WantedThread, Wish
 from auctune.run.timeshare.failures import ThreadFailedError
 from auctune.run.timeshare.job import run_pool
 from auctune.run.timeshare.order import PoolOrder
+from auctune.run.timeshare.pace import WallPace
 from auctune.timeshare.balancing.exploration import Exploration
+from auctune.timeshare.baselines.uniform import Uniform
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner, headway
+from auctune.train.timeshare.lora_thread import LoraPool
+from auctune.train.timeshare.thread import StepTooLongError
 from support.open_pools import Heard, LineShop, play_pool
-from support.pool_threads import make_line, pool_thread
+from support.pool_threads import ReadingLine, make_line, pool_thread
+from support.small_bases import build_base, write_rows
 
 pytest_plugins = ["support.one_thread"]
 
@@ -149,8 +164,8 @@ def test_who_cannot_join_is_refused_and_nobody_else_is_kept_from_learning(tmp_pa
 
 def test_a_thread_whose_code_fails_leaves_and_the_others_are_taken_up(tmp_path: Path) -> None:
     class Failing(LineShop):
-        def make(self, thread: str, lasting: object) -> object:  # type: ignore[override]
-            made = super().make(thread, lasting)  # type: ignore[arg-type]
+        def make(self, thread: str, lasting: Mapping[str, Any]) -> ReadingLine:
+            made = super().make(thread, lasting)
             step, turns = made.step, iter(range(4))
 
             def failing(batches: int) -> float:
@@ -175,3 +190,123 @@ def test_whoever_comes_too_late_was_never_there(tmp_path: Path) -> None:
     found = play_pool(PARAMS, tmp_path, script)
     assert endings(found)["past"] == "missed"
     assert all("past" not in unit["names"] for unit in units(found))
+
+
+@dataclass
+class Hand:
+    """A clock that goes on when it is told to."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def wait(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+class SlowShop(LineShop):
+    """Makes lines that take the seconds a batch, and to load, that are on record."""
+
+    MOST = 4.0
+
+    def __init__(self, hand: Hand) -> None:
+        super().__init__()
+        self._hand = hand
+
+    def make(self, thread: str, lasting: Mapping[str, Any]) -> ReadingLine:
+        made = super().make(thread, lasting)
+        step = made.step
+        self._hand.wait(lasting["load"])
+
+        def slow(batches: int) -> float:
+            self._hand.wait(min(batches * lasting["batch"], self.MOST))
+            if lasting["batch"] > self.MOST:
+                raise StepTooLongError("stopped")
+            return step(batches)
+
+        made.step = slow  # type: ignore[method-assign]
+        return made
+
+
+def run_timed(root: Path, shop: ThreadShop, hand: Hand, wanted: Wanted, most: float) -> list[Any]:
+    """A pool in units of a second; all its events up to a moment."""
+    place = OpenPoolFolder(root)
+    journal = Journal(place.journal)
+    try:
+        params = OpenPoolParams(Uniform(), Wls(), unit_seconds=1.0)
+        pace = WallPace(1.0, hand, hand.wait)
+        pace.start(0.0)
+        pool = OpenPool(params, shop, pace, place, journal, Heard(), now=hand)
+        pool.take_up()
+        while hand() < most:
+            pool.follow(wanted)
+            pool.run_unit()
+        return list(journal.events)
+    finally:
+        journal.close()
+
+
+def seconds_of(name: str, events: list[JournalEvent]) -> float:
+    """All that the pool spent on a thread, by its journal."""
+    spent = sum(e["seconds"] for e in events if e["type"] == "joined" and e["id"] == name)
+    for unit in units(events):
+        if name in unit["names"]:
+            spent += unit["seconds"][unit["names"].index(name)]
+    return float(spent)
+
+
+@pytest.mark.parametrize("batch", [0.9, 50.0], ids=["slow", "stuck"])
+def test_a_thread_that_is_slower_than_it_says_takes_its_share_and_pays_for_it(
+    batch: float, tmp_path: Path
+) -> None:
+    hand = Hand()
+
+    def of_speed(name: str, seconds: float, load: float) -> WantedThread:
+        lasting = {"seed": 1, "batch": seconds, "load": load}
+        return WantedThread(name, 90, 1e-9, lasting, 10.0)
+
+    wanted = of(of_speed("bob", 0.1, 0.0), of_speed("alice", batch, 2.0))
+    events = run_timed(tmp_path, SlowShop(hand), hand, wanted, 60.0)
+    bob, alice = seconds_of("bob", events), seconds_of("alice", events)
+    # Nothing is free, loading her included, and the pool idles for no more than parts of units.
+    assert bob + alice >= 0.9 * hand()
+    assert bob >= 0.4 * hand()
+    trained = [unit["batches"][unit["names"].index("bob")] for unit in units(events)]
+    assert all(one + other > 0 for one, other in pairwise(trained))
+    if batch > SlowShop.MOST:
+        assert endings(events) == {"alice": "slow"}
+        assert alice == 2.0 + SlowShop.MOST
+    else:
+        assert not endings(events)
+
+
+def test_a_batch_of_an_adapter_that_takes_too_long_ends_its_job_and_no_other(
+    tmp_path: Path,
+) -> None:
+    data = write_rows(tmp_path / "data.jsonl", 12, seed=1).name
+    lasting = {"data": data, "rank": 2, "max_length": 24}
+    small = WantedThread("bob", 9, 1e-9, {**lasting, "batch_size": 2}, 10.0)
+    large = WantedThread("alice", 90, 1e-9, {**lasting, "batch_size": 12}, 10.0)
+    # With no time at all for a batch, any of more than four rows is late.
+    shop = LoraShop(LoraPool(build_base(tmp_path / "base", "gpt2"), 0.0), tmp_path)
+    found = play_pool(PARAMS, tmp_path / "pool", lambda unit: of(small, large), shop)
+    assert endings(found) == {"alice": "slow", "bob": "missed"}
+    first = units(found)[0]
+    assert first["batches"][first["names"].index("alice")] == 0
+    assert first["seconds"][first["names"].index("alice")] > 0
+    assert all(unit["batches"][unit["names"].index("bob")] for unit in units(found))
+    assert OpenPoolFolder(tmp_path / "pool").result("bob").exists()
+    assert not OpenPoolFolder(tmp_path / "pool").result("alice").exists()
+
+
+def test_those_that_join_leave_time_to_those_that_are_there(tmp_path: Path) -> None:
+    hand = Hand()
+    lasting = {"seed": 1, "batch": 0.1, "load": 0.4}
+    names = [f"thread-{number}" for number in range(20)]
+    wanted = {name: WantedThread(name, 90, 1e-9, lasting, 10.0) for name in names}
+    events = run_timed(tmp_path, SlowShop(hand), hand, wanted, 30.0)
+    kinds = [event["type"] for event in events]
+    assert kinds.count("joined") == 20
+    # 0.4 s each: two of them take more than half a unit.
+    assert "joined joined joined" not in " ".join(kinds)

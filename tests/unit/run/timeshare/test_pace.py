@@ -92,9 +92,19 @@ def test_rates_follow_what_was_measured_and_rest_where_nothing_was() -> None:
     pace = wall(Hand())
     rates = np.array([10.0, 10.0, 10.0])
     for _ in range(40):
-        rates = pace.rates(rates, np.array([20.0, 1.0, 0.0]), np.array([1.0, 0.1, 0.0]))
+        seen = np.array([20.0, 1.0, 0.0]), np.array([1.0, 0.1, 0.0])
+        rates = pace.rates(rates, *seen, np.zeros(3, dtype=np.bool_))
     assert rates[0] == pytest.approx(40.0, rel=1e-4)
     assert 10.0 < rates[1] < 20.0
     assert rates[2] == 10.0
     before = np.array([3.0])
-    assert CountedPace().rates(before, np.array([9.0]), np.array([1.0])) is before
+    new = np.array([True])
+    assert CountedPace().rates(before, np.array([9.0]), np.array([1.0]), new) is before
+
+
+def test_the_rate_of_a_new_thread_is_what_its_first_batches_show() -> None:
+    rates, new = np.array([100.0, 100.0, 100.0]), np.ones(3, dtype=np.bool_)
+    found = wall(Hand()).rates(rates, np.array([5.0, 1.0, 0.0]), np.array([1.0, 0.2, 0.0]), new)
+    assert found[0] == 10.0
+    assert 10.0 < found[1] < 100.0
+    assert found[2] == 100.0

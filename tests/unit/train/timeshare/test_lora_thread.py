@@ -12,6 +12,7 @@ from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.node import NodeTrainer
 from auctune.train.timeshare.lora_thread import LoraPool, LoraThread
+from auctune.train.timeshare.thread import StepTooLongError
 from support.small_bases import build_base, write_rows
 
 pytest_plugins = ["support.one_thread"]
@@ -83,6 +84,26 @@ def test_a_thread_that_went_astray_has_no_loss_and_goes_on_counting(
     assert np.isnan(thread.step(6))
     assert np.isnan(thread.step(2))
     assert thread.batches == 8
+
+
+def test_a_batch_that_takes_too_long_is_stopped_and_a_limit_changes_nothing_else(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    data = write_rows(tmp_path / "many.jsonl", 12, seed=1)
+    large = replace(job, data=data, batch_size=12)
+    free = LoraPool(base).thread(large, tmp_path / "a")
+    limited = LoraPool(base, max_step_seconds=1e9).thread(large, tmp_path / "b")
+    assert free.step(2) == limited.step(2)
+    one, two = free.state(), limited.state()
+    assert one.state == two.state
+    assert all(torch.equal(one.tensors[name], two.tensors[name]) for name in one.tensors)
+    hasty = LoraPool(base, max_step_seconds=0.0)
+    # A batch as small as the rows between two looks at the clock is always trained.
+    hasty.thread(replace(large, id="small", batch_size=2), tmp_path / "c").step(3)
+    slow = hasty.thread(large, tmp_path / "d")
+    with pytest.raises(StepTooLongError, match="a batch of 12 rows was stopped after 0 s"):
+        slow.step(1)
+    assert slow.batches == 0
 
 
 def test_a_result_is_an_adapter_that_was_loaded_back(

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from auctune.device_profile import Profile
-from auctune.domain import Cluster, InputError, Money, Quote, Task
+from auctune.domain import Cluster, Money, Quote, Task
 from auctune.domain.data_size import DataSize
+from auctune.service.jobs.device_limits import check_adapter, check_batch
 from auctune.service.jobs.training import Training
 
 
@@ -52,13 +53,12 @@ class Supply:
             budget: what is left of the owner's budget; `None`: no limit.
 
         Raises:
-            InputError: if no node can hold or run it, or a setting fits no device.
+            InputError: if no node can hold or run it, or a setting fits no device or its data.
         """
-        memory = max(
-            profile.task_memory_gb(training.rank, training.target_modules)
-            for profile in self.profiles.values()
-        )
-        self._check_memory(training.rank, memory)
+        check_batch(training, size)
+        kinds = [self.cluster.node_types[node.type] for node in self.cluster.nodes]
+        room = max(kind.memory_gb for kind in kinds) - self.cluster.base_memory_gb
+        memory = max(check_adapter(training, one, room) for one in self.profiles.values())
         batch_tokens = max(1, round(training.batch_size * size.mean_tokens))
         return Task(
             id=job,
@@ -77,10 +77,3 @@ class Supply:
             owner=owner,
             budget=budget,
         )
-
-    def _check_memory(self, rank: int, memory_gb: float) -> None:
-        kinds = [self.cluster.node_types[node.type] for node in self.cluster.nodes]
-        room = max(kind.memory_gb for kind in kinds) - self.cluster.base_memory_gb
-        if memory_gb > room:
-            found = f"{rank} needs {memory_gb:.3g} GB, more than any node has left"
-            raise InputError("rank", found, f"an adapter of at most {room:.3g} GB")

@@ -200,6 +200,7 @@ class SpotBidding:
     async def _estimate(
         self, training: Training, size: DataSize, worth: Worth
     ) -> tuple[Estimate, Estimated]:
+        self._rental.check(training, size)
         slot = self._rental.clock.slot()
         slots = self._rental.window(worth.deadline, slot)
         if not slots:

@@ -7,6 +7,7 @@ from auctune.domain.data_size import DataSize
 from auctune.run.rental.estimate import Renting, longest_deadline
 from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
+from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
 from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
 from auctune.service.zones.clock import SlotClock
@@ -86,6 +87,17 @@ class Rental:
             mu2=self.mu2,
             table=self.table,
         )
+
+    def check(self, training: Training, size: DataSize) -> None:
+        """Refuse what an instance cannot hold, or cannot make a step of in a slot.
+
+        Raises:
+            InputError: naming the setting.
+        """
+        check_batch(training, size)
+        room_gb = self.profile.memory_gb - self.profile.base_memory_gb
+        check_adapter(training, self.profile, room_gb)
+        check_step(training, size, self.profile, self.clock.slot_seconds)
 
     def estimate(self, terms: JobTerms, first: int) -> Estimate:
         """What a job is likely to come to, by the market seen so far; takes a while.

@@ -108,16 +108,18 @@ class TimeshareAgain:
 
     def _metered(self, event: ZoneEvent) -> Body | None:
         body, job = event.body, self._state.jobs.get(str(event.job))
-        if job is None or job.meter.is_charged(body["slot"]) or not self._state.units:
+        if job is None or job.meter.is_charged(body["slot"]):
             return None
-        unit = self._state.units[-1]
         found: dict[str, Any] = {
             "slot": job.meter.next_slot,
             "amount": str(unit_charge(body["seconds"], self._price, job.meter.left)),
             "cost": "0",
-            "unit": unit["unit"],
-            "share": unit["shares"].get(job.id, 0.0),
         }
+        if body["batches"]:
+            if not self._state.units:
+                return None
+            unit = self._state.units[-1]
+            found |= {"unit": unit["unit"], "share": unit["shares"].get(job.id, 0.0)}
         return {**body, **found}
 
 

@@ -34,6 +34,9 @@ def _failure(job: TargetJob) -> dict[str, Any]:
     if how == How.MISSED:
         code, param = "target_not_reached", "market.target_loss"
         message = f"target not reached by its deadline: {job.target_loss:g}{best}"
+    elif how == How.SLOW:
+        code, param = "step_too_long", "hyperparameters.batch_size"
+        message = f"{job.left.why}, longer than a job may hold the pool{best}"
     elif how == How.ENDED:
         code, param = "cap_reached", "market.max_cost"
         message = f"its cost has reached max_cost before the target loss, {job.target_loss:g}{best}"

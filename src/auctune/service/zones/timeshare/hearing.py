@@ -49,8 +49,8 @@ class Hearing:
             # Its owner ended it meanwhile.
             return
         elif kind == "joined":
-            body = {"unit": event["time"], "rate": event["rate"], "memory": event["memory"]}
-            zone.happen(TimeshareKind.JOINED, job, {"number": number, **body})
+            with zone.at_once():
+                self._joined(zone, number, event)
         elif kind == "left":
             best = event["best"]
             loss = None if best is None else best["loss"]
@@ -62,6 +62,15 @@ class Hearing:
         elif kind == "noted":
             zone.happen(Kind.JOB_NOTED, job, {"number": number, "text": event["text"]})
 
+    def _joined(self, zone: TimeshareZone, number: int, event: Mapping[str, Any]) -> None:
+        """A job was loaded, which takes the pool's time as training does."""
+        job, unit, seconds = zone.state.jobs[event["id"]], event["time"], event["seconds"]
+        body = {"unit": unit, "rate": event["rate"], "memory": event["memory"]}
+        zone.happen(TimeshareKind.JOINED, job.id, {"number": number, **body})
+        if job.left is None and seconds:
+            row = {"seconds": seconds, "batches": 0, "losses": math.nan}
+            self._meter(zone, job, unit, row, 0.0, {})
+
     def _unit(
         self, zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views
     ) -> None:
@@ -70,7 +79,7 @@ class Hearing:
         zone.happen(TimeshareKind.UNIT, None, {**unit, "shares": shares})
         for place, name in enumerate(event["names"]):
             job = zone.state.jobs.get(name)
-            if job is not None and job.left is None and event["batches"][place]:
+            if job is not None and job.left is None and event["seconds"][place]:
                 row = {
                     key: event[key][place] for key in ("batches", "losses", "seconds", "learned")
                 }
@@ -85,20 +94,9 @@ class Hearing:
         share: float,
         view: Mapping[str, Any],
     ) -> None:
-        loss = row["losses"] if math.isfinite(row["losses"]) else None
-        body = {
-            "slot": job.meter.next_slot,
-            "amount": str(unit_charge(row["seconds"], self._price, job.meter.left)),
-            "cost": "0",
-            "unit": unit,
-            "seconds": row["seconds"],
-            "batches": row["batches"],
-            "loss": loss,
-            "share": share,
-            "finish": view.get("finish"),
-            "verdict": view.get("verdict"),
-        }
-        zone.happen(MeteredKind.METERED, job.id, body)
+        loss = self._meter(zone, job, unit, row, share, view)
+        if not row["batches"]:
+            return
         steps = job.progress.steps + row["batches"]
         rows, tokens = row["learned"]
         result = {
@@ -113,3 +111,29 @@ class Hearing:
         }
         trained = {"node": NODE, "slot": unit, "seconds": row["seconds"], "result": result}
         zone.happen(Kind.TRAINED, job.id, trained)
+
+    def _meter(
+        self,
+        zone: TimeshareZone,
+        job: TargetJob,
+        unit: int,
+        row: Mapping[str, Any],
+        share: float,
+        view: Mapping[str, Any],
+    ) -> float | None:
+        """Charge a job for seconds of the pool; returns its loss in them."""
+        loss = row["losses"] if math.isfinite(row["losses"]) else None
+        body = {
+            "slot": job.meter.next_slot,
+            "amount": str(unit_charge(row["seconds"], self._price, job.meter.left)),
+            "cost": "0",
+            "unit": unit,
+            "seconds": row["seconds"],
+            "batches": row["batches"],
+            "loss": loss,
+            "share": share,
+            "finish": view.get("finish"),
+            "verdict": view.get("verdict"),
+        }
+        zone.happen(MeteredKind.METERED, job.id, body)
+        return loss

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.run.base_facts import BaseFacts
 from auctune.run.executor import NodeSettings
@@ -55,7 +56,8 @@ class TimeshareOpening:
         zone = TimeshareZone(entry.name, memory.state, clock, here.recorder)
         desk = self._past.desk(zone, memory, record)
         open_zone = self._open_zone(entry, record, desk, clock, facts[NODE_TYPE])
-        return Opened(open_zone, self._workshop(entry, open_zone))
+        profile = facts[NODE_TYPE].profile
+        return Opened(open_zone, self._workshop(entry, open_zone, profile))
 
     def _open_zone(
         self,
@@ -74,7 +76,20 @@ class TimeshareOpening:
         )
         files = JobFiles(here.library, base.digest, looks)
         price = Money(record["price_per_second"])
-        taking = Taking(desk, clock, entry.slots, price, defaults, files, here.turns, here.quotes)
+        profile, memory = base.profile, entry.memory_gb
+        room = profile.memory_gb - profile.base_memory_gb if memory is None else memory
+        taking = Taking(
+            desk,
+            clock,
+            entry.slots,
+            price,
+            defaults,
+            files,
+            here.turns,
+            here.quotes,
+            profile,
+            room,
+        )
         return OpenTimeshare(
             desk=desk,
             base=entry.base,
@@ -84,12 +99,15 @@ class TimeshareOpening:
             bidding=taking,
         )
 
-    def _workshop(self, entry: TimeshareEntry, zone: OpenTimeshare) -> TimeshareWorkshop:
+    def _workshop(
+        self, entry: TimeshareEntry, zone: OpenTimeshare, profile: Profile
+    ) -> TimeshareWorkshop:
         here, place = self._premises, self._premises.place
         settings = pool_settings(entry, place)
         memory = entry.memory_gb
         return TimeshareWorkshop(
             zone,
+            profile,
             PoolSettings(
                 folder=str(place.data / "work" / entry.name),
                 base=settings.base,

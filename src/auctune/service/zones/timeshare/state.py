@@ -116,13 +116,14 @@ class TimeshareState(JobsState[TargetJob]):
         return Change(tuple(changed))
 
     def _metered(self, event: ZoneEvent) -> Change:
-        """What a unit was worth; its row comes with what it trained."""
+        """What a unit cost; its row comes with what it trained, if that is anything."""
         job, body = self.jobs[job_of(event)], event.body
         job.finish, job.verdict = body["finish"], body["verdict"]
         if body["loss"] is not None:
             job.curve.add(body["batches"], body["loss"], body["seconds"])
             job.best = body["loss"] if job.best is None else min(job.best, body["loss"])
-        return Change((), job.meter.charge(body["slot"], Money(body["amount"])))
+        charged = job.meter.charge(body["slot"], Money(body["amount"]))
+        return Change(() if body["batches"] else (self.rows.open(event, job),), charged)
 
     def _trained(self, event: ZoneEvent) -> Change:
         job = self.jobs[job_of(event)]

@@ -8,6 +8,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
+from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
 from auctune.service.access.key import Principal
@@ -15,6 +16,7 @@ from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
@@ -70,6 +72,8 @@ class Taking:
         files: of jobs.
         turns: those of one budget pass one after the other.
         quotes: that were shown.
+        profile: of the pool's device.
+        room_gb: memory for adapters on it.
     """
 
     def __init__(
@@ -82,10 +86,12 @@ class Taking:
         files: JobFiles,
         turns: BudgetTurns,
         quotes: Quotes,
+        profile: Profile,
+        room_gb: float,
     ) -> None:
         self._desk, self._clock, self._num_slots, self._price = desk, clock, num_slots, price
         self._defaults, self._files, self._turns = defaults, files, turns
-        self._quotes = quotes
+        self._quotes, self._profile, self._room_gb = quotes, profile, room_gb
         self.docket = Docket(desk, turns, self._check_there, self._received)
 
     async def look_at(self, file: FileRecord) -> bool:
@@ -212,7 +218,14 @@ class Taking:
     async def _estimate(
         self, training: Training, size: DataSize, goal: Goal
     ) -> tuple[Estimate, Estimated]:
-        """Away from the desk and the loop: it may take a while."""
+        """Away from the desk and the loop: it may take a while.
+
+        Raises:
+            InputError: if the job would hold the pool up.
+        """
+        check_batch(training, size)
+        check_adapter(training, self._profile, self._room_gb)
+        check_step(training, size, self._profile, self._clock.slot_seconds)
         seq, evidence = await self._desk.ask_here(
             lambda zone: (zone.state.seq, evidence_of(zone.state))
         )

@@ -65,7 +65,8 @@ def _decided(body: Mapping[str, Any]) -> str:
 
 
 def _metered(body: Mapping[str, Any]) -> str:
-    return f"{body['seconds']:.1f} s of the pool, for {body['amount']}"
+    what = "" if body["batches"] else " to load the job, or for a batch that was stopped"
+    return f"{body['seconds']:.1f} s of the pool{what}, for {body['amount']}"
 
 
 def _trained(body: Mapping[str, Any]) -> str:
@@ -79,6 +80,7 @@ def _left(body: Mapping[str, Any]) -> str:
         "reached": "The target loss is reached",
         "missed": "The deadline has passed before the target loss was reached",
         "ended": "The cost has reached max_cost",
+        "slow": "A batch took longer than a job may hold the pool",
     }
     return ways.get(body["how"], "It has left the pool") + "; what it learned best is packed"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from auctune.device_profile import Profile
 from auctune.run.child import Hear, Message
 from auctune.run.data.client import DataClient
 from auctune.run.executor.orders import adapter_folder
@@ -47,6 +48,7 @@ class TimeshareWorkshop:
 
     Args:
         zone: whose.
+        profile: of the pool's device.
         settings: of the pool's process, but for what its zone has heard.
         logs: folder of the process's log.
         library: files.
@@ -60,6 +62,7 @@ class TimeshareWorkshop:
     def __init__(
         self,
         zone: OpenTimeshare,
+        profile: Profile,
         settings: PoolSettings,
         logs: Path,
         library: Library,
@@ -74,7 +77,9 @@ class TimeshareWorkshop:
         self._lock, self._alarm = lock, alarm
         self._place = OpenPoolFolder(Path(settings.folder))
         self._hearing = Hearing(zone.price)
-        self._orders = Orders(library.blobs.path, self._place.root, zone.price)
+        self._orders = Orders(
+            library.blobs.path, self._place.root, zone.price, profile, zone.clock.slot_seconds
+        )
         self._background = Background()
         self._chores = Chores(zone.give_up)
         self._keeper = Keeper(zone.desk, zone.clock, TimeshareSaver(), snapshots, committer)
