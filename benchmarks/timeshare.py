@@ -136,7 +136,7 @@ def main() -> None:
     table = Table(title=f"one round; {1e9 * call:.1f} ns a logarithm or exponential")
     for head in ("what", "threads", "median ms", "least ms", "limit ms", "goal ms"):
         table.add_column(head, justify="left" if head == "what" else "right")
-    planners = {"lara": lara(Exploration(batches=0.0)), "headway": headway()}
+    planners = {"lara": lara(Exploration(batches=0.0)), "headway": headway(Mixture())}
     for num_threads in given.threads:
         num_rounds = max(10, min(given.rounds, 3_000_000 // num_threads))
         for name, planner in planners.items():

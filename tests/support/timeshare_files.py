@@ -8,6 +8,7 @@ from support.loss_curves import made_up_curve
 BUNDLE = """
 [pool]
 unit_seconds = 0.5
+allocator = "lara"
 
 [lara]
 exploration = 30

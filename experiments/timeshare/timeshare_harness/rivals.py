@@ -40,7 +40,7 @@ RIVALS: Mapping[str, Allocator] = {
     "LRF": Planner(rule=LeastResourcesFirst()),
     "ETF": Planner(rule=EasiestFirst()),
     "LARA": lara(),
-    OWN: headway(),
+    OWN: headway(Mixture()),
 }
 OTHERS: Mapping[str, Allocator] = {
     "LARA, mixture": Planner(Mixture()),

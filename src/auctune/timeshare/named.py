@@ -33,6 +33,10 @@ from auctune.timeshare.estimators.mixture import Mixture
 from auctune.timeshare.estimators.wls import Ls, Wls
 from auctune.timeshare.planner import Planner
 
+AllocatorName = Literal["lara", "headway", "lrf", "etf", "ucb", "thompson", "uniform", "stf"]
+DEFAULT_ALLOCATOR: AllocatorName = "headway"
+"""Of the service and of bundle files."""
+
 EstimatorName = Literal["wls", "ls", "m4", "mixture", "engression"]
 
 
@@ -133,7 +137,7 @@ class HeadwaySettings:
         near: least time left over the greatest from which on all threads share; above 1: never.
     """
 
-    estimator: EstimatorName = "mixture"
+    estimator: EstimatorName = "wls"
     gamma: float = 0.9
     units: int = 8
     doubt: float = 8.0

@@ -15,7 +15,6 @@ from auctune.timeshare.balancing.balancing import Balancing
 from auctune.timeshare.balancing.doubt import Doubt
 from auctune.timeshare.balancing.exploration import Exploration
 from auctune.timeshare.estimators.estimator import Estimator
-from auctune.timeshare.estimators.mixture import Mixture
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.observation import Observation
 from auctune.timeshare.shares import Shares
@@ -51,9 +50,14 @@ def lara(exploration: Exploration | None = None, gamma: float = 0.9) -> Planner:
     return Planner(Wls(gamma), exploration or Exploration(), MooreHodgson())
 
 
-def headway() -> Planner:
-    """auctune's own: the mixture, the benefit of the doubt, one of C after another or all."""
-    return Planner(Mixture(), Doubt(), Paced())
+def headway(estimator: Estimator | None = None) -> Planner:
+    """auctune's own: the benefit of the doubt, one of C after another or all.
+
+    Its estimator is WLS, which errs upward. One that says too little of what is left, as the
+    mixture does of slow threads, keeps a hopeless thread with the nearest deadline in C, and that
+    thread takes the time of all others.
+    """
+    return Planner(estimator or Wls(), Doubt(), Paced())
 
 
 class PlannerRun:

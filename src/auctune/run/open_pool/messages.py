@@ -14,12 +14,10 @@ its share stays, in units, and its verdict; an event that is told again has none
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from auctune.run.child import Message
 from auctune.run.open_pool.wanted import Wanted, WantedThread
-
-AllocatorName = Literal["lara", "headway", "lrf", "etf", "ucb", "thompson", "uniform", "stf"]
+from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class PoolSettings:
     cache: str
     epoch: float
     unit_seconds: float
-    allocator: AllocatorName = "headway"
+    allocator: AllocatorName = DEFAULT_ALLOCATOR
     after: int = 0
     device: str = "cpu"
     dtype: str = "float32"

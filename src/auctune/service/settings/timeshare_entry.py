@@ -7,10 +7,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from auctune.run.open_pool.messages import AllocatorName
 from auctune.service.settings.fields import Amount, Positive
 from auctune.service.settings.language_entry import LanguageZoneEntry
 from auctune.service.settings.zone_needs import DeviceNeed, ZoneNeeds
+from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
 
 
 class TimeshareEntry(LanguageZoneEntry):
@@ -18,7 +18,7 @@ class TimeshareEntry(LanguageZoneEntry):
 
     kind: Literal["timeshare"] = "timeshare"
     price_per_second: Amount = Decimal("0.0010")
-    allocator: AllocatorName = "headway"
+    allocator: AllocatorName = DEFAULT_ALLOCATOR
     memory_gb: Positive | None = None
     device: str = "cpu"
     profile: str | None = None

@@ -5,7 +5,7 @@ Kinds of values are checked here; what settings a kind of thread has, where it i
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -13,7 +13,13 @@ from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema
 from auctune.sim.spot.toml_file import read_toml
 from auctune.timeshare import Allocator, LearningThread
-from auctune.timeshare.named import NAMED, EstimatorName, Estimators
+from auctune.timeshare.named import (
+    DEFAULT_ALLOCATOR,
+    NAMED,
+    AllocatorName,
+    EstimatorName,
+    Estimators,
+)
 
 _EXPECTED = "a bundle file in TOML"
 _MOST = 10**9
@@ -32,9 +38,7 @@ class PoolEntry(BaseModel):
     unit_seconds: Positive | None = None
     memory_gb: Positive | None = None
     cpu_threads: Annotated[int, Field(ge=1, le=1024)] = 1
-    allocator: Literal["lara", "headway", "lrf", "etf", "ucb", "thompson", "uniform", "stf"] = (
-        "lara"
-    )
+    allocator: AllocatorName = DEFAULT_ALLOCATOR
 
 
 class LaraEntry(BaseModel):
@@ -79,6 +83,14 @@ class BundleFile(BaseModel):
     pool: PoolEntry = PoolEntry()
     lara: LaraEntry = LaraEntry()
     thread: Annotated[list[ThreadEntry], Field(min_length=1, max_length=1000)]
+
+    @model_validator(mode="after")
+    def _exploration_is_read(self) -> "BundleFile":
+        is_named = "allocator" in self.pool.model_fields_set
+        if self.lara.exploration is not None and not is_named:
+            expected = 'allocator = "lara" in [pool], or another that explores'
+            raise InputError("lara.exploration", "is given", expected)
+        return self
 
     @model_validator(mode="after")
     def _rates_are_known(self) -> "BundleFile":

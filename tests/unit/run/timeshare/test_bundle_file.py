@@ -53,8 +53,8 @@ def test_examples_are_bundles(path: Path, tmp_path: Path) -> None:
 def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        "[pool]\nmemory_gb = 0.5\ncpu_threads = 2\n[lara]\ngamma = 0.8\nexploration = 40\n"
-        + THREAD,
+        '[pool]\nmemory_gb = 0.5\ncpu_threads = 2\nallocator = "lara"\n'
+        "[lara]\ngamma = 0.8\nexploration = 40\n" + THREAD,
     )
     order = make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path)
     assert order.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40), MooreHodgson())

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
+from auctune.run.open_pool.messages import PoolSettings
+from auctune.service.settings.timeshare_entry import TimeshareEntry
 from auctune.sim.timeshare.bundle import level_at, units_alone
-from auctune.sim.timeshare.bundle_file import read_bundle_file
+from auctune.sim.timeshare.bundle_file import PoolEntry, read_bundle_file
 from auctune.sim.timeshare.drawn import draw_bundle
 from auctune.sim.timeshare.from_file import bundle_of_file
 from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
@@ -23,7 +25,9 @@ from auctune.timeshare import (
     Wls,
     play,
 )
+from auctune.timeshare.named import DEFAULT_ALLOCATOR, NAMED
 from auctune.train.timeshare.estimators import ESTIMATORS
+from support.calibrated import calibrated_bundle
 from support.loss_curves import made_up_curve
 from support.timeshare_files import BUNDLE, write_bundle, write_curves
 
@@ -31,6 +35,33 @@ from support.timeshare_files import BUNDLE, write_bundle, write_curves
 @pytest.fixture(scope="module")
 def curves(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordedCurve, ...]:
     return read_curves(write_curves(tmp_path_factory.mktemp("recorded")))
+
+
+@pytest.mark.parametrize("hopeless", [0.0, 0.1, 0.3])
+def test_a_hopeless_job_with_the_nearest_deadline_takes_nothing_from_the_others(
+    hopeless: float,
+) -> None:
+    default = NAMED[DEFAULT_ALLOCATOR]().allocator(ESTIMATORS)
+    for index in range(3):
+        bundle = calibrated_bundle(index, hopeless)
+        assert bundle.attainable().num_done == 4
+        assert bundle.play(ShortestFirst()).num_done == 0
+        assert bundle.play(default).num_done == 4
+
+
+def test_the_service_and_bundle_files_share_by_the_same_allocator() -> None:
+    defaults = {
+        TimeshareEntry().allocator,
+        PoolSettings("folder", "tiny", "cache", 0.0, 1.0).allocator,
+        PoolEntry().allocator,
+    }
+    assert defaults == {DEFAULT_ALLOCATOR}
+
+
+def test_an_exploration_that_nothing_reads_is_refused(tmp_path: Path) -> None:
+    path = write_bundle(tmp_path / "bundle.toml", BUNDLE.replace('allocator = "lara"', ""))
+    with pytest.raises(InputError, match=r"lara.exploration: is given; expected allocator"):
+        read_bundle_file(path, ESTIMATORS)
 
 
 def test_a_thread_follows_the_curve_of_its_kind_and_seed(
@@ -52,7 +83,7 @@ def allocator_in(path: Path) -> Allocator:
 def test_the_file_names_its_allocator(tmp_path: Path) -> None:
     path = write_bundle(tmp_path / "bundle.toml")
     assert allocator_in(path) == Planner(Wls(), Exploration(batches=30.0))
-    text = BUNDLE.replace("[pool]", '[pool]\nallocator = "stf"')
+    text = BUNDLE.replace('"lara"', '"stf"')
     assert allocator_in(write_bundle(path, text)) == ShortestFirst()
     text = BUNDLE.replace("exploration = 30", 'estimator = "mixture"')
     assert allocator_in(write_bundle(path, text)) == Planner(Mixture())
@@ -65,7 +96,7 @@ def test_the_file_names_its_allocator(tmp_path: Path) -> None:
         ("start = 5", "start = 50", "thread[1].deadline"),
         ('name = "late"', 'name = "easy"', "thread[1].name"),
         ("unit_seconds = 0.5", "", "thread[0].batches_per_unit"),
-        ("unit_seconds = 0.5", 'unit_seconds = 1.0\nallocator = "best"', "pool.allocator"),
+        ('allocator = "lara"', 'allocator = "best"', "pool.allocator"),
         ("exploration = 30", "explore = 30", "lara.explore"),
     ],
 )
