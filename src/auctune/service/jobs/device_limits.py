@@ -9,8 +9,8 @@ import math
 
 from auctune.device_profile import Profile
 from auctune.domain import InputError
-from auctune.service.jobs.asked import Defaults
 from auctune.domain.data_size import DataSize
+from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.training import Training
 
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
