@@ -130,7 +130,12 @@ def look(data: Path, acknowledged: set[str]) -> dict[str, int]:
 @contextmanager
 def minimal_route(data: Path) -> Iterator[tuple[int, tuple[str, int]]]:
     """The process and address of a server with the minimal route, for a block."""
-    command = [sys.executable, Path(__file__).with_name("minimal_route.py"), "--data", data]
+    command: list[str | Path] = [
+        sys.executable,
+        Path(__file__).with_name("minimal_route.py"),
+        "--data",
+        data,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -18,7 +18,15 @@ import fig08_prices
 from auctune.charts.estimates import Estimate, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.spot import Ahanp, Ahap, OnDemandOnly, SpotFirst, UniformProgress, default_pool
+from auctune.spot import (
+    Ahanp,
+    Ahap,
+    OnDemandOnly,
+    Policy,
+    SpotFirst,
+    UniformProgress,
+    default_pool,
+)
 from auctune.spot.terms import ProgressLine
 from spot_harness.markets import Markets
 from spot_harness.options import Figure, Options, main
@@ -28,7 +36,11 @@ from spot_harness.trials import perfect_tables, same_job
 NAME = "progress_line"
 TITLE = "The line of even progress: utility / optimum, perfect forecasts"
 LINES: tuple[ProgressLine, ...] = ("slot_end", "slot_start")
-BASELINES = {"UP": UniformProgress(), "MSU": SpotFirst(), "OD-Only": OnDemandOnly()}
+BASELINES: dict[str, Policy] = {
+    "UP": UniformProgress(),
+    "MSU": SpotFirst(),
+    "OD-Only": OnDemandOnly(),
+}
 GOAL = 0.95
 
 
@@ -57,14 +69,13 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 def _played(setting: Setting, options: Options) -> Iterator[Mapping[str, object]]:
     trials = same_job(setting.markets, setting.job, options.jobs, options.seed)
     optimum = float(trials.optimum().mean())
-    pools = {
-        f"{kind.__name__.upper()}, {line}": [
-            replace(policy, line=line) for policy in default_pool() if isinstance(policy, kind)
-        ]
-        for kind in (Ahap, Ahanp)
-        for line in LINES
+    ahap = [one for one in default_pool() if isinstance(one, Ahap)]
+    ahanp = [one for one in default_pool() if isinstance(one, Ahanp)]
+    pools: dict[str, list[Policy]] = {
+        **{f"AHAP, {line}": [replace(one, line=line) for one in ahap] for line in LINES},
+        **{f"AHANP, {line}": [replace(one, line=line) for one in ahanp] for line in LINES},
+        **{name: [policy] for name, policy in BASELINES.items()},
     }
-    pools |= {name: [policy] for name, policy in BASELINES.items()}
     everybody = [policy for pool in pools.values() for policy in pool]
     mean = trials.utility(everybody, perfect_tables(trials.markets)).mean(axis=0)
     first = 0
@@ -111,16 +122,18 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
     wide = frame.pivot("series", index=["market", "figure", "setting"], values="ratio")
     said = [f"{options.jobs} jobs in each of {len(wide)} settings, seed {options.seed}"]
     for line in LINES:
-        own = wide[f"AHAP, {line}"]
-        rivals = wide.select(f"AHANP, {line}", *BASELINES).max_horizontal()
+        own = wide[f"AHAP, {line}"].to_numpy()
+        rivals = wide.select(f"AHANP, {line}", *BASELINES).to_numpy().max(axis=1)
         said.append(
             f"AHAP, {line}: at or above AHANP, {line} and every baseline in "
             f"{(own >= rivals).sum()}, at {GOAL:.0%} of the optimum or more in "
             f"{(own >= GOAL).sum()}; the least is {own.min():.1%}"
         )
-    better = (wide["AHANP, slot_end"] > wide["AHANP, slot_start"]).sum()
-    mean = [f"{line} {wide[f'AHANP, {line}'].mean():.1%}" for line in LINES]
-    said.append(f"AHANP: slot_end is better in {better}; mean of all settings: {', '.join(mean)}")
+    late, early = (wide[f"AHANP, {line}"].to_numpy() for line in LINES)
+    said.append(
+        f"AHANP: slot_end is better in {(late > early).sum()}; mean of all settings: "
+        f"slot_end {late.mean():.1%}, slot_start {early.mean():.1%}"
+    )
     return [*said, f"data and charts: {options.out}"]
 
 

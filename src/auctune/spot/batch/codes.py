@@ -49,7 +49,8 @@ def encode(policies: Sequence[Policy]) -> Codes:
     rows = [_row(policy) for policy in policies]
     whole = np.array([row[0] for row in rows], dtype=np.int64).reshape(len(rows), 5)
     numbers = np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), 4)
-    return Codes(*(np.ascontiguousarray(column) for column in whole.T), numbers)
+    kind, window, commitment, plan_always, line = map(np.ascontiguousarray, whole.T)
+    return Codes(kind, window, commitment, plan_always, line, numbers)
 
 
 def within(codes: Codes, num_slots: int) -> Codes:

@@ -91,4 +91,4 @@ def test_the_paper_s_unnamed_constants_are_parameters() -> None:
 )
 def test_wrong_parameters_are_refused_by_name(place: str, values: dict[str, float]) -> None:
     with pytest.raises(InputError, match=f"^{place}"):
-        Ahanp(**values)
+        Ahanp(**values)  # type: ignore[arg-type]
