@@ -29,6 +29,8 @@ from auctune.schema import check_json
 
 # Float32 words that are kept for each parameter of an adapter.
 OPTIMIZER_WORDS = {"adamw": 4, "sgd": 2}  # parameter, gradient and, of AdamW, two moments
+# A quiet machine measures 0.1 to 0.3.
+LARGE_MARGIN = 0.3
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
@@ -114,6 +116,8 @@ class Profile:
         tasks_per_slot: how many tasks a slot is taken to take up and put away (k).
         margin: share of the predicted speed that is not sold: the worst error on `mixes`.
         sweep, mixes: what was measured.
+        not_measured: what the time for measuring was too short for; in its place stands what sells
+            too little rather than too much.
     """
 
     __pydantic_config__ = STRICT
@@ -138,6 +142,7 @@ class Profile:
     margin: float
     sweep: tuple[SweepPoint, ...]
     mixes: tuple[Mix, ...]
+    not_measured: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -153,6 +158,22 @@ class Profile:
         for name, features in self.features.items():
             if features < 1:
                 raise InputError(f"features.{name}", f"{features}", "a whole number >= 1")
+
+    def warnings(self) -> list[str]:
+        """Return what whoever sells this device should know: what is left unsold, and why."""
+        found = []
+        if self.margin > LARGE_MARGIN:
+            found.append(
+                f"{self.margin:.0%} of the measured speed is kept back and not sold, as mixed "
+                "loads ran so much slower than predicted: measure again with nothing else running "
+                "(auctune profile), and name the file as profile"
+            )
+        if self.not_measured:
+            found.append(
+                f"not measured within the time: {', '.join(self.not_measured)}; too little is sold "
+                "rather than too much: give it more (measure_seconds, or auctune profile --seconds)"
+            )
+        return found
 
     @property
     def base_memory_gb(self) -> float:
@@ -260,7 +281,7 @@ class Profile:
         if not slot_seconds > overhead:
             raise InputError(
                 "slot_seconds",
-                f"{slot_seconds:g} is too short to take up and put away {num_tasks} tasks",
+                f"{slot_seconds:g} is too short to switch {num_tasks} tasks",
                 f"more than {overhead:.3g}",
             )
         return slot_seconds - overhead

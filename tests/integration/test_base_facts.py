@@ -28,7 +28,7 @@ def test_a_base_is_measured_once_and_asked_again_only_if_its_files_change(
         return told
 
     facts = [learn_base(settings, kept, lambda what, share: told.append(what))]
-    assert "mixes of tasks" in told
+    assert "measuring the device: mixed loads" in told
     assert (facts[0].digest, facts[0].context_tokens) == (tiny_base.digest, 512)
     assert facts[0].profile.origin.num_threads == 1
     assert learn() == []

@@ -96,7 +96,7 @@ def test_memory_of_base_and_tasks() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: PROFILE.compute(2, 50), "slot_seconds: 2 is too short to take up .* 4 tasks"),
+        (lambda: PROFILE.compute(2, 50), "slot_seconds: 2 is too short to switch 4 tasks"),
         (lambda: PROFILE.compute(math.nan, 50), "slot_seconds: nan is too short"),
         (lambda: PROFILE.compute(10, 0), "sample_tokens: 0; expected tokens of a sample > 0"),
         (lambda: PROFILE.throughput(10, 50, 10, 0), r"share: 0; expected a share in \(0, 1\]"),
@@ -173,7 +173,12 @@ def test_a_malformed_field_is_named_by_its_path(
         Profile.from_json(json.dumps(data), "p.json")
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Profile)])
+REQUIRED = [
+    field.name for field in dataclasses.fields(Profile) if field.default is dataclasses.MISSING
+]
+
+
+@pytest.mark.parametrize("field", REQUIRED)
 def test_a_missing_field_is_named(field: str) -> None:
     data = json.loads(PROFILE.to_json())
     del data[field]
@@ -199,3 +204,12 @@ def test_the_key_changes_with_all_that_a_profile_depends_on() -> None:
         {"versions": {"torch": "2.14.0"}},
     ]
     assert len({dataclasses.replace(ORIGIN, **other).key for other in others} | {ORIGIN.key}) == 8
+
+
+def test_what_is_left_unsold_is_said_above_a_margin_of_30_percent() -> None:
+    assert dataclasses.replace(PROFILE, margin=0.3).warnings() == []
+    (warning,) = dataclasses.replace(PROFILE, margin=0.61).warnings()
+    assert warning.startswith("61% of the measured speed is kept back and not sold")
+    assert "auctune profile" in warning
+    (warning,) = dataclasses.replace(PROFILE, margin=0.1, not_measured=("mixed loads",)).warnings()
+    assert warning.startswith("not measured within the time: mixed loads; too little is sold")

@@ -2,6 +2,8 @@
 
 from types import TracebackType
 
+from auctune.run.progress_lines import ProgressLines
+
 
 class Opening:
     """A context.
@@ -24,6 +26,7 @@ class Opening:
             disable=not self._console.is_terminal,
         )
         self.doing = ""
+        self._lines = ProgressLines()
         self._bar = self._bars.add_task("", total=None, visible=False)
 
     def __enter__(self) -> "Opening":
@@ -42,10 +45,10 @@ class Opening:
         """What is being done, and the share of it done; 0: it is not known."""
         if what == "done":
             return
+        if not self._console.is_terminal and (line := self._lines.line(what, share)):
+            self._console.print(line, markup=False)
         if what != self.doing:
             self.doing = what
-            if not self._console.is_terminal:
-                self._console.print(f"{what} ...", markup=False)
             self._bars.reset(self._bar, description=what, visible=True)
         total = 1.0 if share > 0 else None
         self._bars.update(self._bar, total=total, completed=share)

@@ -59,7 +59,7 @@ def serve(
             # The folder is this service's from here on; one that was killed left its address.
             url_file.unlink(missing_ok=True)
         opening.report(what, share)
-        note.tell(opening.doing)
+        note.tell(f"{opening.doing} ({share:.0%})" if 0 < share < 1 else opening.doing)
 
     def ready(url: str, key: str | None) -> None:
         nonlocal opened

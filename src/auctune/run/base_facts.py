@@ -262,8 +262,10 @@ def _await(
             return message
         if message["kind"] == "failed":
             raise read_error(message, NodeError)
-        if message["kind"] in ("preparing", "measuring"):
+        if message["kind"] == "preparing":
             report(message["what"], message["share"])
+        if message["kind"] == "measuring":
+            report(f"measuring the device: {message['what']}", message["share"])
         if message["kind"] == "missing":
             if not waits:
                 raise NodeError(message["what"])

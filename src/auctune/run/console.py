@@ -6,6 +6,7 @@ from rich.text import Text
 
 from auctune.domain import Decision, Reason
 from auctune.run.market.demand import Bid
+from auctune.run.progress_lines import ProgressLines
 from auctune.run.state import TaskRecord
 
 _WHY = {
@@ -27,7 +28,7 @@ class RunConsole:
             disable=not console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._preparing: str = ""
+        self._lines = ProgressLines()
 
     def __enter__(self) -> "RunConsole":
         self._bars.start()
@@ -39,9 +40,8 @@ class RunConsole:
     def preparing(self, what: str, share: float) -> None:
         """Preparation has come so far."""
         if not self.console.is_terminal:
-            if what != self._preparing:
-                self.console.print(Text(f"{what} ..."), soft_wrap=True)
-            self._preparing = what
+            if line := self._lines.line(what, share):
+                self.console.print(Text(line), soft_wrap=True)
             return
         if what not in self._tasks:
             for bar in self._tasks.values():

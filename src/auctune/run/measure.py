@@ -1,5 +1,6 @@
 """`auctune profile`: a device measured with a base, into a file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,6 +24,7 @@ def measure_to_file(
     threads: int | None,
     *,
     quick: bool,
+    seconds: float | None,
     console: Console,
 ) -> Profile:
     """Measure, write the profile, and show what it says.
@@ -43,9 +45,14 @@ def measure_to_file(
             tiny_folder(base_cache(), progress=lambda share: shown.preparing(what, share))
         shown.preparing(f"loading the base {base_name}", 0.0)
         base = load_base(base_name, cache=base_cache(), device=device, dtype=dtype)
-        profile = measure_profile(base, effort=QUICK if quick else FULL, report=shown.preparing)
+        effort = QUICK if quick else FULL
+        if seconds is not None:
+            effort = replace(effort, seconds=seconds)
+        profile = measure_profile(base, effort=effort, report=shown.preparing)
     write_profile(profile, out)
     console.print(_table(profile))
+    for warning in profile.warnings():
+        shown.noted(warning)
     console.print(f"profile: {out}", soft_wrap=True)
     return profile
 
@@ -63,7 +70,7 @@ def _table(profile: Profile) -> Table:
         ("base, with activations", f"{profile.base_memory_gb:.3f} GB"),
         ("memory for base and tasks", f"{profile.memory_gb:.1f} GB"),
         ("task of rank 8", f"{1e3 * profile.task_memory_gb(8):.3f} MB"),
-        ("take up and put away a task", f"{1e3 * profile.task_overhead_seconds:.0f} ms"),
+        ("task switch (load, save, unload)", f"{1e3 * profile.task_overhead_seconds:.0f} ms"),
     )
     for what, measured in rows:
         table.add_row(what, measured)

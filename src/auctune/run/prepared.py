@@ -26,9 +26,6 @@ from auctune.train.base import Base, check_device, load_base
 from auctune.train.hub_name import resolve_base
 from auctune.train.tiny import tiny_folder
 
-# A quiet machine measures 0.1 to 0.3.
-_LARGE_MARGIN = 0.4
-
 Report = Callable[[str, float], None]
 """Told what is being done, and the share of it done, from 0 to 1."""
 
@@ -128,7 +125,7 @@ def prepare(
             *_data_notes(requests),
             *_profile_notes(given, loaded),
             *_thread_notes(given, threads_per_node(market)),
-            *_margin_notes(profiles),
+            *_sold_notes(profiles),
         ),
     )
 
@@ -184,6 +181,7 @@ def node_settings(
         dtype=market.dtype,
         mode=market.mode,
         threads=threads_per_node(market),
+        measure_seconds=market.measure_seconds,
     )
     if profile is None:
         return settings
@@ -309,10 +307,9 @@ def _thread_notes(given: dict[str, Profile], threads: int) -> tuple[str, ...]:
     )
 
 
-def _margin_notes(profiles: dict[str, Profile]) -> tuple[str, ...]:
+def _sold_notes(profiles: dict[str, Profile]) -> tuple[str, ...]:
     return tuple(
-        f"node type {name} was measured with a margin of {profile.margin:.0%}: the machine was "
-        "busy, or is uneven, and so much of its speed is not sold"
+        f"node type {name}: {warning}"
         for name, profile in profiles.items()
-        if profile.margin > _LARGE_MARGIN
+        for warning in profile.warnings()
     )

@@ -101,6 +101,10 @@ def _learn(
             one.wait(report)
 
     facts = {entry.name: learn_zone(entry, place, report, wait) for entry in entries}
+    for zone, types in facts.items():
+        for node_type, base in types.items():
+            for warning in base.profile.warnings():
+                _log.warning(warning, zone=zone, node_type=node_type)
     wait(report)
     return facts
 

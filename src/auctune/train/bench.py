@@ -5,6 +5,7 @@ is one optimizer step of each job and the tokens in it are known beforehand.
 """
 
 import json
+import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -71,14 +72,21 @@ class Bench:
         for job in jobs:
             trainer.unload(job.id)
 
-    def rounds(self, trainer: NodeTrainer, jobs: Sequence[LoraJob], count: int) -> list[float]:
-        """Seconds of each of the next `count` rounds of loaded jobs.
+    def rounds(
+        self, trainer: NodeTrainer, jobs: Sequence[LoraJob], count: int, until: float = math.inf
+    ) -> list[float]:
+        """Seconds of each of the next rounds of loaded jobs.
+
+        Args:
+            trainer, jobs: which has them loaded.
+            count: of rounds.
+            until: no round but the first begins after that, on the clock of `now`.
 
         Raises:
             MeasurementError: if a job fails.
         """
-        seconds = []
-        for _ in range(count):
+        seconds: list[float] = []
+        while len(seconds) < count and (not seconds or self.now() < until):
             targets = {job.id: trainer.progress(job.id).rows + job.batch_size for job in jobs}
             started = self.now()
             ended = trainer.train(targets, _unheard)

@@ -8,14 +8,19 @@ In this order, all on the trainer that will do the work:
    out of memory would end more than this process, only up to a cap.
 4. Peak memory of a pass at the budget, and memory of a task next to it.
 5. Time to take up a task, to write its checkpoint and to let go of it.
-6. Random mixes of tasks, whose worst error becomes the margin.
+6. Mixed loads: random tasks together, whose worst error becomes the margin.
+
+All of it has a time limit. A slow device gets fewer rounds, then shorter sweeps and fewer mixes;
+what is left out is replaced by what sells too little rather than too much, and is named in the
+profile. Each part runs once at least, so that a very slow device exceeds the limit.
 """
 
 import gc
+import math
 import random
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,6 +65,11 @@ TASKS_PER_SLOT = 4
 KEPT = 0.9
 BISECTIONS = 4
 MORE_SWEEPS = 3
+# Margins where mixed loads were not measured, or not all of them.
+UNMEASURED_MARGIN = 0.5
+LEAST_MARGIN = 0.25
+# Shares of the time limit by which parts end: what is done by then, and how it is called.
+SWEEP_END, LARGEST_END, MEMORY_END, SWITCHES_END, MIXES_END = 0.35, 0.5, 0.6, 0.7, 0.95
 
 Report = Callable[[str, float], None]
 """Told what is being measured, and the share done of all, from 0 to 1."""
@@ -76,6 +86,7 @@ class Effort:
         mixes: how many.
         load_rows: of the data of the task that is taken up and put away.
         cap_tokens: where the search for the largest micro-batch ends, by kind of device.
+        seconds: time limit of all of it, without loading the base.
     """
 
     row_tokens: int = 64
@@ -85,6 +96,7 @@ class Effort:
     mixes: int = 5
     load_rows: int = 500
     cap_tokens: tuple[tuple[str, int], ...] = (("cpu", 4096), ("cuda", 2**20))
+    seconds: float = 600.0
 
 
 FULL = Effort()
@@ -93,6 +105,7 @@ QUICK = Effort(
     sweep_tokens=512,
     load_rows=100,
     cap_tokens=(("cpu", 1024), ("cuda", 2**14)),
+    seconds=90.0,
 )
 
 
@@ -112,7 +125,7 @@ def measure_profile(
 
     Args:
         base: nothing else should run on its device now.
-        effort: `FULL`, or `QUICK` for a rough profile in seconds.
+        effort: `FULL`, or `QUICK` for a rough profile.
         token_budget: tokens of a micro-batch; none: chosen by what is measured.
         seed: of the made-up tasks.
         report: told how far it is.
@@ -139,30 +152,32 @@ class _Measurement:
         limit = self.base.context_tokens or self.effort.row_tokens
         self.row_tokens = min(self.effort.row_tokens, limit)
         self.cap = dict(self.effort.cap_tokens)[self.base.device.type]
+        self.started = self.bench.now()
+        self.not_measured: list[str] = []
+        self._share = 0.0
 
     def run(self, token_budget: int | None) -> Profile:
-        self.report("speed of passes", 0.0)
         sweep = self.sweep()
         a, b = fit_line(sweep)
-        self.report("largest micro-batch", 0.35)
-        largest, bounded_by = self.largest()
+        largest, bounded_by = self.largest(sweep[-1].tokens)
         if token_budget is not None and not 1 <= token_budget <= largest:
             raise InputError("token_budget", f"{token_budget}", f"1 to {largest} tokens")
         budget = token_budget or min(choose_budget(sweep), largest)
-        self.report("memory", 0.5)
+        self.tell("memory", LARGEST_END)
         activations, per_parameter = self.activations(budget), self.bytes_per_parameter()
-        self.report("taking up and putting away", 0.6)
         load, checkpoint, suspend = self.suspending()
-        self.report("mixes of tasks", 0.7)
         mixes = self.mixes(budget, a, b)
         for _ in range(MORE_SWEEPS):
-            if not is_disturbed(mixes):
+            if not is_disturbed(mixes) or self.is_over(MIXES_END):
                 break
-            self.report("speed of passes once more, as something else was at work", 0.9)
-            sweep = quickest(sweep, self.sweep())
+            known = len(self.not_measured)
+            again = self.sweep("speed of passes once more, as something else was at work", 1.0)
+            # What it was too late for, the first one has measured.
+            del self.not_measured[known:]
+            sweep = [*quickest(sweep, again), *sweep[len(again) :]]
             a, b = fit_line(sweep)
             mixes = predict_again(mixes, budget, a, b)
-        self.report("done", 1.0)
+        self.tell("done", 1.0)
         weights = num_weight_bytes(self.base.model)
         return Profile(
             origin=origin_of(self.base),
@@ -182,23 +197,60 @@ class _Measurement:
             checkpoint_seconds=checkpoint,
             suspend_seconds=suspend,
             tasks_per_slot=TASKS_PER_SLOT,
-            margin=margin_of(mixes),
+            margin=self.margin(mixes),
             sweep=tuple(sweep),
             mixes=tuple(mixes),
+            not_measured=tuple(dict.fromkeys(self.not_measured)),
         )
 
-    def sweep(self) -> list[SweepPoint]:
+    def tell(self, what: str, share: float) -> None:
+        """Report progress, which never goes back."""
+        self._share = max(self._share, share)
+        self.report(what, self._share)
+
+    def until(self, share: float) -> float:
+        """When a share of the time limit is over, on the bench's clock."""
+        return self.started + share * self.effort.seconds
+
+    def is_over(self, share: float) -> bool:
+        """Whether a share of the time limit is over."""
+        return self.bench.now() >= self.until(share)
+
+    def margin(self, mixes: Sequence[Mix]) -> float:
+        """The margin of what was measured; where that is less than it should be, a large one."""
+        if not mixes:
+            return UNMEASURED_MARGIN
+        least = LEAST_MARGIN if len(mixes) < self.effort.mixes else 0.0
+        return max(least, margin_of(mixes))
+
+    def sweep(self, what: str = "speed of passes", end: float = SWEEP_END) -> list[SweepPoint]:
+        """Median times of passes of doubling size, each in its share of the time.
+
+        Args:
+            what: it is called in reports.
+            end: share of the time limit by which it is over.
+        """
+        sizes = [self.row_tokens]
+        while 2 * sizes[-1] <= self.effort.sweep_tokens:
+            sizes.append(2 * sizes[-1])
         points: list[SweepPoint] = []
-        tokens = self.row_tokens
-        while tokens <= self.effort.sweep_tokens:
-            times = self.time_passes(tokens, self.effort.warm_ups, self.effort.timed)
+        begin = self.bench.now()
+        available = max(0.0, self.until(end) - begin)
+        for index, tokens in enumerate(sizes):
+            self.tell(what, SWEEP_END * sum(sizes[:index]) / sum(sizes))
+            if points and self.bench.now() >= begin + available:
+                self.not_measured.append(f"passes of more than {points[-1].tokens} tokens")
+                break
+            until = begin + available * sum(sizes[: index + 1]) / sum(sizes)
+            times = self.time_passes(tokens, self.effort.warm_ups, self.effort.timed, until)
             if times is None:
                 break
             points.append(SweepPoint(tokens, statistics.median(times)))
-            tokens *= 2
         return points
 
-    def time_passes(self, tokens: int, warm_ups: int, timed: int) -> list[float] | None:
+    def time_passes(
+        self, tokens: int, warm_ups: int, timed: int, until: float = math.inf
+    ) -> list[float] | None:
         """Seconds of passes of one task over `tokens` tokens; none if memory ran out.
 
         Raises:
@@ -207,28 +259,39 @@ class _Measurement:
         trainer = self.trainer(tokens)
         jobs = [self.bench.job(tokens // self.row_tokens, self.row_tokens)]
         self.bench.load(trainer, jobs)
-        self.bench.rounds(trainer, jobs, warm_ups)
-        times = self.bench.rounds(trainer, jobs, timed)
+        self.bench.rounds(trainer, jobs, warm_ups, until)
+        times = self.bench.rounds(trainer, jobs, timed, until)
         # The trainer answers memory that runs out with smaller passes.
         return times if trainer.budget == tokens else None
 
-    def largest(self) -> tuple[int, Literal["memory", "cap"]]:
-        """The largest micro-batch to be used, and what bounds it."""
-        fits, tokens = self.row_tokens, 2 * self.row_tokens
-        while tokens <= self.cap and self.time_passes(tokens, 0, 1) is not None:
+    def largest(self, fits: int) -> tuple[int, Literal["memory", "cap"]]:
+        """The largest micro-batch to be used, and what bounds it.
+
+        Args:
+            fits: tokens of a pass that is known to fit.
+        """
+        tokens = 2 * fits
+        while tokens <= self.cap:
+            self.tell("largest micro-batch", SWEEP_END)
+            if self.is_over(LARGEST_END):
+                self.not_measured.append(f"micro-batches of more than {fits} tokens")
+                break
+            if self.time_passes(tokens, 0, 1) is None:
+                return max(self.row_tokens, int(KEPT * self.bisect(fits, tokens))), "memory"
             fits, tokens = tokens, 2 * tokens
-        if tokens > self.cap:
-            return fits, "cap"
-        fails = tokens
+        return fits, "cap"
+
+    def bisect(self, fits: int, fails: int) -> int:
+        """The largest pass found to fit between one that does and one that does not."""
         for _ in range(BISECTIONS):
             tokens = (fits + fails) // 2 // self.row_tokens * self.row_tokens
-            if tokens == fits:
+            if tokens == fits or self.is_over(LARGEST_END):
                 break
             if self.time_passes(tokens, 0, 1) is not None:
                 fits = tokens
             else:
                 fails = tokens
-        return max(self.row_tokens, int(KEPT * fits)), "memory"
+        return fits
 
     def activations(self, budget: int) -> int:
         """Peak bytes of a pass at the budget, shared by as many tasks as a slot is."""
@@ -237,22 +300,24 @@ class _Measurement:
         shares = np.diff(np.linspace(0, rows, min(rows, TASKS_PER_SLOT) + 1).astype(int))
         jobs = [self.bench.job(int(share), self.row_tokens) for share in shares]
         self.bench.load(trainer, jobs)
-        self.bench.rounds(trainer, jobs, self.effort.warm_ups)
+        self.bench.rounds(trainer, jobs, self.effort.warm_ups, self.until(MEMORY_END))
         return peak_bytes(lambda: self.bench.rounds(trainer, jobs, 1), self.base.device)
 
     def bytes_per_parameter(self) -> float:
         """Bytes that a task adds to a node, for each parameter of its adapter."""
         trainer = self.trainer(self.row_tokens)
         first, second = (self.bench.job(1, self.row_tokens) for _ in range(2))
-        # The first task warms up what the device keeps for all.
-        self.bench.load(trainer, [first])
-        self.bench.rounds(trainer, [first], 1)
-        before = held_bytes(self.base.device)
-        self.bench.load(trainer, [second])
-        self.bench.rounds(trainer, [first, second], 1)
-        added = held_bytes(self.base.device) - before
         if self.base.device.type == "cpu":
+            self.bench.load(trainer, [second])
             added = round(trainer.progress(second.id).memory_gb * 1e9)
+        else:
+            # The first task warms up what the device keeps for all.
+            self.bench.load(trainer, [first])
+            self.bench.rounds(trainer, [first], 1)
+            before = held_bytes(self.base.device)
+            self.bench.load(trainer, [second])
+            self.bench.rounds(trainer, [first, second], 1)
+            added = held_bytes(self.base.device) - before
         parameters = list(trainer.adapted.adapters.values())[-1].values.numel()
         return added / parameters
 
@@ -269,7 +334,13 @@ class _Measurement:
         trainer.load(job, folder)
         self.bench.rounds(trainer, [job], 1)
         loads, saves, suspends = [], [], []
-        for number in range(self.effort.warm_ups + self.effort.timed):
+        count = self.effort.warm_ups + self.effort.timed
+        for number in range(count):
+            done = number / count
+            self.tell("task switches", MEMORY_END + (SWITCHES_END - MEMORY_END) * done)
+            if number and self.is_over(SWITCHES_END):
+                self.not_measured.append(f"more than {number} task switches")
+                break
             times = [self.bench.now()]
             trainer.save(job.id, number)
             times.append(self.bench.now())
@@ -280,6 +351,8 @@ class _Measurement:
             saves.append(times[1] - times[0])
             suspends.append(times[2] - times[0])
             loads.append(times[3] - times[2])
+        if len(loads) < count:
+            return max(loads), max(saves), max(suspends)
         skipped = self.effort.warm_ups
         load, save, suspend = (statistics.median(t[skipped:]) for t in (loads, saves, suspends))
         return load, save, suspend
@@ -287,12 +360,23 @@ class _Measurement:
     def mixes(self, budget: int, a: float, b: float) -> list[Mix]:
         source = random.Random(self.seed)
         mixes = []
-        for _ in range(self.effort.mixes):
+        begin = self.bench.now()
+        available = max(0.0, self.until(MIXES_END) - begin)
+        for number in range(self.effort.mixes):
+            done = number / self.effort.mixes
+            self.tell("mixed loads", SWITCHES_END + (MIXES_END - SWITCHES_END) * done)
+            if self.bench.now() >= begin + available:
+                self.not_measured.append(
+                    f"mixed loads but {number} of {self.effort.mixes}" if number else "mixed loads"
+                )
+                break
+            until = begin + available * (number + 1) / self.effort.mixes
             jobs = random_mix(self.bench, source, self.row_tokens)
             trainer = self.trainer(budget)
             self.bench.load(trainer, jobs)
-            self.bench.rounds(trainer, jobs, self.effort.warm_ups)
-            measured = statistics.median(self.bench.rounds(trainer, jobs, self.effort.timed))
+            self.bench.rounds(trainer, jobs, self.effort.warm_ups, until)
+            rounds = self.bench.rounds(trainer, jobs, self.effort.timed, until)
+            measured = statistics.median(rounds)
             tokens = round_tokens(jobs)
             predicted = predict(tokens, budget, a, b)
             mixes.append(Mix(len(jobs), tokens, predicted, measured))

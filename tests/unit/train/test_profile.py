@@ -24,14 +24,30 @@ from auctune.train.job import LoraJob
 from auctune.train.machine import library_versions
 from auctune.train.node import NodeTrainer
 from auctune.train.peak_memory import peak_bytes
-from auctune.train.profile import QUICK, Profile, _Measurement, measure_profile
+from auctune.train.profile import (
+    LEAST_MARGIN,
+    QUICK,
+    SWEEP_END,
+    UNMEASURED_MARGIN,
+    Profile,
+    _Measurement,
+    measure_profile,
+)
 from auctune.train.rows import tokenize
 
 pytest_plugins = ["support.tiny_bases"]
 
 CPU = torch.device("cpu")
 # The least that still measures everything once.
-SHORT = replace(QUICK, sweep_tokens=128, warm_ups=1, timed=3, mixes=2, cap_tokens=(("cpu", 256),))
+SHORT = replace(
+    QUICK,
+    sweep_tokens=128,
+    warm_ups=1,
+    timed=3,
+    mixes=2,
+    cap_tokens=(("cpu", 256),),
+    seconds=1e6,
+)
 
 
 def gpt2() -> PreTrainedModel:
@@ -74,6 +90,9 @@ def test_a_measured_profile_holds_together(
     shares = [share for _, share in said]
     assert (shares[0], shares[-1]) == (0, 1)
     assert shares == sorted(shares)
+    # Nothing was left out, as there was time for all of it.
+    assert profile.not_measured == ()
+    assert {what for what, _ in said} >= {"speed of passes", "task switches", "mixed loads"}
 
 
 def test_a_profile_predicts_passes_of_the_sweep(
@@ -114,10 +133,52 @@ class BusyAtFirst(_Measurement):
 
     num_sweeps = 0
 
-    def sweep(self) -> list[SweepPoint]:
+    def sweep(self, what: str = "passes", end: float = SWEEP_END) -> list[SweepPoint]:
         self.num_sweeps += 1
         slower = 1000 if self.num_sweeps == 1 else 1
-        return [replace(point, seconds=slower * point.seconds) for point in super().sweep()]
+        points = super().sweep(what, end)
+        return [replace(point, seconds=slower * point.seconds) for point in points]
+
+
+class SlowBench(Bench):
+    """A bench on whose clock each look, and so each round, takes seconds."""
+
+    time = 0.0
+    seconds_a_look = 0.0
+
+    def now(self) -> float:
+        self.time += self.seconds_a_look
+        return self.time
+
+
+@pytest.mark.parametrize(
+    ("seconds_a_look", "left_out", "margin"),
+    [
+        # A look a second: fewer rounds of everything, and not all mixed loads.
+        (1.0, "mixed loads but", LEAST_MARGIN),
+        # A round takes longer than its whole part: each part runs once.
+        (20.0, "passes of more than 32 tokens", UNMEASURED_MARGIN),
+    ],
+)
+def test_a_slow_device_is_measured_in_bounded_time_and_sells_too_little_rather_than_too_much(
+    tiny_base: Base, tmp_path: Path, seconds_a_look: float, left_out: str, margin: float
+) -> None:
+    said: list[tuple[str, float]] = []
+    bench = SlowBench(tiny_base, tmp_path, 0)
+    bench.seconds_a_look = seconds_a_look
+    effort = replace(QUICK, seconds=90.0)
+    slow = _Measurement(tiny_base, effort, bench, 0, lambda *what: said.append(what))
+    profile = slow.run(None)
+    # What each part takes at least goes beyond the limit, where a single round does.
+    assert bench.time <= 90.0 + 40 * seconds_a_look
+    assert any(left_out in what for what in profile.not_measured)
+    assert profile.margin >= margin
+    assert profile.micro_batch_tokens <= profile.sweep[-1].tokens
+    assert any("not measured within the time" in warning for warning in profile.warnings())
+    assert Profile.from_json(profile.to_json(), "p") == profile
+    shares = [share for _, share in said]
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert shares == sorted(shares)
 
 
 @pytest.mark.thorough

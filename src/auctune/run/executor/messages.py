@@ -35,6 +35,7 @@ class NodeSettings:
         threads: of torch on a CPU.
         token_budget: tokens of a micro-batch at most.
         overhead_tokens: tokens that take as long as a pass itself does; none: as the trainer says.
+        measure_seconds: time limit where it is to measure its device.
     """
 
     base: str
@@ -45,6 +46,7 @@ class NodeSettings:
     threads: int = 1
     token_budget: int = 512
     overhead_tokens: int | None = None
+    measure_seconds: float = 90.0
 
 
 @dataclass(frozen=True, slots=True)

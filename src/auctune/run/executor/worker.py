@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -101,7 +101,7 @@ class Worker:
         from auctune.train.tiny import tiny_folder
 
         torch.set_num_threads(settings.threads)
-        self._parent = parent
+        self._parent, self._settings = parent, settings
         self._reported = 0.0
         cache = Path(settings.cache)
         if settings.base == "tiny":
@@ -147,9 +147,10 @@ class Worker:
     def _measure(self, message: Message) -> None:
         from auctune.train.profile import FULL, QUICK, measure_profile
 
+        effort = QUICK if message["effort"] == "quick" else FULL
         profile = measure_profile(
             self.base,
-            effort=QUICK if message["effort"] == "quick" else FULL,
+            effort=replace(effort, seconds=self._settings.measure_seconds),
             report=partial(self._say_share, "measuring"),
         )
         self._parent.say("measured", profile=profile.to_json())

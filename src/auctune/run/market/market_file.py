@@ -161,6 +161,7 @@ class MarketFile(BaseModel):
     dtype: Literal["float32", "bfloat16"] = "float32"
     mode: Literal["fused", "exact"] = "fused"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    measure_seconds: Positive = 90.0
     auction: dict[str, str | int | float] = Field(default_factory=dict)
     node_types: dict[Name, NodeTypeEntry]
     nodes: list[NodeEntry]

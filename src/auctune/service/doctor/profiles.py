@@ -1,6 +1,6 @@
 """Profiles of devices: given, kept from an earlier start, or to be measured."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -18,7 +18,9 @@ def look(at: Installation) -> Iterator[Finding]:
     if at.file is None:
         yield unread("profiles")
         return
-    kept = len(list((at.data / "profiles").glob("profile-*.json")))
+    files = sorted((at.data / "profiles").glob("profile-*.json"))
+    kept = len(files)
+    yield from _unsold(files)
     for place, need in at.devices():
         if need.profile is not None:
             yield _given(Path(need.profile), need.device, f"{place}.profile")
@@ -41,7 +43,22 @@ def _given(path: Path, device: str, place: str) -> Finding:
     if other:
         said = f"{path} was measured with {other}: slots may last longer than they are sold as"
         return warn("profiles", said, mend)
+    for warning in profile.warnings():
+        return warn("profiles", f"{path}: {warning}", mend)
     return ok("profiles", f"{path}: {profile.origin.device_name}, {profile.origin.measured_at}")
+
+
+def _unsold(files: Iterable[Path]) -> Iterator[Finding]:
+    """Warnings of profiles that were measured at earlier starts."""
+    for path in files:
+        try:
+            warnings = read_profile(path).warnings()
+        except InputError:
+            # Of another release: it is measured again.
+            continue
+        for warning in warnings:
+            mend = f"remove {path} while nothing else runs, and start: it is measured again"
+            yield warn("profiles", f"{path}: {warning}", mend)
 
 
 def _other_releases(profile: Profile, installed: Mapping[str, str]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
-from auctune.service.settings.fields import Count
+from auctune.service.settings.fields import Count, Positive
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.train.hub_name import resolve_base
 
@@ -18,6 +18,7 @@ class LanguageZoneEntry(ZoneEntry):
     dtype: Literal["float32", "bfloat16"] = "float32"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     max_length: Count = DEFAULT_MAX_LENGTH
+    measure_seconds: Positive = 90.0
 
     _folder: Path = PrivateAttr(default_factory=Path)
 

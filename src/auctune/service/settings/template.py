@@ -84,6 +84,9 @@ slot_seconds = 60.0
 # The unit in which work is priced, in tokens; about the mean length of a row.
 #sample_tokens = 64.0
 
+# Time limit where a device is measured.
+#measure_seconds = 90.0
+
 # How training computes. "exact": an adapter comes out the same to the last bit, whoever shares its
 # node; "fused": several adapters in one pass, faster.
 #dtype = "float32"

@@ -250,7 +250,7 @@ def _linear_inputs(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
     ]
     was_training = model.training
     try:
-        model.eval()
+        model.train(False)
         model(input_ids=ids, use_cache=False)
     finally:
         model.train(was_training)

@@ -100,6 +100,24 @@ def test_a_profile_is_of_this_device_and_these_releases_or_not(
         assert finding.mend.startswith("auctune profile --device cpu --out ")
 
 
+def test_a_profile_that_leaves_much_unsold_is_warned_of(tmp_path: Path) -> None:
+    profile = json.loads((EXAMPLE / "cpu-core.json").read_bytes())
+    profile["origin"] |= {"versions": {}}
+    (tmp_path / "given.json").write_text(json.dumps(profile | {"margin": 0.61}))
+    text = '[[zones]]\n[zones.node_types.local]\nprofile = "given.json"\n'
+    (finding,) = found(look_at_profiles, installation(tmp_path, text))
+    assert finding.state == State.WARN
+    assert "61% of the measured speed is kept back" in finding.said
+    # One that was measured at an earlier start is known by its file.
+    at = installation(tmp_path, "[[zones]]\n")
+    (at.data / "profiles").mkdir(parents=True)
+    kept = at.data / "profiles" / "profile-abc.json"
+    kept.write_text(json.dumps(profile | {"margin": 0.9}))
+    warned = only(found(look_at_profiles, at), State.WARN)
+    assert f"{kept}: 90% of the measured speed" in warned.said
+    assert str(kept) in warned.mend
+
+
 def test_no_profile_is_right_as_it_is_measured(tmp_path: Path) -> None:
     (finding,) = found(look_at_profiles, installation(tmp_path))
     assert (finding.state, "measured at the first start" in finding.said) == (State.OK, True)

@@ -252,6 +252,7 @@ def node_settings(entry: AuctionEntry, node_type: str, place: Place) -> NodeSett
         dtype=entry.dtype,
         mode=entry.mode,
         threads=threads,
+        measure_seconds=entry.measure_seconds,
     )
 
 

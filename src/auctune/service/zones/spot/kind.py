@@ -89,6 +89,7 @@ def instance_settings(entry: SpotEntry, place: Place) -> NodeSettings:
         dtype=entry.dtype,
         mode="exact",
         threads=entry.worker_threads,
+        measure_seconds=entry.measure_seconds,
     )
 
 

@@ -153,4 +153,5 @@ def pool_settings(entry: TimeshareEntry, place: Place) -> NodeSettings:
         dtype=entry.dtype,
         mode="exact",
         threads=entry.threads or 1,
+        measure_seconds=entry.measure_seconds,
     )
