@@ -2,7 +2,8 @@
 
 In each slot min(A_t, N_max) spot GPUs, none if that is under N_min, as long as N_max GPUs from the
 next slot on can still do the rest by d. Otherwise N_max now: spot first, on-demand for the rest. So
-the deadline is met whenever N_max GPUs from the beginning meet it.
+the deadline is met whenever N_max GPUs from the beginning meet it. That is stronger than the MSU of
+Kong et al. (arXiv 2512.20967), which switches "near the deadline" and can be late.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,9 @@
 """UP: uniform progress, with on-demand only behind the line.
 
 After Wu et al., "Can't Be Late" (NSDI'24), which rents one instance of either kind; here for many.
+Stronger than its source where it is behind and some spot is there: on-demand GPUs are added to the
+spot ones. Stronger than the UP of Kong et al. (arXiv 2512.20967), which uses on-demand only when
+it is behind and no spot is there, and whose text has no safety net.
 
 - The line rises evenly to L by d less what one start costs: line(t) = min(L, L t / (d - 1 + mu_1)).
 - Ahead of the line: min(A_t, N_max) spot GPUs, none if that is under N_min.
