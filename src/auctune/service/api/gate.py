@@ -35,18 +35,6 @@ _SAFE = {b"x-content-type-options": b"nosniff", b"cache-control": b"no-store"}
 _log = structlog.get_logger("auctune.requests")
 
 
-class TooLongError(Exception):
-    """A body is longer than any that is understood.
-
-    Attributes:
-        limit: in bytes.
-    """
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"the body has more than {limit} bytes")
-        self.limit = limit
-
-
 class Gate:
     """In front of an app: keys, rates and sizes are checked before anything of a body is read.
 
@@ -101,10 +89,14 @@ class Gate:
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        limited = _limited(receive, self._limit(path))
+        limit = self._limit(path)
+        limited = _limited(receive, limit)
         try:
             if path.startswith(_PRIVATE):
                 who = identify(scope, self._market)
+                # Uploads and the page say this in their own words.
+                if path not in UPLOADS and _announced(scope) > limit:
+                    raise _too_long(limit)
                 with self._market.requests.one(who.key):
                     await self._app(scope, limited, send)
             else:
@@ -112,12 +104,10 @@ class Gate:
         except ApiError as error:
             # The rest of the body is not waited for.
             headers = {**(error.headers or {}), **CLOSE}
-            refusal = answer_error(error.status, error.message, error.code, None, headers)
+            refusal = answer_error(error.status, error.message, error.code, error.param, headers)
             await refusal(scope, receive, send)
         except TooManyError as error:
             await answer_error(429, str(error), "limit_reached", None, CLOSE)(scope, receive, send)
-        except TooLongError as error:
-            await answer_error(413, str(error), "too_large", None, CLOSE)(scope, receive, send)
 
     def _limit(self, path: str) -> int:
         """Return how many bytes a body has at most."""
@@ -126,6 +116,16 @@ class Gate:
         if path in _LARGE or path.startswith("/page/"):
             return LARGE_BYTES
         return SMALL_BYTES
+
+
+def _announced(scope: Scope) -> int:
+    """Return how long a request says that its body is; 0 if it does not."""
+    found = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return int(found) if found.isdigit() and len(found) < 19 else 0
+
+
+def _too_long(limit: int) -> ApiError:
+    return ApiError(413, f"the body has more than {limit} bytes", "too_large", None, CLOSE)
 
 
 def _limited(receive: Receive, limit: int) -> Receive:
@@ -137,7 +137,7 @@ def _limited(receive: Receive, limit: int) -> Receive:
         if message["type"] == "http.request":
             left -= len(message.get("body", b""))
             if left < 0:
-                raise TooLongError(limit)
+                raise _too_long(limit)
         return message
 
     return counted

@@ -12,8 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from auctune.service.api.gate import TooLongError
-
 PATH = "/v1/fine_tuning/jobs"
 _ROUTE = SimpleNamespace(path=PATH)
 
@@ -59,9 +57,6 @@ class Bids:
         failure: Exception | None = None
         try:
             answer = await self._answer(request)
-        except TooLongError:
-            # The gate's own affair.
-            raise
         except Exception as error:
             kind = next(kind for kind in type(error).__mro__ if kind in self._handlers)
             answer = await self._handlers[kind](request, error)

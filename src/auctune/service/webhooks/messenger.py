@@ -5,10 +5,12 @@ told is told again, under the same id.
 """
 
 import asyncio
+import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from weakref import WeakValueDictionary
+from functools import partial
+from itertools import count
 
 import orjson
 import structlog
@@ -19,7 +21,7 @@ from auctune.service.background import Background
 from auctune.service.news import News
 from auctune.service.store import Committer, Unit, tables
 from auctune.service.webhooks.hook import Hook, Hooks
-from auctune.service.webhooks.post import PostError, post
+from auctune.service.webhooks.post import Names, PostError, post
 from auctune.service.webhooks.signing import Signer
 from auctune.service.zones.event import Kind
 
@@ -48,7 +50,7 @@ class MessengerParams:
         seconds: that a hook may take to answer.
         at_once: deliveries under way at most.
         at_once_of_one: the same of one user's hooks, whose silence must not hold up others.
-        most_waiting: deliveries that one hook may have open; further ones are tried once.
+        most_waiting: deliveries that one user's hooks may have open; further ones are given up.
         private_addresses: whether hooks may be in a private network.
     """
 
@@ -57,7 +59,7 @@ class MessengerParams:
     seconds: float = 10.0
     at_once: int = 32
     at_once_of_one: int = 4
-    most_waiting: int = 1000
+    most_waiting: int = 10_000
     private_addresses: bool = False
 
     def __post_init__(self) -> None:
@@ -110,11 +112,62 @@ class _Place:
 
     read_to: int
     noted: int
-    open: set[int] = field(default_factory=set)
+    # Deliveries by the number of their event: a user may have several hooks.
+    open: Counter[int] = field(default_factory=Counter)
+    # A heap of the same numbers, and of some that are over.
+    numbers: list[int] = field(default_factory=list)
 
     @property
     def told(self) -> int:
-        return min(self.open) - 1 if self.open else self.read_to
+        while self.numbers and self.numbers[0] not in self.open:
+            heapq.heappop(self.numbers)
+        return self.numbers[0] - 1 if self.numbers else self.read_to
+
+    def begin(self, seq: int) -> None:
+        if seq not in self.open:
+            heapq.heappush(self.numbers, seq)
+        self.open[seq] += 1
+
+    def end(self, seq: int) -> None:
+        self.open[seq] -= 1
+        if not self.open[seq]:
+            del self.open[seq]
+
+
+@dataclass(order=True, slots=True)
+class _Delivery:
+    """What one hook is told of one ending.
+
+    Attributes:
+        due: when it is tried next, in the loop's time.
+        number: in the order in which they came.
+        zone: of the job.
+        hook: that is told.
+        ending: that it is told of.
+        tries: how many there were.
+    """
+
+    due: float
+    number: int
+    zone: str = field(compare=False)
+    hook: Hook = field(compare=False)
+    ending: Ending = field(compare=False)
+    tries: int = field(default=0, compare=False)
+
+
+@dataclass
+class _Queue:
+    """Deliveries of one user.
+
+    Attributes:
+        waiting: a heap.
+        under_way: how many are being made.
+        timer: begins the next one.
+    """
+
+    waiting: list[_Delivery] = field(default_factory=list)
+    under_way: int = 0
+    timer: asyncio.TimerHandle | None = None
 
 
 class Messenger:
@@ -151,9 +204,10 @@ class Messenger:
         self._params = params
         self._background = Background()
         self._room = asyncio.Semaphore(params.at_once)
-        # Each there only while somebody has or wants it.
-        self._room_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._waiting: Counter[str] = Counter()
+        self._names = Names()
+        # Those of users that have deliveries.
+        self._queues: dict[str, _Queue] = {}
+        self._numbers = count()
         self._places = {zone: _place(reader, zone) for zone in zones}
 
     def start(self) -> None:
@@ -162,6 +216,10 @@ class Messenger:
 
     async def close(self) -> None:
         """Stop; what is not told is told after the next start."""
+        for queue in self._queues.values():
+            if queue.timer is not None:
+                queue.timer.cancel()
+        self._queues.clear()
         await self._background.close()
 
     async def _run(self) -> None:
@@ -181,39 +239,64 @@ class Messenger:
         for ending in endings:
             for hook in self.hooks.of(ending.owner):
                 if hook.since <= ending.seq:
-                    place.open.add(ending.seq)
-                    self._background.begin(self._deliver(zone, hook, ending))
+                    self._add(zone, hook, ending)
             place.read_to = ending.seq
         self._note(zone)
         return len(endings) == _AT_ONCE
 
-    async def _deliver(self, zone: str, hook: Hook, ending: Ending) -> None:
-        self._waiting[hook.id] += 1
-        try:
-            await self._try(hook, ending)
-        finally:
-            self._waiting[hook.id] -= 1
-        self._places[zone].open.discard(ending.seq)
-        self._note(zone)
+    def _add(self, zone: str, hook: Hook, ending: Ending) -> None:
+        queue = self._queues.setdefault(hook.user, _Queue())
+        if len(queue.waiting) + queue.under_way >= self._params.most_waiting:
+            _log.info("a webhook was given up", hook=hook.id, delivery=ending.name, why="too many")
+            return
+        now = asyncio.get_running_loop().time()
+        delivery = _Delivery(now, next(self._numbers), zone, hook, ending)
+        heapq.heappush(queue.waiting, delivery)
+        self._places[zone].begin(ending.seq)
+        self._begin_due(hook.user)
 
-    async def _try(self, hook: Hook, ending: Ending) -> None:
-        wait, body = self._params.first_wait_seconds, ending.body()
-        tries = self._params.tries if self._waiting[hook.id] <= self._params.most_waiting else 1
-        for number in range(tries):
-            if number:
-                await asyncio.sleep(wait)
-                wait *= 4
-            if self.hooks.get(hook.id) is None or await self._is_heard(hook, ending, body):
+    def _begin_due(self, user: str) -> None:
+        """Begin as many of a user's deliveries as may be, and come back for the next one."""
+        queue = self._queues.get(user)
+        if queue is None:
+            return
+        if queue.timer is not None:
+            queue.timer.cancel()
+            queue.timer = None
+        loop = asyncio.get_running_loop()
+        while queue.waiting and queue.under_way < self._params.at_once_of_one:
+            if queue.waiting[0].due > loop.time():
+                queue.timer = loop.call_at(queue.waiting[0].due, self._begin_due, user)
                 return
-        _log.warning("a webhook was given up", hook=hook.id, told=ending.name)
+            queue.under_way += 1
+            self._background.begin(self._deliver(queue, heapq.heappop(queue.waiting)))
+        if not queue.waiting and not queue.under_way:
+            del self._queues[user]
 
-    async def _is_heard(self, hook: Hook, ending: Ending, body: bytes) -> bool:
-        params = self._params
-        own = self._room_of.get(hook.user)
-        if own is None:
-            own = self._room_of[hook.user] = asyncio.Semaphore(params.at_once_of_one)
-        # One's own first: whoever waits for that takes no room from others.
-        async with own, self._room:
+    async def _deliver(self, queue: _Queue, delivery: _Delivery) -> None:
+        """Try once; what was not taken goes back into the queue."""
+        hook, ending, params = delivery.hook, delivery.ending, self._params
+        try:
+            is_over = self.hooks.get(hook.id) is None or await self._is_heard(hook, ending)
+        finally:
+            queue.under_way -= 1
+        delivery.tries += 1
+        if not is_over and delivery.tries < params.tries:
+            wait = params.first_wait_seconds * 4 ** (delivery.tries - 1)
+            delivery.due = asyncio.get_running_loop().time() + wait
+            heapq.heappush(queue.waiting, delivery)
+        else:
+            if not is_over:
+                _log.info(
+                    "a webhook was given up", hook=hook.id, delivery=ending.name, why="silent"
+                )
+            self._places[delivery.zone].end(ending.seq)
+            self._note(delivery.zone)
+        self._begin_due(hook.user)
+
+    async def _is_heard(self, hook: Hook, ending: Ending) -> bool:
+        params, body = self._params, ending.body()
+        async with self._room:
             # Signed when it is sent: a moment that has passed is not believed.
             headers = self.signer.headers(hook.id, ending.name, int(self._now()), body)
             try:
@@ -223,6 +306,7 @@ class Messenger:
                     body,
                     seconds=params.seconds,
                     private_addresses=params.private_addresses,
+                    find=partial(self._names.find, hook.user),
                 )
             except PostError as error:
                 _log.info("a webhook was not heard", hook=hook.id, reason=str(error))

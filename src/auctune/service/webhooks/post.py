@@ -10,8 +10,11 @@ import contextlib
 import ipaddress
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from threading import Thread
+from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from auctune.domain import AuctuneError
 
@@ -61,8 +64,86 @@ _UNHEARD = (
 )
 
 
+Find = Callable[[str, int], Awaitable[list[str]]]
+"""Returns the addresses of a host, for a port."""
+
+
 class PostError(AuctuneError):
     """A request was not taken."""
+
+
+class Names:
+    """Looks names up on threads of its own, some at a time, and few at a time for each user.
+
+    A lookup cannot be ended: it takes as long as the name server, which may be its user's own.
+    Until it is over its thread is taken, whether anybody still waits for it or not.
+
+    Args:
+        look_up: as `socket.getaddrinfo`.
+        at_once: lookups of all users.
+        at_once_of_one: of each.
+    """
+
+    def __init__(
+        self,
+        look_up: Callable[..., list[Any]] = socket.getaddrinfo,
+        at_once: int = 64,
+        at_once_of_one: int = 2,
+    ) -> None:
+        self._look_up = look_up
+        self._free = asyncio.Semaphore(at_once)
+        self._at_once_of_one = at_once_of_one
+        # Each there only while somebody has or wants it.
+        self._free_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def find(self, user: str, host: str, port: int) -> list[str]:
+        """Return the addresses of a host.
+
+        Raises:
+            OSError: if there are none.
+        """
+        with contextlib.suppress(ValueError):
+            return [str(ipaddress.ip_address(host))]
+        own = self._free_of.get(user)
+        if own is None:
+            own = self._free_of[user] = asyncio.Semaphore(self._at_once_of_one)
+        # One's own first: whoever waits for that takes no room from others.
+        await own.acquire()
+        try:
+            await self._free.acquire()
+        except BaseException:
+            own.release()
+            raise
+        found: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+
+        def over(done: asyncio.Future[list[str]]) -> None:
+            # Nobody may be left who would ask how it went.
+            done.cancelled() or done.exception()
+            self._free.release()
+            own.release()
+
+        found.add_done_callback(over)
+        # A daemon: a service that stops does not wait for a name server.
+        Thread(target=self._run, args=(host, port, found), name="look-up", daemon=True).start()
+        return await asyncio.shield(found)
+
+    def _run(self, host: str, port: int, found: "asyncio.Future[list[str]]") -> None:
+        error, addresses = None, list[str]()
+        try:
+            rows = self._look_up(host, port, type=socket.SOCK_STREAM)
+            addresses = [str(where[0]) for *_, where in rows]
+        except (OSError, UnicodeError) as failure:
+            error = OSError(f"{type(failure).__name__} for its name")
+
+        def tell() -> None:
+            if error is None:
+                found.set_result(addresses)
+            else:
+                found.set_exception(error)
+
+        # The service may have stopped meanwhile.
+        with contextlib.suppress(RuntimeError):
+            found.get_loop().call_soon_threadsafe(tell)
 
 
 async def post(
@@ -72,6 +153,7 @@ async def post(
     *,
     seconds: float,
     private_addresses: bool = False,
+    find: Find | None = None,
 ) -> None:
     """Send a body.
 
@@ -81,13 +163,14 @@ async def post(
         body: JSON.
         seconds: that all of it may take.
         private_addresses: whether addresses that are not public are allowed.
+        find: looks a name up; left out: the loop does.
 
     Raises:
         PostError: if it is not answered by a status of 2xx.
     """
     try:
         async with asyncio.timeout(seconds):
-            status = await _send(url, headers, body, private_addresses)
+            status = await _send(url, headers, body, private_addresses, find or _find)
     except TimeoutError:
         raise PostError(f"took longer than {seconds:g} s") from None
     except _UNHEARD as error:
@@ -96,11 +179,13 @@ async def post(
         raise PostError(f"answered {status}")
 
 
-async def _send(url: str, headers: Mapping[str, str], body: bytes, private_addresses: bool) -> int:
+async def _send(
+    url: str, headers: Mapping[str, str], body: bytes, private_addresses: bool, find: Find
+) -> int:
     parts = urlsplit(url)
     host, is_safe = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if is_safe else 80)
-    address = await _address(host, port, private_addresses)
+    address = _choose(await find(host, port), private_addresses)
     context = ssl.create_default_context() if is_safe else None
     reader, writer = await asyncio.open_connection(
         address, port, ssl=context, server_hostname=host if is_safe else None, limit=_LINE
@@ -124,16 +209,17 @@ async def _send(url: str, headers: Mapping[str, str], body: bytes, private_addre
     return int(rest[:3])
 
 
-async def _address(host: str, port: int, private_addresses: bool) -> str:
-    """An address of a host.
+async def _find(host: str, port: int) -> list[str]:
+    return await Names().find("", host, port)
+
+
+def _choose(addresses: list[str], private_addresses: bool) -> str:
+    """Return the first address that may be posted to.
 
     Raises:
         PostError: if none of them is public, and they must be.
     """
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    for *_, where in found:
-        address = str(where[0])
+    for address in addresses:
         if private_addresses or _is_public(ipaddress.ip_address(address.partition("%")[0])):
             return address
     raise PostError("is no public address")

@@ -1,8 +1,10 @@
 """Hooks that take their time hold up nobody else's."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
@@ -92,3 +94,33 @@ def test_one_user_s_silent_hooks_hold_up_nobody_else_s(tmp_path: Path) -> None:
         silent.let_go.set()
         for _ in range(2 * 40 - MessengerParams().at_once_of_one):
             silent.heard.get(timeout=20)
+
+
+async def pause() -> None:
+    """Let the loop go on."""
+    await asyncio.sleep(0.001)
+
+
+def test_a_user_has_so_many_deliveries_waiting_and_each_is_a_few_bytes(tmp_path: Path) -> None:
+    file = make_file().model_copy(update={"webhooks": WebhooksEntry(private_addresses=True)})
+    with serving(tmp_path, file) as served, Address().open() as silent:
+        messenger = served.market.messenger
+        most = 50
+        messenger._params = replace(messenger._params, most_waiting=most)
+        with served.http(served.key("ada")) as http:
+            assert http.post("/v1/webhooks", json={"url": silent.url}).status_code == 200
+        end_jobs(served, "ada", 3 * most)
+        for _ in range(MessengerParams().at_once_of_one):
+            silent.heard.get(timeout=20)
+        # The last of them was cancelled at once: its event is the newest.
+        place, newest = messenger._places["default"], served.ask(lambda zone: zone.state.seq)
+        assert any(served.run(pause) or place.read_to >= newest for _ in range(5000))
+        queue = messenger._queues["ada"]
+        assert len(queue.waiting) + queue.under_way == most
+        # A task each would be some thousand bytes.
+        assert len(asyncio.all_tasks(served.loop)) < most
+        silent.let_go.set()
+        for _ in range(most - MessengerParams().at_once_of_one):
+            silent.heard.get(timeout=20)
+        assert any(served.run(pause) or not messenger._queues for _ in range(5000))
+        assert not place.open

@@ -2,10 +2,12 @@
 
 import asyncio
 import ipaddress
+from threading import Event
+from typing import Any
 
 import pytest
 
-from auctune.service.webhooks.post import PostError, _is_public, post
+from auctune.service.webhooks.post import Names, PostError, _is_public, post
 
 
 async def told(answer: bytes) -> bytes:
@@ -93,3 +95,45 @@ def test_what_is_within_is_not_public_however_it_is_written(address: str) -> Non
 )
 def test_what_is_public_stays_so(address: str) -> None:
     assert _is_public(ipaddress.ip_address(address))
+
+
+def test_one_users_slow_name_servers_hold_up_nobody_elses_lookups() -> None:
+    answered, looked_up = Event(), list[str]()
+
+    def look_up(host: str, port: int, **_: Any) -> list[Any]:
+        looked_up.append(host)
+        if host.startswith("slow"):
+            answered.wait(30)
+        return [(2, 1, 6, "", ("9.9.9.9", port))]
+
+    async def ask() -> None:
+        names = Names(look_up, at_once=3, at_once_of_one=2)
+        slow = [asyncio.create_task(names.find("ada", f"slow{n}", 80)) for n in range(5)]
+        for _ in range(20):
+            assert await names.find("bob", "quick", 80) == ["9.9.9.9"]
+        assert sorted(set(looked_up)) == ["quick", "slow0", "slow1"]
+        # Whoever gives up waiting leaves the thread that is taken to itself.
+        slow[0].cancel()
+        for _ in range(5):
+            assert await names.find("bob", "quick", 80) == ["9.9.9.9"]
+        assert sorted(set(looked_up)) == ["quick", "slow0", "slow1"]
+        answered.set()
+        await asyncio.gather(*slow, return_exceptions=True)
+        assert len(set(looked_up)) == 6
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("failure", [OSError("no such name"), UnicodeError("label too long")])
+def test_a_name_that_cannot_be_looked_up_is_an_error_of_that_post(failure: Exception) -> None:
+    def look_up(host: str, port: int, **_: Any) -> list[Any]:
+        raise failure
+
+    async def send() -> None:
+        names = Names(look_up)
+        await post(
+            "http://nowhere.example/", {}, b"", seconds=30, find=lambda *at: names.find("ada", *at)
+        )
+
+    with pytest.raises(PostError, match="cannot be reached"):
+        asyncio.run(send())
