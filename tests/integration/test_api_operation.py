@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx2
@@ -15,6 +16,7 @@ from auctune.service.access.key import Role
 from auctune.service.doctor.port import answers_as_auctune
 from auctune.service.erasure import erase
 from auctune.service.jobs.training import Training
+from auctune.service.store import Pages
 from support.serving import EPOCH, ROWS, Served, make_file, make_zone, serving
 
 
@@ -411,6 +413,38 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
     assert not served.market.open_jobs.of("unlucky")
     with served.http(key) as http:
         assert float(http.get("/v1/ledger").json()["balance"]) == 0
+
+
+def test_one_users_searches_through_all_jobs_take_one_thread_at_a_time(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, other = served.key("seeker"), served.key("other")
+    client, file = served.client(key), served.upload(key)
+    jobs = [served.bid(client, file, bid="0.0001").id for _ in range(3)]
+    begun, may_go_on, scan = Event(), Event(), Pages.jobs
+
+    def slow_scan(pages: Pages, owner: str | None, *rest: Any, **more: Any) -> Any:
+        if owner == "seeker":
+            begun.set()
+            may_go_on.wait(30)
+        return scan(pages, owner, *rest, **more)
+
+    monkeypatch.setattr(Pages, "jobs", slow_scan)
+    monkeypatch.setattr("auctune.service.api.routes.jobs._SCANNED", 1)
+
+    def search(_: int) -> list[str]:
+        with served.http(key) as http:
+            found = http.get("/v1/fine_tuning/jobs", params={"metadata": "null", "limit": 2})
+            return [job["id"] for job in found.json()["data"]]
+
+    with ThreadPoolExecutor(40) as pool:
+        searches = [pool.submit(search, number) for number in range(40)]
+        assert begun.wait(30)
+        with served.http(other) as http:
+            for _ in range(3):
+                assert http.get("/v1/fine_tuning/jobs").json()["data"] == []
+        may_go_on.set()
+        assert all(one.result() == jobs[:0:-1] for one in searches)
 
 
 def test_users_have_limits_and_others_have_theirs(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from auctune.service.access.open_jobs import OpenJobs
 from auctune.service.access.rate import RateLimit
 from auctune.service.access.spending import Spending
 from auctune.service.access.streams import Streams
+from auctune.service.access.turns import Turns
 from auctune.service.explanations import Explanations
 from auctune.service.files.library import Library
 from auctune.service.jobs.replies import Replies
@@ -58,6 +59,7 @@ class Market:
         committer: writes.
         metrics: totals.
         news: of what is on record.
+        searches: through all jobs of a user, one at a time.
         streams: how many each key has open.
         requests: likewise, that are not answered yet.
         bids: stored for each user, in the long run; `bid_bytes` counts their bytes.
@@ -85,6 +87,7 @@ class Market:
     committer: Committer
     metrics: Metrics
     news: News
+    searches: Turns
     streams: Streams
     requests: Streams
     bids: RateLimit

@@ -14,6 +14,7 @@ from auctune.service.access.open_jobs import OpenJobs, stored_open_jobs
 from auctune.service.access.rate import RateLimit
 from auctune.service.access.spending import Spending
 from auctune.service.access.streams import Streams
+from auctune.service.access.turns import Turns
 from auctune.service.audible_recorder import AudibleRecorder
 from auctune.service.explanations import Explanations
 from auctune.service.files.library import Library
@@ -211,6 +212,7 @@ async def open_market(
         committer=committer,
         metrics=metrics,
         news=news,
+        searches=Turns(),
         streams=Streams(of.streams),
         requests=Streams(of.requests, "requests"),
         bids=RateLimit(of.bids_per_day / DAY, of.bids_per_day, time.monotonic),

@@ -208,7 +208,9 @@ async def list_jobs(
         page = await asyncio.to_thread(market.pages.jobs, who.user, limit, after)
         rows, has_more = [read_job(row) for row in page.items], page.has_more
     else:
-        rows, has_more = await asyncio.to_thread(_find, market, who.user, wanted, limit, after)
+        # One search of a user's at a time: each goes through all of the user's jobs.
+        async with market.searches.of([who.user]):
+            rows, has_more = await _find(market, who.user, wanted, limit, after)
     data = [_shown(market, row) for row in rows]
     return _json({"object": "list", "data": data, "has_more": has_more})
 
@@ -299,23 +301,36 @@ def _wanted(query: QueryParams) -> dict[str, str] | None:
     return {found[1]: value for found, value in pairs if found} or None
 
 
-def _find(
+async def _find(
     market: Market, owner: str, wanted: dict[str, str], limit: int, after: str | None
 ) -> tuple[list[JobRow], bool]:
-    """Jobs of an owner with this metadata; all of the owner's jobs may have to be gone through."""
+    """Return jobs of an owner with this metadata, and whether there are more.
+
+    All of the owner's jobs may have to be gone through: in pieces, between which the threads are
+    free for others.
+    """
     found: list[JobRow] = []
     while True:
-        page = market.pages.jobs(owner, _SCANNED, after)
-        for stored in page.items:
-            row = read_job(stored)
-            has = row.body["request"]["metadata"] or {}
-            if (not has) if not wanted else wanted.items() <= has.items():
-                if len(found) == limit:
-                    return found, True
+        rows, has_more = await asyncio.to_thread(_scan, market, owner, wanted, after)
+        for row, is_wanted in rows:
+            if is_wanted and len(found) == limit:
+                return found, True
+            if is_wanted:
                 found.append(row)
-        if not page.has_more:
+        if not has_more:
             return found, False
-        after = page.items[-1].id
+        after = rows[-1][0].id
+
+
+def _scan(
+    market: Market, owner: str, wanted: dict[str, str], after: str | None
+) -> tuple[list[tuple[JobRow, bool]], bool]:
+    """Return the next jobs, whether each is wanted, and whether there are more."""
+    page = market.pages.jobs(owner, _SCANNED, after)
+    rows = [read_job(stored) for stored in page.items]
+    metadata = [row.body["request"]["metadata"] or {} for row in rows]
+    are_wanted = [wanted.items() <= has.items() if wanted else not has for has in metadata]
+    return list(zip(rows, are_wanted, strict=True)), page.has_more
 
 
 def _shown(market: Market, row: JobRow) -> Shown:
