@@ -237,6 +237,9 @@ def main(arguments: Sequence[str]) -> None:
     for name in _IMPORTED:
         importlib.import_module(name)
     assert threading.active_count() == 1
+    # A child could not use a GPU that its parent has touched.
+    torch = sys.modules.get("torch")
+    assert torch is None or not torch.cuda.is_initialized()
     # What is there now stays: children need not look through it, nor copy it by doing so.
     gc.collect()
     gc.freeze()

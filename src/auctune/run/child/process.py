@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import tempfile
@@ -31,6 +32,8 @@ class ChildProcess:
         lock: descriptor of a lock to be held by the child too; none: there is no lock.
         log: file to which its standard error is added; none: it is kept only while it runs.
         environment: what differs from this process's own.
+        device: that the child computes on, as torch names it. On a GPU it is an interpreter of its
+            own, as CUDA does not survive a fork, and it sees that GPU alone.
 
     Raises:
         OSError: if it cannot be started.
@@ -45,6 +48,7 @@ class ChildProcess:
         lock: int | None = None,
         log: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        device: str = "cpu",
     ) -> None:
         self._hear = hear
         # Held as long as the process, and closed with it.
@@ -63,7 +67,8 @@ class ChildProcess:
                         self._errors.fileno(),
                         () if lock is None else (lock,),
                     ),
-                    os.environ | (environment or {}),
+                    os.environ | (environment or {}) | visible_gpu(device, os.environ),
+                    may_fork=device == "cpu",
                 )
         except OSError:
             for ours in (self._stdin, self._stdout, self._errors):
@@ -139,11 +144,38 @@ def _pipe() -> tuple[IO[bytes], IO[bytes]]:
     return os.fdopen(reading, "rb"), os.fdopen(writing, "wb")
 
 
+def visible_gpu(device: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that shows a child the one GPU that it computes on.
+
+    A process that sees others as well may open a context on the first of them, half a gigabyte in
+    nobody's profile. Empty for a CPU, and for "cuda" without a number: who says that alone, such as
+    Ray's nodes, has a GPU chosen for it.
+    """
+    number = re.fullmatch(r"cuda:(\d+)", device)
+    if number is None:
+        return {}
+    seen = environment.get("CUDA_VISIBLE_DEVICES")
+    if seen is None:
+        return {"CUDA_VISIBLE_DEVICES": number[1]}
+    names, index = seen.split(","), int(number[1])
+    return {"CUDA_VISIBLE_DEVICES": names[index].strip()} if index < len(names) else {}
+
+
+def device_in_child(device: str, environment: Mapping[str, str]) -> str:
+    """Return the name by which a child started with `device` knows it."""
+    return "cuda" if visible_gpu(device, environment) else device
+
+
 def _start(
-    program: Sequence[str], argument: str, streams: Streams, environment: Mapping[str, str]
+    program: Sequence[str],
+    argument: str,
+    streams: Streams,
+    environment: Mapping[str, str],
+    *,
+    may_fork: bool,
 ) -> ProcessHandle:
     """By the nursery if there is one that can, otherwise as an interpreter of its own."""
-    address = environment.get(ADDRESS)
+    address = environment.get(ADDRESS) if may_fork else None
     if address is not None and program[0] == "-m" and program[1] in PROGRAMS:
         with suppress(NoNurseryError):
             return NursedProcess(address, program[1], argument, streams, environment)

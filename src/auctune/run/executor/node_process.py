@@ -1,12 +1,14 @@
 """A node process as the market holds it."""
 
+import os
 import queue
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from auctune.domain import AuctuneError
 from auctune.run.child import ChildProcess, Hear, Message
+from auctune.run.child.process import device_in_child
 from auctune.run.executor.messages import NodeSettings, TaskOrder, train_message
 
 WORKER = ("-m", "auctune.run.executor.worker")
@@ -34,7 +36,9 @@ class NodeProcess(ChildProcess):
         log: Path | None = None,
         program: Sequence[str] = WORKER,
     ) -> None:
-        super().__init__(program, asdict(settings), hear, lock=lock, log=log)
+        device = settings.device
+        seen = replace(settings, device=device_in_child(device, os.environ))
+        super().__init__(program, asdict(seen), hear, lock=lock, log=log, device=device)
 
     @property
     def is_gone(self) -> bool:

@@ -1,10 +1,12 @@
 """The process of a standing pool as its owner holds it."""
 
+import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from auctune.run.child import ChildProcess, Hear
+from auctune.run.child.process import device_in_child
 from auctune.run.open_pool.messages import PoolSettings, want_message
 from auctune.run.open_pool.wanted import WantedThread
 
@@ -29,7 +31,9 @@ class PoolProcess(ChildProcess):
         log: Path | None = None,
         program: Sequence[str] = WORKER,
     ) -> None:
-        super().__init__(program, asdict(settings), hear, lock=lock, log=log)
+        device = settings.device
+        seen = replace(settings, device=device_in_child(device, os.environ))
+        super().__init__(program, asdict(seen), hear, lock=lock, log=log, device=device)
 
     def want(self, threads: Iterable[WantedThread]) -> None:
         """Say who is wanted, all of them."""

@@ -1,8 +1,9 @@
 """The parent's side: an order out, pieces of text in."""
 
+import os
 import queue
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from auctune.domain import AuctuneError
 from auctune.domain.dataset import RowKind
 from auctune.run.child import ChildProcess, Message
 from auctune.run.child.messages import read_error
+from auctune.run.child.process import device_in_child
 from auctune.train.sample_params import SampleParams
 
 _WORKER = ("-m", "auctune.run.sampling.worker")
@@ -53,7 +55,8 @@ def sample(order: SampleOrder) -> Iterator[str]:
         SampleError: if the adapter is not one of the base, or the process ends.
     """
     inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-    process = ChildProcess(_WORKER, order_record(order), inbox.put)
+    seen = replace(order, device=device_in_child(order.device, os.environ))
+    process = ChildProcess(_WORKER, order_record(seen), inbox.put, device=order.device)
     try:
         while True:
             message = inbox.get()

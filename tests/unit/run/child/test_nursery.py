@@ -16,6 +16,7 @@ import pytest
 from auctune.run.child import ChildProcess, Message
 from auctune.run.child.nursed import ADDRESS, NoNurseryError, NursedProcess
 from auctune.run.child.nursery import read_by_imports
+from auctune.run.child.process import device_in_child, visible_gpu
 from auctune.run.child.process_handle import Streams
 
 # One that imports nothing beforehand.
@@ -154,3 +155,39 @@ def test_where_there_is_no_nursery_a_child_is_an_interpreter_of_its_own(tmp_path
         pass
     assert child.ending().startswith("TypeError")
     child.kill()
+
+
+def parent_of(process: int) -> int:
+    """The process that made another one."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_child_that_computes_on_a_gpu_is_not_forked(small: Small) -> None:
+    program = ("-m", "auctune.run.sampling.worker")
+    parents = []
+    for device in ("cpu", "cuda"):
+        child = ChildProcess(
+            program, "", lambda _: None, environment={ADDRESS: small.address}, device=device
+        )
+        parents.append(parent_of(child.pid))
+        child.kill()
+    assert parents == [small.process.pid, os.getpid()]
+
+
+@pytest.mark.parametrize(
+    ("device", "seen", "expected"),
+    [
+        ("cpu", None, {}),
+        ("cuda", None, {}),
+        ("cuda:1", None, {"CUDA_VISIBLE_DEVICES": "1"}),
+        ("cuda:1", "2,GPU-5e", {"CUDA_VISIBLE_DEVICES": "GPU-5e"}),
+        # One that is not there is for torch to refuse, by the name that the user gave it.
+        ("cuda:2", "2,GPU-5e", {}),
+    ],
+)
+def test_a_child_on_a_numbered_gpu_sees_that_one_alone(
+    device: str, seen: str | None, expected: dict[str, str]
+) -> None:
+    environment = {} if seen is None else {"CUDA_VISIBLE_DEVICES": seen}
+    assert visible_gpu(device, environment) == expected
+    assert device_in_child(device, environment) == ("cuda" if expected else device)

@@ -32,6 +32,19 @@ def test_a_node_that_cannot_load_its_base_says_so_and_ends(tmp_path: Path) -> No
     process.stop()
 
 
+def test_a_node_on_a_numbered_gpu_is_told_the_only_one_that_it_sees(tmp_path: Path) -> None:
+    told = (
+        "import json, os, sys\n"
+        "device, gpu = json.loads(sys.argv[1])['device'], os.environ['CUDA_VISIBLE_DEVICES']\n"
+        "print(json.dumps({'kind': 'told', 'device': device, 'gpu': gpu}))"
+    )
+    inbox: Inbox = queue.Queue()
+    settings = NodeSettings("tiny", str(tmp_path), device="cuda:3")
+    process = NodeProcess(settings, into(inbox, "alpha"), program=("-c", told))
+    assert heard(inbox) == ("alpha", {"kind": "told", "device": "cuda", "gpu": "3"})
+    process.stop()
+
+
 def test_a_node_that_crashes_leaves_its_last_line_and_its_log(tmp_path: Path) -> None:
     inbox: Inbox = queue.Queue()
     log = tmp_path / "alpha.log"
