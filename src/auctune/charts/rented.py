@@ -61,7 +61,7 @@ def rented_chart(
     )
     panels = alt.vconcat(
         alt.layer(price, rule).properties(width=width, height=PRICE_HEIGHT),
-        _steps(there, "spot there", palette, num_slots, width, THERE_HEIGHT),
+        _steps(there, "spot available", palette, num_slots, width, THERE_HEIGHT),
         stacked_panel(held, palette, width, y_title="held"),
         spacing=16,
     )

@@ -71,7 +71,7 @@ def _row(point: DiaryPoint) -> dict[str, Any]:
         "price": point.price,
         "available": point.available,
         "progress": point.progress,
-        "description": f"slot {point.slot}: price {point.price:.3f}, {point.available} spot there; "
+        "description": f"slot {point.slot}: price {point.price:.3f}, {point.available} spot available; "
         f"held {point.on_demand} on-demand and {point.spot} spot; cost {point.cost:.3f}",
     }
 
@@ -91,7 +91,7 @@ def _held(
     palette: Palette,
     width: int,
 ) -> AnyChart:
-    names, colours = ["spot", "on-demand", "spot there"], _colours(palette)
+    names, colours = ["spot", "on-demand", "spot available"], _colours(palette)
     bars = []
     for point in points:
         low = 0

@@ -1,11 +1,10 @@
 """Why a bid got its answer, told afterwards by its zone, one question after the other."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from auctune.service.access.open_jobs import TooManyError
 from auctune.service.store.event_log import EventLog
+from auctune.service.user_turns import UserTurns
 from auctune.service.zones.event import Kind
 from auctune.service.zones.open_zone import Explained, Explainer
 from auctune.service.zones.restart import read_event
@@ -24,8 +23,7 @@ class Explanations:
     def __init__(self, log: EventLog, explainers: Mapping[str, Explainer]) -> None:
         self._log = log
         self._explainers = explainers
-        self._turn = asyncio.Lock()
-        self._asking: set[str] = set()
+        self._turns = UserTurns("explanation")
         self._known: OrderedDict[str, Explained] = OrderedDict()
 
     async def of(self, job: str, asker: str) -> Explained | None:
@@ -40,27 +38,16 @@ class Explanations:
         """
         if (known := self._known.get(job)) is not None:
             return known
-        if asker in self._asking:
-            raise TooManyError("another explanation of yours is being made; wait for it")
-        self._asking.add(asker)
-        try:
-            return await self._in_turn(job)
-        finally:
-            self._asking.discard(asker)
-
-    async def _in_turn(self, job: str) -> Explained | None:
-        async with self._turn:
-            found = self._known.get(job)
-            if found is None:
-                found = await asyncio.to_thread(self._explain, job)
-                if found is None:
-                    return None
-                self._known[job] = found
-                if len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
+        found = await self._turns.run(asker, lambda: self._explain(job))
+        if found is not None:
+            self._known[job] = found
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
         return found
 
     def _explain(self, job: str) -> Explained | None:
+        if (known := self._known.get(job)) is not None:
+            return known
         rows = self._log.of_job(job)
         decided = next((read_event(row) for row in rows if row.kind == Kind.DECIDED), None)
         if decided is None or decided.zone not in self._explainers:

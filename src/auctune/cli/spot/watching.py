@@ -55,7 +55,7 @@ class Watching:
         seen, held = record.observation, record.allocation
         self._cost = seen.cost + record.paid
         self._console.print(
-            f"slot {seen.slot:3d}  price {seen.price:.3f}, {seen.available} spot there; "
+            f"slot {seen.slot:3d}  price {seen.price:.3f}, {seen.available} spot available; "
             f"holds {held.on_demand} on-demand + {held.spot} spot; cost {self._cost:.3f}"
         )
 

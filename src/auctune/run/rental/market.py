@@ -42,10 +42,10 @@ class ReplayedRecord:
             total.update(array.tobytes())
         return total.hexdigest()
 
-    def at(self, slot: int) -> tuple[float, int]:
-        """Price and count of a slot of the replay."""
-        index = (self.start + slot) % self.market.num_slots
-        return float(self.market.price[index]), int(self.market.available[index])
+    def beginning(self, slot: int) -> tuple[float, int]:
+        """Price and count as a slot of the replay begins, when jobs choose what they hold."""
+        market = self.begun(slot, 1)
+        return float(market.price[0]), int(market.available[0])
 
     def seen(self, slot: int) -> SpotMarket:
         """The market up to a slot of the replay: its last slot is that one, and begins now."""

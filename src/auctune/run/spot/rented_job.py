@@ -109,7 +109,7 @@ class Teller:
 
     def ending_begun(self, now: float, num_instances: int) -> None:
         """See `SpotListener`."""
-        self._parent.say("noted", text="it is late: what is left runs on demand")
+        self._parent.say("noted", text="past its deadline: the rest runs on demand")
 
     def ending_held(self, since: float, until: float) -> None:
         """See `SpotListener`."""

@@ -4,7 +4,7 @@
 | --- | --- |
 | begun {version, job, training, policy, ...} | that the run exists, and of what |
 | slot {time, observation, allocation, paid} | what is held in a slot that begins, and its price |
-| missed {time, observation} | that a slot passed while nobody was there, and nothing was held |
+| missed {time, observation} | that a slot passed while no process of the job ran; nothing was held |
 | taken_back {time, count} | that spot instances were taken away within the slot |
 | died {time, instance} | that a worker died of something else |
 | saved {time, rows} | that a checkpoint is written next |
@@ -42,7 +42,7 @@ class SlotRecord:
         rows: trained in all at its end; none: it goes on.
         lost: share of the held instances' time in which they were not ready to train; none where
             it goes on, was taken up again, nothing was held, or the clock is not a real one.
-        is_missed: nobody was there: it passed, whatever the policy would have held.
+        is_missed: no process of the job ran: it passed, whatever the policy would have held.
         trained: steps and tokens in all at its end, and the losses of its steps.
     """
 

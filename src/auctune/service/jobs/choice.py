@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from auctune.domain import InputError
 from auctune.run.data.client import DataError
 from auctune.service.access.key import Principal
+from auctune.service.access.open_jobs import TooManyError
 from auctune.service.jobs.request import JobRequest
 from auctune.service.zones.offer import Alternative, Alternatives, Priced
 
@@ -125,8 +126,8 @@ async def _ask(
     if why is None:
         try:
             priced = await zone.quote(who, request)
-        # A zone whose data process failed is out of this choice, no more.
-        except (InputError, DataError) as error:
+        # A zone whose data process failed, or that makes too many estimates, is out, no more.
+        except (InputError, DataError, TooManyError) as error:
             why = str(error)
     outlook = None if priced is None else priced.offer.outlook
     if priced is not None and outlook is None:

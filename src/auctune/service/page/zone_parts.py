@@ -89,7 +89,7 @@ async def pool_parts(visit: Visit, name: str, decided: list[Shown]) -> list[Part
         )
         for one in found["jobs"]
     )
-    heads = ("job", "user", "state", "least loss", "to reach", "share", "deadline", "outlook")
+    heads = ("job", "user", "state", "best loss", "target", "share", "deadline", "forecast")
     caption = "Which job had which part of it, by slot. Slot 0 is the oldest that is shown."
     return [
         await _part(visit, "Shares of the pool", caption, shares_of(found), heads, rows),

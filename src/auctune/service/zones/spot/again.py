@@ -60,7 +60,7 @@ class SpotAgain:
         slot = event.body["slot"]
         if slot <= self._state.slot:
             return None
-        price, available = self._market.at(slot)
+        price, available = self._market.beginning(slot)
         return {**event.body, "price": price, "available": available}
 
     def _received(self, event: ZoneEvent) -> Body | None:

@@ -1,9 +1,9 @@
 """From a request for a job to a rented zone's decision, and to its estimate.
 
-Estimates take a while, so they are made on a thread of their own; the desk decides by them.
+Estimates take a while, so they are made on a thread of their own, users in round robin; the desk
+decides by them.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,6 +21,7 @@ from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import Worth, asked_cap, asked_worth, said_cap, shown_request
 from auctune.service.jobs.training import Training
 from auctune.service.quotes import Quote, QuoteChangedError, Quotes
+from auctune.service.user_turns import UserTurns
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.docket import Docket
 from auctune.service.zones.job_row import JobRow
@@ -34,6 +35,9 @@ from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
 from auctune.service.zones.spot.bid import Estimated, SpotBid
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.zone import SpotZone, no_slot
+
+# Estimates of a user that may wait: a few forms of a page, not a flood.
+_WAITING_ESTIMATES = 8
 
 
 class SpotBidding:
@@ -66,6 +70,7 @@ class SpotBidding:
         self._turns = turns
         self._quotes = quotes
         self._now = now
+        self._estimates = UserTurns("estimate", _WAITING_ESTIMATES)
         self.docket = Docket(desk, turns, self._check_there, self._received_bid)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
@@ -76,7 +81,7 @@ class SpotBidding:
         """
         worth, training = asked_worth(request, self._now()), self._training(request)
         size = (await self._files.appraise(training, who.user)).size
-        estimate, _ = await self._estimate(training, size, worth)
+        estimate, _ = await self._estimate(who.user, training, size, worth)
         offer = EstimateOffer(estimate, said_cap(request))
         return Priced(training, worth.deadline, offer, size.notes(training.max_length))
 
@@ -97,7 +102,7 @@ class SpotBidding:
         # A span counts from when it was asked for.
         worth = replace(asked_worth(request, quote.at), deadline=quote.deadline)
         size = (await self._files.appraise(training, who.user)).size
-        made = await self._estimate(training, size, worth)
+        made = await self._estimate(who.user, training, size, worth)
         why = why_worse(quote, made[0])
         if why is None:
             shown = _record(request, who, worth, cap, quote.alternatives)
@@ -167,8 +172,11 @@ class SpotBidding:
         size: DataSize,
         request: dict[str, Any],
         reply: Reply | None,
+        *,
+        is_limited: bool = True,
     ) -> SpotBid:
-        made = await self._estimate(training, size, _worth_of(request))
+        worth = _worth_of(request)
+        made = await self._estimate(owner, training, size, worth, is_limited=is_limited)
         return self._with(job, owner, training, size, request, made, reply)
 
     def _with(
@@ -198,7 +206,13 @@ class SpotBidding:
         )
 
     async def _estimate(
-        self, training: Training, size: DataSize, worth: Worth
+        self,
+        user: str,
+        training: Training,
+        size: DataSize,
+        worth: Worth,
+        *,
+        is_limited: bool = True,
     ) -> tuple[Estimate, Estimated]:
         self._rental.check(training, size)
         slot = self._rental.clock.slot()
@@ -206,14 +220,17 @@ class SpotBidding:
         if not slots:
             raise no_slot(self._rental.clock, slot)
         terms = self._rental.terms(training, size, worth, slots)
-        found = await asyncio.to_thread(self._rental.estimate, terms, slots.start)
+        found = await self._estimates.run(
+            user, lambda: self._rental.estimate(terms, slots.start), is_limited=is_limited
+        )
         return found, Estimated(slots.start, terms.deadline, terms.hard_factor)
 
     async def _received_bid(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
     ) -> SpotBid:
         size = (await self._files.appraise(training, owner)).size
-        return await self._bid(job, owner, training, size, request, None)
+        # It is on record, and bounded by the number of open jobs.
+        return await self._bid(job, owner, training, size, request, None, is_limited=False)
 
     def _check_there(self, bid: SpotBid) -> None:
         self._files.check_there(bid.training)

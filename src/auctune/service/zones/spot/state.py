@@ -29,8 +29,8 @@ class SlotSeen:
 
     Attributes:
         slot: its number.
-        price: of a spot instance, in units of the on-demand price.
-        available: spot instances.
+        price: of a spot instance as it began, in units of the on-demand price.
+        available: spot instances as it began, for each job.
         on_demand, spot: held in it, over all jobs.
     """
 

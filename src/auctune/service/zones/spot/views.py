@@ -53,7 +53,7 @@ def _decided(body: Mapping[str, Any]) -> str:
 
 def _metered(body: Mapping[str, Any]) -> str:
     if body["missed"]:
-        return f"Slot {body['at']} passed while nobody was there; nothing was held"
+        return f"Slot {body['at']} skipped: the job's process was not running yet; nothing charged"
     held = f"{body['on_demand']} on-demand and {body['spot']} spot instances"
     return f"Slot {body['at']}: {held}, {body['amount']}"
 

@@ -40,8 +40,8 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         return len(self.state.jobs) < self.rental.jobs
 
     def begin_slot(self, slot: int) -> None:
-        """Note it, with what the market has in it."""
-        price, available = self.rental.market.at(slot)
+        """Record it, with the market as it begins: what jobs hold is chosen by that."""
+        price, available = self.rental.market.beginning(slot)
         body = {"slot": slot, "price": price, "available": available}
         self.happen(Kind.SLOT_BEGAN, None, body)
 

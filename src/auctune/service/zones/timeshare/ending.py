@@ -30,7 +30,7 @@ def end_job(zone: TimeshareZone, name: str, files: list[str]) -> bool:
 def _failure(job: TargetJob) -> dict[str, Any]:
     assert job.left is not None
     how, param, refund = job.left.how, None, False
-    best = "" if job.best is None else f"; its least loss was {job.best:.6g}"
+    best = "" if job.best is None else f"; its best loss was {job.best:.6g}"
     if how == How.MISSED:
         code, param = "target_not_reached", "market.target_loss"
         message = f"target not reached by its deadline: {job.target_loss:g}{best}"

@@ -1,0 +1,104 @@
+"""Work that takes seconds of a processor: one piece after the other, users in round robin."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from auctune.service.access.open_jobs import TooManyError
+
+T = TypeVar("T")
+
+
+class UserTurns:
+    """A queue of work for a thread. No user waits for more than one piece of each other user.
+
+    Args:
+        what: what is made, as errors name it.
+        max_waiting: pieces of a user that may wait; one more may be under way.
+        max_users: users that may wait.
+    """
+
+    def __init__(self, what: str, max_waiting: int = 0, max_users: int = 20) -> None:
+        self._what, self._max_waiting, self._max_users = what, max_waiting, max_users
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        # When a user had a turn last, of those that wait or have it now.
+        self._turn_of: dict[str, int] = {}
+        self._num_turns = 0
+        self._running: str | None = None
+
+    async def run(self, user: str, work: Callable[[], T], *, is_limited: bool = True) -> T:
+        """Return what `work` returns; it runs on a thread once it is this user's turn.
+
+        If the caller is cancelled, work that has begun goes on, and the next waits for its end.
+
+        Args:
+            user: user id.
+            work: what takes long.
+            is_limited: `False` for work that is bounded otherwise and must not be refused.
+
+        Raises:
+            TooManyError: if too much waits already.
+        """
+        if is_limited:
+            self._check_room(user)
+        if self._running is not None:
+            await self._wait(user)
+        else:
+            self._begin(user)
+        task = asyncio.ensure_future(asyncio.to_thread(work))
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _check_room(self, user: str) -> None:
+        of_user = len(self._waiting.get(user, ()))
+        is_busy = self._running == user or of_user > 0
+        if is_busy and of_user >= self._max_waiting:
+            raise TooManyError(f"another {self._what} of yours is being made; wait for it")
+        if user not in self._waiting and len(self._waiting) >= self._max_users:
+            raise TooManyError(f"too many users wait for their {self._what}; try again later")
+
+    async def _wait(self, user: str) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(user, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # Its turn had come: somebody else has it now.
+                self._next()
+            else:
+                self._drop(user, turn)
+            raise
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        # Whoever waited for it may be gone: its error is looked at in any case.
+        if not task.cancelled():
+            task.exception()
+        self._next()
+
+    def _next(self) -> None:
+        """Give the turn to the user who has waited longest since their last one."""
+        self._running = None
+        while self._waiting:
+            user = min(self._waiting, key=lambda name: self._turn_of.get(name, 0))
+            turn = self._waiting[user][0]
+            self._drop(user, turn)
+            if not turn.cancelled():
+                # Taken at once: nobody who comes meanwhile may begin.
+                self._begin(user)
+                turn.set_result(None)
+                return
+
+    def _begin(self, user: str) -> None:
+        self._running = user
+        self._num_turns += 1
+        self._turn_of = {name: at for name, at in self._turn_of.items() if name in self._waiting}
+        self._turn_of[user] = self._num_turns
+
+    def _drop(self, user: str, turn: "asyncio.Future[None]") -> None:
+        queue = self._waiting.get(user)
+        if queue is not None and turn in queue:
+            queue.remove(turn)
+            if not queue:
+                del self._waiting[user]
