@@ -71,8 +71,9 @@ def _row(point: DiaryPoint) -> dict[str, Any]:
         "price": point.price,
         "available": point.available,
         "progress": point.progress,
-        "description": f"slot {point.slot}: price {point.price:.3f}, {point.available} spot available; "
-        f"held {point.on_demand} on-demand and {point.spot} spot; cost {point.cost:.3f}",
+        "description": f"slot {point.slot}: price {point.price:.3f}, "
+        f"{point.available} spot available; held {point.on_demand} on-demand and "
+        f"{point.spot} spot; cost {point.cost:.3f}",
     }
 
 

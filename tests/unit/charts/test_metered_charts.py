@@ -54,7 +54,8 @@ def test_a_cost_stands_under_its_cap_with_what_was_had_or_without() -> None:
 def test_a_market_shows_price_count_and_holdings_of_each_slot() -> None:
     slots = [RentedSlot(n, 0.5, 4 - n, n, 1) for n in range(2)]
     words = [row.get("description") for row in values(rented_chart(slots, 1.0).to_dict())]
-    assert {"slot 1: spot price 0.5", "slot 1: spot available 3", "slot 1: on demand 1"} <= set(
+    expected = {"slot 1: spot price 0.5", "slot 1: spot available 3", "slot 1: on demand 1"}
+    assert expected <= set(words)
         words
     )
 

@@ -133,7 +133,7 @@ class Coordinator:
         self._close_slot()
 
     def _miss(self, slot: int) -> None:
-        """Let a slot pass in which no process of the job ran; the policy sees it, whatever it answers."""
+        """Let a slot pass in which no process of the job ran; the policy sees it all the same."""
         observation = self._observe(slot, float(slot))
         self._policy.allocate(observation)
         self._hold(IDLE)

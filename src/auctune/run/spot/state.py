@@ -4,7 +4,7 @@
 | --- | --- |
 | begun {version, job, training, policy, ...} | that the run exists, and of what |
 | slot {time, observation, allocation, paid} | what is held in a slot that begins, and its price |
-| missed {time, observation} | that a slot passed while no process of the job ran; nothing was held |
+| missed {time, observation} | that a slot passed without a process of the job; nothing was held |
 | taken_back {time, count} | that spot instances were taken away within the slot |
 | died {time, instance} | that a worker died of something else |
 | saved {time, rows} | that a checkpoint is written next |
