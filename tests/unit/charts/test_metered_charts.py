@@ -56,8 +56,6 @@ def test_a_market_shows_price_count_and_holdings_of_each_slot() -> None:
     words = [row.get("description") for row in values(rented_chart(slots, 1.0).to_dict())]
     expected = {"slot 1: spot price 0.5", "slot 1: spot available 3", "slot 1: on demand 1"}
     assert expected <= set(words)
-        words
-    )
 
 
 def test_a_limit_is_named_where_there_is_one() -> None:
