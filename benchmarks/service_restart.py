@@ -30,6 +30,7 @@ from auctune.service.recorder import LogRecorder
 from auctune.service.settings.auction_entry import AuctionEntry
 from auctune.service.settings.service_file import read_service_file
 from auctune.service.store import Committer, Snapshots, open_store
+from auctune.service.store.identity import bind
 from auctune.service.store.unit import ignore
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.memory import fresh_zone
@@ -55,7 +56,8 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
     facts = learn_zone(entry, Place(data, base_cache()), _unheard)
     record = opening_record(entry, facts, time.time())
     draw = random.Random(1)
-    with open_store(data) as store, Committer(store) as committer:
+    with open_store(data, data) as store, Committer(store) as committer:
+        bind(store.writer, data, store.place)
         directory = Directory(store.reader, committer, time.time)
         spending = Spending(directory, time.time, store.reader)
         recorder = LogRecorder(committer, spending)

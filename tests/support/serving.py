@@ -22,6 +22,7 @@ from fastapi import FastAPI
 
 from auctune.run.base_facts import BaseFacts
 from auctune.run.data.client import DataClient
+from auctune.run.unix_time import SteadyClock
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ConnectionLimits, LimitedServer
@@ -58,12 +59,22 @@ class Clock:
 
     def __init__(self) -> None:
         self.time = EPOCH
+        self._set_forward = 0.0
 
     def __call__(self) -> float:
         return self.time
 
     def pass_slots(self, count: int) -> None:
         self.time += count * SLOT_SECONDS
+
+    def jump(self, seconds: float) -> None:
+        """The machine's clock is set forward, or back; no time passes."""
+        self.time += seconds
+        self._set_forward += seconds
+
+    def since_boot(self) -> float:
+        """What the kernel counts."""
+        return self.time - self._set_forward
 
 
 def made_up_facts(name: str = "tiny", speed: float = 1.0) -> BaseFacts:
@@ -304,7 +315,7 @@ async def _serve(
                 Place(folder, folder / "cache"),
                 report=lambda what, share: None,
                 alarm=lambda error: None,
-                now=clock,
+                now=SteadyClock(2 * SLOT_SECONDS, unix=clock, boot=clock.since_boot),
                 data=data,
             )
             # Nodes need a base to train; what they would say, tests say.

@@ -46,6 +46,7 @@ def serve(
     from auctune.client.address import KEY_FILE, URL_FILE
     from auctune.client.starting import StartingNote
     from auctune.run.base_cache import base_cache
+    from auctune.service.files.disk import FULL, check_start, full_disk
     from auctune.service.private_files import take_data_folder
     from auctune.service.server import serve as run_server
     from auctune.service.zones.premises import Place
@@ -81,8 +82,13 @@ def serve(
                     "files and folders to them",
                     err=True,
                 )
+            check_start(place.data)
             note.tell("looking at its folder")
             run_server(file, place, report, ready)
+    except OSError as error:
+        if error.errno in FULL:
+            raise full_disk(place.data) from error
+        raise
     except KeyboardInterrupt:
         typer.echo("stopped before it was open", err=True)
         raise typer.Exit(INTERRUPTED) from None

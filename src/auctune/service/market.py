@@ -24,6 +24,7 @@ from auctune.service.page.chart_client import ChartClient
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import read_job
+from auctune.service.store import Store
 from auctune.service.store.committer import Committer
 from auctune.service.store.event_log import EventLog
 from auctune.service.store.pages import Pages
@@ -57,6 +58,7 @@ class Market:
         explanations: of decisions.
         messenger: tells webhooks.
         committer: writes.
+        store: to which it writes.
         metrics: totals.
         news: of what is on record.
         searches: through all jobs of a user, one at a time.
@@ -85,6 +87,7 @@ class Market:
     explanations: Explanations
     messenger: Messenger
     committer: Committer
+    store: Store
     metrics: Metrics
     news: News
     searches: Turns

@@ -16,7 +16,9 @@ from auctune.service.access.spending import Spending
 from auctune.service.access.streams import Streams
 from auctune.service.access.turns import Turns
 from auctune.service.audible_recorder import AudibleRecorder
+from auctune.service.background import Background
 from auctune.service.explanations import Explanations
+from auctune.service.files.disk import Disk
 from auctune.service.files.library import Library
 from auctune.service.files.room import FileLimits
 from auctune.service.jobs.budget_turns import BudgetTurns
@@ -33,6 +35,7 @@ from auctune.service.repair.door import VendorDoor
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.settings.zone_entry import AUCTION, ZoneEntry
 from auctune.service.store import Committer, EventLog, Pages, Store
+from auctune.service.upkeep import ClockError, clock_fault, keep_up
 from auctune.service.webhooks.opening import open_messenger
 from auctune.service.zones.kind import Facts
 from auctune.service.zones.kinds import KINDS, kind_of_opening
@@ -71,6 +74,7 @@ class OpenMarket:
         self._data = data
         self._committer = committer
         self._door = door
+        self._background = Background()
 
     async def start(self, report: Report = _nobody) -> None:
         """Begin to train, and take up what was under way.
@@ -79,6 +83,7 @@ class OpenMarket:
             report: told which zone it waits for: nodes of some take a minute to be there.
         """
         self.market.messenger.start()
+        self._background.begin(keep_up(self.market.now, self.market.library.trash))
         for zone, workshop in self.workshops.items():
             report(f"starting zone {zone}", 0.0)
             await workshop.start()
@@ -86,6 +91,7 @@ class OpenMarket:
 
     async def close(self) -> None:
         """Stop training, and write what is to be written."""
+        await self._background.close()
         await self.market.messenger.close()
         await self.market.charts.close()
         await self.market.submissions.close()
@@ -161,7 +167,8 @@ async def open_market(
         of.uploads_per_day,
         of.upload_bytes_per_day,
     )
-    library = Library(place.data / "files", pages, committer, limits, now)
+    disk = Disk(place.data, of.reserved_bytes)
+    library = Library(place.data / "files", pages, committer, limits, now, disk)
     if data is None:
         data = DataClient(
             place.cache,
@@ -192,7 +199,13 @@ async def open_market(
         opened = await KINDS[entry.kind].open(entry, facts[entry.name], premises)
         zones[entry.name] = opened.zone
         workshops[entry.name] = opened.workshop
-    submissions = Submissions(zones, open_jobs, quotes, library)
+
+    def check_bids() -> None:
+        if (fault := clock_fault(now)) is not None:
+            raise ClockError(fault)
+        disk.check()
+
+    submissions = Submissions(zones, open_jobs, quotes, library, check_bids)
     market = Market(
         zones=zones,
         directory=directory,
@@ -210,6 +223,7 @@ async def open_market(
         ),
         messenger=open_messenger(file, place.data, store.reader, committer, news, now),
         committer=committer,
+        store=store,
         metrics=metrics,
         news=news,
         searches=Turns(),

@@ -15,13 +15,13 @@ from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import Report
 from auctune.run.child import nursery
 from auctune.run.lock import NODES_LOCK, hold
+from auctune.run.unix_time import SteadyClock
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ConnectionLimits
 from auctune.service.first_keys import add_first_keys, first_operator_key
 from auctune.service.logs import logs_in
 from auctune.service.memory import settle
 from auctune.service.opening import learn_zone, open_market
-from auctune.service.private_files import take_data_folder
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.stopping import Stop, StoppableServer
@@ -35,6 +35,8 @@ from auctune.service.zones.premises import Place
 _MANY_FILES = 1 << 20
 
 _log = structlog.get_logger(__name__)
+
+_MAX_STEP_SLOTS = 2
 
 
 class ServiceEndedError(AuctuneError):
@@ -57,7 +59,7 @@ def serve(
 
     Args:
         file: the settings.
-        place: of data and cache.
+        place: of data and cache; the data folder is there.
         report: told how far opening is.
         ready: told the URL, and the first key if it was made just now.
 
@@ -66,7 +68,9 @@ def serve(
         ServiceEndedError: if it ended by itself.
     """
     open_files = raise_open_files()
-    take_data_folder(place.data)
+    # Two slots: less is a correction, from which jobs that have slack recover.
+    clock = SteadyClock(_MAX_STEP_SLOTS * min(zone.slot_seconds for zone in file.zones))
+    clock.share()
     with (
         # Whether another service is at work in the folder says more than that its port is taken.
         open_store(file.database or place.data, place.data) as store,
@@ -81,7 +85,7 @@ def serve(
         report("opening the market", 0.0)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             failure = runner.run(
-                _serve(file, facts, store, place, listening, lock, open_files, report, ready)
+                _serve(file, facts, store, place, listening, lock, clock, open_files, report, ready)
             )
     if failure is not None:
         raise ServiceEndedError(failure)
@@ -116,6 +120,7 @@ async def _serve(
     place: Place,
     listening: socket.socket,
     lock: int,
+    clock: SteadyClock,
     open_files: int,
     report: Report,
     ready: Callable[[str, str | None], None],
@@ -124,7 +129,7 @@ async def _serve(
     stop, alarm = Stop(), _Alarm(asyncio.get_running_loop())
     host, port = listening.getsockname()[:2]
     url = f"http://{host}:{port}"
-    opened = await open_market(file, facts, store, place, report, alarm.ring, lock, url=url)
+    opened = await open_market(file, facts, store, place, report, alarm.ring, lock, clock, url=url)
     try:
         await add_first_keys(opened.market, file)
         key = await first_operator_key(opened.market.directory, place.data)

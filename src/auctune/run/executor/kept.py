@@ -10,6 +10,7 @@ from auctune.run.executor.executor import HearNode
 from auctune.run.executor.link import Launch, NodeLink
 from auctune.run.executor.messages import TaskOrder
 from auctune.run.executor.node_keeper import KeeperParams, NodeKeeper, Order
+from auctune.run.unix_time import unix_time
 
 # Messages are acted on at once; so often is looked for those that do not come.
 _LOOK_SECONDS = 0.2
@@ -41,7 +42,7 @@ class KeptExecutor:
                 partial(self._launch, node),
                 self._params,
                 partial(hear, node),
-                wall=time.time,
+                wall=unix_time,
                 monotonic=time.monotonic,
             )
             for node in nodes

@@ -27,6 +27,7 @@ from auctune.run.child import Message
 from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
 from auctune.run.executor.messages import NodeSettings, TaskOrder, TaskResult, read_order
+from auctune.run.unix_time import unix_time
 from auctune.train.pace import Pace, TimeLeft, Unlimited
 
 # Progress is for people: a few lines a second are enough.
@@ -110,7 +111,7 @@ class Worker:
         self.base = load_base(
             settings.base, cache=cache, device=settings.device, dtype=settings.dtype
         )
-        self._pace = Pace()
+        self._pace = Pace(unix_time)
         self._unlimited = Unlimited()
         self._trainer = NodeTrainer(
             self.base,
@@ -178,7 +179,7 @@ class Worker:
                 self._save(loaded)
                 raise
             unsaved = self._save(loaded)
-            saved_at = time.time()
+            saved_at = unix_time()
             results = {}
             for task in loaded:
                 name = task.job.id

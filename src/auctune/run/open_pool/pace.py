@@ -2,10 +2,10 @@
 
 import math
 import threading
-import time
 from collections.abc import Callable
 
 from auctune.run.timeshare.pace import Pace, Unit, WallPace
+from auctune.run.unix_time import unix_time
 from auctune.timeshare.arrays import Bools, Floats
 
 
@@ -27,7 +27,7 @@ class SlotPace:
         epoch: float,
         unit_seconds: float,
         stop: threading.Event,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = unix_time,
     ) -> None:
         self._epoch, self._seconds, self._now, self._stop = epoch, unit_seconds, now, stop
         self._wall = WallPace(unit_seconds, now=now, wait=self._wait)

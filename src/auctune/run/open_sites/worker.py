@@ -6,7 +6,6 @@ It speaks the protocol of `auctune.run.open_sites.messages`.
 import json
 import queue
 import sys
-import time
 from pathlib import Path
 
 from auctune.domain import AuctuneError
@@ -17,6 +16,7 @@ from auctune.run.open_sites.floor import Floor
 from auctune.run.open_sites.folder import OpenSitesFolder
 from auctune.run.open_sites.messages import SiteOrder, SitesSettings
 from auctune.run.open_sites.nodes import Nodes, connected
+from auctune.run.unix_time import unix_time
 from auctune.train.edge.gradients import check_device
 
 # So often is looked whether all nodes are there, while nothing is trained.
@@ -84,7 +84,7 @@ class SitesWorker:
         floor.run_slot(
             slot,
             orders,
-            lambda job: stop.is_set() or time.time() > until[job],
+            lambda job: stop.is_set() or unix_time() > until[job],
             lambda: self._look_ahead(floor),
         )
         self._say("slot_done", slot=slot)

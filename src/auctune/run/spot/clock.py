@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from auctune.domain.checks import check_positive
+from auctune.run.unix_time import unix_time
 from auctune.spot.job import SpotJob
 
 
@@ -95,7 +96,7 @@ class UnixClock:
     goes_on = True
 
     def __init__(
-        self, begins: float, slot_seconds: float, unix: Callable[[], float] = time.time
+        self, begins: float, slot_seconds: float, unix: Callable[[], float] = unix_time
     ) -> None:
         check_positive(slot_seconds, "slot_seconds", "a number > 0")
         self._begins = begins

@@ -29,6 +29,7 @@ from auctune.service.market import Market
 from auctune.service.page.app import make_page
 from auctune.service.page.guard import ROOT
 from auctune.service.repair.door import VENDOR_DATA
+from auctune.service.upkeep import clock_fault
 
 _MODULES = (
     files,
@@ -54,6 +55,7 @@ class Readiness(BaseModel):
     """Whether bids are taken."""
 
     status: Literal["ready", "not ready"]
+    reason: str | None = None
 
 
 class _App(FastAPI):
@@ -107,10 +109,12 @@ def make_app(market: Market) -> FastAPI:
         responses={503: {"model": Readiness}},
     )
     async def ready(market: MarketDep) -> Response:
-        """Whether bids are taken: 503 while the log cannot be written."""
-        is_broken = any(zone.desk.broken is not None for zone in market.zones.values())
-        if is_broken:
-            return JSONResponse({"status": "not ready"}, 503)
+        """Whether bids are taken: 503 with a reason while they are not."""
+        reason = clock_fault(market.now)
+        if any(zone.desk.broken is not None for zone in market.zones.values()):
+            reason = "the log cannot be written"
+        if reason is not None:
+            return JSONResponse({"status": "not ready", "reason": reason}, 503)
         return JSONResponse({"status": "ready"})
 
     @app.get(

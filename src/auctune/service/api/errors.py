@@ -19,9 +19,11 @@ from auctune.service.access.open_jobs import TooManyError
 from auctune.service.api.answers import ErrorBody
 from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import TooLargeError
+from auctune.service.files.disk import DiskFullError
 from auctune.service.jobs.offered_zones import ZonePausedError
 from auctune.service.quotes import QuoteChangedError
 from auctune.service.store.errors import StoreError
+from auctune.service.upkeep import ClockError
 from auctune.service.zones.desk import DeskClosedError
 
 _log = structlog.get_logger(__name__)
@@ -152,6 +154,12 @@ def handle_errors(app: FastAPI) -> None:
             message, code = _unknown_route(request, status), "unknown_url"
         return answer_error(status, message, code, None, error.headers)
 
+    @app.exception_handler(DiskFullError)
+    async def _full(_: Request, error: DiskFullError) -> Response:
+        # The rest of an upload is not read.
+        return answer_error(507, str(error), "disk_full", None, CLOSE)
+
+    @app.exception_handler(ClockError)
     @app.exception_handler(DataError)
     @app.exception_handler(DeskClosedError)
     @app.exception_handler(StoreError)

@@ -4,12 +4,13 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from auctune.domain import InputError
+from auctune.service.files.disk import FULL, DiskFullError
 from auctune.service.private_files import sync_folder
 
 _DRAFT = ".draft"
@@ -52,12 +53,25 @@ class Blobs:
         assert name.replace("-", "").isalnum()
         return self._folder / name
 
-    async def write(self, name: str, chunks: AsyncIterator[bytes], limit: int) -> Blob:
+    async def write(
+        self,
+        name: str,
+        chunks: AsyncIterator[bytes],
+        limit: int,
+        check_room: Callable[[int], None] = lambda _: None,
+    ) -> Blob:
         """Write a file, on disk before this returns.
+
+        Args:
+            name: its id.
+            chunks: of its content.
+            limit: bytes that it may have.
+            check_room: raises if there is no room for so many more bytes.
 
         Raises:
             TooLargeError: if it has more than `limit` bytes, as soon as it has; whatever is
                 raised, nothing of the file stays.
+            DiskFullError: if the disk is full.
         """
         draft = self._folder / (name + _DRAFT)
         digest, size = hashlib.sha256(), 0
@@ -69,12 +83,15 @@ class Blobs:
                         raise TooLargeError(
                             "file", f"has more than {limit} bytes", "a smaller file"
                         )
+                    check_room(len(chunk))
                     # A disk may take its time; others' requests must not wait for it.
                     await asyncio.to_thread(_append, file, digest, chunk)
                 await asyncio.to_thread(_flush, file)
             draft.rename(self.path(name))
-        except BaseException:
+        except BaseException as error:
             draft.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise DiskFullError from error
             raise
         await asyncio.to_thread(sync_folder, self._folder)
         return Blob(size, digest.hexdigest())

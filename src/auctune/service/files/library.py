@@ -19,6 +19,7 @@ from auctune.domain.data_size import DataSize
 from auctune.service.access.open_jobs import TooManyError
 from auctune.service.durable import durable
 from auctune.service.files.blobs import Blob, Blobs
+from auctune.service.files.disk import Disk
 from auctune.service.files.record import FileRecord, FileStatus, Purpose, size_key
 from auctune.service.files.room import FileLimits, Room
 from auctune.service.files.trash import Trash
@@ -49,6 +50,7 @@ class Library:
         committer: writes them.
         limits: of uploads; results of jobs are taken in any case.
         now: tells unix time.
+        disk: on which uploads leave a reserve; None: they leave none.
     """
 
     def __init__(
@@ -58,9 +60,11 @@ class Library:
         committer: Committer,
         limits: FileLimits,
         now: Callable[[], float] = time.time,
+        disk: Disk | None = None,
     ) -> None:
         self.blobs = Blobs(folder)
         self.trash = Trash(folder.parent / "trash", now)
+        self._disk = disk or Disk(folder, 0)
         self._pages = pages
         self._tidy()
         self._committer = committer
@@ -85,11 +89,13 @@ class Library:
         Raises:
             TooLargeError: if it is too large.
             TooManyError: if its owner has no room for it, or too many uploads under way.
+            DiskFullError: if the service's disk has no room for it.
         """
+        self._disk.check(announced)
         async with self._room.upload(owner, announced) as upload:
             name = new_id("file")
             counted = upload.counted(chunks)
-            blob = await self.blobs.write(name, counted, self.limits.upload_bytes)
+            blob = await self.blobs.write(name, counted, self.limits.upload_bytes, self._disk.check)
             try:
                 async with self._room.taking_in(upload, blob.size):
                     status = FileStatus.UPLOADED

@@ -5,7 +5,7 @@ one all zones of its model are asked first, and what they said stays with the jo
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from auctune.domain import InputError
 from auctune.service.access.key import Principal
@@ -32,11 +32,18 @@ class Submissions:
         open_jobs: how many there are.
         quotes: that were shown.
         library: of files.
+        check: raises an error while the service takes no bids.
     """
 
     def __init__(
-        self, zones: Mapping[str, OpenZone], open_jobs: OpenJobs, quotes: Quotes, library: Library
+        self,
+        zones: Mapping[str, OpenZone],
+        open_jobs: OpenJobs,
+        quotes: Quotes,
+        library: Library,
+        check: Callable[[], None],
     ) -> None:
+        self._check = check
         self._library = library
         self._open_jobs = open_jobs
         self._zones = OfferedZones(zones)
@@ -58,7 +65,10 @@ class Submissions:
             QuoteChangedError: if it accepts a line that is not to be had.
             TooManyError: if its owner has too many open jobs.
             ZonePausedError: if its zone takes no bids.
+            ClockError: while the machine's clock is wrong.
+            DiskFullError: while the service's disk is nearly full.
         """
+        self._check()
         job = new_id("ftjob")
         with self._open_jobs.room(who.user, job):
             if isinstance(request, Acceptance):

@@ -43,6 +43,7 @@ class LimitsEntry(BaseModel):
     requests: Count = 500
     bids_per_day: Count = 100_000
     bid_bytes_per_day: Count = 100_000_000
+    reserved_bytes: Annotated[int, Field(ge=0, le=10**15)] = 1024**3
 
 
 class WebhooksEntry(BaseModel):

@@ -54,6 +54,8 @@ port = 8420
 #row_characters = 250_000
 # Of all clients together; half of the files that the process may open is the most that there are.
 #connections = 4096
+# That bids and uploads leave free on the disk of the data folder:
+#reserved_bytes = 1_073_741_824
 
 # News of jobs, sent to addresses that users name.
 [webhooks]

@@ -1,12 +1,15 @@
 """What is in the folder of files after a start: what the database knows, and nothing is lost."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from auctune.domain import InputError
+from auctune.service.files.disk import Disk, DiskFullError, check_start
 from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord, Purpose
 from auctune.service.files.room import FileLimits
@@ -78,6 +81,40 @@ def test_the_trash_is_kept_for_the_retention(tmp_path: Path, more: int) -> None:
     time += (RETENTION + timedelta(days=more)).total_seconds()
     trash.purge()
     assert names(trash.folder) == (set() if more else {"file-a"})
+
+
+async def _broken_off(error: OSError) -> AsyncIterator[bytes]:
+    yield b"rows"
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("reserve", "chunks"),
+    [
+        (10**15, _rows()),
+        (0, _broken_off(OSError(errno.ENOSPC, "No space left on device"))),
+        (0, _broken_off(OSError(errno.EDQUOT, "Disk quota exceeded"))),
+    ],
+    ids=["reserve", "full", "quota"],
+)
+def test_an_upload_without_room_on_the_disk_is_refused_and_leaves_nothing(
+    tmp_path: Path, reserve: int, chunks: AsyncIterator[bytes]
+) -> None:
+    async def run() -> None:
+        with open_store(tmp_path) as store, Committer(store) as committer:
+            disk = Disk(tmp_path, reserve)
+            library = Library(tmp_path / "files", Pages(store.reader), committer, LIMITS, disk=disk)
+            with pytest.raises(DiskFullError, match="operator must make room"):
+                await library.add("ada", Name(), chunks)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert names(tmp_path / "files") == set()
+
+
+def test_a_start_on_a_full_disk_names_the_folder_and_what_to_do() -> None:
+    # This file system never has a byte free.
+    with pytest.raises(InputError, match=r"/proc: has 0 bytes free on its disk; .* make room"):
+        check_start(Path("/proc"))
 
 
 def test_two_things_of_one_name_are_both_kept(tmp_path: Path) -> None:

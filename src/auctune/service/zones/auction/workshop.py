@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from auctune.run.data.client import DataClient
+from auctune.run.executor.executor import Executor
 from auctune.run.executor.orders import adapter_folder
 from auctune.service.background import Background
 from auctune.service.executors import MakeExecutor
@@ -63,6 +64,7 @@ class AuctionWorkshop:
     ) -> None:
         self._zone = zone
         self._make_executor = make_executor
+        self._executor: Executor | None = None
         self._work = work
         self._library = library
         self._packer = Packer(zone.desk, data, library)
@@ -97,7 +99,9 @@ class AuctionWorkshop:
         await self._background.close()
         await self._chores.close()
         await self._mending.close()
-        await asyncio.to_thread(self._executor.close)
+        # A start that failed may have made none.
+        if self._executor is not None:
+            await asyncio.to_thread(self._executor.close)
 
     async def _tick(self) -> None:
         await self._zone.ask(self._foreman.tick)

@@ -1,0 +1,98 @@
+"""A clock that is set forward by mistake is not believed; time that passed is."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from auctune.run import unix_time as module
+from auctune.run.unix_time import SteadyClock, unix_time
+
+LIMIT = 120.0
+
+
+@dataclass
+class Machine:
+    """A machine's two clocks."""
+
+    unix: float = 1_800_000_000.0
+    boot: float = 5_000.0
+
+    def clock(self, offset: float | None = None) -> SteadyClock:
+        return SteadyClock(LIMIT, offset, lambda: self.unix, lambda: self.boot)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, whether or not anybody runs."""
+        self.unix += seconds
+        self.boot += seconds
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+def test_time_that_passes_is_believed_however_long_nobody_looked(machine: Machine) -> None:
+    clock = machine.clock()
+    for seconds in (0.0, 45.0, 400 * 86_400.0):
+        machine.wait(seconds)
+        assert clock() == machine.unix
+        assert clock.seconds_ahead == 0.0
+
+
+@pytest.mark.parametrize("jump", [LIMIT + 1, 3_600.0, 400 * 86_400.0])
+def test_a_jump_forward_is_not_believed_and_time_goes_on(machine: Machine, jump: float) -> None:
+    clock = machine.clock()
+    machine.unix += jump
+    for _ in range(3):
+        machine.wait(1_000.0)
+        assert clock() == machine.unix - jump
+        assert clock.seconds_ahead == jump
+    machine.unix -= jump
+    assert (clock(), clock.seconds_ahead) == (machine.unix, 0.0)
+
+
+def test_a_process_that_starts_believes_the_clock_as_it_is(machine: Machine) -> None:
+    machine.unix += 400 * 86_400.0
+    clock = machine.clock()
+    assert (clock(), clock.seconds_ahead) == (machine.unix, 0.0)
+
+
+def test_small_steps_are_believed_and_what_was_believed_is_again_after_a_step_back(
+    machine: Machine,
+) -> None:
+    clock = machine.clock()
+    for step in (LIMIT, LIMIT, -3_600.0, 3_600.0):
+        machine.unix += step
+        assert clock() == machine.unix
+    machine.unix += LIMIT + 1
+    assert clock() == machine.unix - LIMIT - 1
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process of its own, as far as the clock sees."""
+    monkeypatch.setattr(module, "_now", None)
+    monkeypatch.setenv("AUCTUNE_CLOCK", "")
+    monkeypatch.delenv("AUCTUNE_CLOCK")
+    yield
+    module._now = None
+
+
+def test_a_child_that_starts_after_the_jump_believes_what_its_service_does(
+    machine: Machine, shared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = machine.clock()
+    parent.share()
+    limit, offset = map(float, os.environ["AUCTUNE_CLOCK"].split(":"))
+    machine.unix += 3_600.0
+    child = SteadyClock(limit, offset, lambda: machine.unix, lambda: machine.boot)
+    assert child() == parent() == machine.unix - 3_600.0
+
+
+def test_a_process_of_no_service_has_the_machine_s_time(shared: None) -> None:
+    import time
+
+    before = time.time()
+    assert before <= unix_time() <= time.time()
