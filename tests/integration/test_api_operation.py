@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,9 +15,10 @@ import pytest
 from auctune.schema import to_input_error
 from auctune.service.access.key import Role
 from auctune.service.doctor.port import answers_as_auctune
+from auctune.service.durable import durable
 from auctune.service.erasure import erase
 from auctune.service.jobs.training import Training
-from auctune.service.store import Pages
+from auctune.service.store import Pages, Snapshots
 from support.serving import EPOCH, ROWS, Served, make_file, make_zone, serving
 
 
@@ -153,6 +155,44 @@ def test_an_erased_file_stays_gone_though_it_is_looked_at_meanwhile(tmp_path: Pa
         served.run(erase_while_looking)
         with served.http(served.key("leaver")) as http:
             assert http.get("/v1/files").json()["data"] == []
+
+
+def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(tmp_path: Path) -> None:
+    words = ("PRIVATENAME", "privatesuffix", "PRIVATENOTE")
+
+    def found() -> set[str]:
+        files = [path.read_bytes() for path in tmp_path.glob("auctune.db*")]
+        return {word for word in words if any(word.encode() in content for content in files)}
+
+    with serving(tmp_path) as served:
+        key = served.key("leaver")
+        file = served.upload(key, name=f"{words[0]}.jsonl")
+        market = {"bid": "100", "deadline": "+20m", "zone": "default"}
+        body = {"model": "tiny", "training_file": file, "suffix": words[1], "market": market}
+        with served.http(key) as http:
+            posted = http.post(
+                "/v1/fine_tuning/jobs", json={**body, "metadata": {"note": words[2]}}
+            )
+            job = posted.json()["id"]
+            http.post(f"/v1/fine_tuning/jobs/{job}/cancel").raise_for_status()
+        reader = served.market.store.reader
+        paid = served.market.pages.balances(["user:leaver"])
+        for seq, state in ((2, f"{job} {words[2]}"), (3, "another's")):
+            unit = Snapshots(reader).unit("other", seq, 0.0, state.encode())
+            served.run(partial(durable, served.market.committer, unit))
+        assert found() == set(words)
+        events = len(list(served.market.log.of_zone("default")))
+        with served.http(served.operator) as http:
+            assert http.delete("/v1/users/leaver/data").json()["jobs"] == 1
+        assert found() == set()
+        kept = Snapshots(reader).newest("other", bytes.decode)
+        assert kept is not None
+        assert (kept.seq, kept.state) == (3, "another's")
+        assert len(list(served.market.log.of_zone("default"))) == events
+        served.bid(served.client(), served.upload())
+    with serving(tmp_path) as served:
+        assert found() == set()
+        assert served.market.pages.balances(["user:leaver"]) == paid != {}
 
 
 def test_no_job_is_ever_admitted_for_a_file_that_was_deleted_meanwhile(served: Served) -> None:
@@ -370,6 +410,30 @@ def test_extremes_are_decided_or_refused_and_nothing_breaks(
         answer = http.post("/v1/fine_tuning/jobs", json={**right, **terms, **extreme})
         assert answer.status_code in (200, 400), answer.text
         assert http.get("/ready").status_code == 200
+
+
+def test_a_clock_that_jumps_forward_ends_no_job_and_takes_no_bids_until_it_is_back(
+    served: Served,
+) -> None:
+    client, file = served.client(), served.upload()
+    job = served.bid(client, file)
+    assert job.market["decision"] == "admitted"
+    served.clock.jump(3_600.0)
+    served.clock.pass_slots(1)
+    served.ask(lambda zone: zone.begin_slots())
+    with served.http() as http:
+        ready = http.get("/ready")
+        assert ready.status_code == 503
+        assert "jumped 3,600 s forward" in ready.json()["reason"]
+        market = {"bid": "1", "deadline": "+5m", "zone": "default"}
+        body = {"model": "tiny", "training_file": file, "market": market}
+        refused = http.post("/v1/fine_tuning/jobs", json=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "unavailable")
+        served.clock.jump(-3_600.0)
+        assert http.get("/ready").json() == {"status": "ready"}
+        assert http.post("/v1/fine_tuning/jobs", json=body).status_code == 200
+    served.ask(lambda zone: zone.begin_slots())
+    assert client.fine_tuning.jobs.retrieve(job.id).status in ("queued", "running")
 
 
 def test_a_job_that_is_cancelled_while_it_is_looked_at_is_never_admitted(served: Served) -> None:

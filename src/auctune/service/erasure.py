@@ -1,13 +1,15 @@
 """A user's data, gone for good on request: files, checkpoints, webhooks, keys, names and notes.
 
 What stays is what the books need: the log's decisions and payments under the user's id, and the
-jobs' rows without metadata and suffixes. The log itself is append-only: metadata that was sent with
-a bid stays in it, until the database is retired.
+jobs' rows, both without metadata and suffixes. In SQLite nothing of what was erased is left in the
+database's files; PostgreSQL keeps old versions of rows until its VACUUM.
 """
 
 import asyncio
 import shutil
 from dataclasses import replace
+
+import orjson
 
 from auctune.domain import AuctuneError
 from auctune.service.durable import durable
@@ -15,6 +17,7 @@ from auctune.service.market import Market
 from auctune.service.recorder import job_record, read_job
 from auctune.service.store import JobRow as StoredJob
 from auctune.service.store import Unit, tables
+from auctune.service.store.erasing import erase_words
 
 _AT_ONCE = 500
 
@@ -38,13 +41,12 @@ async def erase(market: Market, user: str) -> dict[str, int]:
     for hook in hooks:
         await market.messenger.hooks.remove(hook)
     market.quotes.forget(user)
-    num_jobs = await _erase_jobs(market, user)
-    return {
-        "keys": len(keys),
-        "webhooks": len(hooks),
-        "jobs": num_jobs,
-        "files": await _erase_files(market, user),
-    }
+    jobs = await _erase_jobs(market, user)
+    num_files = await _erase_files(market, user)
+    store = market.store
+    last = Unit(then=lambda: erase_words(store, jobs, _event_without_words))
+    await durable(market.committer, last)
+    return {"keys": len(keys), "webhooks": len(hooks), "jobs": len(jobs), "files": num_files}
 
 
 async def _erase_files(market: Market, user: str) -> int:
@@ -58,19 +60,29 @@ async def _erase_files(market: Market, user: str) -> int:
     return count
 
 
-async def _erase_jobs(market: Market, user: str) -> int:
-    count, after = 0, None
+async def _erase_jobs(market: Market, user: str) -> list[str]:
+    erased: list[str] = []
+    after = None
     while True:
         page = await asyncio.to_thread(market.pages.jobs, user, _AT_ONCE, after)
         if not page.items:
-            return count
+            return erased
         rows = [_without_words(row) for row in page.items]
         unit = Unit().upsert(tables.jobs, *rows)
         await durable(market.committer, unit)
         for row in page.items:
             folder = market.work / row.zone / row.id
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        count, after = count + len(rows), page.items[-1].id
+        erased += [row.id for row in page.items]
+        after = page.items[-1].id
+
+
+def _event_without_words(body: bytes) -> bytes | None:
+    event = orjson.loads(body)
+    request = event.get("request")
+    if request is None or (request.get("metadata"), request.get("suffix")) == (None, None):
+        return None
+    return orjson.dumps({**event, "request": {**request, "metadata": None, "suffix": None}})
 
 
 def _without_words(stored: StoredJob) -> dict[str, object]:

@@ -193,7 +193,10 @@ class Committer:
             try:
                 self._store.check_still_owned()
                 errors = _write_together(self._store.writer, units)
-                return [Outcome(*pair) for pair in zip(units, errors, strict=True)]
+                return [
+                    Outcome(unit, error or _follow_up(unit))
+                    for unit, error in zip(units, errors, strict=True)
+                ]
             except StoreError as error:
                 self._failure = error
             except Exception as error:
@@ -233,6 +236,16 @@ def _write_each(connection: Connection, units: list[Unit]) -> list[UnitError | N
             else:
                 errors.append(None)
     return errors
+
+
+def _follow_up(unit: Unit) -> Exception | None:
+    """Do what a unit has done once it is written; its error, which is nobody else's."""
+    if unit.then is not None:
+        try:
+            unit.then()
+        except Exception as error:
+            return error
+    return None
 
 
 def _is_of_a_unit(error: Exception) -> bool:

@@ -35,6 +35,14 @@ class Database(Protocol):
         """
         ...
 
+    def purge(self, connection: Connection) -> None:
+        """Leave nothing of what was overwritten or removed in the database's files.
+
+        Args:
+            connection: the one that writes, outside a transaction.
+        """
+        ...
+
     def disown(self) -> None:
         """Let the next owner in; the writing connection is closed before."""
         ...

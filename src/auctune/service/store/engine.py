@@ -41,6 +41,10 @@ class Store:
         """
         self._database.check_still_owned()
 
+    def purge(self) -> None:
+        """Leave nothing of what was overwritten or removed in the database's files."""
+        self._database.purge(self.writer)
+
     def close(self) -> None:
         """Close all connections, then let the next owner in."""
         self.reader.dispose()

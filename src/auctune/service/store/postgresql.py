@@ -95,6 +95,9 @@ class PostgresqlDatabase:
     def check_still_owned(self) -> None:
         """Nothing to see: without the lock's session nothing can be written."""
 
+    def purge(self, connection: Connection) -> None:
+        """Leave it to the server, whose VACUUM frees old versions of rows."""
+
     def disown(self) -> None:
         """Nothing to do: the lock went with its session."""
 

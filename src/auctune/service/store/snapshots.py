@@ -4,8 +4,9 @@ A snapshot is never needed: one that cannot be read is passed over, and without 
 folded. The body is compressed, with a checksum over what was put in.
 """
 
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -16,6 +17,7 @@ from auctune.service.store.tables import snapshots
 from auctune.service.store.unit import Done, Unit, ignore
 
 KEPT = 3
+_JOB = re.compile(rb"ftjob-[A-Za-z0-9]+")
 
 _log = structlog.get_logger(__name__)
 
@@ -96,6 +98,15 @@ class Snapshots:
         )
         with self._reader.connect() as connection:
             return list(connection.execute(chosen).scalars())
+
+
+def holds_any(packed: bytes, jobs: Collection[str]) -> bool:
+    """Whether a stored snapshot names one of some jobs, or cannot be read."""
+    try:
+        body = _unpack(packed)
+    except ValueError:
+        return True
+    return any(job.decode() in jobs for job in _JOB.findall(body))
 
 
 def _pack(body: bytes) -> bytes:

@@ -26,7 +26,8 @@ _KEPT_STATEMENTS = 512
 _BUSY_SECONDS = 10.0
 # recursive_triggers: else REPLACE would remove rows and no trigger would see it.
 _EVERYWHERE = ("foreign_keys=ON", "recursive_triggers=ON")
-_WRITER = (*_EVERYWHERE, "journal_mode=WAL", "synchronous=FULL")
+# secure_delete: what is removed or replaced is overwritten, as erasure promises.
+_WRITER = (*_EVERYWHERE, "journal_mode=WAL", "synchronous=FULL", "secure_delete=ON")
 _READER = (*_EVERYWHERE, "query_only=ON")
 
 
@@ -89,6 +90,14 @@ class SqliteDatabase:
             raise StoreError(f"{self.place}: is gone: {error.strerror}") from None
         if inode != self._inode:
             raise StoreError(f"{self.place}: is another file than the one that was opened")
+
+    def purge(self, connection: Connection) -> None:
+        """Move all of the write-ahead log into the file, and empty it; see `Database`."""
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        (is_busy, *_) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if is_busy:
+            raise StoreError(f"{self.place}: readers keep its write-ahead log; try again")
 
     def disown(self) -> None:
         """Let go of the lock; see `Database`."""

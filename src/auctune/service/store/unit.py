@@ -33,14 +33,19 @@ class Unit:
         done: called with None once the unit is on disk, else with the error that kept it from
             being written; on the committer's thread, so it must be quick and must not raise.
         is_vital: whether later units build on it: if it cannot be written, none of them is.
+        then: called on the committer's thread once the unit is written, before `done`; what it
+            raises is told to `done`.
 
     Attributes:
         changes: full rows by table and change; of a removal the primary keys.
     """
 
-    __slots__ = ("changes", "done", "is_vital")
+    __slots__ = ("changes", "done", "is_vital", "then")
 
-    def __init__(self, done: Done = ignore, *, is_vital: bool = False) -> None:
+    def __init__(
+        self, done: Done = ignore, *, is_vital: bool = False, then: Callable[[], None] | None = None
+    ) -> None:
+        self.then = then
         self.done = done
         self.is_vital = is_vital
         self.changes: dict[tuple[Table, Change], list[dict[str, Any]]] = {}

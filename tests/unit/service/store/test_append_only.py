@@ -4,7 +4,8 @@ import pytest
 from sqlalchemy import Table
 from sqlalchemy.exc import IntegrityError
 
-from auctune.service.store import Committer, Store, Unit, UnitError
+from auctune.service.store import Committer, EventLog, Store, Unit, UnitError
+from auctune.service.store.erasing import erase_words
 from auctune.service.store.tables import entries, events, jobs
 from support.store_rows import job_unit, rows_of, write
 
@@ -49,6 +50,20 @@ def test_a_unit_that_would_change_a_row_fails(
     )
     assert [type(error) for error in errors] == [UnitError, UnitError]
     assert rows_of(store, table) == before
+
+
+def test_erasure_takes_words_out_of_events_and_the_log_stays_append_only(
+    store: Store, committer: Committer
+) -> None:
+    write(committer, job_unit(committer, "a"), job_unit(committer, "b"))
+    others = [row for row in rows_of(store, events) if row["job"] != "a"]
+    erase = Unit(then=lambda: erase_words(store, ["a"], lambda body: b"{}"))
+    assert write(committer, erase) == [None]
+    log = EventLog(store.reader)
+    assert [event.body for event in log.of_job("a")] == [b"{}"]
+    assert [row for row in rows_of(store, events) if row["job"] != "a"] == others
+    with pytest.raises(IntegrityError, match="is append-only"), store.writer.begin():
+        store.writer.exec_driver_sql("UPDATE events SET at = at + 1")
 
 
 def test_other_tables_may_be_changed(store: Store, committer: Committer) -> None:
