@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.charts.heat_map import HeatGrid, heat_map
+from auctune.charts.heat_map import HeatGrid, heat_map, round_step
 from auctune.charts.palette import LIGHT, Palette
 from auctune.charts.theme import AnyChart, apply_theme
 
@@ -22,17 +22,35 @@ _MULTIPLES = {
 
 
 def compute_price_map(
-    prices: FloatArray, nodes: tuple[str, ...], palette: Palette = LIGHT, width: int = 500
+    prices: FloatArray,
+    nodes: tuple[str, ...],
+    palette: Palette = LIGHT,
+    width: int = 500,
+    *,
+    busiest: float = 1.0,
 ) -> AnyChart:
-    """Prices [slot, node] of compute, in money per sample."""
-    return _price_map(prices, nodes, "sample", palette, width)
+    """Prices [slot, node] of compute, in money per sample.
+
+    `busiest` is the largest share in use of a cell: where little is sold, the colours are those of
+    low prices.
+    """
+    return _price_map(prices, nodes, "sample", palette, width, busiest)
 
 
 def memory_price_map(
-    prices: FloatArray, nodes: tuple[str, ...], palette: Palette = LIGHT, width: int = 500
+    prices: FloatArray,
+    nodes: tuple[str, ...],
+    palette: Palette = LIGHT,
+    width: int = 500,
+    *,
+    busiest: float = 1.0,
 ) -> AnyChart:
-    """Prices [slot, node] of memory, in money per GB and slot."""
-    return _price_map(prices, nodes, "GB-slot", palette, width)
+    """Prices [slot, node] of memory, in money per GB and slot.
+
+    `busiest` is the largest share in use of a cell: where little is sold, the colours are those of
+    low prices.
+    """
+    return _price_map(prices, nodes, "GB-slot", palette, width, busiest)
 
 
 def site_price_map(
@@ -43,12 +61,20 @@ def site_price_map(
 
 
 def _price_map(
-    prices: FloatArray, nodes: tuple[str, ...], unit: str, palette: Palette, width: int
+    prices: FloatArray,
+    nodes: tuple[str, ...],
+    unit: str,
+    palette: Palette,
+    width: int,
+    busiest: float = 1.0,
 ) -> AnyChart:
     exponent = engineering_exponent(float(prices.max(initial=0.0)))
     quantity = f"{_MULTIPLES[exponent]} {unit}" + ("s" if exponent < 0 else "")
-    grid = HeatGrid(prices / 10.0**exponent, nodes, quantity, decimals=1)
-    return apply_theme(heat_map(grid, palette.price_ramp, palette, width=width), palette)
+    values, ramp = prices / 10.0**exponent, palette.price_ramp
+    most = float(values.max(initial=0.0)) / max(busiest, 0.5 / len(ramp))
+    largest = round_step(most / len(ramp)) * len(ramp)
+    grid = HeatGrid(values, nodes, quantity, largest=largest, decimals=1)
+    return apply_theme(heat_map(grid, ramp, palette, width=width), palette)
 
 
 def engineering_exponent(largest: float) -> int:

@@ -55,6 +55,16 @@ def test_a_large_market_is_one_image_with_axes_and_legend() -> None:
         assert f">{label}</text>" in svg
 
 
+def test_prices_of_an_idle_market_are_drawn_as_low_ones() -> None:
+    prices = np.full((3, 2), 0.002)
+    darkest, lightest = LIGHT.price_ramp[-1], LIGHT.price_ramp[0]
+    idle = to_svg(compute_price_map(prices, NODES, LIGHT, 400, busiest=0.0))
+    busy = to_svg(compute_price_map(prices, NODES, LIGHT, 400, busiest=1.0))
+    # One of each colour stands in the legend.
+    assert (idle.count(f'fill="{lightest}"'), idle.count(f'fill="{darkest}"')) == (7, 1)
+    assert (busy.count(f'fill="{lightest}"'), busy.count(f'fill="{darkest}"')) == (1, 7)
+
+
 def test_prices_of_nothing_are_drawn() -> None:
     svg = to_svg(memory_price_map(np.zeros((3, 2)), NODES, DARK, 400))
     assert "money per GB-slot" in svg

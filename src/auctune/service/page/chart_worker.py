@@ -55,12 +55,14 @@ def _grid(data: Data) -> tuple[NDArray[np.float64], tuple[str, ...]]:
 
 def _compute_price(data: Data) -> DrawChart:
     values, nodes = _grid(data)
-    return lambda palette, width: compute_price_map(values, nodes, palette, width)
+    draw = partial(compute_price_map, values, nodes, busiest=data["busiest"])
+    return lambda palette, width: draw(palette, width)
 
 
 def _memory_price(data: Data) -> DrawChart:
     values, nodes = _grid(data)
-    return lambda palette, width: memory_price_map(values, nodes, palette, width)
+    draw = partial(memory_price_map, values, nodes, busiest=data["busiest"])
+    return lambda palette, width: draw(palette, width)
 
 
 def _site_price(data: Data) -> DrawChart:

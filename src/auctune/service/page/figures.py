@@ -21,7 +21,10 @@ def zone_maps(prices: Shown) -> dict[str, Figure]:
     where = f"{len(nodes)} nodes and {len(prices['compute_price'])} slots"
 
     def grid(chart: str, field: str, what: str) -> Figure:
-        return Figure(chart, {"nodes": nodes, "values": prices[field]}, f"{what}: {where}")
+        used = prices[field.replace("price", "used")]
+        busiest = max((share for row in used for share in row), default=0.0)
+        data = {"nodes": nodes, "values": prices[field], "busiest": busiest}
+        return Figure(chart, data, f"{what}: {where}")
 
     return {
         "compute_price": grid("compute-price", "compute_price", "Heat map of compute prices"),

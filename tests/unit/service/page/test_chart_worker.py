@@ -9,8 +9,8 @@ from auctune.service.page.chart_worker import CHARTS, draw
 GRID = {"nodes": ["a", "b"], "values": [[0.0, 0.5], [0.25, 1.0]]}
 CURVE = {"name": "welfare", "x": [-2.0, -1.0, 0.0], "y": [0.0, 1.0, 3.0]}
 DATA: dict[str, dict[str, Any]] = {
-    "compute-price": GRID,
-    "memory-price": GRID,
+    "compute-price": {**GRID, "busiest": 1.0},
+    "memory-price": {**GRID, "busiest": 0.0},
     "compute-use": GRID,
     "memory-use": GRID,
     "site-price": GRID,

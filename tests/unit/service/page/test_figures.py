@@ -8,6 +8,7 @@ from auctune.service.page.figures import (
     money_over_time,
     plan_of_job,
     plan_of_zone,
+    zone_maps,
 )
 
 PRICES = {
@@ -116,3 +117,11 @@ def test_money_adds_up_over_time_without_what_was_refunded() -> None:
     }
     nothing = {**history, "accounts": {}}
     assert money_over_time(nothing, []) is None
+
+
+def test_price_maps_know_how_much_is_sold() -> None:
+    used = [[0.0, 0.5]] * 5
+    prices = {**PRICES, "memory_price": [[0.0, 0.0]] * 5}
+    maps = zone_maps({**prices, "compute_used": used, "memory_used": [[0.0, 0.0]] * 5})
+    assert maps["compute_price"].data["busiest"] == 0.5
+    assert maps["memory_price"].data["busiest"] == 0.0

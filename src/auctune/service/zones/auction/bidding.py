@@ -10,6 +10,7 @@ from typing import Any
 from auctune.domain import Money
 from auctune.domain.money import ZERO
 from auctune.service.access.key import Principal
+from auctune.service.access.turns import Turns
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
@@ -69,6 +70,7 @@ class AuctionBidding:
         self._turns = turns
         self._quotes = quotes
         self.docket = Docket(desk, turns, self._check_there, self._received_bid)
+        self._quoting = Turns()
 
     async def look_at(self, file: FileRecord) -> bool:
         """Look at a new upload; see `AnswersRequests.look_at`."""
@@ -86,7 +88,9 @@ class AuctionBidding:
         horizon = now + self._num_slots * self._clock.slot_seconds
         deadline = asked_deadline(request, now) if has_deadline(request) else horizon
         bid = await self._appraised(who, request, ZERO, deadline)
-        menu = await self._desk.ask_here(lambda zone: zone.quote(bid))
+        # A menu takes tens of milliseconds of the desk: one at a time of each user.
+        async with self._quoting.of((who.user,)):
+            menu = await self._desk.ask_here(lambda zone: zone.quote(bid))
         notes = bid.size.notes(bid.training.max_length)
         return Priced(bid.training, deadline, MenuOffer(menu, self._clock), notes)
 

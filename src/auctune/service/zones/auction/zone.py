@@ -102,8 +102,9 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         return self._decided(bid, task, decision)
 
     def preview(self, bid: Bid) -> JobRow:
-        """What `decide` would answer; nothing happens."""
+        """What `decide` would answer; nothing happens but a lesson that is due."""
         self.begin_slots()
+        self._advance(self.state.slot)
         task = self.task(bid)
         decision = self.mechanism.preview(task, self.state.slot)
         if task.budget is not None and decision.payment > task.budget:
@@ -114,6 +115,8 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
     def quote(self, bid: Bid) -> PriceMenu:
         """Prices by finish time; what it bids does not count."""
         self.begin_slots()
+        # Else each quote would learn what is due by itself, in a copy, until somebody bids.
+        self._advance(self.state.slot)
         return self.mechanism.quote(self.task(bid), self.state.slot)
 
     def accept(self, bid: Bid, line: MenuLine) -> JobRow | None:
