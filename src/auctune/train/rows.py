@@ -287,13 +287,15 @@ def _templated_chat(
     text = str(tokenizer.apply_chat_template(shown, tokenize=False))
     encoded = _with_offsets(text, tokenizer)
     ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+    # Arrays: a loop over all tokens for each message takes seconds for thousands of messages.
+    begins, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
     learnt = [False] * len(ids)
     assistants = [message for message in messages if message["role"] == "assistant"]
     spans = _assistant_spans(shown, text, tokenizer)
     for message, (first, last) in zip(assistants, spans, strict=True):
         if _is_context(message):
             continue
-        inside = [n for n, (a, b) in enumerate(offsets) if a < last and b > first]
+        inside = np.flatnonzero((begins < last) & (ends > first)).tolist()
         after = inside[-1] + 1 if inside else len(ids)
         for n in (*inside, *range(after, _turn_end(after, ids, offsets, text, special))):
             learnt[n] = True
