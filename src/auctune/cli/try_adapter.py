@@ -38,10 +38,10 @@ def try_adapter(
     data: Data = DATA,
 ) -> None:
     """Draw text from a finished adapter, on this machine."""
+    from auctune.domain.base_name import resolve_base
     from auctune.domain.dataset import RowKind
     from auctune.run.base_cache import base_cache
     from auctune.run.sampling import SampleOrder, SampleParams, sample
-    from auctune.train.hub_name import resolve_base
 
     if kind is not None and kind not in set(RowKind):
         raise InputError("--kind", repr(kind), f"one of {', '.join(RowKind)}")
@@ -83,7 +83,7 @@ def _base(model: str, adapter: Path) -> str:
     Raises:
         InputError: if it is a folder of the service's machine that is not on this one.
     """
-    from auctune.train.hub_name import HUB, resolve_base
+    from auctune.domain.base_name import HUB, resolve_base
 
     if model == "tiny":
         return model

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from auctune.domain.base_name import HUB, resolve_base
 from auctune.domain.errors import InputError
-from auctune.train.hub_name import HUB, resolve_base
 from auctune.train.tiny_recipe import TINY
 
 _WEIGHTS = ("*.safetensors", "*.bin")

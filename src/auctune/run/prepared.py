@@ -11,6 +11,7 @@ from pathlib import Path
 
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import Admission, Cluster, InputError, Task
+from auctune.domain.base_name import resolve_base
 from auctune.registry import build, check_settings
 from auctune.run.data.examiner import Examiner
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
@@ -23,7 +24,6 @@ from auctune.run.vendors import RepairVendor, Vendor
 from auctune.sim.instance import Instance
 from auctune.sim.warm_up import warm_up
 from auctune.train.base import Base, check_device, load_base
-from auctune.train.hub_name import resolve_base
 from auctune.train.tiny import tiny_folder
 
 Report = Callable[[str, float], None]

@@ -24,9 +24,9 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from auctune.domain.base_name import EXPECTED
 from auctune.domain.errors import InputError
 from auctune.train.base_source import check_config, context_of, find_source, loading
-from auctune.train.hub_name import EXPECTED
 from auctune.train.tokenizer import give_padding
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

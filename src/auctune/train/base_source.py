@@ -11,8 +11,8 @@ from pathlib import Path
 from safetensors import SafetensorError
 from transformers import PretrainedConfig
 
+from auctune.domain.base_name import EXPECTED, HUB, resolve_base
 from auctune.domain.errors import InputError
-from auctune.train.hub_name import EXPECTED, HUB, resolve_base
 from auctune.train.quiet import quiet_transformers
 from auctune.train.tiny import tiny_folder
 

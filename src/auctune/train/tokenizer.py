@@ -4,9 +4,9 @@ from pathlib import Path
 
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
+from auctune.domain.base_name import EXPECTED
 from auctune.domain.errors import InputError
 from auctune.train.base_source import check_config, context_of, find_source, loading
-from auctune.train.hub_name import EXPECTED
 
 
 def load_tokenizer(name: str, *, cache: Path) -> tuple[PreTrainedTokenizerBase, int | None]:

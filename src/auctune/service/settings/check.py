@@ -7,11 +7,11 @@ secrets.
 import time
 
 from auctune.domain import InputError
+from auctune.domain.base_name import resolve_base
 from auctune.service.settings.language_entry import LanguageZoneEntry
 from auctune.service.settings.service_file import ServiceFile
 from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.zones.kinds import KINDS
-from auctune.train.hub_name import resolve_base
 
 
 def check_service(file: ServiceFile) -> None:

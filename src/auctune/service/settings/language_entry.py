@@ -5,10 +5,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
+from auctune.domain.base_name import resolve_base
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.service.settings.fields import Count, Positive
 from auctune.service.settings.zone_entry import ZoneEntry
-from auctune.train.hub_name import resolve_base
 
 
 class LanguageZoneEntry(ZoneEntry):

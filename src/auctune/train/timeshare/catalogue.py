@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from auctune.domain.base_name import resolve_base
 from auctune.domain.errors import InputError
 from auctune.train.base import load_base
-from auctune.train.hub_name import resolve_base
 from auctune.train.job import LoraJob
 from auctune.train.timeshare.lora_thread import LoraPool
 from auctune.train.timeshare.real import make_real

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.train.hub_name import resolve_base
+from auctune.domain.base_name import resolve_base
 
 
 def test_a_folder_is_looked_for_beside_the_file_that_names_it(
