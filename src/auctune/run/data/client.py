@@ -1,9 +1,10 @@
 """Client of the data processes: requests in, futures out.
 
-There are two processes. One examines and repairs files of more than `SMALL_BYTES`; the other does
-what is over soon: small files, and archives of results. So a large file delays no small one. In
-each, owners take turns (auctune.run.data.process). How long a request about a file may run follows
-from the file's size, and how much memory it may take is bounded.
+There are two processes. One examines files of more than `SMALL_BYTES`, and repairs those of more
+than `SMALL_REPAIR_BYTES`; the other does what is over soon: small files, and archives of results.
+So a large file delays no small one. In each, owners take turns (auctune.run.data.process). How long
+a request about a file may run follows from the file's size, and how much memory it may take is
+bounded.
 """
 
 import json
@@ -31,17 +32,21 @@ WORKER = ("-m", "auctune.run.data.worker")
 
 SMALL_BYTES = 256 * 1024
 """Size up to which a file does not wait for larger ones: a second of work, more or less."""
+SMALL_REPAIR_BYTES = SMALL_BYTES // 16
+"""The same of a file that is to be repaired, which takes longer."""
 
-# A process starts, and loads a tokenizer, within the first; the second is a twentieth of the speed
-# at which one core tokenizes short rows: the machine may be busy.
+# A process starts, and loads a tokenizer, within the first; the others are a fraction (1/20, 1/12)
+# of the speeds of one core on short rows: the machine may be busy.
 _START_SECONDS = 60.0
 _BYTES_PER_SECOND = 50_000
+_REPAIR_BYTES_PER_SECOND = 3_000
 # Beside what the process itself takes: twice what the largest images take, unpacked.
 _MEMORY_BYTES = 2 * 1024**3
 # One core for each process: the others are the trainers'.
 _ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
+_REPAIRS = ("appraise", "repair")
 _EXAMINATIONS = ("size", "measure", "appraise", "images")
 
 T = TypeVar("T")
@@ -59,7 +64,7 @@ class DataClient:
     Args:
         cache: folder of bases that are built here.
         hub: whether bases with a hub's name may be fetched; else only what is here already.
-        seconds: that a request may take which is not about one file.
+        seconds: that a request may take which is not about one file, and a repair at most.
         log: file for what the processes write on standard error; `None`: nobody keeps it.
         program: the processes', as arguments for the interpreter.
         memory_bytes: that a request may take, beside what its process takes without it.
@@ -183,15 +188,18 @@ class DataClient:
         path: Path | None = None,
         seconds: float | None = None,
     ) -> "Future[T]":
-        size = _size(path)
+        size, is_repair = _size(path), message["do"] in _REPAIRS
         limit = self._seconds if seconds is None else seconds
         if path is not None and seconds is None:
             limit = _START_SECONDS + size / _BYTES_PER_SECOND
+            if is_repair:
+                limit = min(self._seconds, _START_SECONDS + size / _REPAIR_BYTES_PER_SECOND)
         # Files do not change: the same question about one has the same answer.
         key = json.dumps(message) if message["do"] in _EXAMINATIONS else None
         request = Request(message | {"id": next(self._ids)}, read, owner, limit, key)
         future: Future[T] = Future()
-        process = self._short if size <= SMALL_BYTES else self._long
+        small = SMALL_REPAIR_BYTES if is_repair else SMALL_BYTES
+        process = self._short if size <= small else self._long
         process.submit(request, future)
         return future
 

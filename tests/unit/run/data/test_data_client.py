@@ -11,7 +11,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.data import DataClient, DataError
-from auctune.run.data.client import SMALL_BYTES
+from auctune.run.data.client import SMALL_BYTES, SMALL_REPAIR_BYTES
 from support import scripted_data
 from support.market_runs import living, poll
 
@@ -80,7 +80,10 @@ def test_a_small_file_does_not_wait_for_a_large_one(client: DataClient, tmp_path
     large, small = tmp_path / "large", tmp_path / "small"
     large.write_bytes(b"r" * (SMALL_BYTES + 1))
     small.write_bytes(b"r" * SMALL_BYTES)
+    doubtful = tmp_path / "doubtful"
+    doubtful.write_bytes(b"r" * (SMALL_REPAIR_BYTES + 1))
     late = client.measure("hang", large, "file", 64, owner="alice")
+    client.appraise("hang", doubtful, "file", 64, [], owner="carol")
     with pytest.raises(InputError, match=r"^base: this; expected that$"):
         client.measure("refuse", small, "file", 64, owner="bob").result(WAIT_SECONDS)
     assert not late.done()
