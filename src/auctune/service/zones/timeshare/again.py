@@ -94,6 +94,7 @@ class TimeshareAgain:
             return None
         training, size = Training.from_record(body["training"]), DataSize.from_record(body["size"])
         question = Question(
+            owner=body["owner"],
             features=Features.of(training, size),
             target_loss=body["decision"]["target_loss"],
             cap=cap,

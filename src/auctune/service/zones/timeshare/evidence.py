@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from auctune.domain import Money
 from auctune.service.zones.timeshare.curve import Curve
 from auctune.service.zones.timeshare.open_job import Phase, TargetJob
 from auctune.service.zones.timeshare.past_job import LEAST_POINTS, Features, PastJob
@@ -16,11 +17,13 @@ class Rival:
         deadline_unit: by whose beginning it must be done.
         target_loss: that it is to reach.
         curve: of its losses so far.
+        money: that it may still cost.
     """
 
     deadline_unit: int
     target_loss: float
     curve: Curve
+    money: Money
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ def evidence_of(state: TimeshareState) -> Evidence:
     """What a zone knows now."""
     at_work = [job for job in state.jobs.values() if job.phase in (Phase.ADMITTED, Phase.LEARNING)]
     open_ = (
-        PastJob(job.id, Features.of(job.training, job.size), _copy(job.curve))
+        PastJob(job.id, job.owner, Features.of(job.training, job.size), _copy(job.curve))
         for job in state.jobs.values()
         if len(job.curve.points) >= LEAST_POINTS
     )
@@ -48,7 +51,7 @@ def evidence_of(state: TimeshareState) -> Evidence:
 
 
 def _rival(job: TargetJob) -> Rival:
-    return Rival(job.deadline_unit, job.target_loss, _copy(job.curve))
+    return Rival(job.deadline_unit, job.target_loss, _copy(job.curve), job.meter.left)
 
 
 def _copy(curve: Curve) -> Curve:

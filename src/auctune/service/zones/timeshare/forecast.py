@@ -3,11 +3,13 @@
 Each job that the zone has seen says how many batches it needed to that loss: as it was seen, or as
 the mixture (auctune.timeshare.estimators.mixture) foretells it of its curve, with its deciles. A
 batch takes the seconds that its batches took, in proportion to tokens. It counts by e^-d, d the sum
-of the differences of the logarithms of rows, mean tokens, learning rate, rank and batch size.
+of the differences of the logarithms of rows, mean tokens, learning rate, rank and batch size. Jobs
+of another owner count as one job at most together, so that nobody's jobs decide what others are
+told.
 
 The pool has for the job what is left until its deadline when those that are due before have had
-what they are foretold to need, but not less than an even part. The job succeeds if its need fits
-that, and its cap.
+what they are foretold to need, as far as their caps pay for it, but not less than an even part. The
+job succeeds if its need fits that, and its cap.
 
 One more job is made up and counts as one that is just alike: it succeeds as likely as not, with
 half of what the pool has for it, and uses all of it where it fails. So a zone that has seen nothing
@@ -34,6 +36,7 @@ class Question:
     """A job that somebody asks for.
 
     Attributes:
+        owner: who asks.
         features: of the job.
         target_loss: that it is to reach.
         cap: the most that is charged; none: it does not say.
@@ -41,6 +44,7 @@ class Question:
         deadline_unit: by whose beginning it must be done, later.
     """
 
+    owner: str
     features: Features
     target_loss: float
     cap: Money | None
@@ -115,8 +119,13 @@ def _capped(cost: Money, cap: Money | None) -> Money:
 
 def _needs(question: Question, evidence: Evidence) -> Iterator[tuple[float, float]]:
     """Weights, and seconds of the pool that jobs like it would need for the target."""
-    for seen in evidence.seen:
-        weight = math.exp(-question.features.distance(seen.features))
+    weights = [math.exp(-question.features.distance(seen.features)) for seen in evidence.seen]
+    of_owner: dict[str, float] = {}
+    for seen, weight in zip(evidence.seen, weights, strict=True):
+        of_owner[seen.owner] = of_owner.get(seen.owner, 0.0) + weight
+    for seen, weight in zip(evidence.seen, weights, strict=True):
+        if seen.owner != question.owner:
+            weight /= max(1.0, of_owner[seen.owner])
         pace = seen.curve.seconds / seen.curve.batches
         pace *= question.features.batch_tokens / seen.features.batch_tokens
         low, middle, high = needed(seen.curve, question.target_loss)
@@ -142,7 +151,10 @@ def _room(question: Question, terms: Terms, rivals: Sequence[Rival]) -> float:
     for rival in rivals:
         if rival.deadline_unit <= question.deadline_unit:
             left = max(0, rival.deadline_unit - question.first_unit) * terms.unit_seconds
-            taken += _to_come(rival, left, whole / (len(rivals) + 1))
+            to_come = _to_come(rival, left, whole / (len(rivals) + 1))
+            if terms.price_per_second:
+                to_come = min(to_come, float(rival.money / terms.price_per_second))
+            taken += to_come
     return max(whole - taken, whole / (len(rivals) + 1))
 
 

@@ -60,11 +60,13 @@ class PastJob:
 
     Attributes:
         id: the job's.
+        owner: user id.
         features: what it was like.
         curve: of its losses.
     """
 
     id: str
+    owner: str
     features: Features
     curve: Curve
 
@@ -76,4 +78,4 @@ class PastJob:
     def from_record(cls, record: dict[str, Any]) -> "PastJob":
         """What `to_record` gave."""
         points = [(b, loss, s) for b, loss, s in record["curve"]["points"]]
-        return cls(record["id"], Features(**record["features"]), Curve(points))
+        return cls(record["id"], record["owner"], Features(**record["features"]), Curve(points))

@@ -90,7 +90,9 @@ class TimeshareState(JobsState[TargetJob]):
     def end(self, job: TargetJob, *, refunded: bool) -> tuple[Entry, ...]:
         """What was not used is released, and what was may be refunded; its curve is kept."""
         if len(job.curve.points) >= past_job.LEAST_POINTS:
-            self.past.append(PastJob(job.id, Features.of(job.training, job.size), job.curve))
+            self.past.append(
+                PastJob(job.id, job.owner, Features.of(job.training, job.size), job.curve)
+            )
             del self.past[: -past_job.MOST]
         return job.meter.end(refunded=refunded)
 

@@ -109,7 +109,7 @@ class Taking:
         goal = self._goal(request, cap)
         training = self._training(request)
         size = (await self._files.appraise(training, who.user)).size
-        estimate, _ = await self._estimate(training, size, goal)
+        estimate, _ = await self._estimate(who.user, training, size, goal)
         notes = size.notes(training.max_length)
         return Priced(training, goal.deadline, EstimateOffer(estimate, cap), notes)
 
@@ -128,7 +128,7 @@ class Taking:
         unit = self._deadline_unit(quote.deadline)
         goal = Goal(target, quote.deadline, unit, said_cap(quote.request))
         size = (await self._files.appraise(training, who.user)).size
-        estimate, _ = await self._estimate(training, size, goal)
+        estimate, _ = await self._estimate(who.user, training, size, goal)
         why = why_worse(quote, estimate)
         if why is not None:
             offer = EstimateOffer(estimate, goal.cap)
@@ -199,7 +199,7 @@ class Taking:
         goal: Goal,
         shown: dict[str, Any],
     ) -> Asked:
-        estimate, estimated = await self._estimate(training, size, goal)
+        estimate, estimated = await self._estimate(owner, training, size, goal)
         assert goal.cap is not None
         return Asked(
             job=job,
@@ -216,7 +216,7 @@ class Taking:
         )
 
     async def _estimate(
-        self, training: Training, size: DataSize, goal: Goal
+        self, owner: str, training: Training, size: DataSize, goal: Goal
     ) -> tuple[Estimate, Estimated]:
         """Away from the desk and the loop: it may take a while.
 
@@ -230,6 +230,7 @@ class Taking:
             lambda zone: (zone.state.seq, evidence_of(zone.state))
         )
         question = Question(
+            owner=owner,
             features=Features.of(training, size),
             target_loss=goal.target_loss,
             cap=goal.cap,

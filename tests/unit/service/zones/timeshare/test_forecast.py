@@ -12,7 +12,7 @@ from auctune.service.zones.timeshare.past_job import Features, PastJob
 
 LIKE = Features(rows=100, mean_tokens=50.0, learning_rate=1e-3, rank=8, batch_size=8)
 TERMS = Terms(Decimal("0.01"), epoch=0.0, unit_seconds=10.0)
-QUESTION = Question(LIKE, target_loss=0.5, cap=None, first_unit=10, deadline_unit=110)
+QUESTION = Question("ada", LIKE, target_loss=0.5, cap=None, first_unit=10, deadline_unit=110)
 NOTHING = Evidence((), ())
 
 
@@ -24,8 +24,8 @@ def curve(batches: int = 400, every: int = 10, seconds: float = 0.5) -> Curve:
     return made
 
 
-def past(features: Features = LIKE, batches: int = 600) -> PastJob:
-    return PastJob("past", features, curve(batches))
+def past(features: Features = LIKE, batches: int = 600, owner: str = "ada") -> PastJob:
+    return PastJob("past", owner, features, curve(batches))
 
 
 def test_a_zone_that_has_seen_nothing_says_so() -> None:
@@ -63,7 +63,9 @@ def test_a_job_that_does_not_fit_is_said_to_fail(by: str) -> None:
     if by == "rivals":
         # Two that have just begun are taken to need an even part each; these have shown more.
         slow = curve(100, seconds=3.0)
-        evidence = replace(evidence, rivals=tuple(Rival(100, 0.5, slow) for _ in range(5)))
+        evidence = replace(
+            evidence, rivals=tuple(Rival(100, 0.5, slow, Decimal(100)) for _ in range(5))
+        )
     found = forecast(changed[by], TERMS, evidence)
     assert found.success_probability is not None
     assert found.success_probability < 0.15
@@ -73,8 +75,28 @@ def test_a_job_that_does_not_fit_is_said_to_fail(by: str) -> None:
 def test_rivals_that_are_due_later_or_out_of_reach_take_nothing() -> None:
     evidence = Evidence(tuple(past() for _ in range(9)), ())
     alone = forecast(QUESTION, TERMS, evidence)
-    rivals = (Rival(120, 0.5, curve(100)), Rival(100, 1e-30, curve(100)))
+    rivals = (
+        Rival(120, 0.5, curve(100), Decimal(100)),
+        Rival(100, 1e-30, curve(100), Decimal(100)),
+    )
     assert forecast(QUESTION, TERMS, replace(evidence, rivals=rivals)) == alone
+
+
+def test_one_owner_cannot_talk_others_out_of_the_pool() -> None:
+    evidence = Evidence(tuple(past() for _ in range(9)), ())
+    alone = forecast(QUESTION, TERMS, evidence).success_probability
+    assert alone is not None
+    # Twenty open jobs that may cost next to nothing take next to nothing.
+    poor = replace(
+        evidence, rivals=tuple(Rival(20, 0.5, Curve(), Decimal("0.01")) for _ in "x" * 20)
+    )
+    assert forecast(QUESTION, TERMS, poor).success_probability == alone
+    # However many jobs of one other owner failed, they count as one.
+    flat = Curve([(10 * n, 3.0, 5.0) for n in range(1, 40)])
+    for count in (1, 40):
+        failed = tuple(PastJob("bad", "eve", LIKE, flat) for _ in range(count))
+        spoiled = forecast(QUESTION, TERMS, replace(evidence, seen=evidence.seen + failed))
+        assert spoiled.success_probability == pytest.approx(10 * alone / 11)
 
 
 def test_a_curve_says_what_it_saw_or_what_it_foretells() -> None:
