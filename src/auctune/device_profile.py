@@ -162,7 +162,7 @@ class Profile:
     def warnings(self) -> list[str]:
         """Return what whoever sells this device should know: what is left unsold, and why."""
         found = []
-        if self.margin > LARGE_MARGIN:
+        if self.margin > LARGE_MARGIN and self.mixes:
             found.append(
                 f"{self.margin:.0%} of the measured speed is kept back and not sold, as mixed "
                 "loads ran so much slower than predicted: measure again with nothing else running "
@@ -170,8 +170,9 @@ class Profile:
             )
         if self.not_measured:
             found.append(
-                f"not measured within the time: {', '.join(self.not_measured)}; too little is sold "
-                "rather than too much: give it more (measure_seconds, or auctune profile --seconds)"
+                f"not measured within the time: {', '.join(self.not_measured)}; so {self.margin:.0%} "
+                "of the speed is kept back, and more may stay unsold: give it more time "
+                "(measure_seconds, or auctune profile --seconds)"
             )
         return found
 

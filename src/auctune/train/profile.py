@@ -46,6 +46,7 @@ from auctune.train.device_facts import (
     linear_features,
     usable_bytes,
 )
+from auctune.train.job import LoraJob
 from auctune.train.machine import library_versions
 from auctune.train.node import NodeTrainer
 from auctune.train.pass_time import (
@@ -216,6 +217,13 @@ class _Measurement:
         """Whether a share of the time limit is over."""
         return self.bench.now() >= self.until(share)
 
+    def warm_up(
+        self, trainer: NodeTrainer, jobs: Sequence[LoraJob], count: int, until: float
+    ) -> None:
+        """Run rounds that do not count; none where the time is over already."""
+        if count and self.bench.now() < until:
+            self.bench.rounds(trainer, jobs, count, until)
+
     def margin(self, mixes: Sequence[Mix]) -> float:
         """The margin of what was measured; where that is less than it should be, a large one."""
         if not mixes:
@@ -259,7 +267,7 @@ class _Measurement:
         trainer = self.trainer(tokens)
         jobs = [self.bench.job(tokens // self.row_tokens, self.row_tokens)]
         self.bench.load(trainer, jobs)
-        self.bench.rounds(trainer, jobs, warm_ups, until)
+        self.warm_up(trainer, jobs, warm_ups, until)
         times = self.bench.rounds(trainer, jobs, timed, until)
         # The trainer answers memory that runs out with smaller passes.
         return times if trainer.budget == tokens else None
@@ -300,7 +308,7 @@ class _Measurement:
         shares = np.diff(np.linspace(0, rows, min(rows, TASKS_PER_SLOT) + 1).astype(int))
         jobs = [self.bench.job(int(share), self.row_tokens) for share in shares]
         self.bench.load(trainer, jobs)
-        self.bench.rounds(trainer, jobs, self.effort.warm_ups, self.until(MEMORY_END))
+        self.warm_up(trainer, jobs, self.effort.warm_ups, self.until(MEMORY_END))
         return peak_bytes(lambda: self.bench.rounds(trainer, jobs, 1), self.base.device)
 
     def bytes_per_parameter(self) -> float:
@@ -339,7 +347,7 @@ class _Measurement:
             done = number / count
             self.tell("task switches", MEMORY_END + (SWITCHES_END - MEMORY_END) * done)
             if number and self.is_over(SWITCHES_END):
-                self.not_measured.append(f"more than {number} task switches")
+                self.not_measured.append(f"task switches but {number} of {count}")
                 break
             times = [self.bench.now()]
             trainer.save(job.id, number)
@@ -374,7 +382,7 @@ class _Measurement:
             jobs = random_mix(self.bench, source, self.row_tokens)
             trainer = self.trainer(budget)
             self.bench.load(trainer, jobs)
-            self.bench.rounds(trainer, jobs, self.effort.warm_ups, until)
+            self.warm_up(trainer, jobs, self.effort.warm_ups, until)
             rounds = self.bench.rounds(trainer, jobs, self.effort.timed, until)
             measured = statistics.median(rounds)
             tokens = round_tokens(jobs)

@@ -49,7 +49,7 @@ class EdgeOpening:
         record = self._past.terms(entry.name, wanted, partial(check_same, entry.name, _FIXED))
         fresh = partial(fresh_memory, dict(record))
         supply = supply_of(entry, record, here.now)
-        here.report(f"getting the search of zone {entry.name} ready", 0.0)
+        here.report(f"preparing zone {entry.name}", 0.0)
         await asyncio.to_thread(_warm_up, record, supply)
         memory = await self._past.memory(entry.name, fresh)
         zone = EdgeZone(entry.name, supply, memory, here.recorder)
