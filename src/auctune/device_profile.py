@@ -170,8 +170,8 @@ class Profile:
             )
         if self.not_measured:
             found.append(
-                f"not measured within the time: {', '.join(self.not_measured)}; so {self.margin:.0%} "
-                "of the speed is kept back, and more may stay unsold: give it more time "
+                f"not measured within the time: {', '.join(self.not_measured)}; so "
+                f"{self.margin:.0%} of the speed is kept back, and more may stay unsold: give it more time "
                 "(measure_seconds, or auctune profile --seconds)"
             )
         return found
