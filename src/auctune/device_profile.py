@@ -169,10 +169,11 @@ class Profile:
                 "(auctune profile), and name the file as profile"
             )
         if self.not_measured:
+            missing = ", ".join(self.not_measured)
             found.append(
-                f"not measured within the time: {', '.join(self.not_measured)}; so "
-                f"{self.margin:.0%} of the speed is kept back, and more may stay unsold: give it more time "
-                "(measure_seconds, or auctune profile --seconds)"
+                f"not measured within the time: {missing}; so {self.margin:.0%} of the speed is "
+                "kept back, and more may stay unsold: give it more time (measure_seconds, or "
+                "auctune profile --seconds)"
             )
         return found
 
