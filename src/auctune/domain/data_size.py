@@ -64,8 +64,8 @@ class DataSize:
         raise InputError(
             place,
             f"rows longer than max_length = {max_length} would lose their ends: {counted}",
-            f"at most {MAX_TRUNCATED_SHARE:.0%}: {self._remedy}; or truncate = true, to train on"
-            " what is left (--set KEY=VALUE)",
+            f"at most {MAX_TRUNCATED_SHARE:.0%}: {self._remedy}; or truncate = true (--set"
+            " truncate=true), to train on what is left",
         )
 
     def notes(self, max_length: int) -> tuple[str, ...]:

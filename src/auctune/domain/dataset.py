@@ -207,7 +207,8 @@ def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
     given = {key: value for key, value in row.items() if value is not None}
     unsupported = find_unsupported(given)
     if unsupported is not None:
-        raise InputError(place, unsupported, f"{EXPECTED_ROW}, and nothing else")
+        expected = "rows of text alone: messages, or prompt and completion, or text"
+        raise InputError(place, unsupported, expected)
     kinds = [kind for kind, keys in _KEYS.items() if keys[-1] in given]
     if len(kinds) != 1:
         keys = ", ".join(map(repr, given)) or "none"
