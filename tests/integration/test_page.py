@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -430,3 +431,26 @@ def test_an_origin_that_is_no_url_is_another_site(shop: Shop, origin: str) -> No
     stranger = PageVisitor(shop.served)
     answer = stranger.http.post("/page/sign-in", data={"key": shop.key}, headers={"Origin": origin})
     assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("proxies", [[], ["127.0.0.1"]], ids=["no proxy", "a proxy"])
+def test_a_trusted_proxy_says_whose_address_it_is_and_whether_it_speaks_tls(
+    tmp_path: Path, proxies: list[str]
+) -> None:
+    file = make_file([make_zone()]).model_copy(update={"trusted_proxies": proxies})
+    with serving(tmp_path, file) as served:
+        visitor = PageVisitor(served)
+
+        def sign_in(address: str, key: str) -> httpx2.Response:
+            headers = {"X-Forwarded-For": address, "X-Forwarded-Proto": "https"}
+            headers["Sec-Fetch-Site"] = "same-origin"
+            return visitor.http.post(
+                "/page/sign-in", data={"key": key}, headers=headers, follow_redirects=False
+            )
+
+        tries = [sign_in("198.51.100.7", "sk-no").status_code for _ in range(60)]
+        assert tries[-1] == 429
+        other = sign_in("198.51.100.8", "sk-no")
+        assert other.status_code == (401 if proxies else 429)
+        cookie = sign_in("198.51.100.7", served.key("ada")).headers["set-cookie"]
+        assert ("secure" in cookie.lower()) == bool(proxies)

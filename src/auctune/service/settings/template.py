@@ -61,7 +61,7 @@ port = 8420
 [webhooks]
 # Whether they may be in private networks; this would let users reach what is beside the service.
 #private_addresses = false
-# Times that one message is tried, with a wait that doubles.
+# Times that one message is tried; each wait is four times as long as the one before.
 #tries = 8
 #first_wait_seconds = 5.0
 

@@ -1,0 +1,42 @@
+"""What a server does before it opens anything: its port, and how many files it may open."""
+
+import resource
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.service.server import _bind, raise_open_files
+
+
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """A limit that this process may raise, and its end."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = max(64, before[0] // 2)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, before[1]))
+    try:
+        yield few
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_as_many_files_may_be_opened_as_the_system_allows(few_files: int) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert raise_open_files() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] > few_files
+    assert raise_open_files() in (hard, 1 << 20)
+
+
+def test_a_port_that_is_taken_is_named_with_the_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(InputError) as refused:
+            _bind("127.0.0.1", port)
+    message = f"port {port}: is in use; expected a free one: choose another with --port"
+    assert str(refused.value) == message
+
+
+def test_an_address_of_another_machine_is_no_place_to_listen_at() -> None:
+    with pytest.raises(InputError, match=r"^192\.0\.2\.1:0: cannot be opened \(.*address"):
+        _bind("192.0.2.1", 0)
