@@ -10,7 +10,7 @@ import pytest
 from auctune.domain import Cell, InputError, Schedule
 from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.phase import Phase
-from support.zone_player import ZonePlayer
+from support.zone_player import ZonePlayer, assert_same
 from support.zones import MadeUpZone
 
 MECHANISMS = {
@@ -113,3 +113,20 @@ def test_a_slot_that_fails_while_its_job_is_paused_is_made_good() -> None:
     assert job.given_up.work < job.work_left
     made.executor.orders.clear()
     assert made.zone.resume("mine")
+
+
+def test_quotes_learn_what_is_due_once() -> None:
+    made = MadeUpZone()
+    pricing = made.zone.mechanism.pricing  # type: ignore[attr-defined]
+    for number in range(40):
+        if pricing.is_due():
+            break
+        made.zone.decide(made.bid(f"{number}", "5", owner=f"user-{number % 8}"))
+    assert pricing.is_due()
+    ask = made.bid("quote", "0", owner="carol")
+    menus = [made.zone.quote(ask) for _ in range(2)]
+    made.keep()
+    assert not pricing.is_due()
+    assert menus[0] == menus[1]
+    assert made.log.events[-1][0].kind == "prices.learned"
+    assert_same(made.folded()[1].save(), made.zone.mechanism.save())

@@ -7,6 +7,7 @@ import typer
 
 from auctune.cli.listing import All, Limit, newest
 from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
+from auctune.domain.job_words import reason_words
 
 if TYPE_CHECKING:
     from auctune.client import Job
@@ -70,4 +71,4 @@ def _why(job: "Job") -> str:
     """Why it was rejected, or failed, in a word or two."""
     error = job.record["error"] or {}
     reason = job.market["reason"] or error.get("code") or "-"
-    return str(reason).replace("_", " ")
+    return reason_words(str(reason))

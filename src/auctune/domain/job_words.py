@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 STATE_WORDS: Mapping[str, str] = {
-    "validating": "looking at the data",
+    "validating": "checking the data",
     "planned": "planned",
     "admitted": "planned",
     "training": "training",
@@ -23,6 +23,22 @@ STATE_WORDS: Mapping[str, str] = {
     "rejected": "rejected",
     "what_if": "only asked",
 }
+
+
+REASON_WORDS: Mapping[str, str] = {
+    "unprofitable": "bid not above the price",
+    "no_capacity": "no room before its deadline",
+    "no_feasible_schedule": "deadline too tight",
+}
+
+
+def reason_words(reason: str) -> str:
+    """Why a bid was rejected, or a job failed, in a few words.
+
+    Args:
+        reason: `market.reason` of a job, or its error's code.
+    """
+    return REASON_WORDS.get(reason, reason.replace("_", " "))
 
 
 def state_word(state: str) -> str:

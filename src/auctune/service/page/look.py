@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from auctune.domain.job_words import is_overdue, loss_text, state_word
+from auctune.domain.job_words import is_overdue, loss_text, reason_words, state_word
 from auctune.service.page import words
 from auctune.service.page.guard import ROOT, Visit, cookie_of
 
@@ -21,6 +21,7 @@ _FILTERS = {
     "in_form": words.in_form,
     "sentence": words.sentence,
     "plain": words.plain,
+    "reason": reason_words,
     "size": words.size_text,
     "span": words.span_text,
     "moment": words.moment,
