@@ -182,7 +182,7 @@ def test_jobs_are_listed_with_why_they_came_to_nothing(served: Served, auctune: 
     client, file = served.client(served.users["lister"]), served.upload(served.users["lister"])
     low, good = served.bid(client, file, bid="0.0001").id, served.bid(client, file).id
     found = {line.split()[0]: line.split() for line in auctune("jobs", *own)[1].splitlines()[2:-1]}
-    assert (found[low][-1], found[good][-1]) == ("bid not above the price", "-")
+    assert (found[low][-3:], found[good][-1]) == (["bid", "too", "low"], "-")
     # No job is left out silently, nor what is owed for it.
     code, out, lines = auctune("jobs", "--limit", "1", *own)
     assert (code, good in out, low in out, len(lines)) == (0, True, False, 1)
@@ -312,5 +312,5 @@ def test_why_is_the_first_column_that_a_narrow_terminal_does_without(
     heads, fewer = full[1].split(), narrow[1].split()
     assert heads[-1] == "why"
     assert fewer == heads[:-1]
-    assert ("not above" in full[3], "not above" in narrow[3]) == (True, False)
+    assert ("too low" in full[3], "too low" in narrow[3]) == (True, False)
     assert low in narrow[3]

@@ -26,8 +26,8 @@ STATE_WORDS: Mapping[str, str] = {
 
 
 REASON_WORDS: Mapping[str, str] = {
-    "unprofitable": "bid not above the price",
-    "no_capacity": "no room before its deadline",
+    "unprofitable": "bid too low",
+    "no_capacity": "no room in time",
     "no_feasible_schedule": "deadline too tight",
 }
 
