@@ -22,6 +22,9 @@ class ProgressLines:
             share: of it that is done; 0: not known.
         """
         now = self._clock()
+        if share >= 1:
+            # The next step says that this one is over.
+            return ""
         if what != self._doing:
             self._doing, self._began, self._printed = what, now, now
             return f"{what} ..."

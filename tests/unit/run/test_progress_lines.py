@@ -17,6 +17,7 @@ def test_a_step_has_a_line_at_its_start_and_one_each_ten_seconds() -> None:
         "measuring: 20% after 20 s",
         "measuring: 30% after 30 s",
     ]
+    assert lines.line("done", 1.0) == ""
     assert lines.line("opening", 0.0) == "opening ..."
     now = 100.0
     # Nothing is known of how far it is.
