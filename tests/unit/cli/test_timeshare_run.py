@@ -16,6 +16,9 @@ from auctune.train.timeshare.stand_in import make_stand_in
 from support.command_line import run_auctune
 
 BUNDLE = """
+[pool]
+allocator = "lara"
+
 [[thread]]
 name = "quick"
 deadline = 4
