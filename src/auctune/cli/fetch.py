@@ -29,7 +29,7 @@ def fetch(
     api_key: ApiKey = None,
     data: Data = DATA,
 ) -> None:
-    """Fetch the result of a finished job: an adapter in PEFT's format.
+    """Fetch a finished job's result: a PEFT adapter.
 
     A job with data at sites has a network instead: its weights, and a file that describes it.
     The job's record, with what was paid and for what, is written beside it: job.json.
