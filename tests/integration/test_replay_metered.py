@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
+from auctune.service.store.event_log import checksum
 from support.command_line import run_auctune
 from support.metered_market import (
     ON_DEMAND_PRICE,
@@ -204,8 +205,9 @@ def changed(data: Path, source: Path, zone: str, kind: str, edit: Edit | None) -
         original.backup(copy)
         for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
             copy.execute(f"DROP TRIGGER {name}")
-        seq, job, text = copy.execute(
-            "SELECT seq, job, body FROM events WHERE zone = ? AND kind = ? ORDER BY seq LIMIT 1",
+        seq, slot, at, job, text = copy.execute(
+            "SELECT seq, slot, at, job, body FROM events WHERE zone = ? AND kind = ?"
+            " ORDER BY seq LIMIT 1",
             (zone, kind),
         ).fetchone()
         if edit is None:
@@ -213,7 +215,10 @@ def changed(data: Path, source: Path, zone: str, kind: str, edit: Edit | None) -
         else:
             body = orjson.loads(text)
             edit(body)
-            copy.execute("UPDATE events SET body = ? WHERE seq = ?", (orjson.dumps(body), seq))
+            # Whoever changes a log on purpose changes its checksums too.
+            new = orjson.dumps(body)
+            values = (new, checksum(seq, zone, slot, at, kind, job, new), seq)
+            copy.execute("UPDATE events SET body = ?, checksum = ? WHERE seq = ?", values)
         copy.commit()
     return job or ""
 
