@@ -6,6 +6,8 @@ import numpy as np
 
 from auctune.service.zones.metered.again import go_again
 from auctune.service.zones.spot.again import SpotAgain
+from auctune.service.zones.spot.pace import KEPT_JOBS
+from support.late_rentals import LateRentals, Paid
 from support.spot_player import SpotPlayer
 from support.thorough import THOROUGH
 
@@ -42,3 +44,38 @@ def test_all_but_the_estimates_that_were_made_up_follows_from_the_log() -> None:
         estimated = [one for one in again.differences if one.what.endswith("expected_cost")]
         assert len(estimated) == again.num_decisions > 5
     assert charges > 20
+
+
+def test_p90_covers_what_jobs_that_start_late_and_train_slowly_pay() -> None:
+    kept: dict[bool, float] = {}
+    missed: dict[bool, float] = {}
+    for learns in (False, True):
+        paid: list[Paid] = []
+        for seed in range(6 if THOROUGH else 2):
+            player = LateRentals(seed, learns=learns)
+            paid += [player.run() for _ in range(KEPT_JOBS + 40)][KEPT_JOBS:]
+        kept[learns] = sum(one.cost <= one.p90 for one in paid) / len(paid)
+        missed[learns] = sum(one.num_missed for one in paid) / len(paid)
+    # Shares of jobs; slots a job.
+    assert kept[False] < 0.5
+    assert 0.85 <= kept[True] <= 0.98
+    assert missed[True] * 10 < missed[False]
+
+
+def test_what_was_learned_is_the_same_after_a_restart_and_in_the_log_gone_through_again() -> None:
+    player = LateRentals(0)
+    for _ in range(KEPT_JOBS + 5):
+        player.run()
+    pace, draws = player.pace(), player.rng.bit_generator.state
+    assert pace.start_seconds > 15.0
+    assert len(pace.speeds) == KEPT_JOBS
+    assert 0.45 < pace.speed < 0.75
+    before = player.estimated().estimate
+    player.restart()
+    player.rng.bit_generator.state = draws
+    assert player.pace() == pace
+    assert player.estimated().estimate == before
+    rental = player.zone.rental
+    again = go_again(player.log.read(), SpotAgain(rental.market, rental.clock))
+    assert again.differences == ()
+    assert again.num_decisions == KEPT_JOBS + 5

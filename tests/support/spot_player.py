@@ -6,7 +6,7 @@ some point, and then tells all of it again.
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -52,6 +52,7 @@ def made_up_rental(now: Callable[[], float], jobs: int = 4) -> Rental:
         context_tokens=None,
         profile=made_up_profile(),
         spare=0.0,
+        start_seconds=1.0,
         market=ReplayedRecord(market, record, 20),
         renting=Renting("msu", "seasonal"),
         clock=SlotClock(EPOCH, SLOT_SECONDS, now),
@@ -103,6 +104,7 @@ class SpotPlayer:
             self.pause: 2,
             self.resume: 3,
             self.pass_slots: 6,
+            self.start_process: 2,
             self.rent: 14,
             self.tell_again: 4,
             self.late: 3,
@@ -155,6 +157,13 @@ class SpotPlayer:
     def pass_slots(self) -> None:
         self.clock.time += SLOT_SECONDS * float(self.rng.choice([0.4, 1.0, 3.0]))
         self.zone.begin_slots()
+
+    def start_process(self) -> bool:
+        """A process has loaded all; a restart of it says so again."""
+        name = self._one_of(self.zone.under_way)
+        seconds = float(self.rng.exponential(2.0))
+        hear(self.zone, name, {"kind": "ready", "seconds": seconds})
+        return bool(name)
 
     def rent(self) -> bool:
         """A process begins a slot, or ends the one that it is in."""
@@ -326,7 +335,13 @@ class SpotPlayer:
             worth=Worth(amount, deadline, deadline + SLOT_SECONDS),
             cap=cap,
             estimate=Estimate(cost / 2, cost, deadline - 1, deadline, 0.25),
-            estimated=Estimated(max(0, self.zone.state.slot) + 1, 4, 1.5),
+            estimated=Estimated(
+                slot=max(0, self.zone.state.slot),
+                first=max(0, self.zone.state.slot) + 1,
+                deadline=4,
+                hard_factor=1.5,
+                **asdict(self.zone.pace),
+            ),
             request={"bid": None, "deadline": deadline, "max_cost": str(cap)},
             left=lambda: left,
         )

@@ -44,6 +44,7 @@ forecast = "seasonal:season=12"
 start = 120
 n_max = {n_max}
 profile = "profile.json"
+start_seconds = 0.0
 saved_every = 0.3
 """
     )
@@ -69,4 +70,5 @@ def spot_zone(folder: Path, name: str = "rented", price: float = 60.0) -> SpotEn
         start=100,
         slots=30,
         jobs=20,
+        start_seconds=0.0,
     )

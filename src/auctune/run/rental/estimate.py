@@ -1,5 +1,6 @@
 """What a job is likely to come to, by what was seen of a market; as of `auctune spot advise`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auctune.domain import InputError
@@ -56,14 +57,23 @@ def longest_deadline(seen: SpotMarket) -> int:
     return max(0, seen.num_slots - _MOMENTS)
 
 
-def estimate(job: SpotJob, renting: Renting, seen: SpotMarket) -> Advice:
-    """Advise on a job as if it began in the present slot.
+def estimate(
+    job: SpotJob,
+    renting: Renting,
+    seen: SpotMarket,
+    delay: int = 0,
+    speeds: Sequence[float] = (1.0,),
+) -> Advice:
+    """Advise on a job that begins some slots after the present one.
 
     Args:
-        job: its deadline at most `longest_deadline`.
+        job: its deadline, with the delay, at most `longest_deadline`.
         renting: how.
         seen: the market, its last slot the present one.
+        delay, speeds: see `advise`.
     """
     policy, foretelling = renting.read_policy(), renting.read_foretelling()
     present = seen.num_slots - 1
-    return advise(job, policy, foretelling, seen, present, most_futures=_FUTURES)
+    return advise(
+        job, policy, foretelling, seen, present, most_futures=_FUTURES, delay=delay, speeds=speeds
+    )

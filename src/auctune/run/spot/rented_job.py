@@ -2,6 +2,7 @@
 
 | message | says |
 | --- | --- |
+| ready {} | it has loaded all, and trains as soon as a slot is there for it |
 | slot {slot, price, available, on_demand_price, on_demand, spot, paid} | what is held in a slot |
 | slot_done {slot, rows, steps, tokens, losses, taken_back} | what came of it |
 | held {slot, paid, ...} | a piece of the ending, likewise numbered, with what is trained by then |
@@ -156,13 +157,19 @@ def _run(parent: Parent, folder: Path) -> None:
     renting = Renting(order.policy, order.forecast)
     policy = renting.read_policy()
     spot_order = _spot_order(order)
+
+    def make_clock(_rows: int) -> UnixClock:
+        # A run has loaded its base and its data by the time at which it needs a clock.
+        parent.say("ready")
+        return UnixClock(order.begins, order.slot_seconds)
+
     report = run_spot_job(
         spot_order,
         policy,
         _supply(order),
         place.root,
         cache=Path(order.cache),
-        make_clock=lambda _: UnixClock(order.begins, order.slot_seconds),
+        make_clock=make_clock,
         foresee=_foresight(policy, renting, order),
         listener=teller,
         resume=place.is_begun,

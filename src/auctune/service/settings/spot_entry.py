@@ -43,6 +43,7 @@ class SpotEntry(LanguageZoneEntry):
     micro_batch: Count = 4
     profile: str | None = None
     spare: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    start_seconds: Rate = 10.0
     warm: bool = True
     saved_every: Positive = 30.0
     provider: Literal["local", "ray"] = "local"

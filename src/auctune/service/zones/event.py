@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-VERSION = 2
+VERSION = 3
 
 
 class Kind(StrEnum):

@@ -6,7 +6,7 @@ forecasts made anew in every slot of each. Cost, finish and lateness are those o
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Advice:
         finish_p50, finish_p90: since the job's beginning.
         risk: the probability of being done after the soft deadline.
         utility: the mean of value less cost.
-        num_futures: that this was read off.
+        num_futures: plays that this was read off.
     """
 
     slot: int
@@ -71,6 +71,8 @@ def advise(
     *,
     past: Sequence[PastSlot] = (),
     most_futures: int | None = None,
+    delay: int = 0,
+    speeds: Sequence[float] = (1.0,),
     advance: Callable[[], None] | None = None,
 ) -> Advice:
     """Advise a job.
@@ -83,7 +85,10 @@ def advise(
         start: slot of it in which the job began.
         past: the job's slots before the present one, if it runs; none: they are played.
         most_futures: to look at; none: all that there are.
-        advance: told after each future.
+        delay: slots after the present one in which a job begins that `start` says begins now.
+        speeds: at which it may be done, relative to what its workload says, each as likely; each
+            future and each speed is played at least once.
+        advance: told after each play.
 
     Raises:
         InputError: if the job is not yet begun or its deadline over, the past is too short to
@@ -92,13 +97,17 @@ def advise(
     slot = seen.num_slots - 1 - start
     _check(job, foretelling, seen, start, slot)
     # A deadline that is near leaves slots beyond it out.
-    num_ahead = job.deadline - 1 - slot
+    num_ahead = job.deadline - 1 - slot + delay
+    first = start + delay
     futures = likely_futures(seen, num_ahead, most_futures) if num_ahead else [seen]
-    table = _Forecasts(foretelling, seen, start, widest_horizon([policy], job), job.deadline)
+    table = _Forecasts(foretelling, seen, first, widest_horizon([policy], job), job.deadline)
     outcomes = []
-    for market in futures:
-        mine = market.between(start, start + job.deadline)
-        outcomes.append(play(policy, job, mine, table.of(market), past))
+    tables = [table.of(market) for market in futures]
+    for number in range(max(len(futures), len(speeds))):
+        which = number % len(futures)
+        mine = futures[which].between(first, first + job.deadline)
+        paced = replace(job, workload=job.workload / speeds[number % len(speeds)])
+        outcomes.append(play(policy, paced, mine, tables[which], past))
         if advance is not None:
             advance()
     return _summary(job, seen, start, outcomes)
@@ -111,7 +120,7 @@ class _Forecasts:
         self, foretelling: Foretelling, seen: SpotMarket, start: int, horizon: int, deadline: int
     ) -> None:
         self._horizon = horizon
-        self._ahead = range(seen.num_slots, start + deadline)
+        self._ahead = range(max(start, seen.num_slots), start + deadline)
         self._forecaster: Forecaster | None = None
         self._made: list[Forecast] = []
         if horizon:

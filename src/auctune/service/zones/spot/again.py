@@ -17,9 +17,11 @@ from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.metered.again import Body
 from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.spot.bid import Estimated
 from auctune.service.zones.spot.deciding import (
     OVER_CAP,
     estimate_of,
+    first_slot,
     slot_charge,
     to_hold,
     why_not,
@@ -70,13 +72,21 @@ class SpotAgain:
         body = event.body
         if event.job in self._state.jobs:
             return None
-        made, cap = body["estimated"], Money(body["request"]["max_cost"])
+        made = Estimated.from_record(body["estimated"])
+        cap = Money(body["request"]["max_cost"])
         left = None if body["left"] is None else Money(body["left"])
         terms = JobTerms.from_record(body["terms"])
-        asked = replace(terms, deadline=made["deadline"], hard_factor=made["hard_factor"])
+        asked = replace(terms, deadline=made.deadline, hard_factor=made.hard_factor)
         renting = Renting(**body["renting"])
         estimate = estimate_of(
-            asked, made["first"], renting, self._market, self._clock, body["unit_price"]
+            asked,
+            made.first,
+            made.slot,
+            made.pace,
+            renting,
+            self._market,
+            self._clock,
+            body["unit_price"],
         )
         need = estimate.p90_cost
         reason = why_not(need, cap, left, len(self._state.jobs), body["jobs"])
@@ -87,7 +97,8 @@ class SpotAgain:
             "least_max_cost": str(need) if reason == OVER_CAP else None,
             "estimate": estimate.to_record(),
         }
-        held, first = str(to_hold(cap, left)), self._state.slot + 1
+        held = str(to_hold(cap, left))
+        first = first_slot(self._clock, self._state.slot, body["ready_at"])
         return {**body, "decision": decision, "held": held, "first": first}
 
     def _metered(self, event: ZoneEvent) -> Body | None:

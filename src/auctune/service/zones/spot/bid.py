@@ -10,6 +10,7 @@ from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.estimate import Estimate
+from auctune.service.zones.spot.pace import Pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,28 @@ class Estimated:
     """What an estimate was made of, where a slot may have begun since.
 
     Attributes:
+        slot: the newest one then.
         first: the job's first slot, as it was then.
         deadline, hard_factor: of its terms.
+        start_seconds, speeds: of the zone's `Pace`, by which the job is planned too.
     """
 
+    slot: int
     first: int
     deadline: int
     hard_factor: float
+    start_seconds: float
+    speeds: tuple[float, ...]
+
+    @property
+    def pace(self) -> Pace:
+        """The zone's pace then."""
+        return Pace(self.start_seconds, self.speeds)
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Estimated":
+        """As an event has it."""
+        return cls(**{**record, "speeds": tuple(record["speeds"])})
 
 
 def _unlimited() -> None:

@@ -5,7 +5,7 @@ decides by them.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from auctune.domain import InputError, Money
@@ -216,14 +216,25 @@ class SpotBidding:
     ) -> tuple[Estimate, Estimated]:
         self._rental.check(training, size)
         slot = self._rental.clock.slot()
-        slots = self._rental.window(worth.deadline, slot)
+        pace = await self._desk.ask_here(lambda zone: zone.pace)
+        ready_at = self._rental.clock.now() + pace.start_seconds
+        slots = self._rental.window(worth.deadline, slot, ready_at)
         if not slots:
-            raise no_slot(self._rental.clock, slot)
-        terms = self._rental.terms(training, size, worth, slots)
+            raise no_slot(self._rental.clock, slots.start)
+        terms = self._rental.terms(training, size, worth, slots, pace.speed)
         found = await self._estimates.run(
-            user, lambda: self._rental.estimate(terms, slots.start), is_limited=is_limited
+            user,
+            lambda: self._rental.estimate(terms, slots.start, slot, pace),
+            is_limited=is_limited,
         )
-        return found, Estimated(slots.start, terms.deadline, terms.hard_factor)
+        made = Estimated(
+            slot=slot,
+            first=slots.start,
+            deadline=terms.deadline,
+            hard_factor=terms.hard_factor,
+            **asdict(pace),
+        )
+        return found, made
 
     async def _received_bid(
         self, job: str, owner: str, training: Training, request: dict[str, Any]

@@ -15,6 +15,7 @@ from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.metered.estimate import Estimate
+from auctune.service.zones.spot.pace import Pace
 
 OVER_CAP, OVER_BUDGET, NO_CAPACITY = "over_cap", "over_budget", "no_capacity"
 
@@ -45,25 +46,35 @@ def to_hold(cap: Money, left: Money | None) -> Money:
     return cap if left is None else min(cap, left)
 
 
+def first_slot(clock: SlotClock, slot: int, ready_at: float) -> int:
+    """Return the first slot after `slot` that begins when a job can train."""
+    return max(slot + 1, clock.first_from(ready_at))
+
+
 def estimate_of(
     terms: JobTerms,
     first: int,
+    slot: int,
+    pace: Pace,
     renting: Renting,
     market: ReplayedRecord,
     clock: SlotClock,
     unit_price: float,
 ) -> Estimate:
-    """What a job is likely to come to, by the market seen before its first slot; takes a while.
+    """What a job is likely to come to, by the market seen so far; takes a while.
 
     Args:
         terms: of the job.
         first: its first slot.
+        slot: the newest one.
+        pace: by which the terms were made; each of its speeds is as likely.
         renting: how it rents.
         market: that the zone replays.
         clock: of the zone.
         unit_price: of an on-demand instance for a slot.
     """
-    found = estimate(terms.job(), renting, market.seen(first - 1))
+    speeds = [speed / pace.speed for speed in pace.speeds]
+    found = estimate(terms.job(), renting, market.seen(slot), first - slot, speeds)
     begins, seconds = clock.begins(first), clock.slot_seconds
     return Estimate(
         expected_cost=round_money(found.cost * unit_price),

@@ -12,7 +12,7 @@ from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.phase import Phase
 from auctune.service.zones.spot.deciding import slot_charge, worth_at
-from auctune.service.zones.spot.event import SpotKind
+from auctune.service.zones.spot.event import CAP_REACHED, SpotKind
 from auctune.service.zones.spot.rented_job import RentedJob
 from auctune.service.zones.spot.zone import SpotZone
 
@@ -26,6 +26,8 @@ def hear(zone: SpotZone, name: str, message: Message) -> None:
     if job is None:
         return
     match message["kind"]:
+        case "ready":
+            zone.happen(SpotKind.READY, name, {"seconds": message["seconds"]})
         case "slot":
             _meter(zone, job, message)
         case "held":
@@ -41,7 +43,7 @@ def hear(zone: SpotZone, name: str, message: Message) -> None:
                 f"the cap of {job.meter.cap} is reached: {left} of it is left, "
                 f"and the next slot would cost {next_slot}"
             )
-            zone.fail(name, "cap_reached", why, "market.max_cost", refund=False)
+            zone.fail(name, CAP_REACHED, why, "market.max_cost", refund=False)
         case "failed":
             why = " ".join(str(message[part]) for part in ("place", "found") if message[part])
             zone.fail(name, "training_failed", why, None)

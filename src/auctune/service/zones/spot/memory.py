@@ -35,6 +35,7 @@ class SpotMemory:
             state.received[one.id] = one
         for job in map(RentedJob.from_record, record["jobs"]):
             state.jobs[job.id] = job
+        state.starts, state.speeds = record["starts"], record["speeds"]
         for seen in record["slots"]:
             state.slots[seen["slot"]] = SlotSeen(**seen)
 
@@ -67,4 +68,6 @@ def state_record(state: SpotState) -> dict[str, Any]:
         "received": [one.to_record() for one in state.received.values()],
         "jobs": [job.to_record() for job in state.jobs.values()],
         "slots": [vars(seen) for seen in state.slots.values()],
+        "starts": state.starts,
+        "speeds": state.speeds,
     }

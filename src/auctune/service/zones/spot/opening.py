@@ -24,6 +24,7 @@ from auctune.service.zones.reopening import Reopening, check_same
 from auctune.service.zones.spot.bidding import SpotBidding
 from auctune.service.zones.spot.memory import SpotMemory
 from auctune.service.zones.spot.open_spot import OpenSpot
+from auctune.service.zones.spot.pace import learned_pace
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.workshop import SpotWorkshop
 from auctune.service.zones.spot.zone import SpotZone
@@ -129,6 +130,7 @@ def rental_of(
         context_tokens=facts.context_tokens,
         profile=facts.profile,
         spare=entry.spare,
+        start_seconds=entry.start_seconds,
         market=market,
         renting=entry.renting,
         clock=SlotClock(record["epoch"], record["slot_seconds"], now),
@@ -147,8 +149,9 @@ def rental_of(
 
 def _warm_up(rental: Rental) -> None:
     """Make one estimate: kernels are compiled, or loaded, before anybody waits for them."""
-    slots = rental.window(rental.clock.begins(4), 0)
+    pace = learned_pace((), (), 0.0)
+    slots = rental.window(rental.clock.begins(4), 0, rental.clock.begins(1))
     if slots:
         worth = Worth(None, rental.clock.ends(slots[-1]), rental.clock.ends(slots[-1]))
-        terms = rental.terms(Training("none"), DataSize(8, 16.0), worth, slots)
-        rental.estimate(terms, slots.start)
+        terms = rental.terms(Training("none"), DataSize(8, 16.0), worth, slots, pace.speed)
+        rental.estimate(terms, slots.start, 0, pace)

@@ -8,7 +8,7 @@ from auctune.domain.money import ZERO
 from auctune.run.rental.order import JobTerms
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.spot.event import SpotKind
+from auctune.service.zones.spot.event import CAP_REACHED, SpotKind
 
 
 @dataclass
@@ -66,7 +66,7 @@ class LoggedRental:
             self.is_disturbed |= event.body["missed"]
         elif event.kind == SpotKind.ENDED:
             self.finish = event.body["finish"]
-        elif event.kind == Kind.FAILED and event.body["code"] == "cap_reached":
+        elif event.kind == Kind.FAILED and event.body["code"] == CAP_REACHED:
             self.is_capped = True
         elif event.kind in (Kind.PAUSED, Kind.CANCELLED, Kind.FAILED):
             self.is_disturbed = True

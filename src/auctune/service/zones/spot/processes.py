@@ -1,6 +1,7 @@
 """The processes of jobs under way: started, watched, and stopped when they are not wanted."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class JobProcesses:
         self._guard = threading.Lock()
         self._running: dict[str, ChildProcess] = {}
         self._stopping: dict[str, ChildProcess] = {}
+        self._began: dict[str, float] = {}
 
     def is_there(self, job: str) -> bool:
         """Whether a job has a process, be it one that ends."""
@@ -100,15 +102,22 @@ class JobProcesses:
         folder = self._work / job.id
         write_order(self._order(job), folder)
         self._logs.mkdir(parents=True, exist_ok=True)
+        self._began[job.id] = time.monotonic()
         process = ChildProcess(
             PROGRAM,
             str(folder),
-            lambda message: self._hear(job.id, message),
+            lambda message: self._hear(job.id, self._timed(job.id, message)),
             lock=self._lock,
             log=self._logs / f"{self._entry.name}.log",
         )
         with self._guard:
             self._running[job.id] = process
+
+    def _timed(self, job: str, message: dict[str, Any] | None) -> dict[str, Any] | None:
+        """A message that says that a process can train, with the seconds since it was started."""
+        if message is None or message["kind"] != "ready":
+            return message
+        return {**message, "seconds": time.monotonic() - self._began[job]}
 
     def _stop(self, job: str) -> None:
         with self._guard:

@@ -12,7 +12,8 @@ from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.metered.estimate import Estimate
-from auctune.service.zones.spot.deciding import estimate_of
+from auctune.service.zones.spot.deciding import estimate_of, first_slot
+from auctune.service.zones.spot.pace import Pace
 from auctune.spot.job import DEFAULT_VALUE
 
 
@@ -26,6 +27,7 @@ class Rental:
         context_tokens: longest row that the base reads; none: no limit.
         profile: of an instance with it.
         spare: share of its speed that is not counted on.
+        start_seconds: that a job's process takes to start, while none has.
         market: that is replayed.
         renting: how.
         clock: of the zone.
@@ -41,6 +43,7 @@ class Rental:
     context_tokens: int | None
     profile: Profile
     spare: float
+    start_seconds: float
     market: ReplayedRecord
     renting: Renting
     clock: SlotClock
@@ -55,23 +58,37 @@ class Rental:
     unit_cost: float
     unit_price: float
 
-    def window(self, deadline: float, slot: int) -> range:
-        """The slots of a job that is decided on in `slot`: from the next one to its deadline.
+    def window(self, deadline: float, slot: int, ready_at: float) -> range:
+        """The slots of a job that is decided on in `slot`.
 
-        It is cut to what the zone looks ahead, and to what its past tells of; empty: no whole slot
-        is left.
+        They go from the first one that its process can train in to its deadline, cut to what the
+        zone looks ahead, and to what its past tells of; empty: no whole slot is left.
+
+        Args:
+            deadline: unix time.
+            slot: the newest one.
+            ready_at: unix time at which the job's process is expected to be able to train.
         """
-        first = slot + 1
-        most = min(self.num_slots, longest_deadline(self.market.seen(slot)))
+        first = first_slot(self.clock, slot, ready_at)
+        known = longest_deadline(self.market.seen(slot)) - (first - slot)
+        most = max(0, min(self.num_slots, known))
         return range(first, min(self.clock.last_by(deadline) + 1, first + most))
 
-    def terms(self, training: Training, size: DataSize, worth: Worth, slots: range) -> JobTerms:
-        """A job as a policy sees it; a unit of work is what one instance does in a slot."""
+    def terms(
+        self, training: Training, size: DataSize, worth: Worth, slots: range, speed_ratio: float
+    ) -> JobTerms:
+        """A job as a policy sees it; a unit of work is what one instance does in a slot.
+
+        Args:
+            training, size, worth: of the job.
+            slots: that it may use.
+            speed_ratio: what instances do, over what their profile promised.
+        """
         rows = size.rows * training.epochs
         tokens = max(1, round(min(self.micro_batch, training.batch_size) * size.mean_tokens))
         seconds = self.clock.slot_seconds
         speed = self.profile.throughput(seconds, size.mean_tokens, tokens, 1.0)
-        workload = max(rows / (speed * (1.0 - self.spare)), 1e-6)
+        workload = max(rows / (speed * (1.0 - self.spare) * speed_ratio), 1e-6)
         length = len(slots) * seconds
         value = DEFAULT_VALUE * workload
         if worth.amount is not None:
@@ -99,11 +116,15 @@ class Rental:
         check_adapter(training, self.profile, room_gb)
         check_step(training, size, self.profile, self.clock.slot_seconds)
 
-    def estimate(self, terms: JobTerms, first: int) -> Estimate:
+    def estimate(self, terms: JobTerms, first: int, slot: int, pace: Pace) -> Estimate:
         """What a job is likely to come to, by the market seen so far; takes a while.
 
         Args:
             terms: of the job.
-            first: its first slot, the next one.
+            first: its first slot.
+            slot: the newest one.
+            pace: by which the terms were made.
         """
-        return estimate_of(terms, first, self.renting, self.market, self.clock, self.unit_price)
+        return estimate_of(
+            terms, first, slot, pace, self.renting, self.market, self.clock, self.unit_price
+        )

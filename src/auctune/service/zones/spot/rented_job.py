@@ -25,6 +25,7 @@ class RentedJob:
         request: as its owner made it.
         first: its first slot.
         terms: what the policy is asked about.
+        speed: of instances, over what their profile promised, as the terms have it.
         policy, forecast: by which it rents.
         unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
         decision: on record.
@@ -32,6 +33,9 @@ class RentedJob:
         meter: what it has cost.
         phase: where it stands.
         progress: of its training.
+        promised: work that its instances would have done by now, by their profile.
+        newest_promised: that of its newest slot.
+        count: instances in its newest slot.
         next_trained: all of its slots below have their training on record.
         finish: when its last row was trained, in its own slots; none: it goes on.
         notes: what its owner should know.
@@ -46,6 +50,7 @@ class RentedJob:
     request: dict[str, Any]
     first: int
     terms: JobTerms
+    speed: float
     policy: str
     forecast: str
     unit_cost: float
@@ -55,6 +60,9 @@ class RentedJob:
     meter: Meter
     phase: Phase = Phase.PLANNED
     progress: Progress = field(default_factory=Progress)
+    promised: float = 0.0
+    newest_promised: float = 0.0
+    count: int = 0
     next_trained: int = 0
     finish: float | None = None
     notes: list[str] = field(default_factory=list)
@@ -63,6 +71,34 @@ class RentedJob:
     def total_rows(self) -> int:
         """Rows to train, over all epochs."""
         return self.size.rows * self.training.epochs
+
+    def hold(self, count: int, share: float) -> None:
+        """Instances are held for a share of a slot."""
+        work = 0.0
+        if count:
+            job = self.terms.job()
+            overhead = job.overhead
+            effective = 1.0
+            if count != self.count:
+                effective = overhead.mu1 if count > self.count else overhead.mu2
+            work = effective * float(job.scaling.throughput(count)) * share
+        self.promised += work
+        self.newest_promised, self.count = work, count
+
+    def speed_seen(self, done: float) -> float | None:
+        """Return the work done over what was promised; `None`: there was none of either.
+
+        Args:
+            done: share of its work that is done.
+        """
+        promised = self.promised
+        if self.finish is not None and self.finish <= self.terms.deadline:
+            # The newest slot was not used to its end.
+            unused = min(max(self.meter.next_slot - self.finish, 0.0), 1.0)
+            promised -= unused * self.newest_promised
+        if done <= 0.0 or promised <= 0.0:
+            return None
+        return done * self.terms.workload * self.speed / promised
 
     def to_record(self) -> dict[str, Any]:
         """As plain values."""

@@ -15,8 +15,10 @@ from auctune.service.zones.metered.meter import Meter
 from auctune.service.zones.phase import Phase
 from auctune.service.zones.progress import Progress
 from auctune.service.zones.received import Received
-from auctune.service.zones.spot.event import SpotKind
+from auctune.service.zones.spot.bid import Estimated
+from auctune.service.zones.spot.event import CAP_REACHED, SpotKind
 from auctune.service.zones.spot.job_rows import ROWS, SpotRows
+from auctune.service.zones.spot.pace import KEPT_JOBS
 from auctune.service.zones.spot.rented_job import RentedJob
 from auctune.service.zones.state import OF_JOBS, JobsState
 
@@ -48,10 +50,15 @@ class SpotState(JobsState[RentedJob]):
     Attributes:
         slot: the newest slot that began; -1 before the first.
         slots: the newest ones that began, by number.
+        starts: seconds that the newest processes took to start, the oldest first.
+        speeds: of the newest jobs, likewise: work done, over what their instances' profile
+            promised. Jobs that their cap ended count too: slow ones do not reach their end.
     """
 
     slot: int = -1
     slots: dict[int, SlotSeen] = field(default_factory=dict)
+    starts: list[float] = field(default_factory=list)
+    speeds: list[float] = field(default_factory=list)
 
     def apply(self, event: ZoneEvent) -> Change:
         """Take over what happened."""
@@ -70,6 +77,7 @@ class SpotState(JobsState[RentedJob]):
             size=DataSize.from_record(body["size"]),
             first=body["first"],
             terms=JobTerms.from_record(body["terms"]),
+            speed=Estimated.from_record(body["estimated"]).pace.speed,
             policy=body["renting"]["policy"],
             forecast=body["renting"]["forecast"],
             unit_cost=body["unit_cost"],
@@ -100,6 +108,7 @@ class SpotState(JobsState[RentedJob]):
     def _metered(self, event: ZoneEvent) -> Change:
         job, body = self.jobs[job_of(event)], event.body
         entries = job.meter.charge(body["slot"], Money(body["amount"]))
+        job.hold(body["on_demand"] + body["spot"], body["share"])
         seen = self.slots.get(body["at"])
         if seen is not None:
             seen.on_demand += body["on_demand"]
@@ -119,10 +128,26 @@ class SpotState(JobsState[RentedJob]):
     def _ended(self, event: ZoneEvent) -> Change:
         job = self.jobs[job_of(event)]
         job.phase, job.finish = Phase.TRAINED, event.body["finish"]
+        self._learn_speed(job, 1.0)
         job.worth = {**job.worth, "reached": event.body["worth"]}
         if event.body["note"]:
             job.notes.append(event.body["note"])
         return Change((self.rows.open(event, job),))
+
+    def _failed(self, event: ZoneEvent) -> Change:
+        job = self.jobs.get(job_of(event))
+        if job is not None and event.body["code"] == CAP_REACHED:
+            self._learn_speed(job, job.progress.rows / job.total_rows)
+        return super()._failed(event)
+
+    def _ready(self, event: ZoneEvent) -> Change:
+        self.starts = [*self.starts, event.body["seconds"]][-KEPT_JOBS:]
+        return Change()
+
+    def _learn_speed(self, job: RentedJob, done: float) -> None:
+        speed = job.speed_seen(done)
+        if speed is not None:
+            self.speeds = [*self.speeds, speed][-KEPT_JOBS:]
 
     def _paused(self, event: ZoneEvent) -> Change:
         job = self.jobs[job_of(event)]
@@ -140,6 +165,8 @@ _HANDLERS: dict[str, Callable[[SpotState, ZoneEvent], Change]] = {
     Kind.SLOT_BEGAN: SpotState._began,
     MeteredKind.METERED: SpotState._metered,
     Kind.TRAINED: SpotState._trained,
+    Kind.FAILED: SpotState._failed,
+    SpotKind.READY: SpotState._ready,
     SpotKind.ENDED: SpotState._ended,
     Kind.PAUSED: SpotState._paused,
     Kind.RESUMED: SpotState._resumed,

@@ -14,6 +14,7 @@ from auctune.service.zones.slotted import SlottedZone
 from auctune.service.zones.spot.bid import SpotBid
 from auctune.service.zones.spot.deciding import OVER_CAP, to_hold, why_not
 from auctune.service.zones.spot.job_rows import ROWS
+from auctune.service.zones.spot.pace import Pace, learned_pace
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.rented_job import RentedJob
 from auctune.service.zones.spot.state import SpotState
@@ -38,6 +39,11 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
     def has_room(self) -> bool:
         """Whether it could run one job more."""
         return len(self.state.jobs) < self.rental.jobs
+
+    @property
+    def pace(self) -> Pace:
+        """By which its next job is planned."""
+        return learned_pace(self.state.starts, self.state.speeds, self.rental.start_seconds)
 
     def begin_slot(self, slot: int) -> None:
         """Record it, with the market as it begins: what jobs hold is chosen by that."""
@@ -82,10 +88,11 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         return True
 
     def _body(self, bid: SpotBid) -> dict[str, Any]:
-        rental, slot = self.rental, self.state.slot
-        slots = rental.window(bid.worth.deadline, slot)
+        rental, pace = self.rental, bid.estimated.pace
+        ready_at = self.clock.now() + pace.start_seconds
+        slots = rental.window(bid.worth.deadline, self.state.slot, ready_at)
         if not slots:
-            raise no_slot(self.clock, slot)
+            raise no_slot(self.clock, slots.start)
         left, worth, need = bid.left(), bid.worth, bid.estimate.p90_cost
         reason = why_not(need, bid.cap, left, len(self.state.jobs), rental.jobs)
         decision = {
@@ -106,7 +113,8 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
             "estimated": asdict(bid.estimated),
             "held": str(to_hold(bid.cap, left)),
             "first": slots.start,
-            "terms": rental.terms(bid.training, bid.size, worth, slots).to_record(),
+            "ready_at": ready_at,
+            "terms": rental.terms(bid.training, bid.size, worth, slots, pace.speed).to_record(),
             "renting": {"policy": rental.renting.policy, "forecast": rental.renting.forecast},
             "unit_cost": rental.unit_cost,
             "unit_price": rental.unit_price,
@@ -119,7 +127,8 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         }
 
 
-def no_slot(clock: SlotClock, slot: int) -> InputError:
-    """Of a deadline that is before the end of the next slot."""
-    expected = f"{to_rfc3339(clock.ends(slot + 1))}, when the next slot ends, or later"
+def no_slot(clock: SlotClock, first: int) -> InputError:
+    """Of a deadline that is before the end of the first slot that a job could use."""
+    end = to_rfc3339(clock.ends(first))
+    expected = f"{end}, when the first slot ends that the job can use, or later"
     return InputError("market.deadline", "leaves no whole slot", expected)

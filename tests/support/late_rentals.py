@@ -1,0 +1,205 @@
+"""Plays rented jobs whose processes start late and train at a speed of their own.
+
+Each job runs alone: it is estimated and admitted, then its policy is asked slot by slot, as its
+process would, and the zone hears what came of it.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from auctune.domain.data_size import DataSize
+from auctune.run.rental.estimate import Renting
+from auctune.run.rental.market import ReplayedRecord
+from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.training import Training
+from auctune.service.zones.event import Kind
+from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.spot.bid import Estimated, SpotBid
+from auctune.service.zones.spot.hearing import hear
+from auctune.service.zones.spot.memory import SpotMemory
+from auctune.service.zones.spot.pace import Pace
+from auctune.service.zones.spot.rented_job import RentedJob
+from auctune.service.zones.spot.state import SpotState
+from auctune.service.zones.spot.zone import SpotZone
+from auctune.sim.spot.record import SpotRecord
+from auctune.spot import IDLE, SpotObservation
+from auctune.spot.market import SpotMarket
+from support.spot_player import made_up_rental
+from support.zones import SLOT_SECONDS, MemoryLog, SetClock
+
+CAP = Decimal("1000.0000")
+# Of a slot that has passed by half a process makes nothing any more.
+_LATE = 0.5
+
+
+@dataclass(frozen=True)
+class Paid:
+    """What was said of a job, and what came.
+
+    Attributes:
+        expected, p90: costs that were estimated.
+        cost: that was paid.
+        is_late: whether it missed its deadline.
+        num_missed: slots that passed before its process could train.
+    """
+
+    expected: float
+    p90: float
+    cost: float
+    is_late: bool
+    num_missed: int
+
+
+class LateRentals:
+    """A zone, and what its machine is like.
+
+    Args:
+        seed: of the market and all that is drawn.
+        learns: whether estimates know of past jobs; otherwise they begin at once, at the
+            profile's speed.
+    """
+
+    def __init__(self, seed: int, *, learns: bool = True) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.clock, self.log, self.learns = SetClock(), MemoryLog(), learns
+        rental = replace(
+            made_up_rental(self.clock),
+            market=_random_market(self.rng),
+            renting=Renting("up", "seasonal"),
+            num_slots=40,
+        )
+        self.zone = SpotZone("rented", rental, SpotState(), self.log)
+
+    def pace(self) -> Pace:
+        """By which the next job is estimated."""
+        return self.zone.pace if self.learns else Pace(0.0, (1.0,))
+
+    def estimated(self) -> SpotBid:
+        """A job of a size and a deadline that are drawn, with its estimate."""
+        self.zone.begin_slots()
+        rental, pace, now = self.zone.rental, self.pace(), self.clock()
+        rows = int(self.rng.integers(300, 1500))
+        training, size = Training("file-a"), DataSize(rows, 20.0)
+        deadline = now + SLOT_SECONDS * int(self.rng.integers(14, 24))
+        worth = Worth(None, deadline, deadline)
+        slot = self.zone.state.slot
+        slots = rental.window(deadline, slot, now + pace.start_seconds)
+        terms = rental.terms(training, size, worth, slots, pace.speed)
+        return SpotBid(
+            job=f"ftjob-{slot}",
+            owner="ann",
+            training=training,
+            size=size,
+            worth=worth,
+            cap=CAP,
+            estimate=rental.estimate(terms, slots.start, slot, pace),
+            estimated=Estimated(
+                slot=slot,
+                first=slots.start,
+                deadline=terms.deadline,
+                hard_factor=terms.hard_factor,
+                **asdict(pace),
+            ),
+            request={"bid": None, "deadline": deadline, "max_cost": str(CAP)},
+        )
+
+    def run(self) -> Paid:
+        """One job from its estimate to its end; then some time passes."""
+        bid = self.estimated()
+        self.zone.decide(bid)
+        job = self.zone.state.jobs[bid.job]
+        start = float(self.rng.lognormal(np.log(22.0), 0.25))
+        speed = float(self.rng.lognormal(np.log(0.6), 0.15))
+        ready_at = self.clock() + start
+        num_missed = self._train(job, ready_at, start, speed)
+        self.zone.happen(Kind.FINISHED, job.id, {"files": []})
+        self.clock.time += SLOT_SECONDS * float(self.rng.uniform(0.2, 4.0))
+        self.log.record(self.zone.take_events(), lambda _: None)
+        cost = sum(
+            float(event.body["amount"])
+            for event, _ in self.log.events
+            if event.kind == MeteredKind.METERED and event.job == job.id
+        )
+        found = bid.estimate
+        assert job.finish is not None
+        is_late = job.finish > job.terms.deadline
+        expected, p90 = float(found.expected_cost), float(found.p90_cost)
+        return Paid(expected, p90, cost, is_late, num_missed)
+
+    def restart(self) -> None:
+        """The zone goes on with what its log says."""
+        memory = SpotMemory()
+        for event in self.log.read():
+            memory.apply(event)
+        self.zone = SpotZone("rented", self.zone.rental, memory.state, self.log)
+
+    def _train(self, job: RentedJob, ready_at: float, start: float, speed: float) -> int:
+        """Ask its policy until all is trained; how many slots it missed."""
+        rental, terms = self.zone.rental, job.terms
+        policy = rental.renting.read_policy().start(terms.job())
+        pace = speed / job.speed
+        done, cost, last, num_missed = 0.0, 0.0, IDLE, 0
+        before = rental.market.beginning(job.first)[1]
+        hear(self.zone, job.id, {"kind": "ready", "seconds": start})
+        for slot in range(terms.deadline):
+            begins = rental.clock.begins(job.first + slot)
+            self.clock.time = max(self.clock.time, begins)
+            price, available = rental.market.beginning(job.first + slot)
+            held = policy.allocate(
+                SpotObservation(slot, price, available, before, 1.0, done, cost, last, None)
+            )
+            is_missed = ready_at > begins + _LATE * SLOT_SECONDS
+            held = IDLE if is_missed else held
+            paid = held.on_demand * 1.0 + held.spot * price
+            self._tell(
+                job, "slot", slot=slot, price=price, on_demand=held.on_demand, spot=held.spot,
+                paid=paid, missed=is_missed,
+            )  # fmt: skip
+            num_missed += is_missed
+            work = pace * _work(terms.job(), held.total, last.total)
+            if work and done + work >= terms.workload:
+                self._end(job, slot + (terms.workload - done) / work)
+                return num_missed
+            done, cost, last, before = done + work, cost + paid, held, available
+        most = float(terms.job().scaling.throughput(terms.n_max))
+        span = (terms.workload - done) / (pace * terms.mu1 * most)
+        finish = terms.deadline + span
+        self.clock.time = rental.clock.begins(job.first) + finish * SLOT_SECONDS
+        self._tell(
+            job, "held", slot=terms.deadline, since=float(terms.deadline), until=finish,
+            on_demand=terms.n_max, paid=terms.n_max * span, rows=job.total_rows, steps=1,
+            tokens=1, losses=[],
+        )  # fmt: skip
+        self._end(job, finish)
+        return num_missed
+
+    def _end(self, job: RentedJob, finish: float) -> None:
+        self._tell(job, "ended", state="done", note="", finish=finish)
+
+    def _tell(self, job: RentedJob, kind: str, **words: Any) -> None:
+        hear(self.zone, job.id, {"kind": kind, **words})
+
+
+def _work(job: Any, count: int, last: int) -> float:
+    """Work of a slot, by the model of the market."""
+    if count == 0:
+        return 0.0
+    effective = 1.0
+    if count != last:
+        effective = job.overhead.mu1 if count > last else job.overhead.mu2
+    return effective * float(job.scaling.throughput(count))
+
+
+def _random_market(rng: np.random.Generator) -> ReplayedRecord:
+    """Prices and counts that wander."""
+    num_slots = 2400
+    steps = rng.normal(0.0, 0.05, num_slots)
+    price = np.clip(0.35 + np.convolve(steps, 0.9 ** np.arange(40))[:num_slots], 0.1, 0.9)
+    there = np.convolve(rng.normal(0.0, 0.8, num_slots), 0.9 ** np.arange(40))[:num_slots]
+    available = np.clip(np.rint(2.0 + there), 0, 6).astype(np.int64)
+    market = SpotMarket(price, available, slot_seconds=SLOT_SECONDS)
+    times = np.asarray(np.arange(num_slots) * SLOT_SECONDS, dtype=np.float64)
+    return ReplayedRecord(market, SpotRecord(times, market.price, market.available), 1500)
