@@ -139,12 +139,21 @@ def check_log(data: Path, job: str) -> Decimal:
                 select(events.c.body).where(events.c.job == job, events.c.kind == "job.metered")
             )
         ]
+        starts = [
+            json.loads(row.body)["seconds"]
+            for row in connection.execute(
+                select(events.c.body).where(events.c.job == job, events.c.kind == "job.ready")
+            )
+        ]
         sums: dict[str, int] = {}
         for row in connection.execute(select(entries.c.account, entries.c.amount)):
             sums[row.account] = sums.get(row.account, 0) + row.amount
     engine.dispose()
     numbers = [one["slot"] for one in found]
     assert numbers == list(range(len(numbers)))
+    # Its process was started at least twice.
+    assert len(starts) > 1
+    assert all(seconds > 0.0 for seconds in starts)
     charged = sum((Decimal(one["amount"]) for one in found), Decimal(0))
     cost = sum((Decimal(one["cost"]) for one in found), Decimal(0))
     assert sum(sums.values()) == 0
