@@ -36,7 +36,8 @@ def mechanism(period: RecordedPeriod, name: str = "pdftsp") -> Admission:
 def test_the_same_mechanism_decides_identically() -> None:
     decisions = lessons = plans = taken = 0
     whys: set[Why] = set()
-    for seed in range(5):
+    # Few pauses are followed by a resume that finds slots; these have some.
+    for seed in range(6, 11):
         period, made = recorded(seed, 250)
         again = replay_same(period, mechanism(period))
         assert again.differences == ()

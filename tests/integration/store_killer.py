@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from auctune.service.store import Committer, Outcome, Store, Unit, open_store
+from auctune.service.store.event_log import checksum
 from auctune.service.store.tables import entries, events, jobs
 
 NUM_WAITING = 40
@@ -40,12 +41,13 @@ def job_unit(committer: Committer, acknowledged: int) -> Unit:
     seq = committer.next_seq(1 + NUM_ENTRIES)
     job = f"job{seq}"
     shared = {"job": job, "at": 0.0}
+    event = {"seq": seq, "zone": "z", "slot": 0, "kind": "k", "body": b"x" * 2000, **shared}
     amounts = [-seq, seq, 5, -5]
     return (
         Unit(lambda _: announce(acknowledged, seq))
         .insert(
             events,
-            {**shared, "seq": seq, "zone": "z", "slot": 0, "kind": "k", "body": b"x" * 2000},
+            {**event, "checksum": checksum(**event)},
         )
         .upsert(
             jobs,

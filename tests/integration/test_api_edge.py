@@ -300,7 +300,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
         waits = http.get(f"{JOBS}/{job['id']}").json()
         told = [one["message"] for one in http.get(f"{JOBS}/{job['id']}/events").json()["data"]]
     assert waits["status"] == "queued"
-    assert any("waits for a site to be back" in text for text in told)
+    assert any("waits for a site to return" in text for text in told)
 
     def look_again(zone: EdgeZone) -> None:
         zone.begin_slots()

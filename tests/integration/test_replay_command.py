@@ -15,6 +15,7 @@ import pytest
 from auctune.domain import write_snapshot
 from auctune.service.durable import durable
 from auctune.service.store import EventLog, Snapshots, reading
+from auctune.service.store.event_log import checksum
 from auctune.service.zones.auction.period import LoggedPeriod
 from auctune.service.zones.auction.snapshot import ZoneSaver
 from auctune.service.zones.period import Period
@@ -183,14 +184,18 @@ def test_a_log_that_was_changed_is_found_out(
         for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
             copy.execute(f"DROP TRIGGER {name}")
         found = copy.execute(
-            "SELECT seq, job, body FROM events WHERE kind = 'job.decided' AND zone = 'default'"
+            "SELECT seq, slot, at, job, body FROM events"
+            " WHERE kind = 'job.decided' AND zone = 'default'"
         )
-        seq, job, body = next(
-            row for row in found if orjson.loads(row[2])["decision"]["reason"] == "unprofitable"
+        seq, slot, at, job, text = next(
+            row for row in found if orjson.loads(row[4])["decision"]["reason"] == "unprofitable"
         )
-        body = orjson.loads(body)
+        body = orjson.loads(text)
         body["decision"]["price"] = "0.0001"
-        copy.execute("UPDATE events SET body = ? WHERE seq = ?", (orjson.dumps(body), seq))
+        # Whoever changes a log on purpose changes its checksums too.
+        new = orjson.dumps(body)
+        values = (new, checksum(seq, "default", slot, at, "job.decided", job, new), seq)
+        copy.execute("UPDATE events SET body = ?, checksum = ? WHERE seq = ?", values)
     source.close()
     copy.close()
     code, out, _ = replay(data=tmp_path)

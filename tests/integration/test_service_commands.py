@@ -203,7 +203,7 @@ def test_what_if_only_asks(commands: Commands, home: Path, service: Child) -> No
     terms = ("--bid", "9", "--deadline", "+2m", "--what-if")
     code, text = call(commands, home, "submit", "weather.jsonl", *terms)
     assert code == 0, text
-    assert "weather admitted" in text
+    assert "weather would be admitted" in text
     assert len(json.loads(call(commands, home, "jobs", "--json")[1])) == len(before)
 
 

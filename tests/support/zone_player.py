@@ -115,14 +115,15 @@ class ZonePlayer:
 
     def decide_received(self) -> None:
         job = self._some(self._waiting)
-        bid = replace(self._new_bid(), job=job)
-        before = job in self.made.zone.state.received
+        received = self.made.zone.state.received.get(job)
+        bid = self._new_bid()
+        bid = replace(bid, job=job, owner=bid.owner if received is None else received.owner)
         try:
             row = self.made.zone.decide_received(bid)
         except InputError as error:
             self.made.zone.refuse(job, error)
         else:
-            assert (row is not None) == before
+            assert (row is not None) == (received is not None)
 
     def accept(self) -> None:
         bid = self._new_bid()
