@@ -29,7 +29,6 @@ class LimitsEntry(BaseModel):
 
     requests_per_second: Positive = 2000.0
     burst: Annotated[float, Field(ge=1, le=MOST)] = 4000.0
-    requests: Count = 500
     streams: Count = 20
     open_jobs: Count = 10_000
     upload_bytes: Count = 512 * 1024 * 1024
@@ -40,9 +39,10 @@ class LimitsEntry(BaseModel):
     uploads_per_day: Count = 10_000
     upload_bytes_per_day: Annotated[int, Field(ge=1, le=10**15)] = 50 * 1024**3
     webhooks: Count = 10
+    connections: Count = 4096
+    requests: Count = 500
     bids_per_day: Count = 100_000
     bid_bytes_per_day: Count = 100_000_000
-    connections: Count = 4096
     reserved_bytes: Annotated[int, Field(ge=0, le=10**15)] = 1024**3
 
 
