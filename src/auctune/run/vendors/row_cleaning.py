@@ -13,8 +13,8 @@ def clean_row(row: ShapedRow) -> ShapedRow:
     texts = tuple((part, _clean_part(part, text)) for part, text in row.texts)
     if row.kind is RowKind.CHAT:
         texts = tuple((role, text) for role, text in texts if text or role != "system")
-        while texts and not texts[-1][1]:
-            texts = texts[:-1]
+        last = max((n for n, (_, text) in enumerate(texts) if text), default=-1)
+        texts = texts[: last + 1]
     return ShapedRow(row.kind, texts)
 
 
