@@ -212,12 +212,12 @@ class Worker:
         Small files come first, and what they leave of their shares is shared by the others.
         """
         self._trainer.forget_files(task.job for task in tasks)
-        began = time.time()
+        began = unix_time()
         end = math.inf if until is None else began + _READING_SHARE * (until - began)
         read: list[TaskOrder] = []
         errors: dict[str, Message] = {}
         for index, task in enumerate(sorted(tasks, key=_num_bytes)):
-            now = time.time()
+            now = unix_time()
             share = now + (end - now) / (len(tasks) - index)
             try:
                 with enough_memory("tokenizing its data"):
@@ -231,7 +231,7 @@ class Worker:
         return read, errors
 
     def _has_time(self, end: float) -> bool:
-        return time.time() < end and not self._parent.stop.is_set()
+        return unix_time() < end and not self._parent.stop.is_set()
 
     def _load_all(
         self, order: str, tasks: Iterable[TaskOrder]

@@ -3,6 +3,7 @@
 import json
 import queue
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -10,9 +11,11 @@ from typing import Any, cast
 import pytest
 import torch
 
+from auctune.run import unix_time
 from auctune.run.child.parent import Parent
 from auctune.run.executor.messages import NodeSettings, TaskOrder, train_message
 from auctune.run.executor.worker import Worker
+from auctune.run.unix_time import SteadyClock, since_boot
 from auctune.train.job import LoraJob
 from auctune.train.node import NodeTrainer
 from support.small_bases import build_base, write_rows
@@ -45,11 +48,11 @@ def order(folder: Path, name: str, rank: int = 4) -> TaskOrder:
     return TaskOrder(job, folder / name, 1, 4, folder / "results" / name)
 
 
-def train(base: Path, orders: list[TaskOrder]) -> dict[str, Any]:
-    """What a node says of a slot with these orders."""
+def train(base: Path, orders: list[TaskOrder], until: float | None = None) -> dict[str, Any]:
+    """What a node says of a slot with these orders, which ends at `until`."""
     market = Market()
     worker = Worker(NodeSettings(str(base), str(base)), cast(Parent, market))
-    market.orders.put(train_message(0, orders, "first", None))
+    market.orders.put(train_message(0, orders, "first", until))
     market.orders.put({"do": "stop"})
     worker.run()
     assert market.said[-1]["kind"] == "trained"
@@ -88,3 +91,13 @@ def test_memory_that_runs_out_as_an_adapter_is_written_leaves_its_checkpoint_to_
     again = train(base, [large])["results"]["large"]
     assert (again["rows"], again["state"], again["exported"]) == (4, "done", True)
     assert (large.adapter / "adapter_model.safetensors").is_file()
+
+
+def test_a_slot_is_trained_while_the_clock_of_the_machine_is_ahead(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The service goes by the time before the clock jumped an hour forward; so do its nodes.
+    believed = SteadyClock(120.0, time.time() - since_boot() - 3600.0)
+    monkeypatch.setattr(unix_time, "_now", believed)
+    trained = train(base, [order(tmp_path, "good")], until=believed() + 600.0)
+    assert trained["results"]["good"]["state"] == "done"
