@@ -142,7 +142,9 @@ class OpenPool:
             self._break(error)
         names = self.state.present
         for place, why in self._runner.too_slow.items():
-            self._leave(names[place], How.SLOW, why)
+            # One that reached its target in batches before that one leaves as such.
+            if not self.state.members[names[place]].is_done:
+                self._leave(names[place], How.SLOW, why)
         self._see_off()
         return has_run
 

@@ -281,6 +281,31 @@ def test_a_thread_that_is_slower_than_it_says_takes_its_share_and_pays_for_it(
         assert not endings(events)
 
 
+def test_a_thread_that_reached_its_target_before_a_batch_that_was_stopped_has_reached_it(
+    tmp_path: Path,
+) -> None:
+    stopped = []
+
+    class Stopping(LineShop):
+        def make(self, thread: str, lasting: Mapping[str, Any]) -> ReadingLine:
+            made = super().make(thread, lasting)
+            step, losses = made.step, list[float]()
+
+            def stopping(batches: int) -> float:
+                if losses:
+                    stopped.append(thread)
+                    raise StepTooLongError("stopped")
+                losses.append(step(batches))
+                return losses[0]
+
+            made.step = stopping  # type: ignore[method-assign]
+            return made
+
+    found = play_pool(PARAMS, tmp_path, lambda unit: of(wanted("easy", 1, 12, 1e9)), Stopping())
+    assert stopped == ["easy"]
+    assert endings(found) == {"easy": "reached"}
+
+
 def test_a_batch_of_an_adapter_that_takes_too_long_ends_its_job_and_no_other(
     tmp_path: Path,
 ) -> None:
