@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from auctune.service.api.request_head import HEAD_BYTES, ConnectionLimits
+from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, serving
 
 pytest_plugins = ["support.served_market"]
@@ -164,6 +165,12 @@ def test_idle_connections_beyond_the_limit_make_room_for_those_that_ask(tmp_path
         ):
             assert http.get("/v1/zones").status_code == 200
             assert heard(idle[0]) == b""
+        # Unfinished bodies of strangers on all connections shut nobody out either.
+        form = b"POST /page/sign-in HTTP/1.1\r\nHost: a\r\nSec-Fetch-Site: same-origin\r\n"
+        form += b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 99\r\n\r\nk"
+        with lines(served, 60, form), served.http(key) as http:
+            for _ in range(3):
+                assert http.get("/v1/zones", headers={"Connection": "close"}).status_code == 200
 
 
 def test_nothing_of_a_body_is_read_for_somebody_without_a_key(served: Served) -> None:
@@ -198,3 +205,16 @@ def test_a_key_has_so_many_requests_at_once_and_others_have_theirs(tmp_path: Pat
                 assert http.get("/v1/zones").status_code == 200
         assert refused.status_code == 429
         assert refused.json()["error"]["code"] == "limit_reached"
+
+
+def test_requests_at_once_on_the_page_count_as_those_of_its_key(tmp_path: Path) -> None:
+    with serving(tmp_path, make_file(requests=3)) as served:
+        ada = PageVisitor(served, served.key("ada"))
+        cookie = ada.http.cookies["auctune_session"]
+        form = b"POST /page/sign-out HTTP/1.1\r\nHost: a\r\nSec-Fetch-Site: same-origin\r\n"
+        form += f"Cookie: auctune_session={cookie}\r\nContent-Length: 99\r\n\r\nk".encode()
+        with lines(served, 3, form), served.http() as http:
+            # Until the server has come to all three.
+            answers = (http.get("/v1/zones").status_code for _ in range(500))
+            assert next((status for status in answers if status != 200), None) == 429
+            assert ada.http.get("/page").status_code == 429

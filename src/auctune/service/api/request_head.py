@@ -5,6 +5,7 @@ uvicorn takes heads of any length from anybody, and waits for the rest of a requ
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 import uvicorn
@@ -25,8 +26,8 @@ class ConnectionLimits:
     """Limits of all connections together, and of each.
 
     Attributes:
-        connections: open at once. Where one more comes, the one that has kept the service waiting
-            longest for a request is ended, and else the one that has for a body.
+        connections: open at once. Where one more comes, the other one that has kept the service
+            waiting longest for a request is ended, or if there is none, for a body.
         head_seconds: from the beginning of a connection, or the end of an answer, to the end of a
             request's head.
         body_seconds: from there to the end of its body, unless it is an upload.
@@ -68,13 +69,17 @@ class OpenConnections(ServerState):
         for connection in list(self.connections):
             cast(Connection, connection).look()
 
-    def make_room(self) -> None:
-        """End one connection if there are too many."""
+    def make_room(self, newest: "Connection") -> None:
+        """End a connection other than the newest if there are too many.
+
+        The newest has had no time to send a request: if it could be ended, clients that hold all
+        connections with unfinished bodies would shut everybody else out.
+        """
         if len(self.connections) > self.limits.connections:
-            for queue in (self.waiting, self.receiving):
-                if queue:
-                    next(iter(queue)).abort()
-                    return
+            owing = chain(self.waiting, self.receiving)
+            slowest = next((one for one in owing if one is not newest), None)
+            if slowest is not None:
+                slowest.abort()
 
 
 class LimitedServer(uvicorn.Server):
@@ -126,7 +131,7 @@ class Connection(HttpToolsProtocol):
         """A client is there."""
         super().connection_made(transport)
         self._open.waiting[self] = None
-        self._open.make_room()
+        self._open.make_room(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""

@@ -102,7 +102,8 @@ def signed_in(page: Page) -> Endpoint:
         visit = _visit(request)
         if visit is None:
             return to_sign_in(request)
-        return await page(visit)
+        with visit.market.requests.one(visit.who.key):
+            return await page(visit)
 
     return answer
 
