@@ -13,6 +13,7 @@ import openai
 import pytest
 
 from auctune.schema import to_input_error
+from auctune.service import erasure
 from auctune.service.access.key import Role
 from auctune.service.doctor.port import answers_as_auctune
 from auctune.service.durable import durable
@@ -157,7 +158,11 @@ def test_an_erased_file_stays_gone_though_it_is_looked_at_meanwhile(tmp_path: Pa
             assert http.get("/v1/files").json()["data"] == []
 
 
-def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(tmp_path: Path) -> None:
+def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Several pieces, as with many jobs.
+    monkeypatch.setattr(erasure, "_JOBS_AT_ONCE", 1)
     words = ("PRIVATENAME", "privatesuffix", "PRIVATENOTE")
 
     def found() -> set[str]:
@@ -170,11 +175,12 @@ def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(tmp_p
         market = {"bid": "100", "deadline": "+20m", "zone": "default"}
         body = {"model": "tiny", "training_file": file, "suffix": words[1], "market": market}
         with served.http(key) as http:
-            posted = http.post(
-                "/v1/fine_tuning/jobs", json={**body, "metadata": {"note": words[2]}}
-            )
-            job = posted.json()["id"]
-            http.post(f"/v1/fine_tuning/jobs/{job}/cancel").raise_for_status()
+            for _ in range(3):
+                posted = http.post(
+                    "/v1/fine_tuning/jobs", json={**body, "metadata": {"note": words[2]}}
+                )
+                job = posted.json()["id"]
+                http.post(f"/v1/fine_tuning/jobs/{job}/cancel").raise_for_status()
         reader = served.market.store.reader
         paid = served.market.pages.balances(["user:leaver"])
         for seq, state in ((2, f"{job} {words[2]}"), (3, "another's")):
@@ -183,7 +189,7 @@ def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(tmp_p
         assert found() == set(words)
         events = len(list(served.market.log.of_zone("default")))
         with served.http(served.operator) as http:
-            assert http.delete("/v1/users/leaver/data").json()["jobs"] == 1
+            assert http.delete("/v1/users/leaver/data").json()["jobs"] == 3
         assert found() == set()
         kept = Snapshots(reader).newest("other", bytes.decode)
         assert kept is not None
@@ -370,7 +376,14 @@ def test_a_users_bids_of_a_day_are_limited_and_others_have_theirs(tmp_path: Path
         assert refused.json()["error"]["code"] == "quota_exceeded"
         assert 0 < int(refused.headers["Retry-After"]) <= 86_400 / 3
         other = served.upload(served.key("bob"))
-        assert served.bid(served.client(served.users["bob"]), other).status == "queued"
+        bid = served.bid(served.client(served.users["bob"]), other)
+        assert bid.status == "queued"
+        # Pauses and resumes are kept as bids are.
+        with served.http(served.users["bob"]) as http:
+            place = f"/v1/fine_tuning/jobs/{bid.id}"
+            codes = [http.post(f"{place}/{act}").status_code for act in ("pause", "resume") * 2]
+        assert 429 not in codes[:2]
+        assert codes[2:] == [429, 429]
 
 
 def test_a_users_bytes_of_bids_of_a_day_are_limited(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ database's files; PostgreSQL keeps old versions of rows until its VACUUM.
 import asyncio
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import orjson
 
@@ -17,9 +18,11 @@ from auctune.service.market import Market
 from auctune.service.recorder import job_record, read_job
 from auctune.service.store import JobRow as StoredJob
 from auctune.service.store import Unit, tables
-from auctune.service.store.erasing import erase_words
+from auctune.service.store.erasing import erase_copies, erase_words
 
 _AT_ONCE = 500
+# Their events are read and written in one transaction, for which all other writes wait.
+_JOBS_AT_ONCE = 50
 
 
 class StillOpenError(AuctuneError):
@@ -43,9 +46,7 @@ async def erase(market: Market, user: str) -> dict[str, int]:
     market.quotes.forget(user)
     jobs = await _erase_jobs(market, user)
     num_files = await _erase_files(market, user)
-    store = market.store
-    last = Unit(then=lambda: erase_words(store, jobs, _event_without_words))
-    await durable(market.committer, last)
+    await _erase_events(market, jobs)
     return {"keys": len(keys), "webhooks": len(hooks), "jobs": len(jobs), "files": num_files}
 
 
@@ -75,6 +76,15 @@ async def _erase_jobs(market: Market, user: str) -> list[str]:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         erased += [row.id for row in page.items]
         after = page.items[-1].id
+
+
+async def _erase_events(market: Market, jobs: list[str]) -> None:
+    """Take the words out of jobs' events, a few jobs at a time: others' writes come in between."""
+    for first in range(0, len(jobs), _JOBS_AT_ONCE):
+        some = jobs[first : first + _JOBS_AT_ONCE]
+        change = Unit(then=partial(erase_words, market.store, some, _event_without_words))
+        await durable(market.committer, change)
+    await durable(market.committer, Unit(then=partial(erase_copies, market.store, jobs)))
 
 
 def _event_without_words(body: bytes) -> bytes | None:

@@ -45,7 +45,8 @@ port = 8420
 #uploads_per_day = 10_000
 #upload_bytes_per_day = 53_687_091_200
 #webhooks = 10
-# Bids are kept for good, rejected ones too: so many in a day, and so many bytes of them.
+# Bids are kept for good, rejected ones too, and so are pauses and resumes: so many of them in a
+# day, and so many bytes of bids.
 #bids_per_day = 100_000
 #bid_bytes_per_day = 100_000_000
 # Of a file that is uploaded:

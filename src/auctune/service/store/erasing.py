@@ -1,12 +1,11 @@
 """Words of a user, taken out of a database for good.
 
 The log is append-only, and triggers refuse every change of it. Erasure is the one exception: it
-replaces bodies of events, with new checksums, in one transaction in which the trigger is away.
+replaces bodies of events, with new checksums, in transactions in which the trigger is away.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
-import structlog
 from sqlalchemy import bindparam, delete, select, update
 
 from auctune.service.store.engine import Store
@@ -14,9 +13,6 @@ from auctune.service.store.event_log import EVENT_COLUMNS, checksum, read_row
 from auctune.service.store.snapshots import holds_any
 from auctune.service.store.tables import events, snapshots
 
-_log = structlog.get_logger(__name__)
-
-_AT_ONCE = 500
 _TRIGGERS = {
     "sqlite": (
         "DROP TRIGGER events_refuse_update",
@@ -31,16 +27,13 @@ _TRIGGERS = {
 
 
 def erase_words(
-    store: Store, jobs: Sequence[str], without: Callable[[bytes], bytes | None]
+    store: Store, jobs: Collection[str], without: Callable[[bytes], bytes | None]
 ) -> None:
-    """Replace what events of jobs say, and leave nothing of it in the database's files.
-
-    Snapshots that hold one of the jobs are removed: they are never needed. On the committer's
-    thread.
+    """Replace what events of jobs say; `erase_copies` must follow. On the committer's thread.
 
     Args:
         store: whose writer nobody else uses meanwhile.
-        jobs: ids of jobs that are over.
+        jobs: ids of some jobs that are over: other writes wait until all their events are read.
         without: returns the new body of an event; None: it stays as it is.
 
     Raises:
@@ -49,14 +42,12 @@ def erase_words(
     lift, restore = _TRIGGERS[store.writer.dialect.name]
     with store.writer.begin():
         changes = []
-        for first in range(0, len(jobs), _AT_ONCE):
-            some = jobs[first : first + _AT_ONCE]
-            for columns in store.writer.execute(EVENT_COLUMNS.where(events.c.job.in_(some))):
-                row = read_row(*columns)
-                body = without(row.body)
-                if body is not None:
-                    new = checksum(row.seq, row.zone, row.slot, row.at, row.kind, row.job, body)
-                    changes.append({"of": row.seq, "to": body, "sum": new})
+        for columns in store.writer.execute(EVENT_COLUMNS.where(events.c.job.in_(jobs))):
+            row = read_row(*columns)
+            body = without(row.body)
+            if body is not None:
+                new = checksum(row.seq, row.zone, row.slot, row.at, row.kind, row.job, body)
+                changes.append({"of": row.seq, "to": body, "sum": new})
         if changes:
             store.writer.exec_driver_sql(lift)
             store.writer.execute(
@@ -66,6 +57,18 @@ def erase_words(
                 changes,
             )
             store.writer.exec_driver_sql(restore)
+
+
+def erase_copies(store: Store, jobs: Collection[str]) -> None:
+    """Leave nothing of what was replaced in the database's files. On the committer's thread.
+
+    Snapshots that hold one of the jobs are removed: they are never needed.
+
+    Args:
+        store: whose writer nobody else uses meanwhile.
+        jobs: ids of all jobs whose events were changed.
+    """
+    with store.writer.begin():
         _drop_snapshots(store, frozenset(jobs))
     store.purge()
 

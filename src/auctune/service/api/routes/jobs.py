@@ -121,13 +121,18 @@ async def submit(
 
 
 def _check_quota(market: Market, who: Principal, size: int) -> None:
-    """Count a bid, of which the market keeps a record for good, whatever it decides.
+    """Count a bid, pause or resume, whose record is kept for good, whatever becomes of it.
+
+    Args:
+        market: that keeps it.
+        who: asks.
+        size: bytes of the request's body.
 
     Raises:
-        ApiError: 429 if the user has used up its quota of bids, or of their bytes.
+        ApiError: 429 if the user has used up its quota of them, or of their bytes.
     """
     for bucket, count, what in (
-        (market.bids, 1, "bids"),
+        (market.bids, 1, "bids, pauses and resumes"),
         (market.bid_bytes, size, "bytes of bids"),
     ):
         wait = bucket.take(who.user, count)
@@ -231,6 +236,7 @@ async def cancel(market: MarketDep, who: Owner, job_id: str) -> Response:
 @router.post("/{job_id}/pause", response_model=Job)
 async def pause(market: MarketDep, who: Owner, job_id: str) -> Response:
     """Give up a job's cells to come, until it is resumed."""
+    _check_quota(market, who, 0)
     await _act(market, who, job_id, lambda zone: zone.pause(job_id))
     return _json(await _view(market, who, job_id))
 
@@ -241,6 +247,7 @@ async def resume(market: MarketDep, who: Owner, job_id: str) -> Response:
 
     In zones of kind `auction` and `edge` they are worth no more than those it gave up were.
     """
+    _check_quota(market, who, 0)
     if not await _act(market, who, job_id, lambda zone: zone.resume(job_id)):
         raise ApiError(
             400, "what is left of the nodes cannot finish it by its deadline", "no_capacity", "id"
