@@ -13,6 +13,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from auctune.service.store import Committer, Outcome, Store, Unit, open_store
 from auctune.service.store.event_log import checksum
@@ -40,7 +41,7 @@ def write_until_killed(database: str, acknowledged: int) -> None:
 def job_unit(committer: Committer, acknowledged: int) -> Unit:
     seq = committer.next_seq(1 + NUM_ENTRIES)
     job = f"job{seq}"
-    shared = {"job": job, "at": 0.0}
+    shared: dict[str, Any] = {"job": job, "at": 0.0}
     event = {"seq": seq, "zone": "z", "slot": 0, "kind": "k", "body": b"x" * 2000, **shared}
     amounts = [-seq, seq, 5, -5]
     return (
