@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from markupsafe import escape
 
 from auctune.service.access.key import Role
 from auctune.service.page.app import page_routes
@@ -68,6 +69,14 @@ class Shop:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with serving(tmp_path_factory.mktemp("market"), make_file([make_zone()])) as served:
         yield Shop(served)
+
+
+def test_data_are_called_by_the_name_of_their_file_where_it_may_be_seen(shop: Shop) -> None:
+    name = shop.served.client(shop.key).files.retrieve(shop.file).filename
+    for path in (f"/page/jobs/{shop.job}", f"/page/quotes/{shop.quote}"):
+        shown = shop.ada.http.get(path).text
+        assert str(escape(name)) in shown
+        assert f">{shop.file}<" not in shown
 
 
 def test_every_page_has_the_strict_policy_and_nothing_that_it_forbids(shop: Shop) -> None:

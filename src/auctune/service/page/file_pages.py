@@ -4,6 +4,7 @@ from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
 
+from auctune.service.api.errors import ApiError
 from auctune.service.api.routes import files
 from auctune.service.page.guard import ROOT, Visit
 from auctune.service.page.look import show
@@ -35,3 +36,14 @@ async def content(visit: Visit) -> Response:
     called = quote(known["filename"], safe="")
     answer.headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{called}"
     return answer
+
+
+async def filename(visit: Visit, file: str | None) -> str | None:
+    """Return the name of a file, or its id where the visitor may not see it or it is gone."""
+    if file is None:
+        return None
+    try:
+        known = await files.retrieve(visit.market, visit.who, file)
+    except ApiError:
+        return file
+    return str(known["filename"])

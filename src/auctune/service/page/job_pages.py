@@ -9,6 +9,7 @@ from auctune.service.access.open_jobs import OPEN
 from auctune.service.api.errors import ApiError
 from auctune.service.api.routes import explanations, files, jobs, zones
 from auctune.service.page.figures import losses_of, plan_of_job
+from auctune.service.page.file_pages import filename
 from auctune.service.page.guard import ROOT, Visit
 from auctune.service.page.look import body_of, show
 from auctune.service.page.metered_figures import metered_of
@@ -64,6 +65,8 @@ async def job_page(visit: Visit) -> Response:
         losses=None if losses is None else await draw(losses),
         metered=None if metered is None else await draw(metered),
         files=[await files.retrieve(visit.market, visit.who, one) for one in job["result_files"]],
+        data=await filename(visit, job["training_file"]),
+        validation=await filename(visit, job["validation_file"]),
         is_open=job["status"] in _OPEN,
         now=visit.market.now(),
     )

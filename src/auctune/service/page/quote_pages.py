@@ -14,6 +14,7 @@ from auctune.service.api.routes import files, jobs, quotes, zones
 from auctune.service.jobs.request import JobRequest
 from auctune.service.page.chart_client import Figure
 from auctune.service.page.figures import menu_of
+from auctune.service.page.file_pages import filename
 from auctune.service.page.guard import ROOT, Visit, form_values
 from auctune.service.page.job_form import job_body
 from auctune.service.page.look import body_of, show
@@ -65,6 +66,7 @@ async def quote_page(visit: Visit) -> Response:
         visit,
         "quote.html",
         quote=quote,
+        data=await filename(visit, quote["training_file"]),
         chart=None if figure is None else await draw(figure),
         alternatives=first["alternatives"],
         beside=first["id"],
