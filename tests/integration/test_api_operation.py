@@ -12,10 +12,10 @@ import httpx2
 import openai
 import pytest
 
+from auctune.doctor.checks_network import answers_as_auctune
 from auctune.schema import to_input_error
 from auctune.service import erasure
 from auctune.service.access.key import Role
-from auctune.service.doctor.port import answers_as_auctune
 from auctune.service.durable import durable
 from auctune.service.erasure import erase
 from auctune.service.jobs.training import Training

@@ -1,5 +1,6 @@
-"""`auctune doctor`: what of an installation works, what does not, and what mends it."""
+"""`auctune doctor`: check an installation and say how to fix what is wrong."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +9,7 @@ import typer
 from auctune.cli.service_options import DATA, print_json
 
 if TYPE_CHECKING:
-    from auctune.service.doctor import Finding
+    from auctune.doctor import Finding
 
 
 def doctor(
@@ -16,42 +17,31 @@ def doctor(
         Path | None, typer.Option(help="auctune.toml; none: one zone on this machine.")
     ] = None,
     data: Annotated[Path, typer.Option(help="Data folder of the service.")] = DATA,
-    online: Annotated[
-        bool, typer.Option("--online", help="Ask vendors outside whether they are there.")
-    ] = False,
+    online: Annotated[bool, typer.Option("--online", help="Contact external vendors too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Look at an installation, and say what mends what is wrong.
+    """Check an installation and say how to fix what is wrong.
 
-    Nothing is written, started or fetched. Exit code 1 if something is wrong.
+    Nothing is written, started or fetched. Exit code 1 if there is an error.
     """
     from auctune.client.address import URL_FILE
+    from auctune.doctor import Severity, load_installation, run_checks
     from auctune.run.base_cache import base_cache
-    from auctune.service.doctor import State, examine, look_up
 
-    found = []
-    at = look_up(config, data, base_cache(), data / URL_FILE, online=online)
-    for finding in examine(at):
-        found.append(finding)
+    findings = []
+    at = load_installation(config, data, base_cache(), data / URL_FILE, online=online)
+    for finding in run_checks(at):
+        findings.append(finding)
         if not as_json:
             typer.echo(_line(finding))
     if as_json:
-        print_json([_record(finding) for finding in found])
-    if any(finding.state == State.WRONG for finding in found):
+        print_json([asdict(finding) for finding in findings])
+    if any(finding.severity == Severity.ERROR for finding in findings):
         raise typer.Exit(1)
 
 
 def _line(finding: "Finding") -> str:
-    mend = f"; mend: {finding.mend}" if finding.mend else ""
-    text = f"{finding.state:<5}  {finding.name:<11}  {finding.said}{mend}"
-    # Names come from files: no line break or escape code of theirs reaches the terminal.
+    fix = f"; fix: {finding.fix}" if finding.fix else ""
+    text = f"{finding.severity:<5}  {finding.check:<11}  {finding.message}{fix}"
+    # Names come from files: none of their line breaks and escape codes reaches the terminal.
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _record(finding: "Finding") -> dict[str, str]:
-    return {
-        "check": finding.name,
-        "state": str(finding.state),
-        "said": finding.said,
-        "mend": finding.mend,
-    }

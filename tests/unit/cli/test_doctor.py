@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.doctor import CHECKS, examination
+from auctune.doctor import CHECKS, run
 from support.command_line import run_auctune
 
 
@@ -13,10 +13,10 @@ from support.command_line import run_auctune
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the checks that start processes, which are tested on their own."""
     quick = tuple(check for check in CHECKS if check.name not in ("devices", "ray"))
-    monkeypatch.setattr(examination, "CHECKS", quick)
+    monkeypatch.setattr(run, "CHECKS", quick)
 
 
-def test_a_fresh_folder_is_right_in_a_line_a_finding(
+def test_a_fresh_folder_has_no_errors_and_one_line_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "auctune.toml").write_text("port = 0\n")
@@ -29,19 +29,19 @@ def test_a_fresh_folder_is_right_in_a_line_a_finding(
     assert not (tmp_path / "d").exists()
 
 
-def test_what_is_wrong_is_said_with_what_mends_it_and_exit_code_1(
+def test_an_error_is_shown_with_its_fix_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[str | Path] = ["doctor", "--config", tmp_path / "auctune.toml", "--data", tmp_path]
     (tmp_path / "auctune.toml").write_text("port = 0\n[[zones]]\nbase = '/no/such/base'\n")
     code, shown, _ = run_auctune(asked, monkeypatch, capsys)
-    (line,) = [line for line in shown.splitlines() if line.startswith("wrong")]
+    (line,) = [line for line in shown.splitlines() if line.startswith("error")]
     assert code == 1
-    what, _, mend = line.partition("; mend: ")
-    assert what.split(maxsplit=2)[1:] == ["bases", "/no/such/base: there is no such folder"]
-    assert mend == "base in auctune.toml: a folder beside it, or hub:ORG/NAME"
+    what, _, fix = line.partition("; fix: ")
+    assert what.split(maxsplit=2)[1:] == ["bases", "/no/such/base: no such folder"]
+    assert fix == "base in auctune.toml: a folder beside it, or hub:ORG/NAME"
     code, shown, _ = run_auctune([*asked, "--json"], monkeypatch, capsys)
     records = json.loads(shown)
     assert code == 1
-    assert {"check", "state", "said", "mend"} == records[0].keys()
-    assert [one["check"] for one in records if one["state"] == "wrong"] == ["bases"]
+    assert {"check", "severity", "message", "fix"} == records[0].keys()
+    assert [one["check"] for one in records if one["severity"] == "error"] == ["bases"]

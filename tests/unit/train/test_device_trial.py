@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from auctune.service.doctor.devices import try_devices
+from auctune.doctor.checks_system import try_devices
 from auctune.train.device_trial import trial
 
 

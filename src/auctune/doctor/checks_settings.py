@@ -1,0 +1,114 @@
+"""Checks of auctune.toml and of what it names: settings, bases, profiles."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from auctune.device_profile import Profile, read_profile
+from auctune.doctor.installation import Finding, Installation, error, ok, warn, write_error
+from auctune.domain import InputError
+from auctune.run.base_place import BaseKind, base_place
+
+_PROFILED_PACKAGES = ("torch", "transformers", "peft")
+
+
+def check_settings(at: Installation) -> Iterator[Finding]:
+    """Check auctune.toml as `auctune serve` does before it starts."""
+    if at.missing_package is not None:
+        finding = warn if at.config is None else error
+        yield finding(at.settings_error, "install the extra service")
+    elif at.settings_error:
+        yield error(at.settings_error, f"{at.config}, at the place named")
+    elif at.config is None:
+        yield ok("no file: the defaults, one zone on this machine")
+    else:
+        yield ok(f"{at.config} is valid; zones: {', '.join(zone.name for zone in at.zones)}")
+
+
+def check_bases(at: Installation) -> Iterator[Finding]:
+    """Check that each base exists, can be built, or is a model on the hub; fetch nothing."""
+    bases = ((zone.needed_base, zone.base_folder) for zone in at.zones)
+    for name, folder in dict.fromkeys(bases):
+        if name is not None:
+            yield _base_finding(name, at.cache, folder)
+
+
+def _base_finding(name: str, cache: Path, beside: Path) -> Finding:
+    place = base_place(name, cache, beside)
+    if place.kind == BaseKind.TINY and place.folder is None:
+        reason = write_error(cache)
+        if reason is not None:
+            message = f"{name} cannot be built: {cache} cannot be written ({reason})"
+            return error(message, "XDG_CACHE_HOME=FOLDER, one that can be written")
+        return ok(f"{name} is not built yet: the first start does that, in seconds")
+    if place.kind == BaseKind.HUB:
+        return ok(f"{name} is a model on the hub: fetched at the first start")
+    if place.kind == BaseKind.UNKNOWN or place.folder is None:
+        fix = "base in auctune.toml: a folder beside it, or hub:ORG/NAME"
+        return error(f"{name}: no such folder", fix)
+    if not (place.folder / "config.json").is_file():
+        fix = "base in auctune.toml: a folder that transformers can load"
+        return error(f"{place.folder} has no config.json", fix)
+    if not place.num_bytes:
+        fix = "base in auctune.toml: a folder with model.safetensors"
+        return error(f"{place.folder} has no weights", fix)
+    return ok(f"{name} is in {place.folder}: {place.num_bytes / 1e6:,.0f} MB")
+
+
+def check_profiles(at: Installation) -> Iterator[Finding]:
+    """Check the device profile of each node type: given, measured earlier, or still to measure."""
+    measured = sorted((at.data / "profiles").glob("profile-*.json"))
+    yield from _measured_profile_findings(measured)
+    for place, need in at.devices():
+        if need.profile is not None:
+            yield _given_profile_finding(Path(need.profile), need.device, f"{place}.profile")
+        elif measured:
+            yield ok(f"{place}: none given; {len(measured)} measured at earlier starts")
+        else:
+            yield ok(f"{place}: none given; measured at the first start")
+
+
+def _given_profile_finding(path: Path, device: str, place: str) -> Finding:
+    fix = f"auctune profile --device {device} --out {path}"
+    try:
+        profile = read_profile(path)
+    except InputError as caught:
+        return error(str(caught), fix)
+    if profile.origin.device != device.partition(":")[0]:
+        message = f"{path} was measured on {profile.origin.device}, but {place} is for {device}"
+        return error(message, fix)
+    changed = ", ".join(_changed_versions(profile, _installed_versions()))
+    if changed:
+        return warn(f"{path} was measured with {changed}: slots may last longer than sold", fix)
+    for warning in profile.warnings():
+        return warn(f"{path}: {warning}", fix)
+    return ok(f"{path}: {profile.origin.device_name}, {profile.origin.measured_at}")
+
+
+def _measured_profile_findings(files: Iterable[Path]) -> Iterator[Finding]:
+    for path in files:
+        try:
+            warnings = read_profile(path).warnings()
+        except InputError:
+            # Written by another release of auctune, which measures it again.
+            continue
+        for warning in warnings:
+            fix = f"remove {path} while nothing else runs, and start: it is measured again"
+            yield warn(f"{path}: {warning}", fix)
+
+
+def _changed_versions(profile: Profile, installed: Mapping[str, str]) -> Iterator[str]:
+    for name, here in installed.items():
+        then = profile.origin.versions.get(name)
+        if then is not None and then != here:
+            yield f"{name} {then} (here {here})"
+
+
+def _installed_versions() -> dict[str, str]:
+    installed = {}
+    for name in _PROFILED_PACKAGES:
+        try:
+            installed[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return installed

@@ -1,0 +1,265 @@
+"""Checks of the machine and of the installed packages: python, extras, devices, kernels, limits.
+
+Third-party packages are imported where they are used: one that is missing or broken must not keep
+the other checks from running.
+"""
+
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from auctune.doctor.installation import (
+    Finding,
+    Installation,
+    error,
+    format_gib,
+    ok,
+    warn,
+    write_error,
+)
+
+MIN_PYTHON = (3, 11)
+
+EXTRAS = {
+    "train": "training",
+    "service": "auctune serve",
+    "spot": "ARIMA forecasts",
+    "timeshare": "surrogate loss curves and engression",
+    "ray": "clusters",
+}
+
+_CGROUP = Path("/sys/fs/cgroup")
+_TRIAL_MODULE = ("-P", "-m", "auctune.train.device_trial")
+_TRIAL_SECONDS = 80.0
+_LOW_MEMORY_BYTES = 2 << 30
+
+# Each client that follows a stream takes one; child processes, database and logs take dozens.
+_FEW_FILES, _ENOUGH_FILES = 256, 4096
+_SHARED_MEMORY = Path("/dev/shm")
+_SHARED_MEMORY_BYTES = 1 << 30
+
+
+def check_python(at: Installation) -> Iterator[Finding]:
+    """Check the version of this interpreter."""
+    yield python_finding(sys.version_info[:2], f"{platform.python_version()} at {sys.executable}")
+
+
+def python_finding(found: tuple[int, int], message: str) -> Finding:
+    """Compare a version of Python with the oldest one that auctune supports."""
+    if found >= MIN_PYTHON:
+        return ok(message)
+    oldest = ".".join(map(str, MIN_PYTHON))
+    return error(message, f"Python {oldest} or later: make setup PYTHON=python{oldest}")
+
+
+def check_extras(at: Installation) -> Iterator[Finding]:
+    """Compare the installed packages with the requirements of auctune and of its extras."""
+    known = set(metadata("auctune").get_all("Provides-Extra") or ())
+    requirements = [Requirement(text) for text in requires("auctune") or ()]
+    core = [one for one in requirements if _applies(one, "")]
+    yield extra_finding("", core)
+    for extra in EXTRAS:
+        if extra not in known:
+            message = f"the installed auctune has no extra [{extra}]"
+            yield warn(message, _install_command(extra))
+            continue
+        yield extra_finding(
+            extra, [one for one in requirements if one not in core and _applies(one, extra)]
+        )
+
+
+def _applies(requirement: Requirement, extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+def extra_finding(extra: str, requirements: list[Requirement]) -> Finding:
+    """Check that all requirements are installed, in versions that they accept.
+
+    Args:
+        extra: name of the extra; empty: auctune itself.
+        requirements: its requirements.
+    """
+    installed = {one.name: _installed_version(one.name) for one in requirements}
+    missing = [name for name, found in installed.items() if found is None]
+    mismatched = list(_mismatched(requirements, installed))
+    title = f"[{extra}] ({EXTRAS[extra]})" if extra else "the core"
+    fix = _install_command(extra)
+    if mismatched:
+        return error(f"{title}: {', '.join(mismatched)}", fix)
+    if missing and not extra:
+        return error(f"{title} lacks {', '.join(missing)}", fix)
+    if missing:
+        return warn(f"{title} is not installed: {', '.join(missing)}", fix)
+    pinned = [
+        f"{one.name} {installed[one.name]}" for one in requirements if "==" in str(one.specifier)
+    ]
+    return ok(f"{title} is installed{': ' if pinned else ''}{', '.join(pinned)}")
+
+
+def _mismatched(
+    requirements: list[Requirement], installed: Mapping[str, str | None]
+) -> Iterator[str]:
+    for one in requirements:
+        found = installed[one.name]
+        # A local build such as 2.13.0+cpu counts as that version.
+        if found is not None and not one.specifier.contains(found, prereleases=True):
+            yield f"{one.name} is {found} and must be {one.specifier}"
+
+
+def _installed_version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _install_command(extra: str) -> str:
+    return f"make setup, or pip install '{f'auctune[{extra}]' if extra else 'auctune'}'"
+
+
+def check_devices(at: Installation) -> Iterator[Finding]:
+    """Check CPU, memory and CUDA devices, and that the devices of the settings exist."""
+    yield _cores()
+    yield _memory()
+    wanted = [(need.device, f"{place}.device") for place, need in at.devices()]
+    if find_spec("torch") is None:
+        yield warn("CUDA is not checked without torch", "install the extra train")
+        return
+    trials = try_devices()
+    if isinstance(trials, str):
+        yield error(f"torch does not start: {trials}", "reinstall the extra train")
+        return
+    yield from device_findings(trials, [need for need in wanted if need[0] != "cpu"])
+
+
+def try_devices() -> list[dict[str, Any]] | str:
+    """Compute on each CUDA device in a child process; return its results, or why there are none."""
+    try:
+        ended = subprocess.run(
+            [sys.executable, *_TRIAL_MODULE], capture_output=True, text=True, timeout=_TRIAL_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_TRIAL_SECONDS:g} s; see nvidia-smi"
+    if ended.returncode != 0:
+        lines = ended.stderr.strip().splitlines()
+        return lines[-1] if lines else f"exit code {ended.returncode}"
+    trials: list[dict[str, Any]] = json.loads(ended.stdout)
+    return trials
+
+
+def device_findings(
+    trials: list[dict[str, Any]], wanted: list[tuple[str, str]]
+) -> Iterator[Finding]:
+    """Yield a finding for each CUDA device, and for each device of the settings that is missing.
+
+    Args:
+        trials: for each CUDA device: name, total_bytes, free_bytes, and error, None if it computes.
+        wanted: devices of the settings other than CPUs, each with its place.
+    """
+    if not trials:
+        yield ok("no CUDA device")
+    for index, trial in enumerate(trials):
+        device = f"cuda:{index} {trial['name']}"
+        if trial["error"] is not None:
+            fix = "see nvidia-smi and dmesg; a reboot or another driver"
+            yield error(f"{device} does not compute: {trial['error']}", fix)
+        else:
+            free, total = format_gib(trial["free_bytes"]), format_gib(trial["total_bytes"])
+            yield ok(f"{device}: {free} of {total} free; computes")
+    for name, place in wanted:
+        number = re.fullmatch(r"cuda(?::(\d+))?", name)
+        if number is None or int(number[1] or 0) >= len(trials):
+            fix = f'{place} = "cpu", or a driver for it (nvidia-smi)'
+            yield error(f"{place} is {name}, which does not exist here", fix)
+
+
+def _cores() -> Finding:
+    cores = len(os.sched_getaffinity(0))
+    # psutil does not know the limits of a container.
+    limits = _read_cgroup("cpu.max").split()
+    if len(limits) == 2 and limits[0] != "max":
+        quota = int(limits[0]) / int(limits[1])
+        if quota < cores:
+            message = f"{cores} CPU cores, limited to the time of {quota:g}"
+            return warn(message, "threads of the zones, or the container's CPU limit")
+    return ok(f"{cores} CPU cores")
+
+
+def _memory() -> Finding:
+    import psutil
+
+    available = psutil.virtual_memory().available
+    limit, used = _read_cgroup("memory.max"), _read_cgroup("memory.current")
+    if limit.isdecimal() and used.isdecimal():
+        available = min(available, max(0, int(limit) - int(used)))
+    message = f"{format_gib(available)} of memory available"
+    if available < _LOW_MEMORY_BYTES:
+        return warn(message, "more memory, or fewer nodes")
+    return ok(message)
+
+
+def _read_cgroup(name: str) -> str:
+    try:
+        return (_CGROUP / name).read_text().strip()
+    except OSError:
+        return ""
+
+
+def check_kernels(at: Installation) -> Iterator[Finding]:
+    """Check that the compiled kernels exist, and that their folder can be written."""
+    from auctune.numerics import jit
+
+    folder = jit.kernel_folder()
+    reason = write_error(folder)
+    if reason is not None:
+        message = f"{folder} cannot be written ({reason}): each process compiles anew"
+        yield warn(message, "NUMBA_CACHE_DIR=FOLDER, one that can be written")
+    elif jit.kernels_are_compiled():
+        yield ok(f"compiled in {folder}")
+    else:
+        yield ok("not compiled yet: the first start does that, in about half a minute")
+
+
+def check_limits(at: Installation) -> Iterator[Finding]:
+    """Check the limit on open files, and shared memory if Ray is installed."""
+    yield open_files_finding(*resource.getrlimit(resource.RLIMIT_NOFILE))
+    if find_spec("ray") is not None and _SHARED_MEMORY.is_dir():
+        yield shared_memory_finding(shutil.disk_usage(_SHARED_MEMORY).total)
+
+
+def open_files_finding(soft: int, hard: int) -> Finding:
+    """Check that a process may open enough files.
+
+    Args:
+        soft: the limit in force.
+        hard: up to which a process may raise it.
+    """
+    if soft == resource.RLIM_INFINITY or soft >= _ENOUGH_FILES:
+        return ok(f"{'any number of' if soft < 0 else f'{soft:,}'} open files")
+    if hard == resource.RLIM_INFINITY or hard >= _ENOUGH_FILES:
+        fix = f"ulimit -n {_ENOUGH_FILES}"
+    else:
+        fix = f"ulimit -n {hard}, and LimitNOFILE={_ENOUGH_FILES} of the service's unit"
+    message = f"{soft:,} open files; each client that follows a stream takes one"
+    return error(message, fix) if soft < _FEW_FILES else warn(message, fix)
+
+
+def shared_memory_finding(total: int) -> Finding:
+    """Check that Ray's object store fits into shared memory of `total` bytes."""
+    message = f"{total / (1 << 30):.2f} GiB of shared memory"
+    if total >= _SHARED_MEMORY_BYTES:
+        return ok(message)
+    fix = "docker run --shm-size=2g, or mount -o remount,size=2G /dev/shm"
+    return warn(f"{message}: Ray would keep objects on disk", fix)

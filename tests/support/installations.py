@@ -1,0 +1,30 @@
+"""Installations for the checks of `auctune doctor`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from auctune.client.address import URL_FILE
+from auctune.doctor import Finding, Installation, Severity, load_installation
+
+
+def make_installation(
+    folder: Path, settings: str | None = None, *, online: bool = False
+) -> Installation:
+    """Load an installation in a folder, whose `auctune.toml` has this text; None: no such file."""
+    config = None if settings is None else folder / "auctune.toml"
+    if config is not None:
+        config.write_text(settings or "")
+    return load_installation(
+        config, folder / "data", folder / "cache", folder / "data" / URL_FILE, online=online
+    )
+
+
+def only(findings: Iterable[Finding], severity: Severity) -> Finding:
+    """Return the one finding of this severity."""
+    (finding,) = [one for one in findings if one.severity == severity]
+    return finding
+
+
+def severities(findings: Iterable[Finding]) -> set[Severity]:
+    """Return all severities of the findings."""
+    return {finding.severity for finding in findings}
