@@ -1,12 +1,13 @@
 """A soak of `auctune serve` with zones of all kinds, its auction on a Ray cluster of four nodes.
 
-    python benchmarks/service_soak.py [--minutes M] [--seed S] [--keep FOLDER]
+    python benchmarks/service_soak.py [--minutes M] [--seed S] [--keep FOLDER] [--even]
 
 Six clients of three users bid, accept quotes, try, look, change their minds and make mistakes, at
 random; at random moments the service, Ray's nodes and head, processes of jobs and a vendor are
 killed, frozen, stopped and started again. Then all is mended and waited for, and log, ledger and
 the clients' own records are compared in full. Ends with exit code 1 if they disagree; then the
-folder is kept, and named.
+folder is kept, and named. With --even as many bids are for each kind of zone, which others than the
+auction cannot all train.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from soak.kinds import KINDS
 from soak.report import show
 from soak.run import soak
 
@@ -30,6 +32,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--keep", type=Path, help="folder for settings, data and logs; a new one")
+    parser.add_argument("--even", action="store_true", help="as many bids for each kind of zone")
     options = parser.parse_args()
     # What was started ends with whoever started it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -39,7 +42,8 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     is_right = False
     try:
-        soaked = soak(folder, options.minutes, options.seed)
+        weights = [1.0] * len(KINDS) if options.even else None
+        soaked = soak(folder, options.minutes, options.seed, weights)
         show(soaked, console)
         is_right = not soaked.wrong
         (folder / "wrong.txt").write_text("".join(f"{one}\n" for one in soaked.wrong))

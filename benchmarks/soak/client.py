@@ -26,19 +26,26 @@ class Client:
         stage: with the service.
         kinds: of zones.
         draw: everything random.
+        weights: how many of its bids are for a kind, by comparison; by the kinds' own if `None`.
 
     Attributes:
         files: ids of its data sets, by sort.
     """
 
     def __init__(
-        self, diary: Diary, stage: Stage, kinds: Sequence[SoakKind], draw: random.Random
+        self,
+        diary: Diary,
+        stage: Stage,
+        kinds: Sequence[SoakKind],
+        draw: random.Random,
+        weights: Sequence[float] | None = None,
     ) -> None:
         self.diary = diary
         self.stage = stage
         self.kinds = kinds
         self.draw = draw
         self.files: dict[str, list[str]] = {}
+        self._weights = weights or [kind.weight for kind in kinds]
         self._numbers = 0
 
     def ask(
@@ -101,7 +108,7 @@ class Client:
             fields: of `market` beside it.
         """
         draw = self.draw
-        kind = draw.choices(self.kinds, [kind.weight for kind in self.kinds])[0]
+        kind = draw.choices(self.kinds, self._weights)[0]
         body = kind.bid(draw, self.files)
         # One in many leaves the choice of the zone to the market.
         zone = {} if draw.random() < 0.03 else {"zone": kind.zone}

@@ -38,16 +38,17 @@ _PAUSE_SECONDS = 0.8
 _SETTLE_SECONDS = 720.0
 
 
-def soak(folder: Path, minutes: float, seed: int) -> Soaked:
+def soak(folder: Path, minutes: float, seed: int, weights: Sequence[float] | None = None) -> Soaked:
     """Bid and break for so long, wait for all jobs, and look at everything.
 
     Args:
         folder: a new one, for settings and data.
         minutes: in which clients bid, and things break.
         seed: of all that is drawn.
+        weights: how many of all bids are for a kind, by comparison; by the kinds' own if `None`.
     """
     with _stage(folder, seed) as (stage, site):
-        clients = _clients(stage, seed)
+        clients = _clients(stage, seed, weights)
         until = time.monotonic() + minutes * 60
         progress = Progress(stage, clients, site.data, until)
         progress.start()
@@ -92,7 +93,7 @@ def _stage(folder: Path, seed: int) -> Iterator[tuple[Stage, Site]]:
                 service.kill()
 
 
-def _clients(stage: Stage, seed: int) -> list[Client]:
+def _clients(stage: Stage, seed: int, weights: Sequence[float] | None) -> list[Client]:
     """Users with two clients each, and a data set of each sort to begin with."""
     clients = []
     for user in USERS:
@@ -101,7 +102,7 @@ def _clients(stage: Stage, seed: int) -> list[Client]:
         for number in range(_CLIENTS_EACH):
             key = _made(stage, "/v1/keys", {"user": user, "role": "user"})["secret"]
             draw = random.Random(f"{seed} {user} {number}")
-            client = Client(Diary(user, key), stage, KINDS, draw)
+            client = Client(Diary(user, key), stage, KINDS, draw, weights)
             for sort in client.sorts:
                 client.upload(sort)
             clients.append(client)

@@ -16,6 +16,7 @@ from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow, Status
 from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.metered.meter import Meter
+from auctune.service.zones.timeshare.event import TimeshareKind
 from soak.audit.acknowledged import check_acknowledged
 from soak.audit.books import check_books
 from soak.audit.metered import check_metered
@@ -160,6 +161,31 @@ def test_a_charge_above_the_cap_is_named() -> None:
     decision = {**decided.body["decision"], "max_cost": "0.4000"}
     story.events[0] = replace(decided, body={**decided.body, "decision": decision})
     assert any("above its cap" in one for one in check_metered(story))
+
+
+def test_loading_and_one_charge_a_unit_pass_and_a_second_charge_is_named() -> None:
+    def charged(*units: tuple[int, float]) -> Story:
+        """A job of a pool, charged for being loaded in unit 7 and for its shares of units."""
+        story, meter = rented(), Meter("ann", Money("1"))
+        story.events = story.events[:1]
+        decided = story.events[0]
+        story.booked = booked(decided, meter.begin())
+
+        def happen(kind: str, entries: tuple[Entry, ...], **body: Any) -> None:
+            event = replace(decided, seq=len(story.events) + 1, kind=kind, body=body)
+            story.events.append(event)
+            story.booked += booked(event, entries)
+
+        happen(TimeshareKind.JOINED, (), unit=7)
+        for slot, (unit, share) in enumerate([(7, 0.0), *units]):
+            body = {"slot": slot, "unit": unit, "share": share, "amount": "0.1", "cost": "0"}
+            happen(MeteredKind.METERED, meter.charge(slot, Money("0.1")), **body)
+        happen(Kind.FINISHED, meter.end(refunded=False), files=["file-a"])
+        return story
+
+    assert list(check_metered(charged((7, 0.5), (8, 1.0)))) == []
+    for twice in [(7, 0.5), (7, 0.5)], [(7, 0.0), (7, 0.5)], [(8, 1.0), (8, 1.0)]:
+        assert any("charged twice" in one for one in check_metered(charged(*twice)))
 
 
 def asked(**changes: Any) -> Request:

@@ -1,4 +1,4 @@
-"""A metered job: its cap set aside, each slot charged once within it, the rest released."""
+"""A metered job: its cap set aside, each slot or unit charged once within it, the rest released."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -14,6 +14,7 @@ from auctune.service.ledger.entry import (
 )
 from auctune.service.recorder import to_steps
 from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.timeshare.event import TimeshareKind
 from soak.audit.story import check_refund, check_story
 from soak.log import Story
 
@@ -30,9 +31,17 @@ def check_metered(story: Story) -> Iterator[str]:
     numbers = [event.body["slot"] for event in story.of(MeteredKind.METERED)]
     if any(later <= sooner for sooner, later in pairwise(numbers)):
         yield f"{story.job}: slots were charged twice, or out of order: {numbers}"
-    units = [event.body["unit"] for event in story.of(MeteredKind.METERED) if "unit" in event.body]
+    units = list(_charged_units(story))
     if len(set(units)) < len(units):
         yield f"{story.job}: units were charged twice: {units}"
+
+
+def _charged_units(story: Story) -> Iterator[int]:
+    """Units whose training was charged; that a job was loaded in one is charged beside it."""
+    for before, event in pairwise(story.events):
+        is_load = before.kind == TimeshareKind.JOINED and not event.body.get("share")
+        if event.kind == MeteredKind.METERED and "unit" in event.body and not is_load:
+            yield event.body["unit"]
 
 
 def _check_entries(story: Story) -> Iterator[str]:
