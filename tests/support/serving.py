@@ -264,13 +264,17 @@ def serving(
     file: ServiceFile | None = None,
     clock: Clock | None = None,
     limits: ConnectionLimits | None = None,
+    base: BaseFacts | None = None,
 ) -> Iterator[Served]:
-    """A market over a folder, open until the end of the block; what it needs is closed then."""
+    """A market over a folder, open until the end of the block; what it needs is closed then.
+
+    All its zones have one base, if one is given.
+    """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     ready: Future[Served] = Future()
     thread = threading.Thread(
         target=lambda: asyncio.run(
-            _serve(folder, file or make_file(), limits, clock or Clock(), ready)
+            _serve(folder, file or make_file(), limits, clock or Clock(), base, ready)
         ),
         name="serving",
         # A market that does not open shall fail its test, and not hold up all that follow.
@@ -298,12 +302,13 @@ async def _serve(
     file: ServiceFile,
     limits: ConnectionLimits | None,
     clock: Clock,
+    base: BaseFacts | None,
     ready: "Future[Served]",
 ) -> None:
     try:
         folder.mkdir(exist_ok=True)
         facts = {
-            zone.name: {name: made_up_facts(zone.base) for name in _node_types(zone)}
+            zone.name: {name: base or made_up_facts(zone.base) for name in _node_types(zone)}
             for zone in file.zones
         }
         with open_store(folder) as store:
