@@ -203,7 +203,7 @@ class Listener:
 
 
 def hooked_file(**hooks: Any) -> Any:
-    wanted = WebhooksEntry(**{"private_addresses": True, "first_wait_seconds": 0.01, **hooks})
+    wanted = WebhooksEntry(**{"private_addresses": True, "initial_backoff_seconds": 0.01, **hooks})
     return make_file().model_copy(update={"webhooks": wanted})
 
 
@@ -238,7 +238,7 @@ def test_the_official_client_believes_a_webhook_and_only_a_genuine_one(tmp_path:
 
 def test_what_was_not_heard_is_told_after_a_restart_and_once_then(tmp_path: Path) -> None:
     with Listener(refusals=1).open() as listener:
-        with serving(tmp_path, hooked_file(first_wait_seconds=1000.0)) as served:
+        with serving(tmp_path, hooked_file(initial_backoff_seconds=1000.0)) as served:
             with served.http() as http:
                 http.post("/v1/webhooks", json={"url": listener.url})
             job = served.bid(served.client(), served.upload()).id
@@ -252,7 +252,7 @@ def test_what_was_not_heard_is_told_after_a_restart_and_once_then(tmp_path: Path
             other = served.bid(served.client(), served.upload()).id
             served.client().fine_tuning.jobs.cancel(other)
         with serving(tmp_path, hooked_file(), clock) as served:
-            assert served.market.messenger.hooks
+            assert len(served.market.webhooks.registry)
             third = served.bid(served.client(), served.upload()).id
             served.client().fine_tuning.jobs.cancel(third)
             heard = []
@@ -279,7 +279,7 @@ def test_what_is_no_address_is_refused(served: Served, url: str) -> None:
 
 
 def test_an_address_within_is_not_told_unless_the_operator_allows_it(tmp_path: Path) -> None:
-    file = hooked_file(private_addresses=False, tries=1)
+    file = hooked_file(private_addresses=False, max_attempts=1)
     with serving(tmp_path, file) as served, Listener(refusals=0).open() as listener:
         with served.http() as http:
             http.post("/v1/webhooks", json={"url": listener.url})
@@ -287,10 +287,10 @@ def test_an_address_within_is_not_told_unless_the_operator_allows_it(tmp_path: P
         served.client().fine_tuning.jobs.cancel(job)
         # It has been given up once this is on record.
         seq = served.market.log.last_seq()
-        place = served.market.messenger._places["default"]
+        cursor = served.market.webhooks._cursors["default"]
         for _ in range(2000):
             served.client().fine_tuning.jobs.retrieve(job)
-            if place.noted >= seq:
+            if cursor.stored >= seq:
                 break
-        assert place.noted >= seq
+        assert cursor.stored >= seq
         assert listener.heard.empty()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from auctune.service.access.open_jobs import OPEN, OpenJobs
 from auctune.service.metrics import Metrics
 from auctune.service.news import News
-from auctune.service.webhooks.messenger import OVER
+from auctune.service.webhooks.dispatcher import JOB_ENDED
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import ZoneEvent
 from auctune.service.zones.recorder import Done, Recorder
@@ -47,4 +47,4 @@ def _topics(event: ZoneEvent, change: Change) -> tuple[str, ...]:
     if event.job is None:
         return (event.zone,)
     was_open = any(row.status not in OPEN and row.seq < event.seq for row in change.rows)
-    return (event.zone, event.job, OVER) if was_open else (event.zone, event.job)
+    return (event.zone, event.job, JOB_ENDED) if was_open else (event.zone, event.job)

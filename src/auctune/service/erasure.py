@@ -40,14 +40,14 @@ async def erase(market: Market, user: str) -> dict[str, int]:
     keys = [key.id for key in market.directory.all_keys() if key.user == user]
     for key in keys:
         await market.directory.revoke_key(key)
-    hooks = market.messenger.hooks.of(user)
-    for hook in hooks:
-        await market.messenger.hooks.remove(hook)
+    webhooks = market.webhooks.registry.for_user(user)
+    for webhook in webhooks:
+        await market.webhooks.registry.remove(webhook)
     market.quotes.forget(user)
     jobs = await _erase_jobs(market, user)
     num_files = await _erase_files(market, user)
     await _erase_events(market, jobs)
-    return {"keys": len(keys), "webhooks": len(hooks), "jobs": len(jobs), "files": num_files}
+    return {"keys": len(keys), "webhooks": len(webhooks), "jobs": len(jobs), "files": num_files}
 
 
 async def _erase_files(market: Market, user: str) -> int:

@@ -28,7 +28,7 @@ from auctune.service.store import Store
 from auctune.service.store.committer import Committer
 from auctune.service.store.event_log import EventLog
 from auctune.service.store.pages import Pages
-from auctune.service.webhooks.messenger import Messenger
+from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.kind import Views, ZoneKind
@@ -56,7 +56,7 @@ class Market:
         submissions: takes requests for jobs.
         open_jobs: of each user.
         explanations: of decisions.
-        messenger: tells webhooks.
+        webhooks: sends notifications of jobs that have ended.
         committer: writes.
         store: to which it writes.
         metrics: totals.
@@ -85,7 +85,7 @@ class Market:
     submissions: Submissions
     open_jobs: OpenJobs
     explanations: Explanations
-    messenger: Messenger
+    webhooks: WebhookDispatcher
     committer: Committer
     store: Store
     metrics: Metrics

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from auctune.service.access.open_jobs import OpenJobs
-from auctune.service.webhooks.messenger import ENDINGS
+from auctune.service.webhooks.dispatcher import TERMINAL_STATUS
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import Kind, ZoneEvent
 
@@ -70,8 +70,8 @@ class Metrics:
                 decision = event.body["decision"]
                 outcome = "admitted" if decision["admitted"] else str(decision["reason"])
                 self._decisions.labels(event.zone, outcome).inc()
-            elif event.kind in ENDINGS:
-                self._endings.labels(event.zone, ENDINGS[event.kind]).inc()
+            elif event.kind in TERMINAL_STATUS:
+                self._endings.labels(event.zone, TERMINAL_STATUS[event.kind]).inc()
 
     def text(self) -> bytes:
         """As Prometheus reads it."""

@@ -36,7 +36,7 @@ from auctune.service.settings.service_file import ServiceFile
 from auctune.service.settings.zone_entry import AUCTION, ZoneEntry
 from auctune.service.store import Committer, EventLog, Pages, Store
 from auctune.service.upkeep import ClockError, clock_fault, keep_up
-from auctune.service.webhooks.opening import open_messenger
+from auctune.service.webhooks.dispatcher import open_dispatcher
 from auctune.service.zones.kind import Facts
 from auctune.service.zones.kinds import KINDS, kind_of_opening
 from auctune.service.zones.open_zone import OpenZone
@@ -82,7 +82,7 @@ class OpenMarket:
         Args:
             report: told which zone it waits for: nodes of some take a minute to be there.
         """
-        self.market.messenger.start()
+        self.market.webhooks.start()
         self._background.begin(keep_up(self.market.now, self.market.library.trash))
         for zone, workshop in self.workshops.items():
             report(f"starting zone {zone}", 0.0)
@@ -92,7 +92,7 @@ class OpenMarket:
     async def close(self) -> None:
         """Stop training, and write what is to be written."""
         await self._background.close()
-        await self.market.messenger.close()
+        await self.market.webhooks.close()
         await self.market.charts.close()
         await self.market.submissions.close()
         for workshop in self.workshops.values():
@@ -221,7 +221,7 @@ async def open_market(
         explanations=Explanations(
             log, {one.name: one.explainer for one in zones.values() if one.explainer is not None}
         ),
-        messenger=open_messenger(file, place.data, store.reader, committer, news, now),
+        webhooks=open_dispatcher(file, place.data, store.reader, committer, news, now),
         committer=committer,
         store=store,
         metrics=metrics,

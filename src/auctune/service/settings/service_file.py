@@ -47,13 +47,13 @@ class LimitsEntry(BaseModel):
 
 
 class WebhooksEntry(BaseModel):
-    """[webhooks]: where the service may send news of jobs."""
+    """[webhooks]: notifications of jobs that have ended."""
 
     model_config = STRICT
 
     private_addresses: bool = False
-    tries: Annotated[int, Field(ge=1, le=20)] = 8
-    first_wait_seconds: Positive = 5.0
+    max_attempts: Annotated[int, Field(ge=1, le=20)] = 8
+    initial_backoff_seconds: Positive = 5.0
 
 
 def _one_zone() -> list[ZoneEntry]:

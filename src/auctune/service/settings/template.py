@@ -58,13 +58,13 @@ port = 8420
 # That bids and uploads leave free on the disk of the data folder:
 #reserved_bytes = 1_073_741_824
 
-# News of jobs, sent to addresses that users name.
+# Webhooks: requests to addresses that users register, sent when a job ends.
 [webhooks]
-# Whether they may be in private networks; this would let users reach what is beside the service.
+# Whether addresses may be in private networks; users could then reach what is beside the service.
 #private_addresses = false
-# Times that one message is tried; each wait is four times as long as the one before.
-#tries = 8
-#first_wait_seconds = 5.0
+# Attempts of one delivery, and the wait after the first; each further wait is four times as long.
+#max_attempts = 8
+#initial_backoff_seconds = 5.0
 
 # A zone sells the nodes of one base model. A bid names its zone, or its model; of several zones
 # with that model it goes to the one that does it for least. More zones are more [[zones]] tables.

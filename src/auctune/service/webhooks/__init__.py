@@ -1,1 +1,1 @@
-"""Webhooks: a user's own address is told when a job is over."""
+"""Webhooks: signed HTTP notifications to addresses that users register, sent when a job ends."""

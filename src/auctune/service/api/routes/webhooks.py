@@ -1,4 +1,4 @@
-"""/v1/webhooks: addresses that are told when a job is over."""
+"""/v1/webhooks: addresses that are notified when a job ends."""
 
 from typing import Annotated, Any
 
@@ -8,14 +8,14 @@ from pydantic import BaseModel, StringConstraints
 from auctune.service.api.access import MarketDep, Owner
 from auctune.service.api.errors import ERRORS, not_found
 from auctune.service.jobs.request import CLOSED
-from auctune.service.webhooks.hook import Hook
-from auctune.service.webhooks.signing import Signer
+from auctune.service.webhooks.delivery import WebhookSigner
+from auctune.service.webhooks.registry import Webhook
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], responses=ERRORS)
 
 
 class WebhookBody(BaseModel):
-    """An address."""
+    """An address to register."""
 
     model_config = CLOSED
 
@@ -33,7 +33,7 @@ class WebhookView(BaseModel):
 
 
 class WebhookPage(BaseModel):
-    """All of one's own."""
+    """All webhooks of a user."""
 
     object: str = "list"
     data: list[WebhookView]
@@ -41,7 +41,7 @@ class WebhookPage(BaseModel):
 
 
 class WebhookDeleted(BaseModel):
-    """A webhook that is gone."""
+    """A webhook that was deleted."""
 
     id: str
     object: str = "webhook"
@@ -50,34 +50,34 @@ class WebhookDeleted(BaseModel):
 
 @router.post("", response_model=WebhookView)
 async def add_webhook(market: MarketDep, who: Owner, body: WebhookBody) -> dict[str, Any]:
-    """Have an address told when a job of one's own is over."""
-    messenger = market.messenger
-    return _view(await messenger.hooks.add(who.user, body.url), messenger.signer)
+    """Register an address that is notified when a job of the user ends."""
+    webhook = await market.webhooks.registry.add(who.user, body.url)
+    return _view(webhook, market.webhooks.signer)
 
 
 @router.get("", response_model=WebhookPage)
 async def list_webhooks(market: MarketDep, who: Owner) -> dict[str, Any]:
-    """One's own."""
-    messenger = market.messenger
-    data = [_view(hook, messenger.signer) for hook in messenger.hooks.of(who.user)]
+    """List the user's webhooks."""
+    signer = market.webhooks.signer
+    data = [_view(webhook, signer) for webhook in market.webhooks.registry.for_user(who.user)]
     return {"object": "list", "data": data, "has_more": False}
 
 
 @router.delete("/{webhook_id}", response_model=WebhookDeleted)
 async def remove_webhook(market: MarketDep, who: Owner, webhook_id: str) -> dict[str, Any]:
-    """Have an address told nothing any more."""
-    hook = market.messenger.hooks.get(webhook_id)
-    if hook is None or hook.user != who.user:
+    """Delete a webhook."""
+    webhook = market.webhooks.registry.get(webhook_id)
+    if webhook is None or webhook.user != who.user:
         raise not_found("webhook", webhook_id)
-    await market.messenger.hooks.remove(hook)
+    await market.webhooks.registry.remove(webhook)
     return {"id": webhook_id, "object": "webhook", "deleted": True}
 
 
-def _view(hook: Hook, signer: Signer) -> dict[str, Any]:
+def _view(webhook: Webhook, signer: WebhookSigner) -> dict[str, Any]:
     return {
-        "id": hook.id,
+        "id": webhook.id,
         "object": "webhook",
-        "url": hook.url,
-        "created_at": int(hook.created_at),
-        "secret": signer.secret(hook.id),
+        "url": webhook.url,
+        "created_at": int(webhook.created_at),
+        "secret": signer.secret(webhook.id),
     }

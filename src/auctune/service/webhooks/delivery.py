@@ -1,0 +1,313 @@
+"""One signed HTTP request to an address that a user registered.
+
+The address may be anything that a user can type, so it must not reach what only this machine or
+its network reaches (server-side request forgery). The host is resolved once, the result is checked
+against the public address space, and the connection is made to that very address: a name that
+resolves to another address a moment later gains nothing. Redirects are not followed, and the body
+of the response is not read.
+"""
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from weakref import WeakValueDictionary
+
+import httpx2
+import standardwebhooks
+
+from auctune.domain import AuctuneError
+from auctune.service.private_files import read_secret, write_private
+
+TIMEOUT_SECONDS = 10.0
+MAX_LOOKUPS = 64
+MAX_LOOKUPS_PER_USER = 2
+
+_KEY_BYTES = 32
+# IPv4 in IPv6: RFC 6052, 2.1, and RFC 4291, 2.5.5.1.
+_TRANSLATED = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
+# IANA's registries of special-purpose addresses: `is_global` of some releases of Python takes a few
+# of them for public.
+_NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/3",
+            "::ffff:0:0:0/96",
+            "64:ff9b:1::/48",
+            "100::/63",
+            "2001::/23",
+            "2001:db8::/32",
+            "3fff::/20",
+            "5f00::/16",
+            "fc00::/7",
+            "fe80::/9",
+            "ff00::/8",
+        ),
+    )
+)
+
+
+class DeliveryError(AuctuneError):
+    """A webhook was not accepted by its receiver, or not sent at all."""
+
+
+class WebhookSigner:
+    """Signs requests in the Standard Webhooks scheme (1.0.0), as OpenAI does.
+
+    The official OpenAI client's `webhooks.unwrap` verifies them. The key of a webhook is derived
+    from the service's key and the webhook's id, so that none is stored.
+
+    Args:
+        key: of the service; at least 32 random bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def secret(self, webhook_id: str) -> str:
+        """Return the secret with which the owner of a webhook verifies signatures."""
+        return "whsec_" + base64.b64encode(self._derive(webhook_id)).decode()
+
+    def headers(self, webhook_id: str, event_id: str, at: int, body: bytes) -> dict[str, str]:
+        """Return the headers of a delivery.
+
+        Args:
+            webhook_id: of the receiver.
+            event_id: the same at every attempt.
+            at: unix time of this attempt.
+            body: as it is sent.
+        """
+        signature = standardwebhooks.Webhook(self._derive(webhook_id)).sign(
+            event_id, datetime.fromtimestamp(at, UTC), body.decode()
+        )
+        return {
+            "webhook-id": event_id,
+            "webhook-timestamp": str(at),
+            "webhook-signature": signature,
+        }
+
+    def _derive(self, webhook_id: str) -> bytes:
+        return hmac.new(self._key, webhook_id.encode(), hashlib.sha256).digest()
+
+
+def load_signing_key(path: Path) -> bytes:
+    """Return the service's signing key, which is created at the first start.
+
+    Raises:
+        InputError: if the file holds something else. A new key gives all webhooks new secrets.
+    """
+    key = read_secret(path, _KEY_BYTES)
+    if key is None:
+        key = secrets.token_bytes(_KEY_BYTES)
+        write_private(path, key.hex() + "\n")
+    return key
+
+
+class Resolver:
+    """Resolves host names on threads of its own, with limits for all users and for each.
+
+    A lookup cannot be cancelled: it takes as long as the name server does, which may be the user's
+    own. Until then it counts against the limits, even if its caller has timed out.
+
+    Args:
+        getaddrinfo: as `socket.getaddrinfo`.
+        max_lookups: concurrent lookups.
+        max_lookups_per_user: the same for each user.
+    """
+
+    def __init__(
+        self,
+        getaddrinfo: Callable[..., list[Any]] = socket.getaddrinfo,
+        max_lookups: int = MAX_LOOKUPS,
+        max_lookups_per_user: int = MAX_LOOKUPS_PER_USER,
+    ) -> None:
+        self._getaddrinfo = getaddrinfo
+        self._free = asyncio.Semaphore(max_lookups)
+        self._max_lookups_per_user = max_lookups_per_user
+        # An entry lives while a lookup of this user waits or runs.
+        self._free_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def resolve(self, user: str, host: str, port: int) -> list[str]:
+        """Return the addresses of a host.
+
+        Raises:
+            OSError: if there are none.
+        """
+        with contextlib.suppress(ValueError):
+            return [str(ipaddress.ip_address(host))]
+        own = self._free_of.get(user)
+        if own is None:
+            own = self._free_of[user] = asyncio.Semaphore(self._max_lookups_per_user)
+        # The user's own limit first: waiting for it must not use up the shared one.
+        await own.acquire()
+        try:
+            await self._free.acquire()
+        except BaseException:
+            own.release()
+            raise
+        future: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+
+        def release(done: asyncio.Future[list[str]]) -> None:
+            # The caller may be gone: mark the exception as retrieved.
+            done.cancelled() or done.exception()
+            self._free.release()
+            own.release()
+
+        future.add_done_callback(release)
+        # A daemon thread: a service that stops does not wait for a name server.
+        Thread(target=self._run, args=(host, port, future), name="resolver", daemon=True).start()
+        return await asyncio.shield(future)
+
+    def _run(self, host: str, port: int, future: "asyncio.Future[list[str]]") -> None:
+        error, addresses = None, list[str]()
+        try:
+            rows = self._getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = [str(address[0]) for *_, address in rows]
+        except (OSError, UnicodeError) as failure:
+            error = OSError(f"{type(failure).__name__} in the name lookup")
+
+        def complete() -> None:
+            if error is None:
+                future.set_result(addresses)
+            else:
+                future.set_exception(error)
+
+        # The loop is closed if the service has stopped meanwhile.
+        with contextlib.suppress(RuntimeError):
+            future.get_loop().call_soon_threadsafe(complete)
+
+
+class WebhookSender:
+    """HTTP client for webhooks.
+
+    Args:
+        private_addresses: whether addresses outside the public address space are allowed.
+        resolver: of host names.
+        timeout_seconds: of a whole delivery, including the name lookup.
+    """
+
+    def __init__(
+        self,
+        *,
+        private_addresses: bool = False,
+        resolver: Resolver | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        self._private_addresses = private_addresses
+        self._resolver = resolver or Resolver()
+        self._timeout_seconds = timeout_seconds
+
+    async def send(self, user: str, url: str, headers: Mapping[str, str], body: bytes) -> None:
+        """POST a JSON body.
+
+        Args:
+            user: whose webhook it is, for the limit on lookups.
+            url: http or https.
+            headers: to send beside those of HTTP itself.
+            body: JSON.
+
+        Raises:
+            DeliveryError: if the response is not a status of 2xx within the timeout.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                status = await self._post(user, httpx2.URL(url), headers, body)
+        except TimeoutError:
+            raise DeliveryError(f"no response within {self._timeout_seconds:g} s") from None
+        # ValueError: a host name that IDNA or TLS cannot encode.
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            raise DeliveryError(f"cannot be reached ({type(error).__name__})") from None
+        if not 200 <= status < 300:
+            raise DeliveryError(f"status {status}")
+
+    async def close(self) -> None:
+        """Close the client."""
+        if "_client" in vars(self):
+            await self._client.aclose()
+
+    async def _post(
+        self, user: str, url: httpx2.URL, headers: Mapping[str, str], body: bytes
+    ) -> int:
+        host = url.raw_host.decode("ascii")
+        port = url.port or (443 if url.scheme == "https" else 80)
+        address = self._choose(await self._resolver.resolve(user, host, port))
+        request = self._client.build_request(
+            "POST",
+            url.copy_with(host=address),
+            headers={
+                **headers,
+                "host": url.netloc.decode("ascii"),
+                "content-type": "application/json",
+            },
+            content=body,
+            # The certificate is verified for the name, not for the address.
+            extensions={"sni_hostname": host},
+        )
+        response = await self._client.send(request, stream=True)
+        await response.aclose()
+        return response.status_code
+
+    @cached_property
+    def _client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            verify=ssl.create_default_context(),
+            # The pool knows connections by address: one that TLS verified for another name on the
+            # same address must not be reused.
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+            headers={"connection": "close", "user-agent": "auctune"},
+            timeout=None,
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def _choose(self, addresses: list[str]) -> str:
+        """Return the first allowed address.
+
+        Raises:
+            DeliveryError: if none is allowed.
+        """
+        for address in addresses:
+            parsed = ipaddress.ip_address(address.partition("%")[0])
+            if self._private_addresses or is_public(parsed):
+                return address
+        raise DeliveryError("not a public address")
+
+
+def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Return whether an address belongs to the public network.
+
+    An IPv6 address that embeds an IPv4 address leads there through a gateway: both must be public.
+    """
+    if not address.is_global or any(address in network for network in _NOT_PUBLIC):
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        return True
+    embedded = address.ipv4_mapped or address.sixtofour
+    if any(address in network for network in _TRANSLATED):
+        embedded = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return embedded is None or is_public(embedded)

@@ -1,0 +1,370 @@
+"""Sends webhooks for jobs that have ended: at least once, in the order of the log, with retries.
+
+How far all webhooks of a zone were served is stored in the database: the cursor. After a restart
+deliveries that are not known to have succeeded are sent again, under the same id.
+"""
+
+import asyncio
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import orjson
+import structlog
+from sqlalchemy import Engine, and_, or_, select
+
+from auctune.service.background import Background
+from auctune.service.news import News
+from auctune.service.settings.service_file import ServiceFile, WebhooksEntry
+from auctune.service.store import Committer, Unit, tables
+from auctune.service.webhooks.delivery import (
+    DeliveryError,
+    WebhookSender,
+    WebhookSigner,
+    load_signing_key,
+)
+from auctune.service.webhooks.registry import Webhook, WebhookRegistry
+from auctune.service.zones.event import Kind
+
+_log = structlog.get_logger(__name__)
+
+KEY_FILE = "webhook-key"
+JOB_ENDED = "jobs that are over"
+"""Topic of notifications of the log; no zone and no job has a name with spaces."""
+
+TERMINAL_STATUS: dict[str, str] = {
+    Kind.FINISHED: "succeeded",
+    Kind.FAILED: "failed",
+    Kind.CANCELLED: "cancelled",
+}
+
+MAX_CONCURRENCY = 32
+"""Deliveries in progress."""
+MAX_CONCURRENCY_PER_USER = 4
+"""The same for one user, whose slow receivers must not delay others."""
+MAX_PENDING_PER_USER = 10_000
+"""Deliveries of one user, waiting or in progress; further ones are dropped."""
+BACKOFF_FACTOR = 4
+
+_CURSOR_PREFIX = "webhooks.told:"
+_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """The end of a job, as the log has it.
+
+    Attributes:
+        seq, at: of the event.
+        status: succeeded, failed or cancelled.
+        job: its id.
+        owner: user id.
+    """
+
+    seq: int
+    at: float
+    status: str
+    job: str
+    owner: str
+
+    @property
+    def id(self) -> str:
+        """Id of the notification, the same at every attempt."""
+        return f"evt-{self.seq}"
+
+    def body(self) -> bytes:
+        """Return the notification: which job ended how. The API answers everything else."""
+        return orjson.dumps(
+            {
+                "id": self.id,
+                "object": "event",
+                "created_at": int(self.at),
+                "type": f"fine_tuning.job.{self.status}",
+                "data": {"id": self.job},
+            }
+        )
+
+
+@dataclass
+class DeliveryCursor:
+    """Delivery cursor of one zone. Sequence numbers are ordered within a zone only.
+
+    Attributes:
+        read_to: number of the last event read from the log.
+        stored: the cursor in the database.
+        open: deliveries in progress or pending, by sequence number; a user may have several hooks.
+        numbers: a heap of the same sequence numbers, and of some that are done.
+    """
+
+    read_to: int
+    stored: int
+    open: Counter[int] = field(default_factory=Counter)
+    numbers: list[int] = field(default_factory=list)
+
+    @property
+    def delivered(self) -> int:
+        """Number up to which no delivery is open."""
+        while self.numbers and self.numbers[0] not in self.open:
+            heapq.heappop(self.numbers)
+        return self.numbers[0] - 1 if self.numbers else self.read_to
+
+    def begin(self, seq: int) -> None:
+        """Count a delivery as open."""
+        if seq not in self.open:
+            heapq.heappush(self.numbers, seq)
+        self.open[seq] += 1
+
+    def end(self, seq: int) -> None:
+        """Count a delivery as done, or dropped."""
+        self.open[seq] -= 1
+        if not self.open[seq]:
+            del self.open[seq]
+
+
+@dataclass(order=True, slots=True)
+class _Delivery:
+    """One notification to one webhook, ordered by when it is due, then by age.
+
+    Attributes:
+        due: next attempt, in the loop's time.
+        number: rises with each delivery.
+        zone: of the job.
+        webhook: the receiver.
+        ended: what it is notified of.
+        attempts: so far.
+    """
+
+    due: float
+    number: int
+    zone: str = field(compare=False)
+    webhook: Webhook = field(compare=False)
+    ended: JobEnded = field(compare=False)
+    attempts: int = field(default=0, compare=False)
+
+
+@dataclass
+class _Queue:
+    """Deliveries of one user.
+
+    Attributes:
+        pending: a heap.
+        num_active: attempts in progress.
+        timer: starts the next attempt.
+    """
+
+    pending: list[_Delivery] = field(default_factory=list)
+    num_active: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+
+class WebhookDispatcher:
+    """Reads the log and delivers webhooks.
+
+    Args:
+        zones: whose jobs are notified of.
+        registry: of webhooks.
+        signer: signs deliveries.
+        reader: of the store.
+        committer: stores the cursors.
+        news: wakes the dispatcher.
+        now: returns unix time.
+        settings: attempts, waits and allowed addresses.
+    """
+
+    def __init__(
+        self,
+        zones: Iterable[str],
+        registry: WebhookRegistry,
+        signer: WebhookSigner,
+        reader: Engine,
+        committer: Committer,
+        news: News,
+        now: Callable[[], float],
+        settings: WebhooksEntry,
+    ) -> None:
+        self.registry = registry
+        self.signer = signer
+        self._reader = reader
+        self._committer = committer
+        self._news = news
+        self._now = now
+        self._settings = settings
+        self._sender = WebhookSender(private_addresses=settings.private_addresses)
+        self._background = Background()
+        self._free = asyncio.Semaphore(MAX_CONCURRENCY)
+        # Only users with deliveries have a queue.
+        self._queues: dict[str, _Queue] = {}
+        self._numbers = count()
+        self._cursors = {zone: _load_cursor(reader, zone) for zone in zones}
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._background.begin(self._run())
+
+    async def close(self) -> None:
+        """Stop; what was not delivered is sent after the next start."""
+        for queue in self._queues.values():
+            if queue.timer is not None:
+                queue.timer.cancel()
+        self._queues.clear()
+        await self._background.close()
+        await self._sender.close()
+
+    async def _run(self) -> None:
+        with self._news.listening(JOB_ENDED) as changed:
+            while True:
+                changed.clear()
+                for zone in self._cursors:
+                    while len(self.registry) and await self._enqueue_new(zone):
+                        pass
+                await changed.wait()
+
+    async def _enqueue_new(self, zone: str) -> bool:
+        """Enqueue deliveries for new events of a zone; return whether there may be more events."""
+        cursor = self._cursors[zone]
+        after = max(cursor.read_to, self.registry.earliest_seq - 1)
+        batch = await asyncio.to_thread(_read_ended, self._reader, zone, after, _BATCH)
+        for ended in batch:
+            for webhook in self.registry.for_user(ended.owner):
+                if webhook.since <= ended.seq:
+                    self._enqueue(zone, webhook, ended)
+            cursor.read_to = ended.seq
+        self._store_cursor(zone)
+        return len(batch) == _BATCH
+
+    def _enqueue(self, zone: str, webhook: Webhook, ended: JobEnded) -> None:
+        queue = self._queues.setdefault(webhook.user, _Queue())
+        if len(queue.pending) + queue.num_active >= MAX_PENDING_PER_USER:
+            _log_dropped(webhook, ended, "too many pending deliveries")
+            return
+        now = asyncio.get_running_loop().time()
+        delivery = _Delivery(now, next(self._numbers), zone, webhook, ended)
+        heapq.heappush(queue.pending, delivery)
+        self._cursors[zone].begin(ended.seq)
+        self._start_due(webhook.user)
+
+    def _start_due(self, user: str) -> None:
+        """Start as many of a user's due deliveries as allowed, and set the timer for the next."""
+        queue = self._queues.get(user)
+        if queue is None:
+            return
+        if queue.timer is not None:
+            queue.timer.cancel()
+            queue.timer = None
+        loop = asyncio.get_running_loop()
+        while queue.pending and queue.num_active < MAX_CONCURRENCY_PER_USER:
+            if queue.pending[0].due > loop.time():
+                queue.timer = loop.call_at(queue.pending[0].due, self._start_due, user)
+                return
+            queue.num_active += 1
+            self._background.begin(self._deliver(queue, heapq.heappop(queue.pending)))
+        if not queue.pending and not queue.num_active:
+            del self._queues[user]
+
+    async def _deliver(self, queue: _Queue, delivery: _Delivery) -> None:
+        """Make one attempt; requeue the delivery if it failed and attempts remain."""
+        webhook, ended, settings = delivery.webhook, delivery.ended, self._settings
+        try:
+            is_done = self.registry.get(webhook.id) is None or await self._send(webhook, ended)
+        finally:
+            queue.num_active -= 1
+        delivery.attempts += 1
+        if not is_done and delivery.attempts < settings.max_attempts:
+            wait = settings.initial_backoff_seconds * BACKOFF_FACTOR ** (delivery.attempts - 1)
+            delivery.due = asyncio.get_running_loop().time() + wait
+            heapq.heappush(queue.pending, delivery)
+        else:
+            if not is_done:
+                _log_dropped(webhook, ended, "all attempts failed")
+            self._cursors[delivery.zone].end(ended.seq)
+            self._store_cursor(delivery.zone)
+        self._start_due(webhook.user)
+
+    async def _send(self, webhook: Webhook, ended: JobEnded) -> bool:
+        """Return whether the receiver accepted the notification."""
+        body = ended.body()
+        async with self._free:
+            # Signed at each attempt: receivers reject old timestamps.
+            headers = self.signer.headers(webhook.id, ended.id, int(self._now()), body)
+            try:
+                await self._sender.send(webhook.user, webhook.url, headers, body)
+            except DeliveryError as error:
+                _log.info(
+                    "webhook_attempt_failed",
+                    webhook=webhook.id,
+                    delivery=ended.id,
+                    reason=str(error),
+                )
+                return False
+        return True
+
+    def _store_cursor(self, zone: str) -> None:
+        cursor = self._cursors[zone]
+        if cursor.delivered != cursor.stored:
+            cursor.stored = cursor.delivered
+            row = {"name": _CURSOR_PREFIX + zone, "value": str(cursor.stored)}
+            self._committer.submit(Unit().upsert(tables.meta, row))
+
+
+def open_dispatcher(
+    file: ServiceFile,
+    data: Path,
+    reader: Engine,
+    committer: Committer,
+    news: News,
+    now: Callable[[], float],
+) -> WebhookDispatcher:
+    """Build the dispatcher of a service; its signing key is in the folder `data`."""
+    return WebhookDispatcher(
+        [zone.name for zone in file.zones],
+        WebhookRegistry(reader, committer, file.limits.webhooks, now),
+        WebhookSigner(load_signing_key(data / KEY_FILE)),
+        reader,
+        committer,
+        news,
+        now,
+        file.webhooks,
+    )
+
+
+def _log_dropped(webhook: Webhook, ended: JobEnded, reason: str) -> None:
+    _log.warning("webhook_dropped", webhook=webhook.id, delivery=ended.id, reason=reason)
+
+
+def _load_cursor(reader: Engine, zone: str) -> DeliveryCursor:
+    table = tables.meta
+    with reader.connect() as connection:
+        name = _CURSOR_PREFIX + zone
+        found = connection.execute(select(table.c.value).where(table.c.name == name)).scalar()
+    delivered = 0 if found is None else int(found)
+    return DeliveryCursor(delivered, delivered)
+
+
+def _read_ended(reader: Engine, zone: str, after: int, limit: int) -> list[JobEnded]:
+    """Return jobs that ended after a sequence number of the log.
+
+    A bid that was rejected at once is left out: its owner has read so in the response.
+    """
+    events, jobs = tables.events, tables.jobs
+    is_late_rejection = and_(
+        events.c.kind == Kind.DECIDED.value, jobs.c.seq < events.c.seq, jobs.c.status == "failed"
+    )
+    query = (
+        select(events.c.seq, events.c.at, events.c.kind, events.c.job, jobs.c.owner)
+        .join(jobs, jobs.c.id == events.c.job)
+        .where(
+            events.c.zone == zone,
+            events.c.seq > after,
+            or_(events.c.kind.in_(list(map(str, TERMINAL_STATUS))), is_late_rejection),
+        )
+        .order_by(events.c.seq)
+        .limit(limit)
+    )
+    with reader.connect() as connection:
+        return [
+            JobEnded(row.seq, row.at, TERMINAL_STATUS.get(row.kind, "failed"), row.job, row.owner)
+            for row in connection.execute(query)
+        ]

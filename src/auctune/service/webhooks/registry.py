@@ -1,0 +1,111 @@
+"""Webhooks that users registered, held in memory and stored in the database."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from urllib.parse import urlsplit
+
+import orjson
+from sqlalchemy import Engine, select
+
+from auctune.domain import InputError
+from auctune.service.access.open_jobs import TooManyError
+from auctune.service.durable import durable
+from auctune.service.identifiers import new_id
+from auctune.service.store import Committer, Unit, tables
+
+_ROW_PREFIX = "webhook:"
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A registered address.
+
+    Attributes:
+        id: of the webhook.
+        user: whose jobs it is notified of.
+        url: http or https.
+        created_at: unix time.
+        since: sequence number of the log; earlier events are not sent.
+    """
+
+    id: str
+    user: str
+    url: str
+    created_at: float
+    since: int
+
+
+class WebhookRegistry:
+    """Webhooks of all users.
+
+    Args:
+        reader: of the store.
+        committer: writes changes.
+        limit: webhooks of one user.
+        now: returns unix time.
+    """
+
+    def __init__(
+        self, reader: Engine, committer: Committer, limit: int, now: Callable[[], float]
+    ) -> None:
+        self._committer = committer
+        self._limit = limit
+        self._now = now
+        table = tables.meta
+        with reader.connect() as connection:
+            query = select(table).where(table.c.name.like(f"{_ROW_PREFIX}%"))
+            rows = connection.execute(query).all()
+        webhooks = (Webhook(**orjson.loads(row.value)) for row in rows)
+        self._webhooks = {webhook.id: webhook for webhook in webhooks}
+
+    def for_user(self, user: str) -> list[Webhook]:
+        """Return a user's webhooks, the oldest first."""
+        found = [webhook for webhook in self._webhooks.values() if webhook.user == user]
+        return sorted(found, key=lambda webhook: webhook.since)
+
+    def get(self, webhook_id: str) -> Webhook | None:
+        """Return a webhook, or None if there is none with this id."""
+        return self._webhooks.get(webhook_id)
+
+    @property
+    def earliest_seq(self) -> int:
+        """Sequence number of the first event that any webhook is notified of."""
+        return min((webhook.since for webhook in self._webhooks.values()), default=0)
+
+    def __len__(self) -> int:
+        return len(self._webhooks)
+
+    async def add(self, user: str, url: str) -> Webhook:
+        """Register an address, and return once it is stored.
+
+        Raises:
+            InputError: if the URL is invalid.
+            TooManyError: if the user has reached the limit.
+        """
+        _check_url(url)
+        if len(self.for_user(user)) >= self._limit:
+            raise TooManyError(f"you already have {self._limit} webhooks, which is the limit")
+        webhook = Webhook(new_id("hook"), user, url, self._now(), self._committer.next_seq())
+        self._webhooks[webhook.id] = webhook
+        row = {"name": _ROW_PREFIX + webhook.id, "value": orjson.dumps(asdict(webhook)).decode()}
+        await durable(self._committer, Unit().upsert(tables.meta, row))
+        return webhook
+
+    async def remove(self, webhook: Webhook) -> None:
+        """Delete a webhook; pending deliveries to it are dropped."""
+        self._webhooks.pop(webhook.id, None)
+        unit = Unit().remove(tables.meta, {"name": _ROW_PREFIX + webhook.id})
+        await durable(self._committer, unit)
+
+
+def _check_url(url: str) -> None:
+    expected = "a URL such as https://example.com/hook, without a user name or password"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InputError("url", repr(url), expected) from None
+    is_plain = url.isascii() and url.isprintable() and " " not in url
+    is_http = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+    if not (is_plain and is_http and port != 0):
+        raise InputError("url", repr(url), expected)
