@@ -241,6 +241,7 @@ def test_a_job_too_large_for_the_stores_has_its_slot_torn_and_no_other_s(
     assert told.of("large") == ["torn", "torn"]
     assert told.why("large") == "the sites have no room for its data now"
     assert told.of("small") == ["trained", "trained"]
+    assert all(one["out_of_memory"] for one in told.messages if one.get("job") == "large")
 
 
 def test_a_process_that_crashed_is_not_said_to_have_had_too_little_memory() -> None:

@@ -38,7 +38,8 @@ def test_state_is_the_fold_of_the_log_and_promises_are_kept(name: str) -> None:
     # The play went everywhere; a mechanism that charges the bid has no lines to accept.
     assert seen["accept"] or name == "eft"
     assert all(
-        seen[f] for f in ("pause", "resume", "repair", "change_vendor", "lose", "back", "drain")
+        seen[f]
+        for f in ["pause", "resume", "repair", "change_vendor", "lose", "back", "drain", "run_out"]
     )
     assert all(statuses[s] for s in ("finished", "cancelled", "rejected", "refunded", "failed"))
 

@@ -193,7 +193,11 @@ class ZonePlayer:
             raise InputError("", "no order", "")
         slot, node = orders[int(self.rng.integers(len(orders)))]
         share = float(self.rng.choice([0.0, 0.5, 0.95, 1.0, 1.0]))
-        self.made.answer(slot, node, share, str(self.rng.choice(["training"] * 9 + ["failed"])))
+        state = str(self.rng.choice(["training"] * 9 + ["failed"]))
+        if share == 0.0 and slot % 2:
+            self._run_out(slot, node)
+        else:
+            self.made.answer(slot, node, share, state)
 
     def repeat_nothing(self) -> None:
         """A message about a slot that is on record already."""
@@ -216,6 +220,15 @@ class ZonePlayer:
         self.made.executor.orders.pop((slot, node))
         message = {"kind": "unanswered", "slot": slot, "why": "the node crashed", "stale": False}
         self.made.foreman.hear(self.made.zone, node, message)
+
+    def _run_out(self, slot: int, node: str) -> None:
+        """Memory runs out for each task of an order."""
+        tasks = self.made.executor.orders.pop((slot, node))
+        error = {"place": "", "found": "out of memory", "expected": "", "out_of_memory": True}
+        message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
+        refused = {task.job.id: error for task in tasks}
+        self.made.foreman.hear(self.made.zone, node, {**message, "refused": refused})
+        self.seen["run_out"] += 1
 
     def pass_slots(self) -> None:
         self.made.pass_slots(int(self.rng.choice([1, 1, 1, 2, 5, 20])))

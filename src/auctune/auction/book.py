@@ -186,7 +186,8 @@ class Book:
         shift.move(self.usage.num_candidates, _num_shown(self.capacity, prune=self._prune))
         shift.move(self.energy_cost.T, np.array(costs).T)
         self.rows_by_energy = self._sort_rows()
-        for node in self._lost:
+        # In order: what is left in unused entries of the lists depends on it.
+        for node in sorted(self._lost):
             self._use_up(node, shift.first, shift.last, np.inf)
         return shift
 

@@ -36,11 +36,13 @@ class Torn:
         job: whose.
         why: for its owner.
         failed: whether something went wrong; else a site is gone, or its time is over.
+        out_of_memory: whether it was for want of memory, as far as that is known.
     """
 
     job: str
     why: str
     failed: bool = True
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class Crews:
             try:
                 todo[job] = works(job)
             except TroubleError as error:
-                yield Torn(job, str(error))
+                yield Torn(job, str(error), out_of_memory=error.out_of_memory)
         self._make_room({job: work.part for job, work in todo.items()})
         for job in self.crews.keys() - todo.keys():
             self.crews[job].sit_out()
@@ -247,7 +249,7 @@ class Crews:
         if one.failed is not None and self._is_known(one) and one.number >= _ATTEMPTS:
             self.crews[job].release(None)
             if is_passing(one.failed):
-                return Torn(job, in_words(one.failed))
+                return Torn(job, in_words(one.failed), out_of_memory=True)
             return Broken(job, _last_words(one.failed))
         return None
 
@@ -277,7 +279,7 @@ class Crews:
 
     def _give_up(self, job: str, error: TroubleError) -> Torn:
         self.crews[job].release(None)
-        return Torn(job, str(error))
+        return Torn(job, str(error), out_of_memory=error.out_of_memory)
 
     def _uses_lost(self, work: SlotWork) -> bool:
         return not {work.part.server, *work.part.workers} <= self._sites

@@ -17,7 +17,16 @@ _OTHER = "what trained it ended with an error"
 
 
 class TroubleError(AuctuneError):
-    """A job's slot came to nothing; the message is for its owner."""
+    """A job's slot came to nothing.
+
+    Args:
+        why: for its owner.
+        out_of_memory: whether it was for want of memory, as far as that is known.
+    """
+
+    def __init__(self, why: str, *, out_of_memory: bool = False) -> None:
+        super().__init__(why)
+        self.out_of_memory = out_of_memory
 
 
 @contextmanager
@@ -35,7 +44,7 @@ def troubles() -> Iterator[None]:
     # PyTorch says with a RuntimeError that memory has run out.
     except (MemoryError, OSError, RuntimeError, ray.exceptions.RayError) as error:
         traceback.print_exc()
-        raise TroubleError(in_words(error)) from error
+        raise TroubleError(in_words(error), out_of_memory=is_passing(error)) from error
 
 
 def is_passing(error: Exception) -> bool:

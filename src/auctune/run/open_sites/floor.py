@@ -111,7 +111,7 @@ class Floor:
                 if not self._tell_again(slot, order) and self._is_ready(order):
                     todo[order.job.id] = order
             except TroubleError as error:
-                self._say("torn", job=order.job.id, slot=slot, why=str(error))
+                self._tear(slot, order.job.id, error)
         states = states_of(todo.values(), self._data, self._checkpoints, self._say)
 
         def work(job: str) -> SlotWork:
@@ -122,7 +122,13 @@ class Floor:
                 case Finished():
                     self._save_or_tear(slot, todo[came.job], came)
                 case Torn():
-                    self._say("torn", job=came.job, slot=slot, why=came.why)
+                    self._say(
+                        "torn",
+                        job=came.job,
+                        slot=slot,
+                        why=came.why,
+                        out_of_memory=came.out_of_memory,
+                    )
                 case Broken():
                     self._say("broken", job=came.job, why=came.why)
 
@@ -181,7 +187,11 @@ class Floor:
             with troubles():
                 self._save(slot, order, came)
         except TroubleError as error:
-            self._say("torn", job=order.job.id, slot=slot, why=str(error))
+            self._tear(slot, order.job.id, error)
+
+    def _tear(self, slot: int, job: str, error: TroubleError) -> None:
+        why, out_of_memory = str(error), error.out_of_memory
+        self._say("torn", job=job, slot=slot, why=why, out_of_memory=out_of_memory)
 
     def _save(self, slot: int, order: SiteOrder, came: Finished) -> None:
         job, data, result = order.job.id, self._data[order.job.id], came.result

@@ -3,8 +3,8 @@
 | to it | from it |
 | --- | --- |
 | slot {slot, open, orders} | ready {lost}, alive |
-| coming {open, orders} | trained {job, slot, outcome}, torn {job, slot, why} |
-| ahead {orders} | broken {job, why}, slot_done {slot} |
+| coming {open, orders} | trained {job, slot, outcome}, broken {job, why} |
+| ahead {orders} | torn {job, slot, why, out_of_memory}, slot_done {slot} |
 | stop | lost {site}, back {site} |
 | | failed {place, found, expected} |
 
@@ -12,7 +12,8 @@
 may be started: all of them by `coming`, in the room beside a slot that goes on by `ahead`. `open`
 are the jobs that are not over: of others the process forgets all. After `slot` it answers for each
 job of it, and says slot_done last; what is trained already is told again. A job that is torn
-trained nothing of the slot, and `why` says why, for its owner.
+trained nothing of the slot, and `why` says why, for its owner; `out_of_memory`, whether it was for
+want of memory.
 """
 
 import math

@@ -12,6 +12,7 @@
 | job.finished | files |
 | job.failed | code, message, param, refund |
 | job.noted | text |
+| job.out_of_memory | slot, text; of zones whose slots are sold ahead |
 
 A decision has `admitted` and `reason` in every kind. Each kind has events of its own beside these;
 a name says the same in all of them. State is the fold over a zone's events.
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-VERSION = 3
+VERSION = 4
 
 
 class Kind(StrEnum):
@@ -38,6 +39,7 @@ class Kind(StrEnum):
     FINISHED = "job.finished"
     FAILED = "job.failed"
     JOB_NOTED = "job.noted"
+    OUT_OF_MEMORY = "job.out_of_memory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,17 @@ Its jobs are paused and resumed in the same words, whatever they have in their s
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from auctune.domain import InputError, Money, round_money
+from auctune.service.zones.event import Kind
 from auctune.service.zones.noting import Asks, NotingZone, Trains
 from auctune.service.zones.phase import Phase
+
+MAX_OUT_OF_MEMORY = 2
+"""Slots in a row that a job may lose to too little memory before it fails."""
 
 
 class Slotted(Protocol):
@@ -27,6 +32,15 @@ class Phased(Trains, Protocol):
     @property
     def phase(self) -> Phase:
         """Where it stands."""
+        ...
+
+
+class HoldsSlots(Phased, Protocol):
+    """An admitted job that paid for its slots ahead."""
+
+    @property
+    def out_of_memory(self) -> Sequence[int]:
+        """Slots lost to too little memory since the job trained last."""
         ...
 
 
@@ -73,6 +87,7 @@ class GivenUp:
 
 
 J = TypeVar("J", bound=Phased)
+H = TypeVar("H", bound=HoldsSlots)
 B = TypeVar("B", bound=Asks)
 
 
@@ -134,3 +149,28 @@ class SlottedZone(NotingZone[J, B]):
         if job is None:
             raise InputError("id", f"{name} is not running", "an admitted job that is not over")
         return job
+
+
+def lose_to_memory(zone: SlottedZone[H, B], name: str, slot: int, why: str, remedy: str) -> bool:
+    """Record that memory ran out in a job's slot; return whether the job has failed for it.
+
+    It fails, and is refunded, once this has happened in `MAX_OUT_OF_MEMORY` slots in a row: a
+    job that never fits would hold slots until its deadline, and pay for none of them.
+
+    Args:
+        zone: whose job it is.
+        name: of a job that is not over.
+        slot: counts once, however often it was tried.
+        why: for its owner.
+        remedy: what its owner may change.
+    """
+    job = zone.under_way[name]
+    if slot not in job.out_of_memory:
+        zone.happen(Kind.OUT_OF_MEMORY, name, {"slot": slot, "text": why})
+    lost = len(job.out_of_memory)
+    if lost < MAX_OUT_OF_MEMORY:
+        return False
+    zone.let_go(job)
+    message = f"there was too little memory for it in {lost} slots in a row: {why}; {remedy}"
+    zone.fail(name, "out_of_memory", message, None)
+    return True

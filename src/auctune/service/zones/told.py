@@ -41,4 +41,5 @@ COMMON: Mapping[str, Told] = {
     Kind.FINISHED: Told(lambda _: "The adapter is ready"),
     Kind.FAILED: Told(_failed, "error"),
     Kind.JOB_NOTED: Told(lambda body: str(body["text"]), "warn"),
+    Kind.OUT_OF_MEMORY: Told(lambda body: str(body["text"]), "warn"),
 }

@@ -20,12 +20,15 @@ from auctune.service.zones.auction.open_job import OpenJob
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.event import Kind
 from auctune.service.zones.phase import Phase
+from auctune.service.zones.slotted import lose_to_memory
 
 _log = structlog.get_logger(__name__)
 
 # A plan is made anew if it falls short by more than this share of one of its slots: what a device
 # is short of by less, it makes good by the margin that its profile holds back.
 _SHORT = 0.1
+
+_LESS_MEMORY = "a smaller batch_size, max_length or rank needs less"
 
 
 class Foreman:
@@ -140,12 +143,11 @@ class Foreman:
             if job is None:
                 continue
             if error.get("out_of_memory"):
-                # Nothing is wrong with the job: what it lost is planned anew, at no charge.
+                # The profile said that it fits: it is replanned at no charge, but not for ever.
                 why = f"slot {slot} was not trained on {node}: {error['found']}"
                 _log.warning("a slot was not trained", node=node, slot=slot, job=name, why=why)
-                if why not in job.notes:
-                    zone.happen(Kind.JOB_NOTED, name, {"text": why})
-                self._check_plan(zone, job, why)
+                if not lose_to_memory(zone, name, slot, why, _LESS_MEMORY):
+                    self._check_plan(zone, job, why)
             else:
                 plans.release(zone, job)
                 zone.fail(name, "training_failed", f"{error['place']} {error['found']}", None)

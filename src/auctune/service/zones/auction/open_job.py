@@ -35,6 +35,7 @@ class OpenJob:
         answered: the newest slot whose training is on record; -1 before the first.
         request: as its owner made it.
         notes: what its owner should know.
+        out_of_memory: slots lost to too little memory since it trained last.
         given_up: when it was paused; `None` before, or where slots have no price.
     """
 
@@ -56,6 +57,7 @@ class OpenJob:
     newest: int = 0
     request: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    out_of_memory: list[int] = field(default_factory=list)
     given_up: GivenUp | None = None
 
     @property

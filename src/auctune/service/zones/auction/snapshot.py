@@ -104,6 +104,7 @@ def _job_record(job: OpenJob) -> dict[str, Any]:
         "answered": job.answered,
         "request": job.request,
         "notes": list(job.notes),
+        "out_of_memory": list(job.out_of_memory),
         "given_up": None if job.given_up is None else job.given_up.to_record(),
     }
 
@@ -128,5 +129,6 @@ def _read_job(record: dict[str, Any]) -> OpenJob:
         answered=record["answered"],
         request=record["request"],
         notes=list(record["notes"]),
+        out_of_memory=list(record["out_of_memory"]),
         given_up=GivenUp.from_record(record["given_up"]),
     )

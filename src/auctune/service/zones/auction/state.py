@@ -139,6 +139,7 @@ class ZoneState(JobsState[OpenJob]):
         job, result = self.jobs[job_of(event)], event.body["result"]
         job.progress = job.progress.after(result)
         job.answered = event.body["slot"]
+        job.out_of_memory.clear()
         if result["state"] == "done":
             job.phase = Phase.TRAINED
         elif job.phase is Phase.PLANNED:
@@ -146,6 +147,11 @@ class ZoneState(JobsState[OpenJob]):
         cell = Cell(event.body["slot"], event.body["node"])
         cost = round_money(self.operating_cost(job, cell))
         return Change((self.rows.open(event, job),), operation(cost))
+
+    def _out_of_memory(self, event: ZoneEvent) -> Change:
+        job = self.jobs[job_of(event)]
+        job.out_of_memory.append(event.body["slot"])
+        return self._noted(event)
 
     def _replanned(self, event: ZoneEvent) -> Change:
         job = self.jobs[job_of(event)]
@@ -181,6 +187,7 @@ _HANDLERS: dict[str, Callable[[ZoneState, ZoneEvent], Change]] = {
     AuctionKind.REPAIRED: ZoneState._repaired,
     AuctionKind.VENDOR_CHANGED: ZoneState._vendor_changed,
     Kind.TRAINED: ZoneState._trained,
+    Kind.OUT_OF_MEMORY: ZoneState._out_of_memory,
     AuctionKind.RELEASED: ZoneState._replanned,
     AuctionKind.REPLANNED: ZoneState._replanned,
     Kind.PAUSED: ZoneState._paused,

@@ -21,6 +21,7 @@ from auctune.service.zones.edge.open_job import SiteJob
 from auctune.service.zones.edge.zone import EdgeZone
 from auctune.service.zones.event import Kind
 from auctune.service.zones.phase import Phase
+from auctune.service.zones.slotted import lose_to_memory
 
 _log = structlog.get_logger(__name__)
 
@@ -40,6 +41,8 @@ class Sites(Protocol):
         """Say what is known of the next slot, while one goes on."""
         ...
 
+
+_LESS_MEMORY = "a smaller batch_size, or fewer samples at each site, need less"
 
 # Expected where no job is left: the process is to let go of all.
 _NOBODY = ["nobody"]
@@ -113,7 +116,7 @@ class Foreman:
             case "trained":
                 self._trained(zone, message["job"], message["slot"], message["outcome"])
             case "torn":
-                self._torn(zone, message["job"], message["slot"], message["why"])
+                self._torn(zone, message)
             case "broken":
                 self._busy.discard(message["job"])
                 if message["job"] in zone.state.jobs:
@@ -198,12 +201,17 @@ class Foreman:
         zone.happen(Kind.TRAINED, name, body)
         plans.leave_lost_sites(zone, [name])
 
-    def _torn(self, zone: EdgeZone, name: str, slot: int, why: str) -> None:
+    def _torn(self, zone: EdgeZone, message: Message) -> None:
+        name, slot, why = message["job"], message["slot"], message["why"]
         self._busy.discard(name)
         job = zone.state.jobs.get(name)
         if job is not None and job.part(slot) is not None:
             _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot, why=why)
             text = f"slot {slot} was not trained: {why}"
+            if message.get("out_of_memory") and lose_to_memory(
+                zone, name, slot, text, _LESS_MEMORY
+            ):
+                return
             # What it ran into has passed with it: one plan is for all of it.
             torn = sorted({slot, *job.missed(zone.state.slot)})
             plans.plan_anew(zone, {name: torn}, text)

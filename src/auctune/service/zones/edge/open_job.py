@@ -36,6 +36,7 @@ class SiteJob:
         phase: where it stands.
         progress: of its training.
         notes: what its owner should know.
+        out_of_memory: slots lost to too little memory since it trained last.
         given_up: when it was paused; `None` before.
     """
 
@@ -57,6 +58,7 @@ class SiteJob:
     phase: Phase = Phase.PLANNED
     progress: Progress = field(default_factory=Progress)
     notes: list[str] = field(default_factory=list)
+    out_of_memory: list[int] = field(default_factory=list)
     given_up: GivenUp | None = None
 
     @property
@@ -119,6 +121,7 @@ class SiteJob:
             "phase": self.phase.value,
             "progress": self.progress.to_record(),
             "notes": list(self.notes),
+            "out_of_memory": list(self.out_of_memory),
             "given_up": None if self.given_up is None else self.given_up.to_record(),
         }
 

@@ -76,6 +76,7 @@ class EdgeState(JobsState[SiteJob]):
         slot, outcome = body["slot"], body["outcome"]
         assert slot not in job.trained, slot
         job.trained.append(slot)
+        job.out_of_memory.clear()
         job.steps = outcome["steps"]
         job.crossed_mb += (outcome["chunk_bytes"] + outcome["parameter_bytes"]) / 1e6
         job.progress = job.progress.after(body["result"])
@@ -84,6 +85,11 @@ class EdgeState(JobsState[SiteJob]):
         elif job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING
         return Change((self.rows.open(event, job),))
+
+    def _out_of_memory(self, event: ZoneEvent) -> Change:
+        job = self.jobs[job_of(event)]
+        job.out_of_memory.append(event.body["slot"])
+        return self._noted(event)
 
     def _released(self, event: ZoneEvent) -> Change:
         job = self.jobs[job_of(event)]
@@ -118,6 +124,7 @@ _HANDLERS: dict[str, Callable[[EdgeState, ZoneEvent], Change]] = {
     **OF_JOBS,
     Kind.SLOT_BEGAN: EdgeState._began,
     Kind.TRAINED: EdgeState._trained,
+    Kind.OUT_OF_MEMORY: EdgeState._out_of_memory,
     EdgeKind.RELEASED: EdgeState._released,
     EdgeKind.REPLANNED: EdgeState._replanned,
     Kind.PAUSED: EdgeState._paused,

@@ -184,21 +184,79 @@ def test_a_job_whose_deadline_passed_while_it_was_paused_ends_at_a_restart() -> 
     assert made.log.rows["a"].body["error"]["code"] == "deadline_passed"
 
 
+NO_MEMORY = "out of memory while taking up its adapter"
+
+
+def run_out(made: MadeUpZone, slot: int) -> None:
+    """Memory runs out as the node takes up a slot's task."""
+    made.executor.orders.pop((slot, "n0"))
+    error = {"place": "", "found": NO_MEMORY, "expected": "", "out_of_memory": True}
+    message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
+    made.foreman.hear(made.zone, "n0", {**message, "refused": {"a": error}})
+    made.keep()
+
+
+def next_order(made: MadeUpZone) -> int:
+    """The slot of the next order."""
+    for _ in range(12):
+        if made.executor.orders:
+            break
+        made.pass_slots()
+    ((slot, _),) = made.executor.orders
+    return slot
+
+
 def test_a_task_that_memory_did_not_hold_is_planned_anew_and_its_owner_reads_why() -> None:
     made = with_job(rows=100, slots=11)
     slot = first_slot(made)
     go_to(made, slot)
-    made.executor.orders.pop((slot, "n0"))
-    found = "out of memory while taking up its adapter"
-    error = {"place": "", "found": found, "expected": "", "out_of_memory": True}
-    message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
-    made.foreman.hear(made.zone, "n0", {**message, "refused": {"a": error}})
-    made.keep()
+    run_out(made, slot)
     job = made.zone.state.jobs["a"]
     assert AuctionKind.REPLANNED in kinds(made)
-    assert job.notes == [f"slot {slot} was not trained on n0: {found}"]
+    assert job.notes == [f"slot {slot} was not trained on n0: {NO_MEMORY}"]
     while made.zone.state.jobs["a"].phase is not Phase.TRAINED:
         made.pass_slots()
         for at, node in list(made.executor.orders):
             made.answer(at, node)
     assert made.trained == ["a"]
+
+
+def test_a_task_that_never_fits_loses_two_slots_and_is_refunded_with_what_to_change() -> None:
+    made = with_job(rows=150, slots=11)
+    for _ in range(2):
+        assert "a" in made.zone.state.jobs
+        last = next_order(made)
+        run_out(made, last)
+    row = made.log.rows["a"]
+    assert (row.status, row.body["error"]["code"]) == ("failed", "out_of_memory")
+    said = row.body["error"]["message"]
+    assert f"slot {last} was not trained on n0: {NO_MEMORY}" in said
+    assert all(word in said for word in ("memory", "batch_size", "max_length"))
+    assert row.body["refunded"]
+    assert not any(made.log.balances().values())
+    # What it held is for sale again.
+    assert kinds(made)[-2:] == [AuctionKind.RELEASED, Kind.FAILED]
+    assert made.folded()[0] == made.zone.state
+
+
+def test_slots_lost_to_memory_count_across_restarts_and_each_once() -> None:
+    made = with_job(rows=150, slots=11)
+    slot = next_order(made)
+    run_out(made, slot)
+    made.restart()
+    # The slot that was under way is tried again.
+    run_out(made, slot)
+    assert made.zone.state.jobs["a"].out_of_memory == [slot]
+    run_out(made, next_order(made))
+    assert made.log.rows["a"].body["error"]["code"] == "out_of_memory"
+
+
+def test_slots_lost_to_memory_are_forgotten_once_the_task_has_trained() -> None:
+    made = with_job(rows=150, slots=11)
+    for _ in range(2):
+        run_out(made, next_order(made))
+        slot = next_order(made)
+        made.answer(slot, "n0")
+    assert made.zone.state.jobs["a"].out_of_memory == []
+    assert kinds(made).count(Kind.OUT_OF_MEMORY) == 2
+    assert made.folded()[0] == made.zone.state

@@ -98,6 +98,48 @@ def test_a_slot_that_ran_over_the_next_one_in_vain_has_both_planned_anew_at_once
     assert notes(made, EdgeKind.REPLANNED) == 1
 
 
+NO_ROOM = "there is too little memory for it now"
+
+
+def run_out(made: MadeUpEdge) -> int:
+    """Memory runs out in the next slot that is given out; which one it was."""
+    before = len(made.sites.slots)
+    while len(made.sites.slots) == before:
+        made.pass_slots()
+    slot = made.sites.slots[-1][0]
+    made.hear(kind="torn", job="job", slot=slot, why=NO_ROOM, out_of_memory=True)
+    made.hear(kind="slot_done", slot=slot)
+    return slot
+
+
+def test_a_job_that_never_fits_loses_two_slots_and_is_refunded_with_what_to_change() -> None:
+    made = MadeUpEdge()
+    made.decide("job", "90", 9, samples=MANY)
+    run_out(made)
+    assert made.zone.state.jobs["job"].torn == 1
+    made.restart()
+    last = run_out(made)
+    row = made.log.rows["job"]
+    assert (row.status, row.body["error"]["code"]) == ("failed", "out_of_memory")
+    said = row.body["error"]["message"]
+    assert f"slot {last} was not trained: {NO_ROOM}" in said
+    assert "batch_size" in said
+    assert row.body["refunded"]
+    assert not any(made.log.balances().values())
+    assert write_snapshot(made.folded().save()) == made.snapshot
+
+
+def test_slots_lost_to_memory_are_forgotten_once_the_job_has_trained() -> None:
+    made = MadeUpEdge()
+    made.decide("job", "90", 9, samples=MANY)
+    for _ in range(2):
+        run_out(made)
+        made.pass_slots()
+        made.train(made.zone.state.slot)
+    job = made.zone.state.jobs["job"]
+    assert (job.torn, job.out_of_memory) == (2, [])
+
+
 def test_who_trains_next_is_told_of_while_others_train() -> None:
     made = MadeUpEdge()
     made.decide("now", "90", 9, samples=MANY)
