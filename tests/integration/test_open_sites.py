@@ -24,7 +24,9 @@ from auctune.run.open_sites.floor import Floor
 from auctune.run.open_sites.folder import OpenSitesFolder
 from auctune.run.open_sites.messages import SiteOrder, TrainingTerms
 from auctune.run.open_sites.site_data import read_job_data
-from auctune.train.edge.alone import Alone
+from auctune.train.edge.alone import Alone, compute_part
+from auctune.train.edge.batches import slot_batches
+from auctune.train.edge.descent import mean_loss
 from support.edge_zones import images_file
 
 pytestmark = [
@@ -137,6 +139,11 @@ def test_actors_that_start_when_a_slot_is_over_train_the_next_one(
     alone.train([number for numbers in dealt.values() for number in numbers], 1)
     state = floor._checkpoints.read("late", alone.state.steps, data.first_weights)
     np.testing.assert_array_equal(state.weights, alone.state.weights)
+    first = next(slot_batches(data.recipe, data.sizes(range(4)), 1))
+    data.maker.set_weights(data.first_weights)
+    met = [compute_part(data.maker, data.recipe, part, data.chunks[part.chunk]) for part in first]
+    (trained,) = (one for one in told.messages if (one["kind"], one["job"]) == ("trained", "late"))
+    assert trained["outcome"]["first_loss"] == mean_loss(met)
     # Those of a slot that was trained go with it.
     run(floor, 3, replace(order(tmp_path, "last"), part=BESIDE))
     assert told.of("last") == ["trained"]

@@ -177,6 +177,7 @@ def outcome_of(order: SiteOrder, loss: float = 0.5) -> SiteOutcome:
         before=order.steps,
         steps=order.steps + order.part.chunks,
         samples=samples,
+        first_loss=2 * loss,
         loss=loss,
         test_loss=None,
         accuracy=None,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from auctune.train.edge.batches import MicroBatch, slot_batches
-from auctune.train.edge.descent import Contribution, Floats, TrainingState, step
+from auctune.train.edge.descent import Contribution, Floats, TrainingState, mean_loss, step
 from auctune.train.edge.recipe import Recipe
 
 _LOOK_SECONDS = 0.1
@@ -59,12 +59,14 @@ class SlotResult:
 
     Attributes:
         state: after it.
+        first_loss: mean over the samples of its first step.
         loss: mean over the samples of its last epoch, as they were met.
         parameter_bytes: weights and gradients that crossed sites.
         seconds: from the first step to the last.
     """
 
     state: TrainingState
+    first_loss: float
     loss: float
     parameter_bytes: int
     seconds: float
@@ -180,7 +182,7 @@ class ParameterServer:
             self._check_goes_on(turn)
             waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_LOOK_SECONDS)[1]
         ray.get(list(fetched))
-        begun, crossed, loss = time.perf_counter(), 0, 0.0
+        begun, crossed, loss, first_loss = time.perf_counter(), 0, 0.0, None
         self._done = 0
         for batch in slot_batches(self._recipe, sizes, epochs):
             self._check_goes_on(turn)
@@ -188,10 +190,13 @@ class ParameterServer:
             state = step(state, brought, self._recipe)
             crossed += sent
             self._done += sum(one.num_samples for one in brought)
+            if first_loss is None:
+                first_loss = mean_loss(brought)
             if batch[0].epoch == epochs - 1:
                 loss += float(np.sum([one.loss for one in brought]))
         mean = loss / sum(sizes.values())
-        return SlotResult(state, mean, crossed, time.perf_counter() - begun)
+        assert first_loss is not None, "a slot has a step"
+        return SlotResult(state, first_loss, mean, crossed, time.perf_counter() - begun)
 
     def _check_goes_on(self, turn: int) -> None:
         if turn <= self._left:

@@ -203,6 +203,7 @@ class Floor:
             before=order.steps,
             steps=result.state.steps,
             samples=sum(data.sizes(trained).values()) * order.job.epochs,
+            first_loss=result.first_loss,
             loss=result.loss,
             test_loss=test_loss,
             accuracy=accuracy,

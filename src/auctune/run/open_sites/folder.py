@@ -21,6 +21,7 @@ class SiteOutcome:
     Attributes:
         before, steps: of gradient descent since the job began, before the slot and after it.
         samples: trained in it, over all epochs.
+        first_loss: of training, mean over the slot's first step.
         loss: of training, mean over the slot's last epoch.
         test_loss, accuracy: on the validation data; none: there are none.
         seconds: that its steps took.
@@ -31,6 +32,7 @@ class SiteOutcome:
     before: int
     steps: int
     samples: int
+    first_loss: float
     loss: float
     test_loss: float | None
     accuracy: float | None

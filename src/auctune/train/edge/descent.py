@@ -71,6 +71,12 @@ class TrainingState:
             raise CheckpointError(f"a checkpoint is damaged ({error})") from None
 
 
+def mean_loss(contributions: Sequence[Contribution]) -> float:
+    """Return the mean loss over the samples of a global batch."""
+    samples = sum(one.num_samples for one in contributions)
+    return float(np.sum([one.loss for one in contributions])) / samples
+
+
 def step(
     state: TrainingState, contributions: Sequence[Contribution], recipe: Recipe
 ) -> TrainingState:

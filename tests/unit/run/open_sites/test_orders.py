@@ -112,8 +112,8 @@ def test_a_job_whose_checkpoint_is_gone_or_damaged_is_broken_and_no_other_with_i
 def test_what_is_kept_of_a_slot_counts_for_the_steps_that_it_began_after(tmp_path: Path) -> None:
     place = OpenSitesFolder.at(tmp_path)
     outcome = SiteOutcome(
-        before=3, steps=5, samples=16, loss=0.1, test_loss=None, accuracy=None, seconds=1.0,
-        chunks_crossed=0, chunk_bytes=0, parameter_bytes=0,
+        before=3, steps=5, samples=16, first_loss=0.2, loss=0.1, test_loss=None, accuracy=None,
+        seconds=1.0, chunks_crossed=0, chunk_bytes=0, parameter_bytes=0,
     )  # fmt: skip
     place.model("ftjob-1").mkdir(parents=True)
     place.keep("ftjob-1", 9, outcome)

@@ -186,7 +186,7 @@ class Foreman:
         if job is None or part is None:
             return
         loss = outcome["loss"]
-        if not math.isfinite(loss):
+        if not (math.isfinite(loss) and math.isfinite(outcome["first_loss"])):
             # Settings that let the weights go astray are not the market's failure.
             why = f"the loss of slot {slot} is {loss}"
             zone.fail(name, "training_failed", why, None, refund=False)
@@ -228,12 +228,16 @@ def _result(job: SiteJob, outcome: dict[str, Any]) -> dict[str, Any]:
     """What a slot came to, as training of all kinds is told of."""
     before, samples = job.progress.rows, outcome["samples"]
     rows, steps, loss = before + samples, outcome["steps"], outcome["test_loss"]
+    losses = [[steps, before, rows, outcome["loss"]]]
+    if not job.steps and steps > 1:
+        # A job's progress says how far the loss fell since its first step.
+        losses.insert(0, [1, 0, min(samples, job.training.batch_size), outcome["first_loss"]])
     return {
         "rows": rows,
         "total_rows": job.total_rows,
         "tokens": 0,
         "steps": steps,
-        "losses": [[steps, before, rows, outcome["loss"]]],
+        "losses": losses,
         "validation": [] if loss is None else [[steps, rows, loss]],
         "state": "done" if rows >= job.total_rows else "suspended",
         "note": "",

@@ -98,6 +98,17 @@ def test_a_slot_that_ran_over_the_next_one_in_vain_has_both_planned_anew_at_once
     assert notes(made, EdgeKind.REPLANNED) == 1
 
 
+def test_progress_begins_with_the_loss_of_the_first_batch() -> None:
+    made = MadeUpEdge()
+    made.decide("job", "90", 8, samples=MANY)
+    for loss in (0.5, 0.25):
+        made.pass_slots()
+        made.answer("job", made.zone.state.slot, loss)
+        made.hear(kind="slot_done", slot=made.zone.state.slot)
+        progress = made.zone.state.jobs["job"].progress
+        assert (progress.first_loss, progress.last_loss) == (1.0, loss)
+
+
 NO_ROOM = "there is too little memory for it now"
 
 
