@@ -152,7 +152,26 @@ def test_a_job_is_paused_resumed_charged_and_seen(
         assert http.get("/v1/zones/pool/shares").status_code == 403
     assert http.post(f"{path}/cancel").json()["status"] == "cancelled"
     metered = http.get(path).json()["market"]["metered"]
-    assert (metered["cost"], metered["held"]) == ("0.4000", "0.0000")
+    assert (metered["cost"], metered["held"]) == ("0.4000", "1.6000")
+    # The pool was still training it.
+    says(served, 3, {**event, "time": unit + 1, "seconds": [20.0]})
+    settle_dropped(served)
+    found = http.get(path).json()
+    metered = found["market"]["metered"]
+    assert (found["status"], metered["cost"], metered["held"]) == ("cancelled", "0.6000", "0.0000")
+    told = [one["message"] for one in http.get(f"{path}/events").json()["data"]]
+    assert told[:3] == [
+        "The pool has dropped it; what was set aside is released",
+        "20.0 s of the pool, for 0.2000",
+        "Cancelled by its owner",
+    ]
+
+
+def settle_dropped(served: Served) -> None:
+    """The pool has dropped what is not wanted."""
+    zone = served.market.zones["pool"]
+    assert isinstance(zone, OpenTimeshare)
+    zone.desk.ask(lambda desk: desk.settle_dropped(desk.state.seq)).result(60)
 
 
 def says(served: Served, number: int, event: dict[str, Any], views: Any = None) -> None:

@@ -1,6 +1,7 @@
-"""A timeshare zone of a real service: two jobs, one of whose targets cannot be reached.
+"""A timeshare zone of a real service: three jobs, two of whose targets cannot be reached.
 
-The pool, the service and both are killed on the way: no unit is lost or charged twice.
+One of these is cancelled just before the pool, the service or both are killed: no unit is lost or
+charged twice.
 """
 
 import io
@@ -73,10 +74,15 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
         file = service.upload(rows_of(40))
         reached = submit(service, file, TARGET, "+10m")
         service.wait_for_job(reached, steps_beyond(0))
+        dropped = submit(service, file, 1e-6, "+10m")
+        service.wait_for_job(dropped, steps_beyond(0))
         hopeless = submit(service, file, 1e-6, f"+{SECONDS}s")
         steps = 0
         for victim in VICTIMS:
             steps = steps_of(service.wait_for_job(hopeless, steps_beyond(steps)))
+            if victim == VICTIMS[0]:
+                status, answer = service.ask("POST", f"/v1/fine_tuning/jobs/{dropped}/cancel")
+                assert (status, answer["status"]) == (200, "cancelled")
             if victim != "service":
                 kill(service.pools()[0])
             if victim != "pool":
@@ -92,13 +98,21 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
         assert has_adapter(service, failed)
         assert Decimal(failed["market"]["metered"]["cost"]) > 0
         assert failed["market"]["metered"]["held"] == "0.0000"
+        # What it used is charged until the pool drops it; then nothing is set aside.
+        cancelled = service.job(dropped)["market"]["metered"]
+        assert cancelled["held"] == "0.0000"
+        assert Decimal(cancelled["cost"]) > 0
         poll(lambda: bool(service.pools()), "the pool to be there")
         _, shares = service.ask("GET", "/v1/zones/pool/shares")
-        assert {job for unit in shares["units"] for job in unit["shares"]} == {hopeless, reached}
+        assert {job for unit in shares["units"] for job in unit["shares"]} == {
+            hopeless,
+            reached,
+            dropped,
+        }
         assert service.stop() == 0
-    check_charges(tmp_path / "data", {hopeless, reached})
+    check_charges(tmp_path / "data", {hopeless, reached, dropped})
     again = replayed(tmp_path / "data", config, "pool", monkeypatch, capsys)
-    assert again["num_decisions"] == 2
+    assert again["num_decisions"] == 3
     assert again["num_charges"] > 2
 
 

@@ -1,6 +1,6 @@
 """A timeshare zone with a pool that a test plays, its log in memory; made anew from it at will."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -48,7 +48,7 @@ class PooledZone:
         self.keep()
 
     def _open(self, state: TimeshareState) -> None:
-        self.zone = TimeshareZone("pool", state, self.clock, self.log)
+        self.zone = TimeshareZone("pool", state, self.clock, self.log, PRICE)
         self.hearing = Hearing(PRICE)
 
     def keep(self) -> None:
@@ -138,6 +138,19 @@ class PooledZone:
         )
         self.now.time += SECONDS
 
+    def drops(self, members: Iterable[str]) -> None:
+        """The pool drops the members that are not wanted, and says what it has followed.
+
+        Args:
+            members: of the pool.
+        """
+        seq = self.zone.state.seq
+        for job in members:
+            if job not in self.zone.state.jobs:
+                self.leaves(job, How.DROPPED, has_best=False)
+        self.zone.settle_dropped(seq)
+        self.keep()
+
     def leaves(self, job: str, how: How, *, has_best: bool = True, heard: bool = True) -> None:
         """It leaves."""
         best = {"batches": 3, "loss": 0.4} if has_best else None
@@ -157,6 +170,7 @@ class PoolPlayer:
         self.made = PooledZone()
         self.rng = rng
         self.members: list[str] = []
+        self.joined: set[str] = set()
         self.count = 0
         self.seen: set[str] = set()
         self.snapshots: list[tuple[int, bytes]] = []
@@ -172,6 +186,7 @@ class PoolPlayer:
             self.unit,
             self.unit,
             self.leave,
+            self.follow,
             self.pack,
             self.pause,
             self.resume,
@@ -206,8 +221,9 @@ class PoolPlayer:
         self._check_money()
 
     def _check_money(self) -> None:
-        made, sums = self.made, self.made.log.balances()
-        held = sum((job.meter.left for job in made.zone.state.jobs.values()), Decimal(0))
+        made, sums, state = self.made, self.made.log.balances(), self.made.zone.state
+        payers = [*state.jobs.values(), *(one.job for one in state.cancelled.values())]
+        held = sum((job.meter.left for job in payers), Decimal(0))
         assert -sums.get("held", Decimal(0)) == held
         owed = sum(
             (
@@ -257,8 +273,10 @@ class PoolPlayer:
             self.made.zone.decide_received(self.made.asked(job))
 
     def join(self) -> None:
-        # The pool may be about to take one that has just been cancelled.
-        job = self._some([one for one in self._jobs() if one not in self.members])
+        # The pool may be loading one that has just been cancelled.
+        there = [*self._jobs(), *self.made.zone.state.cancelled]
+        job = self._some([one for one in there if one not in self.joined])
+        self.joined.add(job)
         self.members.append(job)
         self.made.joins(job, heard=self._is_heard())
 
@@ -278,11 +296,12 @@ class PoolPlayer:
     def leave(self) -> None:
         job = self._some(self.members)
         self.members.remove(job)
-        how = list(How)[int(self.rng.integers(len(How)))]
-        if how is How.DROPPED and not self.made.is_away:
-            self.made.zone.cancel(job)
-            self.made.keep()
+        how = [one for one in How if one is not How.DROPPED][int(self.rng.integers(len(How) - 1))]
         self.made.leaves(job, how, has_best=self.rng.random() < 0.8, heard=self._is_heard())
+
+    def follow(self) -> None:
+        self.made.drops(self.members)
+        self.members = [job for job in self.members if job in self.made.zone.state.jobs]
 
     def pack(self) -> None:
         job = self._some(self._jobs(Phase.LEFT))

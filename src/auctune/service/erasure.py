@@ -43,6 +43,9 @@ async def erase(market: Market, user: str) -> dict[str, int]:
     webhooks = market.webhooks.registry.for_user(user)
     for webhook in webhooks:
         await market.webhooks.registry.remove(webhook)
+    for zone in market.zones.values():
+        # Rows of cancelled jobs that are charged later would bring the words back.
+        await zone.desk.ask_here(lambda one: one.settle(user))
     market.quotes.forget(user)
     jobs = await _erase_jobs(market, user)
     num_files = await _erase_files(market, user)

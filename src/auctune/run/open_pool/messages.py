@@ -2,14 +2,17 @@
 
 | to the pool | from the pool |
 | --- | --- |
-| want {threads} | preparing {what, share}, ready {base_digest}, alive |
+| want {threads, seq} | preparing {what, share}, ready {base_digest}, alive |
 | stop | event {number, event, views} |
+| | followed {seq} |
 | | failed {place, found, expected} |
 
-`threads` are all that are wanted (auctune.run.open_pool.wanted). Events are those of the pool's
-journal (auctune.run.open_pool.state): a process that begins tells those first that its owner does
-not have. `views` say of each thread of a unit that has just been trained by when it will be done if
-its share stays, in units, and its verdict; an event that is told again has none.
+`threads` are all that are wanted (auctune.run.open_pool.wanted). `seq` numbers the owner's state
+that they follow from; `followed` returns it once the pool has dropped all other threads, and has
+sent every event about them. Events are those of the pool's journal (auctune.run.open_pool.state): a
+process that begins tells those first that its owner does not have. `views` say of each thread of a
+unit that has just been trained by when it will be done if its share stays, in units, and its
+verdict; an event that is told again has none.
 """
 
 from collections.abc import Iterable
@@ -50,12 +53,12 @@ class PoolSettings:
     memory_bytes: int | None = None
 
 
-def want_message(threads: Iterable[WantedThread]) -> Message:
-    """Who is wanted."""
-    return {"do": "want", "threads": [thread.to_record() for thread in threads]}
+def want_message(threads: Iterable[WantedThread], seq: int) -> Message:
+    """Return the message that names all wanted threads."""
+    return {"do": "want", "threads": [thread.to_record() for thread in threads], "seq": seq}
 
 
-def read_want(message: Message) -> Wanted:
-    """Those of `want_message`, by id."""
+def read_want(message: Message) -> tuple[Wanted, int]:
+    """Return the threads of `want_message` by id, and its `seq`."""
     found = [WantedThread.from_record(record) for record in message["threads"]]
-    return {thread.id: thread for thread in found}
+    return {thread.id: thread for thread in found}, message["seq"]

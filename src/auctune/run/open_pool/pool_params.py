@@ -6,6 +6,13 @@ from auctune.domain.checks import check_positive
 from auctune.timeshare.allocator import Allocator
 from auctune.timeshare.estimators.estimator import Estimator
 
+MAX_STEP_UNITS = 4.0
+"""Units for which a batch may hold the pool, which looks at deadlines and cancellations between
+batches. A batch that the profile says takes a unit is admitted: this leaves room for its error."""
+
+MAX_OVERRUN_UNITS = 1.0 + MAX_STEP_UNITS
+"""Units that one may last: it is overrun by one batch at most."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenPoolParams:

@@ -35,6 +35,11 @@ class PoolProcess(ChildProcess):
         seen = replace(settings, device=device_in_child(device, os.environ))
         super().__init__(program, asdict(seen), hear, lock=lock, log=log, device=device)
 
-    def want(self, threads: Iterable[WantedThread]) -> None:
-        """Say who is wanted, all of them."""
-        self.tell(want_message(threads))
+    def want(self, threads: Iterable[WantedThread], seq: int) -> None:
+        """Send the list of all wanted threads.
+
+        Args:
+            threads: all of them.
+            seq: comes back in `followed` once the pool trains no others.
+        """
+        self.tell(want_message(threads, seq))

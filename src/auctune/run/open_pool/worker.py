@@ -23,7 +23,7 @@ from auctune.run.open_pool.lora_shop import LoraShop
 from auctune.run.open_pool.messages import PoolSettings, read_want
 from auctune.run.open_pool.open_pool import OpenPool
 from auctune.run.open_pool.pace import SlotPace
-from auctune.run.open_pool.pool_params import OpenPoolParams
+from auctune.run.open_pool.pool_params import MAX_STEP_UNITS, OpenPoolParams
 from auctune.run.open_pool.wanted import Wanted
 from auctune.run.timeshare.foresight import ThreadView
 from auctune.timeshare.curve import LossCurve
@@ -39,11 +39,6 @@ from auctune.train.tiny import tiny_folder
 
 # So often is looked for deadlines that pass while nobody learns.
 _IDLE_SECONDS = 1.0
-
-
-# Units for which a batch may hold the pool, which looks at deadlines and cancellations between
-# batches. A batch that the profile says takes a unit is admitted: this leaves room for its error.
-MAX_STEP_UNITS = 4.0
 
 
 class PoolWorker:
@@ -94,18 +89,22 @@ class PoolWorker:
             self._train(pool)
 
     def _train(self, pool: OpenPool) -> None:
-        wanted = None
-        while wanted is None and not self._parent.stop.is_set():
-            wanted = self._newest(_IDLE_SECONDS)
-        while wanted is not None and not self._parent.stop.is_set():
+        newest, followed = None, None
+        while newest is None and not self._parent.stop.is_set():
+            newest = self._newest(_IDLE_SECONDS)
+        while newest is not None and not self._parent.stop.is_set():
+            wanted, seq = newest
             is_complete = pool.follow(wanted)
+            if seq != followed:
+                self._parent.say("followed", seq=seq)
+                followed = seq
             has_trained = pool.run_unit()
-            newest = self._newest(0.0 if has_trained or not is_complete else _IDLE_SECONDS)
-            wanted = wanted if newest is None else newest
+            idle_seconds = 0.0 if has_trained or not is_complete else _IDLE_SECONDS
+            newest = self._newest(idle_seconds) or newest
 
-    def _newest(self, seconds: float) -> Wanted | None:
-        """What is wanted by the newest word; none if none came within so many seconds."""
-        found: Wanted | None = None
+    def _newest(self, seconds: float) -> tuple[Wanted, int] | None:
+        """Return the newest `want` message, or None if none came within so many seconds."""
+        found: tuple[Wanted, int] | None = None
         try:
             while True:
                 message = self._parent.orders.get(block=seconds > 0, timeout=seconds)

@@ -193,6 +193,9 @@ class NotingZone(ABC, Generic[J, B]):
         self.happen(Kind.CANCELLED, job, {})
         return True
 
+    def settle(self, owner: str) -> None:
+        """Write what is still to come of an owner's jobs that are over: in most kinds, nothing."""
+
     def refuse(self, job: str, error: InputError) -> None:
         """A received job cannot be decided on: its data or its terms are wrong."""
         if job in self.waiting:

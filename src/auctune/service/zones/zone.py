@@ -77,6 +77,10 @@ class Zone(Protocol):
         """End a job for its owner. Whether it was open."""
         ...
 
+    def settle(self, owner: str) -> None:
+        """Write what is still to come of an owner's jobs that are over; nothing comes after it."""
+        ...
+
     def pause(self, job: str) -> None:
         """Have a job wait until it is resumed.
 

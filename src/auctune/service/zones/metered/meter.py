@@ -50,10 +50,16 @@ class Meter:
         self.charged += amount
         return meter(self.owner, amount)
 
+    def lower(self, held: Money) -> tuple[Entry, ...]:
+        """Lower the cap, so that no more than `held` is still set aside; release the rest."""
+        assert ZERO <= held <= self.left, (held, self.left)
+        released, self.cap = self.left - held, self.charged + held
+        return release(self.owner, released)
+
     def end(self, *, refunded: bool) -> tuple[Entry, ...]:
-        """The job is over: what was not used is released; what was is refunded if we failed it."""
+        """Release what was not used; give back what was if the service failed the job."""
         back = give_back(self.owner, self.charged) if refunded else ()
-        return release(self.owner, self.left) + back
+        return self.lower(ZERO) + back
 
     def to_record(self) -> dict[str, Any]:
         """As plain values; money as text."""

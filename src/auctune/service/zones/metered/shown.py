@@ -1,6 +1,5 @@
 """The metered part of a job as readers see it: `MeteredPart` of the API."""
 
-from decimal import Decimal
 from typing import Any
 
 from auctune.service.zones.job_row import JobRow
@@ -21,13 +20,12 @@ def metered_part(row: JobRow) -> dict[str, Any] | None:
     if decision is None:
         return None
     found = None if meter is None else Meter.from_record(meter)
-    is_over = row.body["finished_at"] is not None
     estimate = decision["estimate"]
     return {
         "max_cost": decision["max_cost"],
         "least_max_cost": decision.get("least_max_cost"),
         "cost": "0.0000" if found is None else str(found.charged),
-        "held": str(Decimal("0.0000") if found is None or is_over else found.left),
+        "held": "0.0000" if found is None else str(found.left),
         "slots": 0 if found is None else found.next_slot,
         "value": (row.body.get("worth") or {}).get("reached"),
         "estimate": None if estimate is None else estimate_view(estimate, decision["max_cost"]),

@@ -15,7 +15,12 @@ from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.metered.again import Body
 from auctune.service.zones.metered.estimate import Estimate
 from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.timeshare.deciding import to_pay, unit_charge, why_not
+from auctune.service.zones.timeshare.deciding import (
+    held_after_cancel,
+    to_pay,
+    unit_charge,
+    why_not,
+)
 from auctune.service.zones.timeshare.event import TimeshareKind
 from auctune.service.zones.timeshare.evidence import Evidence, evidence_of
 from auctune.service.zones.timeshare.forecast import Question, Terms, forecast
@@ -107,8 +112,22 @@ class TimeshareAgain:
     def _unit(self, event: ZoneEvent) -> Body | None:
         return event.body if event.body["number"] > self._state.heard else None
 
+    def _joined(self, event: ZoneEvent) -> Body | None:
+        is_known = self._state.charged_job(str(event.job)) is not None
+        return event.body if is_known and event.body["number"] > self._state.heard else None
+
+    def _cancelled(self, event: ZoneEvent) -> Body | None:
+        job = self._state.jobs.get(str(event.job))
+        if job is None or job.left is not None:
+            return {} if self._is_open(str(event.job)) else None
+        held = held_after_cancel(self._price, self._clock.slot_seconds, job.meter.left)
+        return {"held": str(held)}
+
+    def _settled(self, event: ZoneEvent) -> Body | None:
+        return {} if event.job in self._state.cancelled else None
+
     def _metered(self, event: ZoneEvent) -> Body | None:
-        body, job = event.body, self._state.jobs.get(str(event.job))
+        body, job = event.body, self._state.charged_job(str(event.job))
         if job is None or job.meter.is_charged(body["slot"]):
             return None
         found: dict[str, Any] = {
@@ -134,4 +153,7 @@ _RULES: dict[str, Callable[[TimeshareAgain, ZoneEvent], Body | None]] = {
     Kind.DECIDED: TimeshareAgain._decided,
     TimeshareKind.UNIT: TimeshareAgain._unit,
     MeteredKind.METERED: TimeshareAgain._metered,
+    TimeshareKind.JOINED: TimeshareAgain._joined,
+    Kind.CANCELLED: TimeshareAgain._cancelled,
+    TimeshareKind.SETTLED: TimeshareAgain._settled,
 }

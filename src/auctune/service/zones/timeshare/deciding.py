@@ -2,6 +2,7 @@
 
 from auctune.domain import Money, round_money
 from auctune.domain.money import ZERO
+from auctune.run.open_pool.pool_params import MAX_OVERRUN_UNITS
 
 OVER_BUDGET = "over_budget"
 
@@ -24,3 +25,14 @@ def why_not(cap: Money, left: Money | None) -> str | None:
 def unit_charge(seconds: float, price: Money, left: Money) -> Money:
     """What an owner is charged for seconds of the pool; never above what is left of the cap."""
     return min(left, round_money(float(price) * seconds))
+
+
+def held_after_cancel(price: Money, unit_seconds: float, left: Money) -> Money:
+    """Return what stays set aside of a cancelled job: all that one unit may cost.
+
+    Args:
+        price: of a second of the pool.
+        unit_seconds: length of a unit.
+        left: what is set aside as it is cancelled.
+    """
+    return unit_charge(MAX_OVERRUN_UNITS * unit_seconds, price, left)

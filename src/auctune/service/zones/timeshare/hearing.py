@@ -45,12 +45,12 @@ class Hearing:
         if kind == "unit":
             with zone.at_once():
                 self._unit(zone, number, event, views)
+        elif kind == "joined" and zone.state.charged_job(event["id"]) is not None:
+            with zone.at_once():
+                self._joined(zone, number, event)
         elif job not in zone.state.jobs:
             # Its owner ended it meanwhile.
             return
-        elif kind == "joined":
-            with zone.at_once():
-                self._joined(zone, number, event)
         elif kind == "left":
             best = event["best"]
             loss = None if best is None else best["loss"]
@@ -64,7 +64,8 @@ class Hearing:
 
     def _joined(self, zone: TimeshareZone, number: int, event: Mapping[str, Any]) -> None:
         """A job was loaded, which takes the pool's time as training does."""
-        job, unit, seconds = zone.state.jobs[event["id"]], event["time"], event["seconds"]
+        job, unit, seconds = zone.state.charged_job(event["id"]), event["time"], event["seconds"]
+        assert job is not None
         body = {"unit": unit, "rate": event["rate"], "memory": event["memory"]}
         zone.happen(TimeshareKind.JOINED, job.id, {"number": number, **body})
         if job.left is None and seconds:
@@ -78,7 +79,7 @@ class Hearing:
         unit = {"number": number, "unit": event["time"], "span": event["span"]}
         zone.happen(TimeshareKind.UNIT, None, {**unit, "shares": shares})
         for place, name in enumerate(event["names"]):
-            job = zone.state.jobs.get(name)
+            job = zone.state.charged_job(name)
             if job is not None and job.left is None and event["seconds"][place]:
                 row = {
                     key: event[key][place] for key in ("batches", "losses", "seconds", "learned")
@@ -95,7 +96,7 @@ class Hearing:
         view: Mapping[str, Any],
     ) -> None:
         loss = self._meter(zone, job, unit, row, share, view)
-        if not row["batches"]:
+        if not row["batches"] or job.id in zone.state.cancelled:
             return
         steps = job.progress.steps + row["batches"]
         rows, tokens = row["learned"]

@@ -9,13 +9,15 @@ The curve is [[batches, loss]], where long each point several units.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from auctune.service.zones.job_row import Record
+from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.job_row import JobRow, Record, Status
 from auctune.service.zones.job_rows import JobRows
 from auctune.service.zones.metered.shown import METERED_ROW
 from auctune.service.zones.timeshare.deciding import OVER_BUDGET
-from auctune.service.zones.timeshare.open_job import TargetJob
+from auctune.service.zones.timeshare.open_job import CancelledJob, TargetJob
 
 
 class TimeshareRows(JobRows[TargetJob]):
@@ -50,6 +52,11 @@ class TimeshareRows(JobRows[TargetJob]):
     def has_begun(self, job: TargetJob) -> bool:
         """Whether a job has trained."""
         return bool(job.progress.steps)
+
+    def cancelled(self, event: ZoneEvent, cancelled: CancelledJob) -> JobRow:
+        """Return the row of a cancelled job after an event that changes what it cost."""
+        last = replace(event, kind=Kind.CANCELLED, at=cancelled.at)
+        return self.closed(last, cancelled.job, Status.CANCELLED, refunded=False)
 
     def why_rejected(self, body: Mapping[str, Any]) -> str:
         """The reason for people: there is one."""

@@ -126,3 +126,27 @@ class TargetJob:
                 "left": None if left is None else Left(**left),
             }
         )
+
+
+@dataclass
+class CancelledJob:
+    """A cancelled job that the pool may still be training.
+
+    Attributes:
+        job: as it stands; it is charged what the pool trains until it drops it.
+        seq: number of the event that cancelled it.
+        at: unix time of that.
+    """
+
+    job: TargetJob
+    seq: int
+    at: float
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"job": self.job.to_record(), "seq": self.seq, "at": self.at}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "CancelledJob":
+        """Return what `to_record` was called on."""
+        return cls(TargetJob.from_record(record["job"]), record["seq"], record["at"])

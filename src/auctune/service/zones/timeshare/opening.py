@@ -53,7 +53,8 @@ class TimeshareOpening:
         record = self._past.terms(entry.name, wanted, partial(check_same, entry.name, _FIXED))
         memory = await self._past.memory(entry.name, TimeshareMemory)
         clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
-        zone = TimeshareZone(entry.name, memory.state, clock, here.recorder)
+        price = Money(record["price_per_second"])
+        zone = TimeshareZone(entry.name, memory.state, clock, here.recorder, price)
         desk = self._past.desk(zone, memory, record)
         open_zone = self._open_zone(entry, record, desk, clock, facts[NODE_TYPE])
         profile = facts[NODE_TYPE].profile

@@ -21,7 +21,7 @@ from auctune.service.zones.state import OF_JOBS, JobsState
 from auctune.service.zones.timeshare import past_job
 from auctune.service.zones.timeshare.event import TimeshareKind
 from auctune.service.zones.timeshare.job_rows import ROWS, TimeshareRows
-from auctune.service.zones.timeshare.open_job import Left, Phase, TargetJob
+from auctune.service.zones.timeshare.open_job import CancelledJob, Left, Phase, TargetJob
 from auctune.service.zones.timeshare.past_job import Features, PastJob
 
 NUM_UNITS = 240
@@ -36,11 +36,18 @@ class TimeshareState(JobsState[TargetJob]):
         heard: number of the newest event of the pool's journal that was taken over.
         units: {unit, span, shares} of the newest ones, oldest first.
         past: jobs that are over, the newest last.
+        cancelled: jobs that were cancelled, and that the pool may not have dropped yet, by id.
     """
 
     heard: int = 0
     units: list[dict[str, Any]] = field(default_factory=list)
     past: list[PastJob] = field(default_factory=list)
+    cancelled: dict[str, CancelledJob] = field(default_factory=dict)
+
+    def charged_job(self, name: str) -> TargetJob | None:
+        """Return the job that pays for what the pool trains by this name, or None."""
+        found = self.cancelled.get(name)
+        return self.jobs.get(name) if found is None else found.job
 
     def apply(self, event: ZoneEvent) -> Change:
         """Take over what happened."""
@@ -56,6 +63,7 @@ class TimeshareState(JobsState[TargetJob]):
             "jobs": [job.to_record() for job in self.jobs.values()],
             "units": list(self.units),
             "past": [one.to_record() for one in self.past],
+            "cancelled": [one.to_record() for one in self.cancelled.values()],
         }
 
     def load(self, record: dict[str, Any]) -> None:
@@ -65,6 +73,8 @@ class TimeshareState(JobsState[TargetJob]):
         self.jobs = {one["id"]: TargetJob.from_record(one) for one in record["jobs"]}
         self.units = record["units"]
         self.past = [PastJob.from_record(one) for one in record["past"]]
+        cancelled = map(CancelledJob.from_record, record["cancelled"])
+        self.cancelled = {one.job.id: one for one in cancelled}
 
     @property
     def rows(self) -> TimeshareRows:
@@ -119,13 +129,33 @@ class TimeshareState(JobsState[TargetJob]):
 
     def _metered(self, event: ZoneEvent) -> Change:
         """What a unit cost; its row comes with what it trained, if that is anything."""
-        job, body = self.jobs[job_of(event)], event.body
+        job, body = self.charged_job(job_of(event)), event.body
+        assert job is not None
         job.finish, job.verdict = body["finish"], body["verdict"]
         if body["loss"] is not None:
             job.curve.add(body["batches"], body["loss"], body["seconds"])
             job.best = body["loss"] if job.best is None else min(job.best, body["loss"])
         charged = job.meter.charge(body["slot"], Money(body["amount"]))
+        cancelled = self.cancelled.get(job.id)
+        if cancelled is not None:
+            return Change((self.rows.cancelled(event, cancelled),), charged)
         return Change(() if body["batches"] else (self.rows.open(event, job),), charged)
+
+    def _cancelled(self, event: ZoneEvent) -> Change:
+        """A job that the pool may be training is charged until the pool has dropped it."""
+        held = event.body.get("held")
+        if held is None:
+            return super()._cancelled(event)
+        job = self.jobs.pop(job_of(event))
+        cancelled = CancelledJob(job, event.seq, event.at)
+        self.cancelled[job.id] = cancelled
+        entries = job.meter.lower(Money(held))
+        return Change((self.rows.cancelled(event, cancelled),), entries)
+
+    def _settled(self, event: ZoneEvent) -> Change:
+        cancelled = self.cancelled.pop(job_of(event))
+        entries = self.end(cancelled.job, refunded=False)
+        return Change((self.rows.cancelled(event, cancelled),), entries)
 
     def _trained(self, event: ZoneEvent) -> Change:
         job = self.jobs[job_of(event)]
@@ -158,6 +188,8 @@ _HANDLERS: dict[str, Callable[[TimeshareState, ZoneEvent], Change]] = {
     MeteredKind.METERED: TimeshareState._metered,
     Kind.TRAINED: TimeshareState._trained,
     TimeshareKind.LEFT: TimeshareState._left,
+    TimeshareKind.SETTLED: TimeshareState._settled,
+    Kind.CANCELLED: TimeshareState._cancelled,
     Kind.PAUSED: TimeshareState._paused,
     Kind.RESUMED: TimeshareState._resumed,
 }

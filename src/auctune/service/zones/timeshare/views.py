@@ -94,4 +94,7 @@ _TOLD: Mapping[str, Told] = {
     Kind.TRAINED: Told(_trained),
     TimeshareKind.JOINED: Told(lambda _: "It has joined the pool"),
     TimeshareKind.LEFT: Told(_left),
+    TimeshareKind.SETTLED: Told(
+        lambda _: "The pool has dropped it; what was set aside is released"
+    ),
 }

@@ -95,6 +95,7 @@ class TimeshareWorkshop:
         self._process: PoolProcess | None = None
         self._after = 0
         self._said: tuple[WantedThread, ...] | None = None
+        self._said_seq = 0
 
     async def start(self) -> None:
         """Start the pool, and take up what was under way."""
@@ -114,15 +115,22 @@ class TimeshareWorkshop:
         self._after = await self._zone.ask(lambda zone: zone.state.heard)
         if await asyncio.to_thread(self._pool.look):
             self._said = None
-        wanted = await self._zone.ask(lambda zone: self._orders.wanted(zone.state))
-        if wanted != self._said and self._process is not None:
-            self._process.want(wanted)
-            self._said = wanted
+        wanted, seq, cancelled = await self._zone.ask(self._wanted)
+        is_new = wanted != self._said or cancelled > self._said_seq
+        if is_new and self._process is not None:
+            self._process.want(wanted, seq)
+            self._said, self._said_seq = wanted, seq
         if self._pool.is_lost:
             await self._zone.ask(_give_up_late)
         await self._pack_all()
         await self._leftovers.drop()
         await self._keeper.keep()
+
+    def _wanted(self, zone: TimeshareZone) -> tuple[tuple[WantedThread, ...], int, int]:
+        """Return who is wanted, by which event, and the newest cancellation to be settled."""
+        state = zone.state
+        cancelled = max((one.seq for one in state.cancelled.values()), default=0)
+        return self._orders.wanted(state), state.seq, cancelled
 
     def _launch(self, hear: Hear) -> PoolProcess:
         settings = replace(self._settings, after=self._after)
@@ -134,6 +142,9 @@ class TimeshareWorkshop:
         """On a thread of the pool's process."""
         if message["kind"] == "failed":
             _log.error("the pool failed", zone=self._zone.name, why=message["found"])
+        if message["kind"] == "followed":
+            seq = message["seq"]
+            self._zone.desk.tell(lambda zone: zone.settle_dropped(seq), self._alarm)
         if message["kind"] != "event":
             return
         number, event, views = message["number"], message["event"], message["views"]
@@ -167,7 +178,8 @@ def _has_trained(message: Message) -> bool:
 
 
 def _give_up_late(zone: TimeshareZone) -> None:
-    """Jobs whose deadlines pass while there is no pool are the service's failure."""
+    """Fail jobs whose deadlines pass while there is no pool; cancelled ones cost no more."""
+    zone.settle_dropped(zone.state.seq)
     for job in list(zone.state.jobs.values()):
         if job.left is None and job.deadline_unit <= zone.clock.slot():
             zone.fail(job.id, "service_failed", "the pool could not be run", None)

@@ -6,7 +6,7 @@ Each method leaves the zone whole, and notes what happened for the log (`take_ev
 from dataclasses import asdict
 from typing import Any
 
-from auctune.domain import InputError
+from auctune.domain import InputError, Money
 from auctune.service.jobs.reply import reply_record
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
@@ -14,7 +14,8 @@ from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.noting import NotingZone
 from auctune.service.zones.recorder import Recorder
 from auctune.service.zones.timeshare.asked import Asked
-from auctune.service.zones.timeshare.deciding import to_pay, why_not
+from auctune.service.zones.timeshare.deciding import held_after_cancel, to_pay, why_not
+from auctune.service.zones.timeshare.event import TimeshareKind
 from auctune.service.zones.timeshare.job_rows import ROWS
 from auctune.service.zones.timeshare.open_job import Phase, TargetJob
 from auctune.service.zones.timeshare.state import TimeshareState
@@ -28,13 +29,20 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
         state: as it stands.
         clock: its slots, which are the pool's units.
         recorder: hands out numbers of events.
+        price: of a second of the pool.
     """
 
     def __init__(
-        self, name: str, state: TimeshareState, clock: SlotClock, recorder: Recorder
+        self,
+        name: str,
+        state: TimeshareState,
+        clock: SlotClock,
+        recorder: Recorder,
+        price: Money,
     ) -> None:
         super().__init__(name, clock, state, recorder)
         self.state = state
+        self._price = price
 
     @property
     def booked_slot(self) -> int:
@@ -76,6 +84,35 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
             raise InputError("id", f"{job} is not paused", "a paused job")
         self.happen(Kind.RESUMED, job, {})
         return True
+
+    def cancel(self, job: str) -> bool:
+        """End a job for its owner. What the pool trains of it until it drops it is still charged.
+
+        Returns:
+            Whether the job was open.
+        """
+        found = self.state.jobs.get(job)
+        if found is None or found.left is not None:
+            return super().cancel(job)
+        held = held_after_cancel(self._price, self.clock.slot_seconds, found.meter.left)
+        self.happen(Kind.CANCELLED, job, {"held": str(held)})
+        return True
+
+    def settle_dropped(self, seq: int) -> None:
+        """Settle the cancelled jobs that the pool has dropped.
+
+        Args:
+            seq: of the newest event that the pool's list of wanted jobs followed from.
+        """
+        for one in list(self.state.cancelled.values()):
+            if one.seq <= seq:
+                self.happen(TimeshareKind.SETTLED, one.job.id, {})
+
+    def settle(self, owner: str) -> None:
+        """Settle the cancelled jobs of an owner at what they were charged so far."""
+        for one in list(self.state.cancelled.values()):
+            if one.job.owner == owner:
+                self.happen(TimeshareKind.SETTLED, one.job.id, {})
 
     def _open(self, job: str) -> TargetJob:
         found = self.state.jobs.get(job)
