@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
 from sqlalchemy import Connection, func, select
 
 from auctune.service.recorder import read_job
@@ -14,6 +15,7 @@ from auctune.service.store.tables import entries, events, jobs
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow, Status
 from auctune.service.zones.restart import read_event
+from auctune.service.zones.timeshare.event import TimeshareKind
 
 OVER = (Kind.FINISHED, Kind.CANCELLED, Kind.FAILED)
 
@@ -80,6 +82,11 @@ class Story:
         return str(self.events[0].body["owner"])
 
     @property
+    def last(self) -> ZoneEvent:
+        """The event that ended it; of a job that is not over, its newest one."""
+        return next((event for event in self.events if event.kind in OVER), self.events[-1])
+
+    @property
     def is_refunded(self) -> bool:
         """Whether its last event says so."""
         return bool(self.events[-1].body.get("refund"))
@@ -130,11 +137,18 @@ def jobs_by_status(data: Path) -> dict[str, int]:
 
 
 def num_open(data: Path) -> int:
-    """How many jobs are not over."""
+    """Return how many jobs are not over, or are cancelled and not settled."""
     counts = jobs_by_status(data)
-    return sum(
+    num_open: int = sum(
         counts.get(status, 0) for status in (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
     )
+    ends = (Kind.CANCELLED.value, TimeshareKind.SETTLED.value)
+    chosen = select(events.c.kind, events.c.body).where(events.c.kind.in_(ends))
+    with reading(data) as engine, engine.connect() as connection:
+        found = [(kind, orjson.loads(body)) for kind, body in connection.execute(chosen)]
+    num_held = sum("held" in body for _, body in found)
+    num_settled = sum(kind == TimeshareKind.SETTLED for kind, _ in found)
+    return num_open + num_held - num_settled
 
 
 def num_events(data: Path) -> int:

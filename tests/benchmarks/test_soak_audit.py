@@ -188,6 +188,33 @@ def test_loading_and_one_charge_a_unit_pass_and_a_second_charge_is_named() -> No
         assert any("charged twice" in one for one in check_metered(charged(*twice)))
 
 
+def test_a_cancelled_job_of_a_pool_is_over_once_it_is_settled() -> None:
+    def cancelled(*, held: str, settled: bool) -> Story:
+        """A job of a pool, charged 0.3 and 0.2 and, after it was cancelled, 0.1."""
+        story, meter = rented(), Meter("ann", Money("1"))
+        meter.charge(0, Money("0.3"))
+        meter.charge(1, Money("0.2"))
+        story.events, story.booked = story.events[:-1], story.booked[:-2]
+
+        def happen(kind: str, entries: tuple[Entry, ...], **body: Any) -> None:
+            event = replace(story.events[0], seq=len(story.events) + 1, kind=kind, body=body)
+            story.events.append(event)
+            story.booked.extend(booked(event, entries))
+
+        happen(Kind.CANCELLED, meter.lower(Money(held)), held=held)
+        happen(MeteredKind.METERED, meter.charge(2, Money("0.1")), slot=2, amount="0.1", cost="0")
+        if settled:
+            happen(TimeshareKind.SETTLED, meter.end(refunded=False))
+        return story
+
+    for held in ("0.5000", "0.2000", "0.1000"):
+        assert list(check_metered(cancelled(held=held, settled=True))) == []
+    assert list(check_metered(cancelled(held="0.2000", settled=False)))
+    story = cancelled(held="0.2000", settled=True)
+    story.booked.pop()
+    assert list(check_metered(story))
+
+
 def asked(**changes: Any) -> Request:
     request = Request("ann-1", b"", {}, is_repeatable=True, jobs={"job"}, tries=1)
     return replace(request, **changes)

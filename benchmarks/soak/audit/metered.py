@@ -13,6 +13,7 @@ from auctune.service.ledger.entry import (
     user_account,
 )
 from auctune.service.recorder import to_steps
+from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.timeshare.event import TimeshareKind
 from soak.audit.story import check_refund, check_story
@@ -55,7 +56,7 @@ def _check_entries(story: Story) -> Iterator[str]:
     if charged > cap:
         yield f"{story.job} was charged {charged}, above its cap of {cap}"
     back = [-charged] if story.is_refunded else []
-    held = [-cap, *used, cap - charged]
+    held = _held(story, cap)
     expected = {
         user_account(story.owner): [*used, *back],
         REVENUE: [-amount for amount in (*used, *back)],
@@ -68,6 +69,17 @@ def _check_entries(story: Story) -> Iterator[str]:
         found = story.amounts(account)
         if found != [amount for amount in amounts if amount]:
             yield f"{story.job}: {account} has {found}, where {amounts} is right"
+
+
+def _held(story: Story, cap: int) -> list[int]:
+    """Return the entries on `held`: the cap, what was used or released of it, and the rest."""
+    entries = [-cap]
+    for event in story.events:
+        if event.kind == MeteredKind.METERED:
+            entries.append(_steps(event.body["amount"]))
+        elif event.kind == Kind.CANCELLED and "held" in event.body:
+            entries.append(-sum(entries) - _steps(event.body["held"]))
+    return [*entries, -sum(entries)]
 
 
 def _steps(amount: str) -> int:

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from auctune.service.zones.event import Kind
+from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.timeshare.event import TimeshareKind
 from soak.log import OVER, Story
 
 _ONCE = (Kind.RECEIVED, Kind.DECIDED, *OVER)
@@ -21,7 +22,7 @@ def check_story(story: Story) -> Iterator[str]:
     yield from (f"{story.job}: {kind} {counts[kind]} times" for kind in _ONCE if counts[kind] > 1)
     last = story.events[-1]
     ends = [event for event in story.events if event.kind in OVER or _is_rejection(event)]
-    if len(ends) != 1 or ends[0] is not last:
+    if len(ends) != 1 or not (ends[0] is last or _is_settled(ends[0], last)):
         told = [event.kind for event in story.events[-3:]]
         yield f"{story.job} is not over, or went on when it was: it ends with {told}"
     if len({event.zone for event in story.events}) > 1:
@@ -38,6 +39,11 @@ def check_refund(story: Story) -> Iterator[str]:
         yield f"{story.job} failed for a reason that nobody knows: {code}"
     elif last.body["refund"] != (code in _SERVICE_FAILED):
         yield f"{story.job} failed ({code}), with refund {last.body['refund']}"
+
+
+def _is_settled(end: ZoneEvent, last: ZoneEvent) -> bool:
+    """Whether a job was cancelled in a pool, and its last event says that the pool dropped it."""
+    return "held" in end.body and last.kind == TimeshareKind.SETTLED
 
 
 def _is_rejection(event: object) -> bool:

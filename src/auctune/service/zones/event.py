@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-VERSION = 4
+VERSION = 5
 
 
 class Kind(StrEnum):
