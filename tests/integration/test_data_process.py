@@ -16,7 +16,9 @@ from auctune.run.data import DataClient
 from auctune.run.data.client import SMALL_BYTES
 from auctune.run.data.examiner import Examiner
 from auctune.run.vendors import RepairParams
+from auctune.train import stored_tokens
 from auctune.train.rows import tokenize
+from auctune.train.stored_tokens import is_stored, tokens_folder
 from auctune.train.tokenizer import load_tokenizer
 
 pytest_plugins = ["support.tiny_bases"]
@@ -53,6 +55,27 @@ def test_a_data_set_is_sized_as_the_trainer_will_see_it(
         assert (facts.num_truncated, facts.longest) == (data.num_truncated, data.longest)
         assert facts.dropped == Counter(data.dropped.values())
     assert facts.dropped == {"prompt_too_long": 1}
+
+
+def test_the_tokens_of_a_large_file_are_stored_and_again_when_they_are_torn(
+    client: DataClient, tiny_cache: Path, tmp_path: Path
+) -> None:
+    tokenizer, _ = load_tokenizer("tiny", cache=tiny_cache)
+    small = write_rows(tmp_path / "small.jsonl", ["ask"])
+    large = write_rows(tmp_path / "large.jsonl", ["ask"] * 9000)
+    assert large.stat().st_size > SMALL_BYTES
+    for path, num_rows in ((small, 1), (large, 9000)):
+        asked = client.size("tiny", path, "training_file", 64, store=True)
+        assert asked.result(WAIT_SECONDS).rows == num_rows
+    assert not tokens_folder(small).exists()
+    assert is_stored(large, tokenizer, 64)
+    (file,) = tokens_folder(large).iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    assert not is_stored(large, tokenizer, 64)
+    for path in (small, large):
+        client.store("tiny", path, "training_file", 64).result(WAIT_SECONDS)
+    assert is_stored(large, tokenizer, 64)
+    assert not tokens_folder(small).exists()
 
 
 def test_bad_data_and_bad_bases_are_told_with_their_place(
@@ -135,15 +158,16 @@ def test_a_file_that_needs_more_memory_than_a_request_may_take_fails_alone(
 
 
 def test_the_memory_that_an_examination_takes_does_not_grow_with_the_file(
-    tiny_cache: Path, tmp_path: Path
+    tiny_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     examiner = Examiner(*load_tokenizer("tiny", cache=tiny_cache))
     peaks = []
+    monkeypatch.setattr(stored_tokens, "_BLOCK_TOKENS", 2**14)
     for count in (4000, 16_000):
         path = tmp_path / f"{count}.jsonl"
         path.write_text('{"text": "a short row of text"}\n' * count)
         tracemalloc.start()
-        assert examiner.facts(path, "file", 64).rows == count
+        assert examiner.facts(path, "file", 64, store=True).rows == count
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]

@@ -25,7 +25,8 @@ def main() -> None:
     while (asked := parent.orders.get())["do"] != "stop":
         word = asked["base"]
         if word == "crash" or (word == "crash once" and not tried.exists()):
-            tried.touch()
+            with tried.open("a") as file:
+                file.write(f"{word}\n")
             parent.leave(5)
         elif word == "refuse":
             parent.say("failed", id=asked["id"], place="base", found="this", expected="that")

@@ -33,6 +33,23 @@ class DataSize:
     context_tokens: int | None = None
     validation: "DataSize | None" = None
 
+    @classmethod
+    def of(
+        cls,
+        rows: int,
+        mean_tokens: float,
+        num_truncated: int,
+        dropped: Mapping[str, int],
+        longest: int,
+        context_tokens: int | None,
+    ) -> Self:
+        """Return a size; `context_tokens` is the longest row of the base, `None`: any length."""
+        if not (num_truncated or dropped):
+            return cls(rows, mean_tokens)
+        is_beyond = context_tokens is not None and longest > context_tokens
+        limit = context_tokens if is_beyond else None
+        return cls(rows, mean_tokens, num_truncated, dropped, longest, limit)
+
     def samples(self, epochs: int, sample_tokens: float) -> float:
         """Return the work of so many passes, in samples of so many tokens."""
         return self.rows * epochs * self.mean_tokens / sample_tokens

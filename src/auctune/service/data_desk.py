@@ -53,19 +53,31 @@ class DataDesk:
         return self._house is not None or bool(self._outside)
 
     async def size(self, file: FileRecord, max_length: int) -> DataSize:
-        """How much a clean data set is."""
-        return await self.size_of(self._library.path(file), max_length, file.owner)
+        """How much a clean data set is; its tokens are stored for those who train on it."""
+        return await self.size_of(self._library.path(file), max_length, file.owner, store=True)
 
-    async def size_of(self, path: Path, max_length: int, owner: str) -> DataSize:
+    async def size_of(
+        self, path: Path, max_length: int, owner: str, *, store: bool = False
+    ) -> DataSize:
         """The same of any file, examined in its owner's turn.
 
         Raises:
             InputError: if it is none that can be trained on.
         """
-        facts = await asyncio.wrap_future(
-            self._client.size(self._base, path, "training_file", max_length, owner=owner)
+        asked = self._client.size(
+            self._base, path, "training_file", max_length, owner=owner, store=store
         )
-        return facts.size
+        return (await asyncio.wrap_future(asked)).size
+
+    async def store_tokens(self, file: str, max_length: int, owner: str) -> None:
+        """See that the tokens of a file are stored, unless its nodes tokenize it as fast.
+
+        Raises:
+            AuctuneError: if that fails.
+        """
+        path = self._library.blobs.path(file)
+        asked = self._client.store(self._base, path, "training_file", max_length, owner=owner)
+        await asyncio.wrap_future(asked)
 
     async def appraise(self, file: FileRecord, training: Training) -> Appraisal:
         """How much a data set is that vendors may mend, and what they ask, all of them at once.

@@ -173,7 +173,9 @@ async def open_market(
         data = DataClient(
             place.cache,
             log=place.data / "logs" / "data.log",
-            max_row_characters=file.limits.row_characters,
+            max_row_characters=of.row_characters,
+            max_file_seconds=of.examination_seconds,
+            reserve_bytes=2 * of.reserved_bytes,
         )
     door = VendorDoor(file.public_url or url, now)
     quotes, turns = Quotes(now), BudgetTurns(spending, is_alone=len(file.zones) == 1)

@@ -7,13 +7,14 @@ of its own, in a fixed shape and with deterministic algorithms.
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from torch import Tensor
 
 from auctune.domain.checks import check_count
+from auctune.domain.data_size import DataSize
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
@@ -135,7 +136,10 @@ class NodeTrainer:
         for key in self._files(job):
             file = self._tokenized.get(key)
             if file is None:
-                file = self._tokenized[key] = FileTokenizer(key[0], self.base.tokenizer, key[1])
+                path, max_length = key
+                file = self._tokenized[key] = FileTokenizer(
+                    path, self.base.tokenizer, max_length, self.base.context_tokens
+                )
             try:
                 while file.data is None:
                     if not has_time():
@@ -180,7 +184,8 @@ class NodeTrainer:
         longest = max(data.longest, 0 if validation is None else validation.longest)
         self._widths[name] = min(self._max_length(job), longest)
         self._places[job.id] = _Place(task, folder)
-        return Loaded(task.cursor.done, task.cursor.total, tuple(warnings))
+        notes = self._size(data, validation).notes(job.max_length)
+        return Loaded(task.cursor.done, task.cursor.total, tuple(warnings), notes)
 
     def train(
         self,
@@ -281,6 +286,11 @@ class NodeTrainer:
             raise InputError("job", f"{job_id!r} is not loaded", "the id of a job on this node")
         return self._places[job_id]
 
+    def _size(self, data: TokenizedDataSet, validation: TokenizedDataSet | None) -> DataSize:
+        context = self.base.context_tokens
+        size = data.size(context)
+        return size if validation is None else replace(size, validation=validation.size(context))
+
     def _max_length(self, job: LoraJob) -> int:
         return min(job.max_length, self.base.context_tokens or job.max_length)
 
@@ -293,7 +303,7 @@ class NodeTrainer:
         ahead = self._tokenized.get(key)
         if ahead is not None and ahead.data is not None:
             return ahead.data
-        return read_rows(key[0], self.base.tokenizer, key[1])
+        return read_rows(key[0], self.base.tokenizer, key[1], self.base.context_tokens)
 
     def _progress(self, place: _Place, *, whole_call: bool = False) -> Progress:
         task, call = place.task, place.call

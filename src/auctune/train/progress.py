@@ -13,12 +13,14 @@ class Loaded:
     Attributes:
         done_rows: rows trained so far, over all epochs; 0 for a new one.
         total_rows: rows of all epochs together.
-        warnings: checkpoints passed over, rows that cannot be used, other library versions.
+        warnings: checkpoints passed over, other library versions.
+        notes: on rows of its data that are truncated or left out, as `DataSize.notes`.
     """
 
     done_rows: int
     total_rows: int
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

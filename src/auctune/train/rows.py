@@ -28,6 +28,7 @@ import numpy as np
 from jinja2 import TemplateError
 from numpy.typing import NDArray
 
+from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import CAUSE_WORDS, DataSet, DropCause, RowKind
 from auctune.domain.errors import InputError
 
@@ -96,14 +97,30 @@ class TokenizedDataSet:
         """Tokens of a row on average: what converts samples into tokens."""
         return self.num_tokens / len(self.rows)
 
-    def check_rows(self, max_length: int) -> None:
+    def check_rows(self, max_length: int, context_tokens: int | None = None) -> None:
         """Check that there is a row to train on.
+
+        Args:
+            max_length: tokens of a row at most.
+            context_tokens: the longest row that the base can read; `None`: not limited, or unknown.
 
         Raises:
             InputError: if no row has anything left to learn within `max_length`.
         """
         if not self.rows:
-            raise _nothing_to_learn(self.dropped, max_length, self.longest)
+            raise _nothing_to_learn(self.dropped, max_length, self.longest, context_tokens)
+
+    def size(self, context_tokens: int | None) -> DataSize:
+        """Return how much there is to train on and what is lost; argument as of `check_rows`."""
+        dropped = Counter(map(str, self.dropped.values()))
+        return DataSize.of(
+            len(self),
+            self.mean_tokens,
+            self.num_truncated,
+            dropped,
+            self.longest,
+            context_tokens,
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -164,13 +181,19 @@ def _drop_cause(row: Mapping[str, Any], piece: Piece) -> DropCause:
 
 
 def _nothing_to_learn(
-    dropped: Mapping[int, DropCause], max_length: int, longest: int
+    dropped: Mapping[int, DropCause], max_length: int, longest: int, context_tokens: int | None
 ) -> InputError:
     counts = Counter(dropped.values())
     why = ", ".join(f"{count} {CAUSE_WORDS[cause]}" for cause, count in counts.items())
     found = f"none of {len(dropped)} has a token to learn within max_length = {max_length} ({why})"
     if counts[DropCause.PROMPT_TOO_LONG]:
-        return InputError("rows", found, f"max_length = {longest}, or shorter prompts")
+        if context_tokens is None:
+            expected = f"shorter prompts, or max_length = {longest} if the base reads that much"
+        elif longest > context_tokens:
+            expected = f"shorter prompts: the base reads {context_tokens} tokens at most"
+        else:
+            expected = f"max_length = {longest}, or shorter prompts"
+        return InputError("rows", found, expected)
     return InputError("rows", found, "an answer to learn in each row")
 
 

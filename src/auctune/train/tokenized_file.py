@@ -2,8 +2,10 @@
 
 The rows of a file are read and tokenized chunk by chunk. Their tokens are kept in flat arrays: some
 five bytes a token and eight a row, where one pair of arrays a row would take 350 bytes and more.
+Where tokens of the file are stored (auctune.train.stored_tokens), they are read instead.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -14,9 +16,18 @@ from numpy.typing import NDArray
 from auctune.domain.dataset import DataSet, DropCause, RowKind, iterate_rows
 from auctune.domain.errors import InputError
 from auctune.train.rows import NOT_LEARNT, TokenizedDataSet, TokenizedRow, tokenize_chunk
+from auctune.train.stored_tokens import (
+    StoredTokensError,
+    TokenBlock,
+    join_blocks,
+    read_stored,
+    tokens_folder,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+_log = logging.getLogger(__name__)
 
 _CHUNK_ROWS = 1000
 _CHUNK_CHARACTERS = 256 * 1024
@@ -27,14 +38,14 @@ class CompactRows(Sequence[TokenizedRow]):
 
     Args:
         ids: of all tokens, row after row, int32.
-        learnt: whether each token is learnt.
+        is_target: whether each token is learnt.
         ends: where each row ends in them, int64.
     """
 
     def __init__(
-        self, ids: NDArray[np.int32], learnt: NDArray[np.bool_], ends: NDArray[np.int64]
+        self, ids: NDArray[np.int32], is_target: NDArray[np.bool_], ends: NDArray[np.int64]
     ) -> None:
-        self._ids, self._learnt, self._ends = ids, learnt, ends
+        self._ids, self._is_target, self._ends = ids, is_target, ends
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -49,7 +60,7 @@ class CompactRows(Sequence[TokenizedRow]):
         place = range(len(self))[index]
         begin, end = self._ends[place - 1] if place else 0, self._ends[place]
         ids = self._ids[begin:end].astype(np.int64)
-        return TokenizedRow(ids, np.where(self._learnt[begin:end], ids, NOT_LEARNT))
+        return TokenizedRow(ids, np.where(self._is_target[begin:end], ids, NOT_LEARNT))
 
 
 def tokenize_file(
@@ -58,6 +69,7 @@ def tokenize_file(
     tokenizer: "PreTrainedTokenizerBase",
     max_length: int,
     max_row_characters: int | None = None,
+    context_tokens: int | None = None,
 ) -> Iterator[tuple[RowKind, TokenizedDataSet]]:
     """Yield the kind of a file's rows, and the rows as tokens, in chunks; some may have no rows.
 
@@ -66,6 +78,7 @@ def tokenize_file(
         place: how errors call it.
         tokenizer, max_length: as of `tokenize`.
         max_row_characters: as of `read_dataset`.
+        context_tokens: as of `TokenizedDataSet.check_rows`.
 
     Raises:
         InputError: as `read_dataset` and `tokenize`; also, at the end, if there was no row that has
@@ -89,7 +102,8 @@ def tokenize_file(
         yield rows.kind, chunk
     if not num_rows:
         try:
-            TokenizedDataSet((), dropped, 0, longest).check_rows(max_length)
+            nothing = TokenizedDataSet((), dropped, 0, longest)
+            nothing.check_rows(max_length, context_tokens)
         except InputError as error:
             raise error.within(place) from None
 
@@ -117,66 +131,95 @@ def _num_characters(row: dict[str, Any]) -> int:
     return sum(map(len, row.values()))
 
 
+def block_of(chunk: TokenizedDataSet) -> TokenBlock:
+    """Return the rows of a chunk as flat arrays."""
+    rows = chunk.rows
+    ids = [row.input_ids.astype(np.int32) for row in rows]
+    is_target = [row.labels != NOT_LEARNT for row in rows]
+    return TokenBlock(
+        np.concatenate(ids) if ids else np.empty(0, np.int32),
+        np.concatenate(is_target) if is_target else np.empty(0, np.bool_),
+        np.array([len(row) for row in rows], np.int64),
+        chunk.dropped,
+        chunk.num_truncated,
+        chunk.longest,
+    )
+
+
 class FileTokenizer:
-    """Tokenizes one file step by step.
+    """Reads the tokens of one file step by step: the stored ones, or else made from its rows.
 
     Args:
-        path, tokenizer, max_length: as of `tokenize_file`.
+        path, tokenizer, max_length, context_tokens: as of `tokenize_file`.
 
     Attributes:
         data: all rows that can be trained on; `None` until the last step.
     """
 
-    def __init__(self, path: Path, tokenizer: "PreTrainedTokenizerBase", max_length: int) -> None:
-        self._chunks = tokenize_file(path, str(path), tokenizer, max_length)
-        self._ids: list[NDArray[np.int32]] = []
-        self._learnt: list[NDArray[np.bool_]] = []
-        self._lengths: list[int] = []
-        self._dropped: dict[int, DropCause] = {}
-        self._num_truncated = self._longest = 0
+    def __init__(
+        self,
+        path: Path,
+        tokenizer: "PreTrainedTokenizerBase",
+        max_length: int,
+        context_tokens: int | None = None,
+    ) -> None:
+        self._path, self._tokenizer, self._max_length = path, tokenizer, max_length
+        self._context_tokens = context_tokens
+        self._blocks: list[TokenBlock] = []
+        self._steps: Iterator[TokenBlock | None] = (
+            read_stored(path, tokenizer, max_length)
+            if tokens_folder(path).is_dir()
+            else self._tokenize()
+        )
         self.data: TokenizedDataSet | None = None
 
     def step(self) -> None:
-        """Tokenize the next chunk; once there is none left, all of the file is in `data`.
+        """Take the next step; after the last one, all of the file is in `data`.
 
         Raises:
             InputError: as `tokenize_file`.
         """
-        found = next(self._chunks, None)
-        if found is None:
+        try:
+            block = next(self._steps)
+        except StopIteration:
             self.data = self._joined()
             return
-        _, chunk = found
-        for row in chunk.rows:
-            self._ids.append(row.input_ids.astype(np.int32))
-            self._learnt.append(row.labels != NOT_LEARNT)
-            self._lengths.append(len(row))
-        if chunk.rows:
-            count = len(chunk.rows)
-            self._ids[-count:] = [np.concatenate(self._ids[-count:])]
-            self._learnt[-count:] = [np.concatenate(self._learnt[-count:])]
-        self._dropped.update(chunk.dropped)
-        self._num_truncated += chunk.num_truncated
-        self._longest = max(self._longest, chunk.longest)
+        except StoredTokensError as error:
+            _log.warning("%s: stored tokens are not used: %s", self._path.name, error)
+            self._blocks, self._steps = [], self._tokenize()
+            return
+        if block is not None:
+            self._blocks.append(block)
+
+    def _tokenize(self) -> Iterator[TokenBlock]:
+        for _, chunk in tokenize_file(
+            self._path,
+            str(self._path),
+            self._tokenizer,
+            self._max_length,
+            context_tokens=self._context_tokens,
+        ):
+            yield block_of(chunk)
 
     def _joined(self) -> TokenizedDataSet:
-        rows = CompactRows(
-            np.concatenate(self._ids),
-            np.concatenate(self._learnt),
-            np.cumsum(np.array(self._lengths, dtype=np.int64)),
-        )
-        return TokenizedDataSet(rows, self._dropped, self._num_truncated, self._longest)
+        whole = join_blocks(self._blocks)
+        self._blocks = []
+        rows = CompactRows(whole.ids, whole.is_target, np.cumsum(whole.lengths))
+        return TokenizedDataSet(rows, whole.dropped, whole.num_truncated, whole.longest)
 
 
 def read_rows(
-    path: Path, tokenizer: "PreTrainedTokenizerBase", max_length: int
+    path: Path,
+    tokenizer: "PreTrainedTokenizerBase",
+    max_length: int,
+    context_tokens: int | None = None,
 ) -> TokenizedDataSet:
     """Return all rows of a file that can be trained on; arguments as of `tokenize_file`.
 
     Raises:
         InputError: as `tokenize_file`.
     """
-    file = FileTokenizer(path, tokenizer, max_length)
+    file = FileTokenizer(path, tokenizer, max_length, context_tokens)
     while file.data is None:
         file.step()
     return file.data

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from auctune.domain import InputError
 from auctune.domain.dataset import DataSet, DropCause, RowKind
 from auctune.train.base import load_base
-from auctune.train.rows import TokenizedDataSet, TokenizedRow, tokenize
+from auctune.train.rows import TokenizedDataSet, TokenizedRow, tokenize, tokenize_chunk
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -282,6 +282,21 @@ def test_long_rows_are_cut_and_rows_with_nothing_to_learn_dropped_and_counted(
 def test_if_nothing_is_left_to_learn_that_is_an_error(tokenizer: PreTrainedTokenizerBase) -> None:
     with pytest.raises(InputError, match="none of 1 has a token to learn within max_length = 1"):
         tokenize(DataSet(RowKind.TEXT, ({"text": "Ada is here."},)), tokenizer, 1)
+
+
+def test_prompts_that_are_too_long_are_given_a_remedy_that_their_base_allows(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    data = tokenize_chunk(completions(("a" * 50, "b")), tokenizer, 10)
+    remedies = {
+        None: "shorter prompts, or max_length = 52 if the base reads that much",
+        52: "max_length = 52, or shorter prompts",
+        51: "shorter prompts: the base reads 51 tokens at most",
+    }
+    for context_tokens, remedy in remedies.items():
+        with pytest.raises(InputError) as caught:
+            data.check_rows(10, context_tokens)
+        assert caught.value.expected == remedy
 
 
 @given(

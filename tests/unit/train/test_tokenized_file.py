@@ -1,17 +1,23 @@
-"""Files tokenized step by step hold what they hold when they are tokenized at once."""
+"""Files tokenized step by step hold what they hold when they are tokenized at once, or stored."""
 
+import copy
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
 from auctune.domain import InputError
 from auctune.domain.dataset import read_dataset
-from auctune.train import tokenized_file
-from auctune.train.rows import tokenize
+from auctune.run.data.examiner import Examiner
+from auctune.train import stored_tokens, tokenized_file
+from auctune.train.rows import TokenizedDataSet, tokenize
+from auctune.train.stored_tokens import MAX_KEPT, is_stored, tokens_folder
 from auctune.train.tokenized_file import FileTokenizer, read_rows
 from auctune.train.tokenizer import load_tokenizer
 
@@ -87,3 +93,146 @@ def test_a_file_of_which_nothing_can_be_learnt_is_refused_as_a_whole(
     # One row more that can be learnt, and the others are left out.
     write(path, [*rows, {"prompt": "how", "completion": "so"}])
     assert list(read_rows(path, tokenizer, MAX_LENGTH).dropped) == list(range(20))
+
+
+def _rows() -> st.SearchStrategy[list[dict[str, Any]]]:
+    words = st.text("rain so é\n<|>", max_size=60)
+    said = st.fixed_dictionaries(
+        {"role": st.just("assistant"), "content": words},
+        optional={"weight": st.sampled_from([0, 1])},
+    )
+    chat = st.tuples(st.fixed_dictionaries({"role": st.just("user"), "content": words}), said)
+    kinds = (
+        st.fixed_dictionaries({"text": words.filter(str.strip)}),
+        st.fixed_dictionaries({"prompt": words, "completion": words.filter(str.strip)}),
+        st.fixed_dictionaries({"messages": chat.map(list)}),
+    )
+    return st.one_of(*(st.lists(kind, min_size=1, max_size=12) for kind in kinds))
+
+
+def told(data: TokenizedDataSet) -> tuple[Any, ...]:
+    """All that is known of a data set, its rows' tokens and labels included."""
+    return data.digest, len(data), dict(data.dropped), data.num_truncated, data.longest
+
+
+def store(path: Path, tokenizer: PreTrainedTokenizerBase, max_length: int = MAX_LENGTH) -> None:
+    Examiner(tokenizer, None).facts(path, "file", max_length, store=True)
+
+
+def stored_files(path: Path) -> list[Path]:
+    folder = tokens_folder(path)
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=_rows(), max_length=st.integers(2, 40), block_tokens=st.integers(1, 60))
+def test_stored_tokens_are_those_that_a_node_makes_labels_included(
+    rows: list[dict[str, Any]],
+    max_length: int,
+    block_tokens: int,
+    tokenizer: PreTrainedTokenizerBase,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = write(tmp_path_factory.mktemp("data") / "data.jsonl", rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenized_file, "_CHUNK_ROWS", 3)
+        patch.setattr(stored_tokens, "_BLOCK_TOKENS", block_tokens)
+        try:
+            made = read_rows(path, tokenizer, max_length)
+        except InputError:
+            with pytest.raises(InputError):
+                store(path, tokenizer, max_length)
+            assert not stored_files(path)
+            return
+        store(path, tokenizer, max_length)
+        # From now on nothing can be tokenized.
+        patch.setattr(tokenized_file, "tokenize_chunk", None)
+        stored = read_rows(path, tokenizer, max_length)
+    assert told(stored) == told(made)
+    for one, other in zip(stored.rows, made.rows, strict=True):
+        assert one.labels.dtype == other.labels.dtype
+        assert np.array_equal(one.labels, other.labels)
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 8))
+def test_damaged_tokens_are_never_trained_on(
+    place: float, bit: int, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    path = tmp_path / "data.jsonl"
+    if not path.exists():
+        write(path, [_chat(n) for n in range(30)])
+    store(path, tokenizer)
+    made = told(tokenize(read_dataset(path), tokenizer, MAX_LENGTH))
+    (file,) = stored_files(path)
+    content = bytearray(file.read_bytes())
+    at = int(place * len(content))
+    if bit < 8:
+        content[at] ^= 1 << bit
+    else:
+        del content[at:]
+    file.write_bytes(content)
+    assert told(read_rows(path, tokenizer, MAX_LENGTH)) == made
+    is_whole = is_stored(path, tokenizer, MAX_LENGTH)
+    assert bit < 8 or not is_whole
+    # The data process makes them again, unless the damage is in a byte that does not matter.
+    Examiner(tokenizer, None).store(path, "file", MAX_LENGTH)
+    assert is_stored(path, tokenizer, MAX_LENGTH)
+
+
+def test_a_node_that_finds_torn_tokens_says_so_and_tokenizes(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "data.jsonl", [_text(n) for n in range(30)])
+    store(path, tokenizer)
+    (file,) = stored_files(path)
+    os.truncate(file, file.stat().st_size // 2)
+    read_rows(path, tokenizer, MAX_LENGTH)
+    assert "data.jsonl: stored tokens are not used" in caplog.text
+    assert "is damaged" in caplog.text
+
+
+def test_tokens_of_another_content_length_or_template_are_not_used(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "data.jsonl", [_chat(n) for n in range(9)])
+    store(path, tokenizer)
+    assert is_stored(path, tokenizer, MAX_LENGTH)
+    assert not is_stored(path, tokenizer, MAX_LENGTH + 1)
+    other = copy.deepcopy(tokenizer)
+    assert is_stored(path, other, MAX_LENGTH)
+    other.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    assert not is_stored(path, other, MAX_LENGTH)
+    more = copy.deepcopy(tokenizer)
+    more.add_tokens(["rain"])
+    assert not is_stored(path, more, MAX_LENGTH)
+    write(path, [_chat(n) for n in range(8)])
+    assert not is_stored(path, tokenizer, MAX_LENGTH)
+
+
+def test_the_tokens_of_two_lengths_are_kept_privately_and_what_a_killed_writer_left_goes(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "data.jsonl", [_text(n) for n in range(9)])
+    for max_length in (8, 16, 24):
+        store(path, tokenizer, max_length)
+        (tokens_folder(path) / ".torn.npz").touch()
+    store(path, tokenizer, 24)
+    assert [is_stored(path, tokenizer, length) for length in (8, 16, 24)] == [False, True, True]
+    assert len(stored_files(path)) == MAX_KEPT
+    assert {one.stat().st_mode & 0o777 for one in stored_files(path)} == {0o600}
+    assert tokens_folder(path).stat().st_mode & 0o777 == 0o700
+
+
+def test_tokens_that_there_is_no_room_for_are_not_stored_and_the_file_is_sized(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "data.jsonl", [_text(n) for n in range(9)])
+    examiner = Examiner(tokenizer, None, reserve_bytes=2**62)
+    assert examiner.facts(path, "file", MAX_LENGTH, store=True).rows == 9
+    assert not stored_files(path)
+    assert "tokens of data.jsonl.tokens are not stored" in caplog.text

@@ -91,5 +91,9 @@ class Watching:
         """See `SpotListener`."""
         self._console.print(text, style="yellow", markup=False)
 
+    def data_noted(self, text: str) -> None:
+        """See `SpotListener`."""
+        self.noted(text)
+
     def _loss_words(self) -> str:
         return "" if self._loss is None else f", loss {self._loss:.3f}"

@@ -25,8 +25,9 @@ from auctune.run.data.messages import params_record
 from auctune.run.data.process import DataError, DataProcess, Request
 from auctune.run.vendors.repair_params import RepairParams
 from auctune.run.vendors.repair_report import RepairReport
+from auctune.train.stored_tokens import tokens_folder
 
-__all__ = ["WORKER", "DataClient", "DataError"]
+__all__ = ["WORKER", "DataClient", "DataError", "tokens_folder"]
 
 WORKER = ("-m", "auctune.run.data.worker")
 
@@ -47,7 +48,7 @@ _ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 _REPAIRS = ("appraise", "repair")
-_EXAMINATIONS = ("size", "measure", "appraise", "images")
+_EXAMINATIONS = ("size", "store", "measure", "appraise", "images")
 
 T = TypeVar("T")
 
@@ -69,6 +70,8 @@ class DataClient:
         program: the processes', as arguments for the interpreter.
         memory_bytes: that a request may take, beside what its process takes without it.
         max_row_characters: of a row's line; a file with a longer one is refused.
+        max_file_seconds: that a request about a file may take, however large the file is.
+        reserve_bytes: that stored tokens leave free on the disk.
     """
 
     def __init__(
@@ -81,15 +84,18 @@ class DataClient:
         program: Sequence[str] = WORKER,
         memory_bytes: int = _MEMORY_BYTES,
         max_row_characters: int = DEFAULT_MAX_ROW_CHARACTERS,
+        max_file_seconds: float = 1800.0,
+        reserve_bytes: int = 0,
     ) -> None:
         if not seconds > 0:
             raise InputError("seconds", f"{seconds!r}", "a number > 0")
-        self._seconds = seconds
+        self._seconds, self._max_file_seconds = seconds, max_file_seconds
         self._ids = count(1)
         argument = {
             "cache": str(cache),
             "memory_bytes": memory_bytes,
             "max_row_characters": max_row_characters,
+            "reserve_bytes": reserve_bytes,
         }
         environment = _ENVIRONMENT | ({} if hub else _OFFLINE)
         self._short, self._long = (
@@ -115,7 +121,14 @@ class DataClient:
         return self._ask({"do": "prepare", "base": base}, _as_it_is, owner, seconds=seconds)
 
     def size(
-        self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
+        self,
+        base: str,
+        path: Path,
+        place: str,
+        max_length: int,
+        *,
+        owner: str = "",
+        store: bool = False,
     ) -> "Future[DataFacts]":
         """Look at a data set that is to be trained on as it is.
 
@@ -125,10 +138,24 @@ class DataClient:
             place: how errors call it.
             max_length: tokens of a row at most; the base's own limit holds as well.
             owner: whose turn it takes.
+            store: whether to store its tokens beside it; those of a small file are not worth it.
         """
         asked: Message = {"do": "size", "base": base, "path": str(path)}
         asked |= {"place": place, "max_length": max_length}
+        asked["store"] = store and _size(path) > SMALL_BYTES
         return self._ask(asked, DataFacts.from_record, owner, path)
+
+    def store(
+        self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
+    ) -> "Future[None]":
+        """Store a data set's tokens beside it, unless they are; arguments as of `size`."""
+        asked: Message = {"do": "store", "base": base, "path": str(path)}
+        asked |= {"place": place, "max_length": max_length}
+        if _size(path) <= SMALL_BYTES:
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
+        return self._ask(asked, _as_it_is, owner, path)
 
     def measure(
         self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
@@ -191,12 +218,16 @@ class DataClient:
         size, is_repair = _size(path), message["do"] in _REPAIRS
         limit = self._seconds if seconds is None else seconds
         if path is not None and seconds is None:
-            limit = _START_SECONDS + size / _BYTES_PER_SECOND
+            limit = min(self._max_file_seconds, _START_SECONDS + size / _BYTES_PER_SECOND)
             if is_repair:
                 limit = min(self._seconds, _START_SECONDS + size / _REPAIR_BYTES_PER_SECOND)
         # Files do not change: the same question about one has the same answer.
-        key = json.dumps(message) if message["do"] in _EXAMINATIONS else None
-        request = Request(message | {"id": next(self._ids)}, read, owner, limit, key)
+        key = failure_key = None
+        if message["do"] in _EXAMINATIONS:
+            key = json.dumps(message)
+            # Whole rows are tokenized, whatever they are truncated to then.
+            failure_key = json.dumps({**message, "max_length": None, "store": None})
+        request = Request(message | {"id": next(self._ids)}, read, owner, limit, key, failure_key)
         future: Future[T] = Future()
         small = SMALL_REPAIR_BYTES if is_repair else SMALL_BYTES
         process = self._short if size <= small else self._long

@@ -1,7 +1,7 @@
 """Looks at data sets through a base's tokenizer."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,9 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, RowKind, iterate_lines
 from auctune.run.data.facts import Appraisal, DataFacts, Offer
 from auctune.run.vendors import Vendor
-from auctune.train.tokenized_file import tokenize_file
+from auctune.train.rows import TokenizedDataSet
+from auctune.train.stored_tokens import TokenWriter, is_stored
+from auctune.train.tokenized_file import block_of, tokenize_file
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -26,30 +28,50 @@ class Examiner:
         tokenizer: the base's.
         context_tokens: the longest row that the base can read; none: no limit.
         max_row_characters: of a row's line; a file with a longer one is refused.
+        reserve_bytes: that stored tokens leave free on the disk.
     """
 
     tokenizer: "PreTrainedTokenizerBase"
     context_tokens: int | None
     max_row_characters: int = DEFAULT_MAX_ROW_CHARACTERS
+    reserve_bytes: int = 0
 
-    def facts(self, path: Path, place: str, max_length: int) -> DataFacts:
+    def store(self, path: Path, place: str, max_length: int) -> None:
+        """Store a clean data set's tokens beside it, unless they are; arguments as of `facts`.
+
+        Raises:
+            InputError: as `facts`.
+        """
+        if not is_stored(path, self.tokenizer, self._length(max_length)):
+            self.facts(path, place, max_length, store=True)
+
+    def facts(self, path: Path, place: str, max_length: int, *, store: bool = False) -> DataFacts:
         """What a clean data set is.
 
         Args:
             path: the file.
             place: how errors call it.
             max_length: tokens of a row at most, as the task has it.
+            store: whether to store its tokens beside it, for those who train on it.
 
         Raises:
             InputError: if it is no clean data set, or nothing in it can be learnt.
         """
         length = self._length(max_length)
+        if not store:
+            return self._facts(path, place, length, lambda _: None)
+        with TokenWriter(path, self.tokenizer, length, self.reserve_bytes) as writer:
+            return self._facts(path, place, length, lambda chunk: writer.add(block_of(chunk)))
+
+    def _facts(
+        self, path: Path, place: str, length: int, keep: Callable[[TokenizedDataSet], None]
+    ) -> DataFacts:
         kind: RowKind | None = None
         num_rows = num_tokens = num_truncated = longest = 0
         dropped: Counter[str] = Counter()
-        # Nothing is kept of a chunk but its counts: memory does not grow with the file.
+        # Nothing stays in memory of a chunk but its counts: that does not grow with the file.
         for found, chunk in tokenize_file(
-            path, place, self.tokenizer, length, self.max_row_characters
+            path, place, self.tokenizer, length, self.max_row_characters, self.context_tokens
         ):
             kind = found
             num_rows += len(chunk)
@@ -57,6 +79,7 @@ class Examiner:
             num_truncated += chunk.num_truncated
             longest = max(longest, chunk.longest)
             dropped.update(map(str, chunk.dropped.values()))
+            keep(chunk)
         assert kind is not None
         return DataFacts(
             kind=kind,

@@ -35,16 +35,13 @@ class DataFacts:
     @property
     def size(self) -> DataSize:
         """What work is counted by, and what is lost."""
-        if not (self.num_truncated or self.dropped):
-            return DataSize(self.rows, self.mean_tokens)
-        context = self.context_tokens
-        return DataSize(
-            rows=self.rows,
-            mean_tokens=self.mean_tokens,
-            num_truncated=self.num_truncated,
-            dropped=self.dropped,
-            longest=self.longest,
-            context_tokens=None if context is None or self.longest <= context else context,
+        return DataSize.of(
+            self.rows,
+            self.mean_tokens,
+            self.num_truncated,
+            self.dropped,
+            self.longest,
+            self.context_tokens,
         )
 
     @classmethod

@@ -3,7 +3,8 @@
 | to it | value of `done` |
 | --- | --- |
 | prepare {base} | the longest row that the base can read, or null |
-| size {base, path, place, max_length} | `DataFacts` |
+| size {base, path, place, max_length, store} | `DataFacts`; with `store`, tokens are stored too |
+| store {base, path, place, max_length} | null, once the file's tokens are stored beside it |
 | measure {base, path, place, max_length} | `DataSize` |
 | appraise {base, path, place, max_length, vendors} | `Appraisal` |
 | repair {source, target, vendor} | `RepairReport` |

@@ -5,7 +5,8 @@ owner's next request waits for one of them at most. Requests run one at a time, 
 the process is the doing of the request that it was at: that request waits for its owner's next turn
 and is tried once more with a new process; no other request is touched. A request that exceeds its
 time is failed at once and its process killed. A request about a file that failed like this is not
-tried again as long as the service runs: the same request gets the same error at once.
+tried again as long as the service runs: the same request, whatever its `max_length`, gets the same
+error at once.
 """
 
 import threading
@@ -42,6 +43,8 @@ class Request:
         owner: the user whose turn it takes.
         seconds: that it may run.
         key: equal for requests with equal answers, which run once; `None`: it runs by itself.
+        failure_key: equal for requests of which none is tried once one has ended the process or
+            taken too long; `None`: none.
         futures: of all who wait for the answer.
     """
 
@@ -50,6 +53,7 @@ class Request:
     owner: str
     seconds: float
     key: str | None
+    failure_key: str | None = None
     futures: "list[Future[Any]]" = field(default_factory=list)
     num_tries: int = 0
     began: float = 0.0
@@ -131,8 +135,9 @@ class DataProcess:
         self._log = log
         self._calls = Calls()
         self._queue = RequestQueue()
-        # Requests that wait or run, and errors of those that must not run again, by key.
+        # Requests that wait or run, by key.
         self._shared: dict[str, Request] = {}
+        # Errors of those that must not run again, by failure key.
         self._failed: OrderedDict[str, AuctuneError] = OrderedDict()
         self._current: Request | None = None
         self._process: ChildProcess | None = None
@@ -156,12 +161,12 @@ class DataProcess:
         self._thread.join()
 
     def _add(self, request: Request, future: "Future[Any]") -> None:
+        if (error := self._failure_of(request)) is not None:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+            return
         key = request.key
         if key is not None:
-            if (error := self._failed.get(key)) is not None:
-                if future.set_running_or_notify_cancel():
-                    future.set_exception(error)
-                return
             if (same := self._shared.get(key)) is not None:
                 same.join(future)
                 return
@@ -208,11 +213,16 @@ class DataProcess:
                 self._begin(following)
         elif time.monotonic() > request.began + request.seconds:
             request.num_tries = _MAX_TRIES
-            self._end(f"took longer than {request.seconds:g} s")
+            self._end(_late(request))
 
     def _begin(self, request: Request) -> None:
         if not request.start():
             self._forget(request)
+            return
+        # Another request may have shown meanwhile what becomes of it.
+        if (error := self._failure_of(request)) is not None:
+            self._forget(request)
+            request.fail(error)
             return
         request.num_tries += 1
         request.began = time.monotonic()
@@ -239,8 +249,12 @@ class DataProcess:
             else:
                 request.fail(read_error(message, DataError))
 
-    def _end(self, how: str) -> None:
-        """Let go of the process; requeue the request that it was at, or fail it."""
+    def _end(self, how: str | AuctuneError) -> None:
+        """Let go of the process; requeue the request that it was at, or fail it.
+
+        Args:
+            how: the process ended, or the error with which the request fails.
+        """
         if self._process is not None:
             self._process.kill()
             self._process = None
@@ -251,12 +265,16 @@ class DataProcess:
             self._queue.requeue(request)
             return
         self._forget(request)
-        error = _failure(request.message, how)
-        if request.key is not None:
-            self._failed[request.key] = error
+        error = _failure(request.message, how) if isinstance(how, str) else how
+        if request.failure_key is not None:
+            self._failed[request.failure_key] = error
             if len(self._failed) > _MAX_FAILED:
                 self._failed.popitem(last=False)
         request.fail(error)
+
+    def _failure_of(self, request: Request) -> AuctuneError | None:
+        """Return the error of an earlier request that shows that this one fails too."""
+        return None if request.failure_key is None else self._failed.get(request.failure_key)
 
     def _forget(self, request: Request) -> None:
         if request.key is not None:
@@ -264,8 +282,18 @@ class DataProcess:
 
 
 def _failure(message: Message, how: str) -> AuctuneError:
-    """Return the error of a request that ended its process, or took too long."""
+    """Return the error of a request that ended its process."""
     if "place" in message:
         found = f"could not be examined: the data process {how}"
         return InputError(message["place"], found, "another file, with less or simpler data")
     return DataError(f"{message['do']}: the data process {how}")
+
+
+def _late(request: Request) -> AuctuneError:
+    """Return the error of a request that took too long."""
+    message, seconds = request.message, request.seconds
+    if "place" not in message:
+        return _failure(message, f"took longer than {seconds:g} s")
+    limit = f"{seconds:g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    found = f"takes more than {limit} to examine"
+    return InputError(message["place"], found, "less data in one file: split it")

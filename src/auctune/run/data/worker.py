@@ -31,16 +31,18 @@ class Desk:
 
     Args:
         cache: folder of bases that are built here.
-        max_row_characters: as of `Examiner`.
+        max_row_characters, reserve_bytes: as of `Examiner`.
     """
 
-    def __init__(self, cache: Path, max_row_characters: int) -> None:
+    def __init__(self, cache: Path, max_row_characters: int, reserve_bytes: int) -> None:
         self._cache = cache
         self._max_row_characters = max_row_characters
+        self._reserve_bytes = reserve_bytes
         self._examiners: dict[str, Examiner] = {}
         self.work: dict[str, Callable[[Message], Any]] = {
             "prepare": self._prepare,
             "size": self._size,
+            "store": self._store,
             "measure": self._measure,
             "appraise": self._appraise,
             "repair": self._repair,
@@ -53,7 +55,9 @@ class Desk:
 
         if base not in self._examiners:
             tokenizer, context = load_tokenizer(base, cache=self._cache)
-            self._examiners[base] = Examiner(tokenizer, context, self._max_row_characters)
+            self._examiners[base] = Examiner(
+                tokenizer, context, self._max_row_characters, self._reserve_bytes
+            )
         return self._examiners[base]
 
     def prepare(self, asked: Message) -> None:
@@ -65,8 +69,13 @@ class Desk:
         return self._examiner(asked["base"]).context_tokens
 
     def _size(self, asked: Message) -> Any:
-        examiner = self._examiner(asked["base"])
-        return asdict(examiner.facts(Path(asked["path"]), asked["place"], asked["max_length"]))
+        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
+        store = asked["store"]
+        return asdict(examiner.facts(path, asked["place"], asked["max_length"], store=store))
+
+    def _store(self, asked: Message) -> None:
+        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
+        examiner.store(path, asked["place"], asked["max_length"])
 
     def _measure(self, asked: Message) -> Any:
         examiner, path = self._examiner(asked["base"]), Path(asked["path"])
@@ -147,7 +156,7 @@ def main() -> None:
     """Start a data process; its only argument is what `DataClient` gives it, as JSON."""
     parent = Parent()
     settings = json.loads(sys.argv[1])
-    desk = Desk(Path(settings["cache"]), settings["max_row_characters"])
+    desk = Desk(Path(settings["cache"]), settings["max_row_characters"], settings["reserve_bytes"])
     while (asked := parent.orders.get())["do"] != "stop":
         answer(parent, desk, asked, settings["memory_bytes"])
     parent.leave()

@@ -88,6 +88,8 @@ def run_spot_job(
             trainer, base_digest = _begin(journal, place, order, policy, supply, cache)
             for warning in trainer.loaded.warnings:
                 listener.noted(warning)
+            for note in trainer.loaded.notes:
+                listener.data_noted(note)
             if SpotRunState.fold(journal.events).ended is None:
                 with closing(supply.open(_worker_settings(order, cache), place.log)) as provider:
                     parts = Parts(

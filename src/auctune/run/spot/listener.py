@@ -37,6 +37,10 @@ class SpotListener(Protocol):
         """An operator should know this."""
         ...
 
+    def data_noted(self, text: str) -> None:
+        """Rows of the data are truncated or left out."""
+        ...
+
 
 class SilentListener:
     """Nobody."""
@@ -60,4 +64,7 @@ class SilentListener:
         """See `SpotListener`."""
 
     def noted(self, text: str) -> None:
+        """See `SpotListener`."""
+
+    def data_noted(self, text: str) -> None:
         """See `SpotListener`."""

@@ -135,6 +135,9 @@ class Teller:
         """See `SpotListener`."""
         self._parent.say("noted", text=text)
 
+    def data_noted(self, text: str) -> None:
+        """See `SpotListener`; the service knows it from the size of the data."""
+
 
 def main() -> None:
     """The argument is the job's folder, as JSON."""

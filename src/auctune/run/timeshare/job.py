@@ -181,6 +181,11 @@ def _make_threads(
         threads.append(thread)
     if not state.memory:
         _put_on_record(order, journal, state, measured)
+    for wanted, thread in zip(order.threads, threads, strict=True):
+        for note in getattr(thread, "notes", ()):
+            text = f"{wanted.learning.id}: {note}"
+            if text not in state.notes:
+                _note(text, journal, state, listener)
     return threads
 
 

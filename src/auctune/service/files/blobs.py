@@ -1,15 +1,20 @@
-"""Contents of files: one file each in a folder, named by its id, there as a whole or not at all."""
+"""Contents of files: one file each in a folder, named by its id, there as a whole or not at all.
+
+Beside a data set there may be a folder of its tokens (`tokens_folder`), which goes with it.
+"""
 
 import asyncio
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from auctune.domain import InputError
+from auctune.run.data.client import tokens_folder
 from auctune.service.files.disk import FULL, DiskFullError
 from auctune.service.private_files import sync_folder
 
@@ -113,8 +118,17 @@ class Blobs:
         return [path.name for path in self._folder.iterdir() if _OURS.fullmatch(path.name)]
 
     def drop(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file and its tokens, if it is there."""
         self.path(name).unlink(missing_ok=True)
+        shutil.rmtree(tokens_folder(self.path(name)), ignore_errors=True)
+
+    def drop_stray_tokens(self) -> None:
+        """Remove the tokens of files that are gone: their writer may have ended after them."""
+        names = self.names()
+        kept = {tokens_folder(self.path(name)) for name in names}
+        for folder in self._folder.glob(tokens_folder(Path("*")).name):
+            if folder not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _in_large(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

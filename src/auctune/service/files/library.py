@@ -217,6 +217,7 @@ class Library:
                 self.trash.take(self.blobs.path(name))
             else:
                 self.blobs.drop(name)
+        self.blobs.drop_stray_tokens()
 
     def _record(
         self,

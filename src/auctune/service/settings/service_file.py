@@ -33,6 +33,7 @@ class LimitsEntry(BaseModel):
     open_jobs: Count = 10_000
     upload_bytes: Count = 512 * 1024 * 1024
     row_characters: Count = DEFAULT_MAX_ROW_CHARACTERS
+    examination_seconds: Positive = 1800.0
     uploads: Count = 20
     files: Count = 10_000
     stored_bytes: Annotated[int, Field(ge=1, le=10**15)] = 50 * 1024**3

@@ -53,6 +53,8 @@ port = 8420
 #upload_bytes = 536_870_912
 # Of each row in it; raise it where a base reads more than some 60,000 tokens:
 #row_characters = 250_000
+# That its examination may take:
+#examination_seconds = 1800.0
 # Of all clients together; half of the files that the process may open is the most that there are.
 #connections = 4096
 # That bids and uploads leave free on the disk of the data folder:

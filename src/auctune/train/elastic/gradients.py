@@ -41,7 +41,7 @@ class GradientMaker:
         adapted = AdaptedModel(base.fresh_model(), choose_backend("auto", base.device, base.dtype))
         self._step = ModelStep(adapted)
         max_length = min(job.max_length, base.context_tokens or job.max_length)
-        data = read_rows(job.data, base.tokenizer, max_length)
+        data = read_rows(job.data, base.tokenizer, max_length, base.context_tokens)
         weights = adapted.add(NAME, lora_config(job, adapted.model), job.seed)
         self._task = TrainingTask(job, weights, data)
         self._threads = threads

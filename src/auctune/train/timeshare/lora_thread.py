@@ -59,8 +59,8 @@ class LoraPool:
             found = f"{job.schedule!r}, but how many steps there will be is not known"
             raise InputError("schedule", found, "'constant'")
         endless = replace(job, epochs=MANY_EPOCHS)
-        self._node.load(endless, folder)
-        return LoraThread(self._node, endless.id, self._max_step_seconds)
+        loaded = self._node.load(endless, folder)
+        return LoraThread(self._node, endless.id, self._max_step_seconds, loaded.notes)
 
     def let_go(self, job: str) -> None:
         """Drop a job's thread, which is on the device; what was not saved is lost."""
@@ -74,9 +74,17 @@ class LoraThread:
         node: on which the job is loaded.
         job: its id.
         max_step_seconds: after which a batch is stopped; `None`: never.
+        notes: on its data.
     """
 
-    def __init__(self, node: NodeTrainer, job: str, max_step_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        node: NodeTrainer,
+        job: str,
+        max_step_seconds: float | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.notes = notes
         self._node, self._job, self._max_step_seconds = node, job, max_step_seconds
         self._shelf = Shelf()
         # Batches that were asked for after training had failed: they teach nothing.

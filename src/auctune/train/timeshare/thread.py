@@ -17,7 +17,11 @@ class StepTooLongError(AuctuneError):
 
 
 class TrainingThread(Protocol):
-    """A training task that can be paused after any batch."""
+    """A training task that can be paused after any batch.
+
+    It may have an attribute `notes`: sentences that its owner should read, such as of truncated
+    rows.
+    """
 
     @property
     def batches(self) -> int:

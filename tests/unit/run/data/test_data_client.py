@@ -100,9 +100,42 @@ def test_a_file_that_ends_its_process_twice_is_refused_with_the_reason_and_not_t
         with pytest.raises(InputError, match=why):
             future.result(WAIT_SECONDS)
     pid = client.prepare("good").result(WAIT_SECONDS)
-    with pytest.raises(InputError, match=why):
-        client.measure("crash", path, "training_file", 64).result(WAIT_SECONDS)
+    for max_length in (64, 128):
+        with pytest.raises(InputError, match=why):
+            client.measure("crash", path, "training_file", max_length).result(WAIT_SECONDS)
     assert client.prepare("good").result(WAIT_SECONDS) == pid
+
+
+def test_a_file_that_ends_its_process_does_so_twice_for_all_its_lengths_that_wait(
+    client: DataClient, tmp_path: Path
+) -> None:
+    path, gate = tmp_path / "file", tmp_path / "gate"
+    path.write_bytes(b"r")
+    client.prepare(f"wait {gate}")
+    late = [client.measure("crash", path, "training_file", length) for length in range(1, 20)]
+    gate.touch()
+    for future in late:
+        with pytest.raises(InputError, match="could not be examined"):
+            future.result(WAIT_SECONDS)
+    assert (tmp_path / "tried").read_text() == "crash\n" * 2
+
+
+def test_a_file_that_takes_longer_than_any_file_may_is_refused_with_what_to_do(
+    tmp_path: Path,
+) -> None:
+    client = DataClient(tmp_path, program=(scripted_data.__file__,), max_file_seconds=0.3)
+    path = tmp_path / "file"
+    path.write_bytes(b"r")
+    try:
+        for max_length in (64, 128):
+            with pytest.raises(InputError) as caught:
+                client.measure("hang", path, "training_file", max_length).result(WAIT_SECONDS)
+        assert str(caught.value) == (
+            "training_file: takes more than 0.3 seconds to examine;"
+            " expected less data in one file: split it"
+        )
+    finally:
+        client.close()
 
 
 def test_an_error_comes_back_with_its_place(client: DataClient) -> None:

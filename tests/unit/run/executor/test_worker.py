@@ -1,6 +1,7 @@
 """A node's slot of several tasks, in this process: what is wrong with one is told of that one."""
 
 import json
+import os
 import queue
 import threading
 import time
@@ -13,11 +14,15 @@ import torch
 
 from auctune.run import unix_time
 from auctune.run.child.parent import Parent
+from auctune.run.data.examiner import Examiner
 from auctune.run.executor.messages import NodeSettings, TaskOrder, train_message
 from auctune.run.executor.worker import Worker
 from auctune.run.unix_time import SteadyClock, since_boot
+from auctune.train import tokenized_file
 from auctune.train.job import LoraJob
 from auctune.train.node import NodeTrainer
+from auctune.train.stored_tokens import tokens_folder
+from auctune.train.tokenizer import load_tokenizer
 from support.small_bases import build_base, write_rows
 
 OUT_OF_MEMORY = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
@@ -43,6 +48,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def order(folder: Path, name: str, rank: int = 4) -> TaskOrder:
+    folder.mkdir(exist_ok=True)
     data = write_rows(folder / f"{name}.jsonl", 4, seed=1)
     job = LoraJob(id=name, data=data, rank=rank, batch_size=2, max_length=24)
     return TaskOrder(job, folder / name, 1, 4, folder / "results" / name)
@@ -101,3 +107,24 @@ def test_a_slot_is_trained_while_the_clock_of_the_machine_is_ahead(
     monkeypatch.setattr(unix_time, "_now", believed)
     trained = train(base, [order(tmp_path, "good")], until=believed() + 600.0)
     assert trained["results"]["good"]["state"] == "done"
+
+
+@pytest.mark.parametrize("damage", [False, True], ids=["whole", "torn"])
+def test_a_node_trains_alike_from_tokens_that_were_stored_and_from_rows(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bool
+) -> None:
+    one, other = order(tmp_path, "job"), order(tmp_path / "stored", "job")
+    from_rows = train(base, [one])["results"]["job"]
+    tokenizer, context = load_tokenizer(str(base), cache=base)
+    Examiner(tokenizer, context).facts(other.job.data, "file", other.job.max_length, store=True)
+    if damage:
+        (file,) = tokens_folder(other.job.data).iterdir()
+        os.truncate(file, file.stat().st_size - 40)
+    else:
+        # Nothing can be tokenized.
+        monkeypatch.setattr(tokenized_file, "tokenize_chunk", None)
+    stored = train(base, [other])["results"]["job"]
+    assert stored == from_rows
+    adapters = [one.adapter, other.adapter]
+    first, second = (path / "adapter_model.safetensors" for path in adapters)
+    assert first.read_bytes() == second.read_bytes()

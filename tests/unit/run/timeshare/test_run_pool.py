@@ -302,3 +302,21 @@ def test_shares_of_threads_that_may_not_learn_end_the_run(tmp_path: Path) -> Non
 def test_units_without_a_length_need_stated_rates() -> None:
     with pytest.raises(InputError, match=r"threads\[0\].batches_per_unit: is missing"):
         order_of(threads=[pool_thread("a", deadline=3, threshold=1.0, rate=None)])
+
+
+def test_what_a_thread_notes_on_its_data_is_told_and_reported_once(tmp_path: Path) -> None:
+    def make() -> TrainingThread:
+        thread = THREADS[0].make()
+        thread.notes = ("rows lose their ends",)  # type: ignore[attr-defined]
+        return thread
+
+    order, telling = order_of(threads=[replace(THREADS[0], make=make)]), Telling([])
+    report = run_pool(order, tmp_path / "run", listener=telling, saved_every=0.0)
+    assert telling.told == ["quick: rows lose their ends"]
+    assert report.figures["notes"] == telling.told
+    # Stopped before its end was on record.
+    journal = PoolFolder(tmp_path / "run").journal
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-1]))
+    report = run_pool(order, tmp_path / "run", listener=telling, resume=True)
+    assert report.figures["notes"] == telling.told == ["quick: rows lose their ends"]

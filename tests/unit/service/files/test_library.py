@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
+from auctune.run.data.client import tokens_folder
+from auctune.service.files.blobs import Blobs
 from auctune.service.files.disk import Disk, DiskFullError, check_start
 from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord, Purpose
@@ -124,3 +126,19 @@ def test_two_things_of_one_name_are_both_kept(tmp_path: Path) -> None:
         trash.take(tmp_path / "file-a")
     found = {path.read_bytes() for path in trash.folder.rglob("file-a*")}
     assert found == {b"one", b"two"}
+
+
+def test_stored_tokens_go_with_their_file_and_those_of_files_that_are_gone_at_the_start(
+    tmp_path: Path,
+) -> None:
+    kept = uploaded(tmp_path)
+    files = tmp_path / "files"
+    for name in (kept.id, "file-gone", "file-strange"):
+        tokens_folder(files / name).mkdir()
+        (tokens_folder(files / name) / "0.npz").touch()
+    (files / "file-strange").write_bytes(b"of no row")
+    start(tmp_path)
+    assert names(files) == {kept.id, "0.npz"}
+    assert tokens_folder(files / kept.id).is_dir()
+    Blobs(files).drop(kept.id)
+    assert list(files.iterdir()) == []

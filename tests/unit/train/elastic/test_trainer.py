@@ -9,6 +9,7 @@ from torch import Tensor
 
 from auctune.domain.errors import CheckpointError, InputError
 from auctune.numerics.rng import stream
+from auctune.run.data.examiner import Examiner
 from auctune.train.base import Base
 from auctune.train.elastic import Contribution, ElasticTrainer, GradientMaker
 from auctune.train.job import LoraJob
@@ -204,3 +205,16 @@ def test_the_adapter_is_handed_out_and_checked(base: Base, job: LoraJob, tmp_pat
     trainer = new_trainer(base, job, tmp_path)
     train_with(trainer, [GradientMaker(base, job)], stream(0))
     assert trainer.export(tmp_path / "adapter").difference < 1e-4
+
+
+def test_rows_that_are_truncated_or_left_out_are_noted_as_the_market_notes_them(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    assert new_trainer(base, replace(job, max_length=60), tmp_path / "whole").loaded.notes == ()
+    short = replace(job, max_length=9, validation=job.data)
+    size = Examiner(base.tokenizer, base.context_tokens).facts(job.data, "file", 9).size
+    notes = new_trainer(base, short, tmp_path).loaded.notes
+    assert notes == replace(size, validation=size).notes(9)
+    truncated, left_out, *_ = notes
+    assert truncated.startswith("rows longer than max_length = 9 lose their ends: ")
+    assert left_out.startswith("rows with nothing to learn are left out: ")

@@ -123,6 +123,7 @@ class AuctionOpening:
             work,
             here.library,
             here.data,
+            looks,
             Mending(open_zone, vendors, looks, here.library, work),
             self._past.snapshots,
             here.committer,

@@ -10,10 +10,12 @@ from typing import Any
 
 import structlog
 
+from auctune.domain import AuctuneError
 from auctune.run.data.client import DataClient
 from auctune.run.executor.executor import Executor
 from auctune.run.executor.orders import adapter_folder
 from auctune.service.background import Background
+from auctune.service.data_desk import DataDesk
 from auctune.service.executors import MakeExecutor
 from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
@@ -44,6 +46,7 @@ class AuctionWorkshop:
         work: folder of checkpoints and adapters.
         library: files.
         data: the data process.
+        examiner: stores the tokens of data.
         mending: has data mended.
         snapshots: reads and makes snapshots.
         committer: writes them.
@@ -57,6 +60,7 @@ class AuctionWorkshop:
         work: Path,
         library: Library,
         data: DataClient,
+        examiner: DataDesk,
         mending: Mending,
         snapshots: Snapshots,
         committer: Committer,
@@ -68,6 +72,9 @@ class AuctionWorkshop:
         self._work = work
         self._library = library
         self._packer = Packer(zone.desk, data, library)
+        self._examiner = examiner
+        # Jobs whose data are as they will be trained, and whose tokens were asked for.
+        self._ready: set[str] = set()
         self._mending = mending
         self._alarm = alarm
         self._background = Background()
@@ -128,17 +135,33 @@ class AuctionWorkshop:
         )
 
     async def _take_up(self) -> None:
-        """Begin the work of vendors that were chosen, and what failed before."""
+        """Begin the work of vendors that were chosen, what failed before, and storing tokens."""
 
-        def waiting(zone: AuctionZone) -> tuple[list[OpenJob], list[OpenJob]]:
+        def waiting(zone: AuctionZone) -> tuple[list[OpenJob], list[OpenJob], list[OpenJob]]:
             jobs = zone.state.jobs.values()
             return (
                 [job for job in jobs if job.is_raw],
                 [job for job in jobs if job.phase is Phase.TRAINED],
+                [job for job in jobs if not job.is_raw and job.phase is not Phase.TRAINED],
             )
 
-        to_repair, to_pack = await self._zone.ask(waiting)
+        to_repair, to_pack, to_train = await self._zone.ask(waiting)
         for job in to_repair:
             self._chores.begin_once(job.id, self._mending.mend(job))
         for job in to_pack:
             self._pack(job.id, job.owner)
+        for job in to_train:
+            if job.id not in self._ready:
+                self._background.begin(self._store_tokens(job))
+        self._ready = {job.id for job in to_train}
+
+    async def _store_tokens(self, job: OpenJob) -> None:
+        """Store what a job's nodes read; without it they tokenize in their slots."""
+        training = job.training
+        for file in (job.repaired or training.data, training.validation):
+            if file is None:
+                continue
+            try:
+                await self._examiner.store_tokens(file, training.max_length, job.owner)
+            except AuctuneError as error:
+                _log.warning("tokens_not_stored", job=job.id, file=file, reason=str(error))
