@@ -94,7 +94,7 @@ def to_input_error(
     error: ValidationError, place: str, value: Any, model: type[BaseModel] | None = None
 ) -> InputError:
     """The first error that pydantic found in `value`, as one of ours; `model` names the keys."""
-    paths = [(_path_in(value, found["loc"]), found) for found in error.errors()]
+    paths = [(_path_in(value, found), found) for found in error.errors()]
     start = paths[0][0]
     # Of a field that may be of several types, the one that got furthest is what was meant.
     path, first = max(
@@ -110,8 +110,9 @@ def to_input_error(
         return InputError(where, "is an unknown key", _expected_keys(model, first["loc"]))
     if first["type"] == "missing":
         return InputError(where, "is missing", "a value")
-    message = first["msg"].removeprefix("Input should be ")
-    return InputError(where, _shorten(first["input"]), message)
+    # Each of the types that got as far says what it expects.
+    messages = [found["msg"].removeprefix("Input should be ") for at, found in paths if at == path]
+    return InputError(where, _shorten(first["input"]), " or ".join(dict.fromkeys(messages)))
 
 
 def _placed(own: InputError, place: str, path: Sequence[str | int]) -> InputError:
@@ -156,11 +157,13 @@ def format_path(loc: Sequence[str | int]) -> str:
     return path
 
 
-def _path_in(value: Any, loc: Sequence[str | int]) -> tuple[str | int, ...]:
-    """The keys and indices of a pydantic location, without its names of types."""
+def _path_in(value: Any, error: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """The keys and indices of the location of a pydantic error, without its names of types."""
     path: list[str | int] = []
-    for part in loc:
-        if isinstance(value, Mapping) and not str(part).startswith("["):
+    is_missing = error["type"] == "missing"
+    for part in error["loc"]:
+        is_key = isinstance(value, Mapping) and (part in value or is_missing)
+        if is_key and not str(part).startswith("["):
             path.append(part)
             value = value.get(part)
         elif isinstance(value, list) and isinstance(part, int):

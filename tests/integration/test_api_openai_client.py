@@ -189,6 +189,26 @@ def test_a_message_names_the_field_that_is_wrong(served: Served, client: openai.
     with pytest.raises(openai.BadRequestError, match=r"market\.deadline: 'soon'; exp") as time:
         served.bid(client, file, deadline="soon")
     assert time.value.param == "market.deadline"
+    for place, terms in (
+        ("market.lora.target_modules", {"lora": {"target_modules": ["nonsense"]}}),
+        ("market.value.zero_at", {"value": {"amount": "1", "zero_at": "soon"}, "bid": None}),
+        ("market.line", {"line": 0}),
+        ("market.bid", {"bid": {}}),
+    ):
+        with pytest.raises(openai.BadRequestError) as wrong:
+            served.bid(client, file, **terms)
+        assert wrong.value.param == place
+    with pytest.raises(openai.BadRequestError, match="'auto' or greater than or equal to 1"):
+        client.fine_tuning.jobs.create(
+            model="tiny", training_file=file, hyperparameters={"n_epochs": 0}
+        )
+    with pytest.raises(openai.BadRequestError) as suffix:
+        client.fine_tuning.jobs.create(model="tiny", training_file=file, suffix="a\u202eb")
+    assert suffix.value.param == "suffix"
+    for body in (b"null", b'{"model": "\\ud800"}', b"[" * 1000):
+        with served.http() as http:
+            error = http.post("/v1/fine_tuning/jobs", content=body).json()["error"]
+        assert (error["param"], error["message"][:6]) == ("body", "body: ")
     with pytest.raises(openai.BadRequestError, match="limit: Input should be") as limit:
         client.fine_tuning.jobs.list(limit=0)
     assert limit.value.param == "limit"

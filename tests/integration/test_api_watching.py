@@ -270,6 +270,9 @@ def test_what_was_not_heard_is_told_after_a_restart_and_once_then(tmp_path: Path
         "https://a:b@c.example/",
         "http://a.example/x\r\ny: z",
         "nonsense",
+        "https://169.254.169.254/latest",
+        "https://[::ffff:10.0.0.1]/",
+        "https://[fe80::1%25eth0]/",
     ],
 )
 def test_what_is_no_address_is_refused(served: Served, url: str) -> None:
@@ -282,7 +285,12 @@ def test_an_address_within_is_not_told_unless_the_operator_allows_it(tmp_path: P
     file = hooked_file(private_addresses=False, max_attempts=1)
     with serving(tmp_path, file) as served, Listener(refusals=0).open() as listener:
         with served.http() as http:
-            http.post("/v1/webhooks", json={"url": listener.url})
+            refused = http.post("/v1/webhooks", json={"url": listener.url})
+            assert refused.status_code == 400
+            assert "not sent into private networks" in refused.json()["error"]["message"]
+            # Where a name leads is known when something is sent there.
+            named = listener.url.replace("127.0.0.1", "localhost")
+            assert http.post("/v1/webhooks", json={"url": named}).status_code == 200
         job = served.bid(served.client(), served.upload()).id
         served.client().fine_tuning.jobs.cancel(job)
         # It has been given up once this is on record.

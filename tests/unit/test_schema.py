@@ -20,6 +20,8 @@ class Whole(BaseModel):
     count: Annotated[int, Field(ge=1)]
     name: str = "x"
     cost: float | list[float] = 0.0
+    epochs: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
+    text: str | Annotated[float, Field(ge=0)] = ""
     parts: list[Part] = Field(default_factory=list)
 
 
@@ -38,14 +40,23 @@ def test_what_is_right_is_returned() -> None:
         ({"count": True}, "file: count: True; expected a valid integer"),
         (
             {"count": 1, "no": 1},
-            "file: no: is an unknown key; expected one of count, name, cost, parts",
+            "file: no: is an unknown key; expected one of count, name, cost, epochs, text, parts",
         ),
         (
             {"count": 1, "parts": [{"amount": 1, "no": 1}]},
             "file: parts[0].no: is an unknown key; expected one of amount",
         ),
         ({"count": 1, "name": {}}, "file: name: a table; expected a valid string"),
-        ({"count": 1, "cost": "x"}, "file: cost: 'x'; expected a valid number"),
+        (
+            {"count": 1, "cost": "x"},
+            "file: cost: 'x'; expected a valid number or a valid list",
+        ),
+        ({"count": 1, "epochs": 0}, "file: epochs: 0; expected 'auto' or greater than or equal"),
+        ({"count": 1, "epochs": 1.5}, "file: epochs: 1.5; expected 'auto' or a valid integer"),
+        (
+            {"count": 1, "text": {}},
+            "file: text: a table; expected a valid string or a valid number",
+        ),
         ({"count": 1, "cost": [1.0, "x"]}, "file: cost[1]: 'x'; expected a valid number"),
         ({"count": 1, "parts": [{}]}, "file: parts[0].amount: is missing"),
         (

@@ -14,6 +14,7 @@ name: nothing in a row is ignored.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -200,8 +201,14 @@ def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
         row = json.loads(line, object_pairs_hook=_unique_keys)
     except _RepeatedKeyError as error:
         raise InputError(place, f"the key {error.key!r} appears twice", "each key once") from None
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise RepairableError(place, f"is not JSON ({error})", EXPECTED_ROW) from None
+    except RecursionError:
+        raise RepairableError(place, "is nested too deeply", EXPECTED_ROW) from None
+    except ValueError:
+        # Python converts no integer of more digits.
+        found = f"has a number of more than {sys.get_int_max_str_digits()} digits"
+        raise RepairableError(place, found, EXPECTED_ROW) from None
     if not isinstance(row, dict):
         raise RepairableError(place, f"is a JSON {type(row).__name__}, not an object", EXPECTED_ROW)
     given = {key: value for key, value in row.items() if value is not None}

@@ -130,6 +130,16 @@ def test_a_key_that_appears_twice_is_refused() -> None:
         read_row('{"text": "a", "text": "b"}', "line 1")
 
 
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [("9" * 5000, "has a number of more than 4300 digits"), ("[" * 10**5, "is nested too deeply")],
+    ids=["number", "depth"],
+)
+def test_what_python_cannot_read_of_json_is_named_for_users(value: str, found: str) -> None:
+    with pytest.raises(RepairableError, match=f"line 1: {found}"):
+        read_row(f'{{"text": "a", "id": {value}', "line 1")
+
+
 def test_a_repeated_key_is_found_in_time_that_follows_the_row() -> None:
     # A search for each key takes ten seconds for this row, in which other owners' files wait.
     keys = [f"{number:05x}" for number in range(24_000)]

@@ -130,6 +130,10 @@ class Nursery:
                 elif key.fileobj is self._woken:
                     self._bury()
                 elif not os.read(self._end, 1):
+                    # Children that end from here on wake nobody.
+                    signal.set_wakeup_fd(-1)
+                    for held in (self._selector, self._woken, self._wakes):
+                        held.close()
                     return None
 
     def _answer(self) -> Order | None:

@@ -1,5 +1,6 @@
 """A form with one file in it, read as it comes in: nothing of it is held but its small fields."""
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,10 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from auctune.domain import InputError
 from auctune.service.files.record import Purpose
+
+# The parser warns of each form that it cannot read, on the terminal of the service. The client is
+# told, which is enough.
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
 _FIELD_BYTES = 1024
 _EXPECTED = "multipart/form-data with the fields file and purpose"

@@ -31,7 +31,12 @@ def check_adapter(training: Training, profile: Profile, room_gb: float) -> float
         InputError: if that does not fit, if the adapter is larger than the base, or if it names a
             module that the base has not.
     """
-    memory_gb = profile.task_memory_gb(training.rank, training.target_modules)
+    try:
+        memory_gb = profile.task_memory_gb(training.rank, training.target_modules)
+    except InputError as error:
+        # A profile does not know what requests call it.
+        place = f"market.lora.{error.place}"
+        raise InputError(place, error.found, error.expected) from None
     if memory_gb > room_gb:
         found = f"{training.rank} needs {memory_gb:.3g} GB, more than any node has left"
         raise InputError("market.lora.rank", found, f"an adapter of at most {room_gb:.3g} GB")

@@ -24,8 +24,9 @@ Positive = Annotated[float, Field(gt=0, le=_MOST, allow_inf_nan=False, strict=Tr
 Rate = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False, strict=True)]
 # A NUL is a character that PostgreSQL cannot keep, and nobody means.
 _TEXT = r"^[^\u0000]*$"
-# What stands in names and on screens has no control characters.
-_LINE = r"^[^\u0000-\u001f\u007f]*$"
+# What stands in names and on screens has no control characters, and none that change the order in
+# which the text beside it is shown.
+_LINE = r"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$"
 Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_LINE)]
 Value = Annotated[str, StringConstraints(max_length=512, pattern=_TEXT)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=_LINE)]

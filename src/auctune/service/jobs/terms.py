@@ -36,9 +36,14 @@ def asked_deadline(request: JobRequest, now: float) -> float:
     """Unix time of a request's deadline: `deadline`, or that of its value.
 
     Raises:
-        InputError: if it has none, or none to come, or two.
+        InputError: if it has none, or none to come, or two, or is worth nothing before it.
     """
-    terms = request.market
+    deadline = _said_deadline(request.market, now)
+    _said_zero(request.market, deadline, now)
+    return deadline
+
+
+def _said_deadline(terms: Terms, now: float) -> float:
     if terms.value is not None and terms.value.deadline is not None:
         if terms.deadline is not None:
             found = "is given with market.deadline"
@@ -114,14 +119,20 @@ def asked_worth(request: JobRequest, now: float) -> Worth:
         InputError: if it has no deadline, or is worth nothing before it, or says what is none.
     """
     deadline = asked_deadline(request, now)
-    value = request.market.value
-    zero_at = deadline + (deadline - now) / 2
-    if value is not None and value.zero_at is not None:
-        zero_at = parse_deadline(value.zero_at, now, "market.value.zero_at")
-        if zero_at < deadline:
-            expected = "the deadline, or a time after it"
-            raise InputError("market.value.zero_at", "is before the deadline", expected)
+    zero_at = _said_zero(request.market, deadline, now)
+    if zero_at is None:
+        zero_at = deadline + (deadline - now) / 2
     return Worth(_said_worth(request.market), deadline, zero_at)
+
+
+def _said_zero(terms: Terms, deadline: float, now: float) -> float | None:
+    if terms.value is None or terms.value.zero_at is None:
+        return None
+    zero_at = parse_deadline(terms.value.zero_at, now, "market.value.zero_at")
+    if zero_at < deadline:
+        expected = "the deadline, or a time after it"
+        raise InputError("market.value.zero_at", "is before the deadline", expected)
+    return zero_at
 
 
 def foreign_term(request: JobRequest, *names: str) -> str | None:

@@ -320,7 +320,13 @@ def open_dispatcher(
     """Build the dispatcher of a service; its signing key is in the folder `data`."""
     return WebhookDispatcher(
         [zone.name for zone in file.zones],
-        WebhookRegistry(reader, committer, file.limits.webhooks, now),
+        WebhookRegistry(
+            reader,
+            committer,
+            file.limits.webhooks,
+            now,
+            private_addresses=file.webhooks.private_addresses,
+        ),
         WebhookSigner(load_signing_key(data / KEY_FILE)),
         reader,
         committer,

@@ -1,5 +1,6 @@
 """Webhooks that users registered, held in memory and stored in the database."""
 
+import ipaddress
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from auctune.service.access.open_jobs import TooManyError
 from auctune.service.durable import durable
 from auctune.service.identifiers import new_id
 from auctune.service.store import Committer, Unit, tables
+from auctune.service.webhooks.delivery import is_public
 
 _ROW_PREFIX = "webhook:"
 
@@ -43,14 +45,22 @@ class WebhookRegistry:
         committer: writes changes.
         limit: webhooks of one user.
         now: returns unix time.
+        private_addresses: whether addresses outside the public address space are allowed.
     """
 
     def __init__(
-        self, reader: Engine, committer: Committer, limit: int, now: Callable[[], float]
+        self,
+        reader: Engine,
+        committer: Committer,
+        limit: int,
+        now: Callable[[], float],
+        *,
+        private_addresses: bool = False,
     ) -> None:
         self._committer = committer
         self._limit = limit
         self._now = now
+        self._private_addresses = private_addresses
         table = tables.meta
         with reader.connect() as connection:
             query = select(table).where(table.c.name.like(f"{_ROW_PREFIX}%"))
@@ -79,10 +89,14 @@ class WebhookRegistry:
         """Register an address, and return once it is stored.
 
         Raises:
-            InputError: if the URL is invalid.
+            InputError: if the URL is invalid, or names a private address and they are not allowed.
+                A host name is not looked up here, but at each delivery.
             TooManyError: if the user has reached the limit.
         """
-        _check_url(url)
+        host = _check_url(url)
+        if not self._private_addresses and _is_private(host):
+            expected = "a public address: webhooks are not sent into private networks"
+            raise InputError("url", repr(url), expected)
         if len(self.for_user(user)) >= self._limit:
             raise TooManyError(f"you already have {self._limit} webhooks, which is the limit")
         webhook = Webhook(new_id("hook"), user, url, self._now(), self._committer.next_seq())
@@ -98,14 +112,25 @@ class WebhookRegistry:
         await durable(self._committer, unit)
 
 
-def _check_url(url: str) -> None:
+def _check_url(url: str) -> str:
+    """Return the host of a URL."""
     expected = "a URL such as https://example.com/hook, without a user name or password"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         raise InputError("url", repr(url), expected) from None
+    host = parts.hostname
     is_plain = url.isascii() and url.isprintable() and " " not in url
-    is_http = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
-    if not (is_plain and is_http and port != 0):
+    is_http = parts.scheme in ("http", "https") and "@" not in parts.netloc
+    if not host or not (is_plain and is_http and port != 0):
         raise InputError("url", repr(url), expected)
+    return host
+
+
+def _is_private(host: str) -> bool:
+    """Return whether a host is an address outside the public address space."""
+    try:
+        return not is_public(ipaddress.ip_address(host.partition("%")[0]))
+    except ValueError:
+        return False

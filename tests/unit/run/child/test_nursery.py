@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from auctune.run.child import ChildProcess, Message
 from auctune.run.child.nursed import ADDRESS, NoNurseryError, NursedProcess
-from auctune.run.child.nursery import read_by_imports
+from auctune.run.child.nursery import Nursery, read_by_imports
 from auctune.run.child.process import device_in_child, visible_gpu
 from auctune.run.child.process_handle import Streams
 
@@ -132,6 +133,21 @@ def test_a_nursery_ends_with_whoever_started_it(small: Small) -> None:
     assert small.process.stdin is not None
     small.process.stdin.close()
     assert small.process.wait(30) == 0
+
+
+def test_a_nursery_that_has_ended_is_not_woken_by_children_that_end_then() -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    before = signal.getsignal(signal.SIGCHLD)
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind("")
+            listening.listen()
+            assert Nursery(listening, reading, {}).serve() is None
+        assert signal.set_wakeup_fd(-1) == -1
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+        os.close(reading)
 
 
 def test_who_breaks_off_or_lies_leaves_it_at_work(small: Small, tmp_path: Path) -> None:

@@ -51,6 +51,14 @@ def test_a_form_that_ends_early_is_refused(length: int) -> None:
         read(form_of([FORM[:length]]))
 
 
+def test_a_form_that_cannot_be_read_leaves_no_line_on_the_terminal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(InputError):
+        read(form_of([FORM.replace(b"rows.jsonl", b"a\rb")]))
+    assert not caplog.records
+
+
 @given(st.binary(max_size=200))
 def test_any_other_bytes_are_refused_and_nothing_else(body: bytes) -> None:
     with pytest.raises(InputError):

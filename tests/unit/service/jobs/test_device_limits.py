@@ -48,6 +48,12 @@ def test_an_adapter_larger_than_its_base_is_refused_whatever_memory_there_is() -
         check_adapter(replace(huge, rank=129), profile, 24.0)
 
 
+def test_a_module_that_the_base_has_not_is_named_as_requests_call_it() -> None:
+    with pytest.raises(InputError) as refused:
+        check_adapter(Training("file", target_modules=("nonsense",)), tiny_profile(), 24.0)
+    assert refused.value.place == "market.lora.target_modules"
+
+
 def test_an_adapter_that_fits_into_no_memory_is_refused() -> None:
     with pytest.raises(InputError, match="more than any node has left"):
         check_adapter(Training("file", rank=4096), replace(tiny_profile(), origin=ODD), 0.09)

@@ -158,7 +158,11 @@ def read_request(raw: bytes) -> JobRequest | Acceptance:
         if _names_quote(value):
             return _read_acceptance(raw)
         raise _named(error, value, JobRequest) from None
-    return request if request.market.quote is None else _read_acceptance(raw)
+    if request.market.quote is not None:
+        return _read_acceptance(raw)
+    if request.market.line is not None:
+        raise InputError("market.line", "is given", "none without market.quote")
+    return request
 
 
 def read_body(raw: bytes, model: type[M]) -> M:
@@ -185,8 +189,8 @@ def _read_acceptance(raw: bytes) -> Acceptance:
 def _json_of(raw: bytes) -> Any:
     try:
         return orjson.loads(raw)
-    except ValueError:
-        raise InputError("body", "is no JSON", "a JSON object") from None
+    except ValueError as error:
+        raise InputError("body", f"is not valid JSON ({error})", "a JSON object") from None
 
 
 def _names_quote(value: Any) -> bool:
@@ -200,7 +204,7 @@ def _named(error: ValidationError, value: Any, model: type[BaseModel]) -> InputE
         return InputError("body", f"has {count} keys or values that are wrong", "a request")
     wrong = to_input_error(error, "", value, model)
     place = wrong.place.removeprefix(": ").replace(": ", ".")
-    return InputError(place, wrong.found, wrong.expected)
+    return InputError(place or "body", wrong.found, wrong.expected)
 
 
 @router.get("", response_model=Page[Job], openapi_extra={"parameters": [_LISTED_METADATA]})
