@@ -166,6 +166,8 @@ def main() -> int:
             mode="fused",
             tokens_per_second=20_000.0,
             share=0.0004,
+            # The load may come from a single key.
+            more=f"[limits]\nrequests_per_second = {options.rate}\nburst = {8 * options.rate}\n",
         )
         data = folder / "data"
         with running(config, data) as service:

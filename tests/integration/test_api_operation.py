@@ -402,6 +402,16 @@ def test_a_body_that_is_far_too_long_is_not_read(served: Served) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
 
 
+@pytest.mark.parametrize("path", ["/v1/webhooks", "/v1/users", "/v1/quotes"])
+def test_a_body_of_unknown_length_that_is_too_long_is_answered_as_such(
+    served: Served, path: str
+) -> None:
+    pieces = iter([b'{"url": "', *[b"a" * 10_000] * 40, b'"}'])
+    with served.http(served.key("boss", Role.OPERATOR)) as http:
+        answer = http.post(path, content=pieces, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+
+
 @pytest.mark.parametrize(
     "extreme",
     [

@@ -28,14 +28,22 @@ def _db() -> None:
 @db.command("upgrade")
 def upgrade(config: Config = None, data: Data = DATA) -> None:
     """Bring the database of an earlier release to this one. The service must not run meanwhile."""
+    from auctune.service.store import reading
     from auctune.service.store import upgrade as upgrade_store
     from auctune.service.store.engine import FILE_NAME
+    from auctune.service.store.event_log import EventLog
+    from auctune.service.zones.restart import opening_of
 
     url = _url(config)
     if url is None and not (data / FILE_NAME).is_file():
         raise InputError(str(data), f"has no {FILE_NAME}", "the data folder of a service")
     upgrade_store(url or data)
     _bind(url or data, data)
+    with reading(url or data) as reader:
+        log = EventLog(reader)
+        for zone in log.zones():
+            # `serve` refuses the log of another version: no migration rewrites events.
+            opening_of(zone, log)
     typer.echo("the database is up to date")
 
 

@@ -4,10 +4,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
 from auctune.cli.job_lines import clock, span
 from auctune.service.settings.service_file import read_service_file
+from auctune.service.store import open_store
+from auctune.service.store.event_log import checksum
+from auctune.service.store.tables import events
 from support.command_line import run_auctune
+from support.store_rows import event_row
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +68,18 @@ def test_what_is_wrong_is_one_line_and_leaves_nothing(
     assert (code, out, len(lines)) == (2, "", 1)
     assert lines[0].startswith(message)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_upgrade_names_the_log_that_this_release_cannot_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {**event_row(1), "kind": "zone.opened", "body": b'{"version": 1}'}
+    row["checksum"] = checksum(**{name: row[name] for name in row if name != "checksum"})
+    with open_store(tmp_path / "auctune-data") as store, store.writer.begin():
+        store.writer.execute(insert(events).values(**row))
+    code, out, lines = run_auctune(["db", "upgrade"], monkeypatch, capsys)
+    assert (code, out) == (2, "")
+    assert lines[0].startswith("auctune: zone north: log: is of version 1; expected version")
 
 
 def test_nobody_at_an_address_is_told_by_it(

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import structlog
+from fastapi import Response
 
 from auctune.service.access.open_jobs import TooManyError
 from auctune.service.api.access import identify
@@ -90,7 +91,7 @@ class Gate:
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         limit = self._limit(path)
-        limited = _limited(receive, limit)
+        limited, answered = _limited(scope, receive, send, limit)
         try:
             if path.startswith(_PRIVATE):
                 who = identify(scope, self._market)
@@ -98,14 +99,11 @@ class Gate:
                 if path not in UPLOADS and _announced(scope) > limit:
                     raise _too_long(limit)
                 with self._market.requests.one(who.key):
-                    await self._app(scope, limited, send)
+                    await self._app(scope, limited, answered)
             else:
-                await self._app(scope, limited, send)
+                await self._app(scope, limited, answered)
         except ApiError as error:
-            # The rest of the body is not waited for.
-            headers = {**(error.headers or {}), **CLOSE}
-            refusal = answer_error(error.status, error.message, error.code, error.param, headers)
-            await refusal(scope, receive, send)
+            await _refusal(error)(scope, receive, send)
         except TooManyError as error:
             await answer_error(429, str(error), "limit_reached", None, CLOSE)(scope, receive, send)
 
@@ -118,6 +116,12 @@ class Gate:
         return SMALL_BYTES
 
 
+def _refusal(error: ApiError) -> Response:
+    # The rest of the body is not waited for.
+    headers = {**(error.headers or {}), **CLOSE}
+    return answer_error(error.status, error.message, error.code, error.param, headers)
+
+
 def _announced(scope: Scope) -> int:
     """Return how long a request says that its body is; 0 if it does not."""
     found = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
@@ -128,8 +132,9 @@ def _too_long(limit: int) -> ApiError:
     return ApiError(413, f"the body has more than {limit} bytes", "too_large", None, CLOSE)
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
-    left = limit
+def _limited(scope: Scope, receive: Receive, send: Send, limit: int) -> tuple[Receive, Send]:
+    """Return what reads a body of so many bytes at most, and what answers 413 to a longer one."""
+    left, is_refused = limit, False
 
     async def counted() -> Message:
         nonlocal left
@@ -140,4 +145,13 @@ def _limited(receive: Receive, limit: int) -> Receive:
                 raise _too_long(limit)
         return message
 
-    return counted
+    async def answered(message: Message) -> None:
+        nonlocal is_refused
+        # FastAPI answers 400 to whatever breaks off the body that it parses.
+        if left < 0 and message["type"] == "http.response.start" and message["status"] != 413:
+            is_refused = True
+            await _refusal(_too_long(limit))(scope, receive, send)
+        elif not is_refused:
+            await send(message)
+
+    return counted, answered

@@ -27,8 +27,8 @@ class LimitsEntry(BaseModel):
 
     model_config = STRICT
 
-    requests_per_second: Positive = 2000.0
-    burst: Annotated[float, Field(ge=1, le=MOST)] = 4000.0
+    requests_per_second: Positive = 300.0
+    burst: Annotated[float, Field(ge=1, le=MOST)] = 600.0
     streams: Count = 20
     open_jobs: Count = 10_000
     upload_bytes: Count = 512 * 1024 * 1024

@@ -29,8 +29,8 @@ port = 8420
 
 # Of each API key:
 [limits]
-#requests_per_second = 2000.0
-#burst = 4000.0
+#requests_per_second = 300.0
+#burst = 600.0
 # Requests that are not answered yet:
 #requests = 500
 # Streams of events that are open at once:

@@ -27,6 +27,12 @@ def read(folder: Path, text: str) -> ServiceFile:
     return read_service_file(path)
 
 
+def test_one_key_leaves_two_thirds_of_a_thousand_requests_a_second_to_others() -> None:
+    limits = ServiceFile().limits
+    assert 3 * limits.requests_per_second <= 1000
+    assert limits.burst <= 1000
+
+
 @pytest.mark.parametrize(
     ("text", "path"),
     [
