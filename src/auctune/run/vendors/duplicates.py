@@ -5,11 +5,18 @@ reaches a threshold, and their digits agree: rows made from one template with di
 numbers are different facts. MinHash with banded locality-sensitive hashing (Broder 1997; Indyk
 and Motwani 1998) finds the candidates, which are then compared exactly, so that no row is dropped
 below the threshold; one above it is missed with probability < 1%.
+
+Candidates share a band and all digits. Where many rows share a long template and just miss the
+threshold, a bucket keeps its first `MAX_BUCKET` rows, and a row is compared with the
+`MAX_COMPARED` candidates that share most bands, so that time grows linearly with the number of
+rows: beyond these limits a near-duplicate may be missed.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -18,6 +25,11 @@ if TYPE_CHECKING:
 SHINGLE_CHARACTERS = 5
 NUM_PERMUTATIONS = 128
 MISS_PROBABILITY = 0.01
+MAX_BUCKET = 1000
+MAX_COMPARED = 100
+
+# A band, the hashes of a sketch in it, and the row's digits.
+_Bucket = tuple[int, bytes, bytes]
 
 _BLANKS = re.compile(r"\s+")
 _DIGITS = re.compile(r"\d+")
@@ -26,7 +38,6 @@ _DIGITS = re.compile(r"\d+")
 class _Passed(NamedTuple):
     line: int
     shingles: frozenset[str]
-    digits: tuple[str, ...]
 
 
 class DuplicateFilter:
@@ -39,14 +50,16 @@ class DuplicateFilter:
 
     def __init__(self, similarity: float, seed: int) -> None:
         # It brings much of scipy: what only names a vendor must not wait for that.
-        from datasketch import MinHash, MinHashLSH
+        from datasketch import MinHash
 
         self._new_sketch = MinHash
         self._similarity = similarity
+        self._bands = choose_bands(similarity)
         self._seed = seed
         self._lines: dict[bytes, int] = {}
         self._passed: list[_Passed] = []
-        self._index = MinHashLSH(num_perm=NUM_PERMUTATIONS, params=choose_bands(similarity))
+        # Numbers of passed rows.
+        self._buckets: dict[_Bucket, list[int]] = {}
 
     def find_exact(self, parts: Sequence[str]) -> int | None:
         """The line of an earlier row with the same parts but for case and blanks."""
@@ -58,22 +71,37 @@ class DuplicateFilter:
         If there is none, the row passes, and is remembered under its own `line`.
         """
         text = _normalize(parts)
-        shingles, digits = shingle(text), tuple(_DIGITS.findall(text))
-        sketch = self._sketch(shingles)
-        # By number, not by line: several rows of a JSON array may stand on one line.
-        numbers: list[int] = sorted(self._index.query(sketch))
+        shingles = shingle(text)
+        buckets = self._buckets_of(shingles, _DIGITS.findall(text))
         matches = [
             (-similarity, other.line)
-            for other in map(self._passed.__getitem__, numbers)
-            if other.digits == digits
-            and (similarity := jaccard(shingles, other.shingles)) >= self._similarity
+            for other in map(self._passed.__getitem__, self._candidates(buckets))
+            if (similarity := jaccard(shingles, other.shingles)) >= self._similarity
         ]
         if matches:
             return min(matches)[1]
         self._lines.setdefault(_fingerprint(parts), line)
-        self._index.insert(len(self._passed), sketch, check_duplication=False)
-        self._passed.append(_Passed(line, shingles, digits))
+        for bucket in buckets:
+            numbers = self._buckets.setdefault(bucket, [])
+            if len(numbers) < MAX_BUCKET:
+                numbers.append(len(self._passed))
+        self._passed.append(_Passed(line, shingles))
         return None
+
+    def _candidates(self, buckets: Sequence[_Bucket]) -> list[int]:
+        """Return the passed rows to compare with, those that share most buckets first."""
+        # By number, not by line: several rows of a JSON array may stand on one line.
+        shared = Counter(chain.from_iterable(self._buckets.get(one, ()) for one in buckets))
+        return sorted(shared, key=lambda number: (-shared[number], number))[:MAX_COMPARED]
+
+    def _buckets_of(self, shingles: frozenset[str], digits: Sequence[str]) -> list[_Bucket]:
+        bands, rows = self._bands
+        hashes = self._sketch(shingles).hashvalues
+        told_by = sha256(" ".join(digits).encode()).digest()
+        return [
+            (band, hashes[band * rows : (band + 1) * rows].tobytes(), told_by)
+            for band in range(bands)
+        ]
 
     def _sketch(self, shingles: frozenset[str]) -> "MinHash":
         sketch = self._new_sketch(num_perm=NUM_PERMUTATIONS, seed=self._seed)

@@ -46,3 +46,28 @@ def test_bands_miss_rarely() -> None:
         bands, rows = choose_bands(similarity)
         assert bands * rows == 128
         assert (1 - similarity**rows) ** bands < 0.01
+
+
+@pytest.mark.parametrize("digits", [True, False])
+def test_rows_of_one_template_are_compared_a_bounded_number_of_times(
+    monkeypatch: pytest.MonkeyPatch, digits: bool
+) -> None:
+    rng = np.random.default_rng(5)
+    words = [f"{chr(97 + i)}{chr(97 + j)}{chr(97 + k)}" for i, j, k in np.ndindex(12, 12, 12)]
+    template = " ".join(str(word) for word in rng.choice(words, 60))
+    compared = [0]
+
+    def count(left: frozenset[str], right: frozenset[str]) -> float:
+        compared[0] += 1
+        return jaccard(left, right)
+
+    monkeypatch.setattr("auctune.run.vendors.duplicates.jaccard", count)
+    monkeypatch.setattr("auctune.run.vendors.duplicates.MAX_COMPARED", 20)
+    rows = DuplicateFilter(0.9, seed=0)
+    num_rows = 300
+    for line in range(num_rows):
+        own = f"number {line}" if digits else " ".join(str(word) for word in rng.choice(words, 6))
+        assert rows.find_near_or_add([f"{template} {own}"], line) is None
+    assert compared[0] <= (0 if digits else 20 * num_rows)
+    # What is nearly one of them is still found.
+    assert rows.find_near_or_add([f"{template} {own}."], num_rows) == num_rows - 1
