@@ -147,7 +147,7 @@ def num_open(data: Path) -> int:
     with reading(data) as engine, engine.connect() as connection:
         found = [(kind, orjson.loads(body)) for kind, body in connection.execute(chosen)]
     num_held = sum("held" in body for _, body in found)
-    num_settled = sum(kind == TimeshareKind.SETTLED for kind, _ in found)
+    num_settled: int = sum(kind == TimeshareKind.SETTLED for kind, _ in found)
     return num_open + num_held - num_settled
 
 

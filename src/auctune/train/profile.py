@@ -8,7 +8,7 @@ In this order, all on the trainer that will do the work:
    out of memory would end more than this process, only up to a cap.
 4. Peak memory of a pass at the budget, and memory of a task next to it.
 5. Time to take up a task, to write its checkpoint and to let go of it.
-6. Mixed loads: random tasks together, whose worst error becomes the margin.
+6. Mixed loads: random tasks together; the 95% quantile of their errors becomes the margin.
 
 All of it has a time limit. A slow device gets fewer rounds, then shorter sweeps and fewer mixes;
 what is left out is replaced by what sells too little rather than too much, and is named in the
@@ -85,6 +85,7 @@ class Effort:
         sweep_tokens: the largest pass of the sweep; it starts at one row and doubles.
         warm_ups, timed: rounds of each measurement that do not count, and that do.
         mixes: how many.
+        mix_warm_ups, mix_timed: rounds of each that do not count, and whose median does.
         load_rows: of the data of the task that is taken up and put away.
         cap_tokens: where the search for the largest micro-batch ends, by kind of device.
         seconds: time limit of all of it, without loading the base.
@@ -94,7 +95,9 @@ class Effort:
     sweep_tokens: int = 2048
     warm_ups: int = 3
     timed: int = 10
-    mixes: int = 5
+    mixes: int = 20
+    mix_warm_ups: int = 1
+    mix_timed: int = 3
     load_rows: int = 500
     cap_tokens: tuple[tuple[str, int], ...] = (("cpu", 4096), ("cuda", 2**20))
     seconds: float = 600.0
@@ -367,7 +370,7 @@ class _Measurement:
 
     def mixes(self, budget: int, a: float, b: float) -> list[Mix]:
         source = random.Random(self.seed)
-        mixes = []
+        trainer, mixes = self.trainer(budget), []
         begin = self.bench.now()
         available = max(0.0, self.until(MIXES_END) - begin)
         for number in range(self.effort.mixes):
@@ -380,10 +383,10 @@ class _Measurement:
                 break
             until = begin + available * (number + 1) / self.effort.mixes
             jobs = random_mix(self.bench, source, self.row_tokens)
-            trainer = self.trainer(budget)
             self.bench.load(trainer, jobs)
-            self.warm_up(trainer, jobs, self.effort.warm_ups, until)
-            rounds = self.bench.rounds(trainer, jobs, self.effort.timed, until)
+            self.warm_up(trainer, jobs, self.effort.mix_warm_ups, until)
+            rounds = self.bench.rounds(trainer, jobs, self.effort.mix_timed, until)
+            self.bench.unload(trainer, jobs)
             measured = statistics.median(rounds)
             tokens = round_tokens(jobs)
             predicted = predict(tokens, budget, a, b)

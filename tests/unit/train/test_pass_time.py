@@ -48,12 +48,32 @@ def test_the_budget_is_the_smallest_pass_that_is_about_as_fast_as_the_best() -> 
     assert choose_budget(points({32: 1.0, 64: 2.0})) == 32
 
 
-def test_the_margin_is_the_worst_shortfall_in_speed() -> None:
+def test_the_margin_of_a_few_mixes_is_the_worst_shortfall_in_speed() -> None:
     fast, slow, stuck = Mix(2, 10, 1.0, 0.5), Mix(2, 10, 3.0, 4.0), Mix(2, 10, 1.0, 100.0)
     assert margin_of([fast, slow]) == pytest.approx(0.25)
     assert margin_of([fast]) == 0
     assert margin_of([]) == 0
     assert margin_of([stuck]) == 0.9
+
+
+shares = st.floats(0.0, 0.8)
+
+
+@given(st.lists(shares, min_size=20, max_size=39), shares, st.integers(0, 19))
+def test_one_mix_in_twenty_decides_no_margin(lost: list[float], outlier: float, at: int) -> None:
+    mixes = [Mix(2, 10, 1 - share, 1.0) for share in lost]
+    disturbed = [*mixes[:at], Mix(2, 10, 1 - outlier, 1.0), *mixes[at + 1 :]]
+    undisturbed = [*mixes[:at], *mixes[at + 1 :]]
+    assert margin_of(disturbed) <= max(margin_of([mix]) for mix in undisturbed)
+
+
+@given(st.lists(st.floats(1.0, 1.2), min_size=20, max_size=40), st.floats(1.0, 5.0))
+def test_a_slowdown_of_all_mixes_decides_the_margin(noise: list[float], factor: float) -> None:
+    slower = [Mix(2, 10, 1.0, factor * one) for one in noise]
+    assert margin_of(slower) >= 1 - 1 / factor - 1e-9
+    # So does one of every tenth mix, however fast the others are.
+    some = [*slower[: len(slower) // 10], *[Mix(2, 10, 1.0, 0.5)] * (len(slower) * 9 // 10)]
+    assert margin_of(some) >= 1 - 1 / factor - 1e-9
 
 
 def test_a_sweep_is_disturbed_if_every_mix_runs_in_less_than_half_of_its_time() -> None:

@@ -1,7 +1,9 @@
+import math
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from auctune.train.device_facts import (
 from auctune.train.job import LoraJob
 from auctune.train.machine import library_versions
 from auctune.train.node import NodeTrainer
+from auctune.train.pass_time import predict
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.profile import (
     LEAST_MARGIN,
@@ -191,6 +194,46 @@ def test_a_sweep_that_was_disturbed_is_made_again(tiny_base: Base, tmp_path: Pat
     assert any("once more" in what for what in said)
     # Wide, as others may be at work on the machine that runs the tests.
     assert min(mix.predicted_seconds / mix.measured_seconds for mix in profile.mixes) < 100
+
+
+class TimedBench(Bench):
+    """A bench that trains nothing: rounds take the predicted time, times the factors of a mix."""
+
+    slower: Mapping[int, list[float]] = {}
+    num_mixes = 0
+
+    def load(self, trainer: NodeTrainer, jobs: Sequence[LoraJob]) -> None:
+        self.num_mixes += 1
+
+    def unload(self, trainer: NodeTrainer, jobs: Sequence[LoraJob]) -> None:
+        pass
+
+    def rounds(
+        self, trainer: NodeTrainer, jobs: Sequence[LoraJob], count: int, until: float = math.inf
+    ) -> list[float]:
+        factors = self.slower.get(self.num_mixes, [1.0] * count)
+        return [factor * predict(round_tokens(jobs), 64, 1e-3, 1e-4) for factor in factors]
+
+
+def margin_of_timed(base: Base, folder: Path, slower: Mapping[int, list[float]]) -> float:
+    bench = TimedBench(base, folder, 0)
+    bench.slower = slower
+    measurement = _Measurement(base, replace(QUICK, seconds=1e6), bench, 0, lambda *_: None)
+    mixes = measurement.mixes(64, 1e-3, 1e-4)
+    assert len(mixes) == bench.num_mixes == QUICK.mixes == 20
+    assert measurement.not_measured == []
+    return measurement.margin(mixes)
+
+
+def test_a_disturbed_load_decides_no_margin_and_a_slowdown_of_the_device_does(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    margin = partial(margin_of_timed, tiny_base, tmp_path)
+    assert margin({7: [10.0] * 3}) == pytest.approx(0.0)
+    # Of each load, one round may be disturbed as well.
+    assert margin({mix: [1.0, 9.0, 1.0] for mix in range(21)}) == pytest.approx(0.0)
+    assert margin({mix: [1.25] * 3 for mix in range(21)}) == pytest.approx(0.2)
+    assert margin({3: [1.25] * 3, 12: [2.0] * 3}) == pytest.approx(0.2)
 
 
 def test_a_token_budget_that_does_not_fit_is_refused(tiny_base: Base) -> None:
