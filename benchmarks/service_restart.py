@@ -24,11 +24,11 @@ from auctune.domain.data_size import DataSize
 from auctune.run.base_cache import base_cache
 from auctune.service.access.directory import Directory
 from auctune.service.access.spending import Spending
+from auctune.service.config.auction import AuctionConfig
+from auctune.service.config.models import read_config
 from auctune.service.jobs.training import Training
 from auctune.service.opening import learn_zone
 from auctune.service.recorder import LogRecorder
-from auctune.service.settings.auction_entry import AuctionEntry
-from auctune.service.settings.service_file import read_service_file
 from auctune.service.store import Committer, Snapshots, open_store
 from auctune.service.store.identity import bind
 from auctune.service.store.unit import ignore
@@ -51,8 +51,8 @@ OLDEST_SNAPSHOT = 20_000
 def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -> None:
     """Decide on so many bids, one after the other."""
     data.mkdir()
-    entry = read_service_file(config).zones[0]
-    assert isinstance(entry, AuctionEntry)
+    entry = read_config(config).zones[0]
+    assert isinstance(entry, AuctionConfig)
     facts = learn_zone(entry, Place(data, base_cache()), _unheard)
     record = opening_record(entry, facts, time.time())
     draw = random.Random(1)

@@ -42,8 +42,8 @@ chunk_mb = {8 * 72 / 1e6}
 server = {{ cpu = 0.5 }}
 samples_per_second = 10.0
 step_seconds = 0.0
-spare = 0.5
-pricing = {{ worth = 0.2 }}
+headroom = 0.5
+pricing = {{ reserve_value = 0.2 }}
 ray = {{ address = "{site.cluster}" }}
 {sites}"""
 

@@ -41,9 +41,9 @@ policy = "robust:risk=0.1"
 forecast = "seasonal:season=12"
 start = 240
 n_max = 2
-jobs = 3
+max_jobs = 3
 profile = "profile.json"
-saved_every = 1.0
+checkpoint_seconds = 1.0
 """
 
     def bid(self, draw: random.Random, files: Mapping[str, Sequence[str]]) -> dict[str, Any]:

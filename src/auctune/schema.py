@@ -58,14 +58,20 @@ def _tag(kind: str) -> str:
     return f"[{kind}]"
 
 
-def check_schema(model: type[M], value: Any, place: str) -> M:
-    """`value`, plain data of a file or request, as an instance of `model`.
+def check_schema(model: type[M], value: Any, place: str, context: object = None) -> M:
+    """Validate `value`, plain data of a file or request, as an instance of `model`.
+
+    Args:
+        model: the pydantic model.
+        value: plain data.
+        place: of the data, for errors.
+        context: for the validators of the model.
 
     Raises:
         InputError: for the first field that is wrong: `place: path: found; expected ...`.
     """
     try:
-        return model.model_validate(value)
+        return model.model_validate(value, context=context)
     except ValidationError as error:
         raise to_input_error(error, place, value, model) from None
 

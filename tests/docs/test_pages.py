@@ -13,7 +13,7 @@ from auctune.run.console import RunConsole
 from auctune.run.main_job import run_market
 from auctune.run.market.market_file import BidEntry, MarketFile, NodeTypeEntry
 from auctune.run.prepared import prepare
-from auctune.service.settings.service_file import ServiceFile
+from auctune.service.config.models import ServiceConfig
 from auctune.sim.timeshare.bundle_file import BundleFile
 from support.command_line import all_commands
 from support.pages import ROOT, Block, anchors, blocks, commands, links, pages
@@ -126,7 +126,7 @@ def test_toml_blocks_have_keys_of_a_market_a_bundle_or_a_services_file_only(page
     for block in blocks(page, "toml"):
         table = tomllib.loads(block.text)
         if table.keys() & {"zones", "limits"}:
-            ServiceFile.model_validate(table)
+            ServiceConfig.model_validate(table)
             continue
         if "thread" in table:
             BundleFile.model_validate({"pool": {"unit_seconds": 1.0}, **table})

@@ -2,7 +2,6 @@
 
 import tomllib
 from dataclasses import fields
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,7 @@ from auctune.run.market.market_file import (
     NodeTypeEntry,
     VendorEntry,
 )
-from auctune.service.settings import auction_entry, service_file, vendor_entries
-from auctune.service.settings.access_entries import KeyEntry, UserEntry
-from auctune.service.settings.auction_entry import AuctionEntry
-from auctune.service.settings.ray_entry import RayEntry
-from auctune.service.settings.service_file import LimitsEntry, ServiceFile
-from auctune.service.settings.spot_entry import SpotEntry
-from auctune.service.settings.spot_ray_entry import SpotRayEntry
-from auctune.service.settings.timeshare_entry import TimeshareEntry
+from auctune.service.config.generator import TABLES, reference_table
 from auctune.sim.result_file import decision_json
 from support.command_line import all_commands
 from support.pages import Row, rows
@@ -35,9 +27,6 @@ MARKET_FILE = Path("docs/reference/market-file.md")
 RUN_FOLDER = Path("docs/reference/run-folder.md")
 COMMAND_LINE = Path("docs/reference/command-line.md")
 SERVICE_FILE = Path("docs/reference/auctune-toml.md")
-# Keys of auctune.toml whose defaults are tables, shown on their own.
-TABLES = {"limits", "webhooks", "zones", "users", "keys"}
-TABLES |= {"auction", "node_types", "nodes", "house", "vendors"}
 COMMANDS = all_commands()
 
 
@@ -71,35 +60,14 @@ def test_market_file_lists_each_key_with_its_default(heading: str, model: type[B
             assert read_default(shown[key]) == plain(field.get_default(call_default_factory=True))
 
 
-@pytest.mark.parametrize(
-    ("heading", "model"),
-    [
-        ("The file", ServiceFile),
-        ("[limits]", LimitsEntry),
-        ("[webhooks]", service_file.WebhooksEntry),
-        ("[[zones]]", AuctionEntry),
-        ("[[zones]] of kind spot", SpotEntry),
-        ("[[zones]] of kind timeshare", TimeshareEntry),
-        ("[zones.node_types.NAME]", auction_entry.NodeTypeEntry),
-        ("[[zones.nodes]]", auction_entry.NodeEntry),
-        ("[zones.ray]", RayEntry),
-        ("[zones.ray] of kind spot", SpotRayEntry),
-        ("[zones.house]", vendor_entries.HouseEntry),
-        ("[[zones.vendors]]", vendor_entries.VendorEntry),
-        ("[[users]]", UserEntry),
-        ("[[keys]]", KeyEntry),
-    ],
-)
-def test_auctune_toml_lists_each_key_with_its_default(heading: str, model: type[BaseModel]) -> None:
-    shown = {key: row.cells[1] for row in table(SERVICE_FILE, heading) for key in row.codes()[:1]}
-    assert list(shown) == list(model.model_fields)
-    for key, field in model.model_fields.items():
-        if field.is_required():
-            assert shown[key] == "required", key
-        elif key not in TABLES:
-            default = field.get_default(call_default_factory=True)
-            said = read_default(shown[key])
-            assert (Decimal(str(said)) if isinstance(default, Decimal) else said) == default, key
+@pytest.mark.parametrize("heading", list(TABLES))
+def test_auctune_toml_has_the_table_that_is_generated_from_the_fields(heading: str) -> None:
+    command = f"python -m auctune.service.config.generator {SERVICE_FILE}"
+    shown = [list(row.cells) for row in table(SERVICE_FILE, heading)]
+    lines = reference_table(TABLES[heading]).splitlines()[2:]
+    assert shown == [[cell.strip() for cell in line.strip("|").split("|")] for line in lines], (
+        command
+    )
 
 
 def test_market_file_lists_each_setting_of_the_auction_with_its_default() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auctune.service.settings.service_file import ServiceFile
+from auctune.service.config.models import ServiceConfig
 from support.edge_zones import edge_entry, images_file
 from support.serving import SLOT_SECONDS, Clock, Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
@@ -16,7 +16,7 @@ PATH = "/v1/fine_tuning/jobs"
 pytest_plugins = ["support.served_market"]
 
 
-def two_zones() -> ServiceFile:
+def two_zones() -> ServiceConfig:
     """The first one in the settings is the dearer one; the cheaper one looks less far ahead."""
     return make_file(
         [make_zone("dear", energy_cost=8.0), make_zone("cheap", nodes=1, slots=10, energy_cost=1.0)]
@@ -24,7 +24,7 @@ def two_zones() -> ServiceFile:
 
 
 @pytest.fixture(scope="module")
-def service_file() -> ServiceFile:
+def service_file() -> ServiceConfig:
     return two_zones()
 
 

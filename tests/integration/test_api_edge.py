@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from auctune.cli.app import app
 from auctune.service.access.directory import Budget
-from auctune.service.settings.service_file import ServiceFile
+from auctune.service.config.models import ServiceConfig
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.edge import plans
 from auctune.service.zones.edge.open_edge import OpenEdge
@@ -30,7 +30,7 @@ pytest_plugins = ["support.served_market"]
 
 
 @pytest.fixture(scope="module")
-def service_file() -> ServiceFile:
+def service_file() -> ServiceConfig:
     return make_file([make_zone("owned"), sites_zone()])
 
 

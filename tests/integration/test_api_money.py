@@ -11,14 +11,14 @@ import openai
 import pytest
 
 from auctune.service.access.directory import Budget
-from auctune.service.settings.service_file import ServiceFile
+from auctune.service.config.models import ServiceConfig
 from support.serving import Served, make_file, make_zone, serving
 
 pytest_plugins = ["support.served_market"]
 
 
 @pytest.fixture(scope="module")
-def service_file() -> ServiceFile:
+def service_file() -> ServiceConfig:
     return make_file([make_zone(), make_zone("second")])
 
 

@@ -7,14 +7,14 @@ import httpx2
 import openai
 import pytest
 
-from auctune.service.settings.service_file import ServiceFile
+from auctune.service.config.models import ServiceConfig
 from support.serving import Served, make_file, make_zone
 
 pytest_plugins = ["support.served_market"]
 
 
 @pytest.fixture(scope="module")
-def service_file() -> ServiceFile:
+def service_file() -> ServiceConfig:
     return make_file([make_zone(), make_zone("second")])
 
 

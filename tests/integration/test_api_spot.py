@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from auctune.service.access.directory import Budget
-from auctune.service.settings.service_file import ServiceFile
+from auctune.service.config.models import ServiceConfig
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.event import Kind
 from auctune.service.zones.spot.event import SpotKind
@@ -23,7 +23,7 @@ pytest_plugins = ["support.served_market"]
 
 
 @pytest.fixture(scope="module")
-def service_file(tmp_path_factory: pytest.TempPathFactory) -> ServiceFile:
+def service_file(tmp_path_factory: pytest.TempPathFactory) -> ServiceConfig:
     folder = tmp_path_factory.mktemp("markets")
     return make_file([make_zone("owned", energy_cost=8.0), spot_zone(folder)])
 
@@ -304,7 +304,7 @@ def test_an_estimate_that_got_worse_is_not_accepted_and_comes_anew(served: Serve
 
 
 def test_where_a_zone_is_full_by_now_an_estimate_is_not_accepted(tmp_path: Path) -> None:
-    zone = spot_zone(tmp_path).model_copy(update={"jobs": 1})
+    zone = spot_zone(tmp_path).model_copy(update={"max_jobs": 1})
     with serving(tmp_path / "market", make_file([zone])) as small:
         quoted = post(small, QUOTES, work(small, market={"deadline": "+8m"}))
         admitted(small)

@@ -18,7 +18,7 @@ import pytest
 
 from auctune.domain.money import STEP
 from auctune.service.access.open_jobs import TooManyError
-from auctune.service.settings.service_file import WebhooksEntry
+from auctune.service.config.models import WebhooksConfig
 from support.serving import Clock, Served, make_file, serving
 
 
@@ -203,7 +203,7 @@ class Listener:
 
 
 def hooked_file(**hooks: Any) -> Any:
-    wanted = WebhooksEntry(**{"private_addresses": True, "initial_backoff_seconds": 0.01, **hooks})
+    wanted = WebhooksConfig(**{"private_addresses": True, "initial_backoff_seconds": 0.01, **hooks})
     return make_file().model_copy(update={"webhooks": wanted})
 
 

@@ -51,8 +51,8 @@ chunk_mb = {8 * 72 / 1e6}
 server = {{ cpu = 0.5 }}
 samples_per_second = {speed}
 step_seconds = 0.0
-spare = 0.5
-pricing = {{ worth = 10.0 }}
+headroom = 0.5
+pricing = {{ reserve_value = 10.0 }}
 [[zones.sites]]
 id = "north"
 capacity = {{ cpu = 1.5 }}

@@ -8,8 +8,8 @@ import pytest
 
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role, hash_key
+from auctune.service.config.models import KeyConfig, UserConfig
 from auctune.service.first_keys import FIRST_KEY, add_first_keys, first_operator_key
-from auctune.service.settings.access_entries import KeyEntry, UserEntry
 from auctune.service.store import Committer, Store
 from support.serving import make_file, serving
 
@@ -19,11 +19,11 @@ KEY = "k" * 40
 
 
 def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path: Path) -> None:
-    users = [UserEntry(name="ada", budget=Decimal("5"), budget_days=1.0), UserEntry(name="root")]
+    users = [UserConfig(name="ada", budget=Decimal("5"), budget_days=1.0), UserConfig(name="root")]
     (tmp_path / "root.key").write_text("r" * 40)
     keys = [
-        KeyEntry(user="ada", sha256=hash_key(KEY)),
-        KeyEntry(user="root", role="operator", secret_file=str(tmp_path / "root.key")),
+        KeyConfig(user="ada", sha256=hash_key(KEY)),
+        KeyConfig(user="root", role="operator", secret_file=str(tmp_path / "root.key")),
     ]
     file = make_file().model_copy(update={"users": users, "keys": keys})
     with serving(tmp_path / "data", file) as served:

@@ -46,7 +46,7 @@ def market(
     folder: Path,
     base: Base,
     vendor: VendorProcess,
-    house: str = "on = true\nprice = '1.0'",
+    house: str = "enabled = true\nprice = '1.0'",
     executor: str = "local",
 ) -> Iterator[ServiceProcess]:
     """A service with this vendor, and a house that is dearer."""
@@ -194,7 +194,7 @@ def test_without_another_vendor_a_failure_is_refunded_in_full(
 ) -> None:
     with (
         VendorProcess(tmp_path / "orders", SECRET, "--delay-seconds", "30") as vendor,
-        market(tmp_path / "market", tiny_base, vendor, "on = false") as service,
+        market(tmp_path / "market", tiny_base, vendor, "enabled = false") as service,
     ):
         job = submit(service, LONG)
         poll(lambda: bool(orders(vendor)), "the order")

@@ -14,8 +14,8 @@ from auctune.edge import EdgeMenu
 from auctune.numerics.rng import stream
 from auctune.run.open_sites.folder import SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder
+from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
-from auctune.service.settings.edge_entry import EdgeEntry, PricingEntry, SiteEntry
 from auctune.service.zones.edge.bid import EdgeBid
 from auctune.service.zones.edge.facts import SiteFacts
 from auctune.service.zones.edge.foreman import Foreman
@@ -32,22 +32,22 @@ IMAGE = (1, 8, 8)
 CHUNK_MB = 4 * 72 / 1e6
 
 
-def edge_entry(name: str = "edge", **more: Any) -> EdgeEntry:
+def edge_entry(name: str = "edge", **more: Any) -> EdgeConfig:
     """A zone of three sites, of which a worker passes eight samples in a slot."""
     chosen: dict[str, Any] = {
         "slot_seconds": SLOT_SECONDS,
         "slots": 10,
-        "sites": [SiteEntry(id=site, capacity={"cpu": units}) for site, units in SITES.items()],
+        "sites": [SiteConfig(id=site, capacity={"cpu": units}) for site, units in SITES.items()],
         "server": {"cpu": 0.25},
         "chunk_mb": CHUNK_MB,
         "traffic_mb_per_slot": 10.0,
         "samples_per_second": 2.0,
         "step_seconds": 0.0,
-        "spare": 0.6,
-        "pricing": PricingEntry(worth=20.0),
+        "headroom": 0.6,
+        "pricing": PricingConfig(reserve_value=20.0),
         **more,
     }
-    return EdgeEntry(name=name, **chosen)
+    return EdgeConfig(name=name, **chosen)
 
 
 @dataclass
@@ -73,7 +73,7 @@ class KeptSites:
 class MadeUpEdge:
     """A zone, its log in memory, and sites that a test speaks for."""
 
-    def __init__(self, entry: EdgeEntry | None = None) -> None:
+    def __init__(self, entry: EdgeConfig | None = None) -> None:
         self.entry = entry or edge_entry()
         self.clock, self.log = SetClock(), MemoryLog()
         self.record = opening_record(self.entry, EPOCH)

@@ -25,8 +25,8 @@ from auctune.cli.app import app
 from auctune.device_profile import read_profile
 from auctune.domain import read_snapshot, write_snapshot
 from auctune.run.base_facts import BaseFacts
+from auctune.service.config.models import read_config
 from auctune.service.recorder import job_record
-from auctune.service.settings.service_file import read_service_file
 from auctune.service.store import Snapshots, open_store
 from auctune.service.zones.auction.saver import AuctionSaver
 from auctune.service.zones.edge.saver import EdgeSaver
@@ -144,7 +144,7 @@ def opened(made: Moment) -> Iterator[Served]:
     """The service on a folder, while its clock stands at the moment."""
     clock = Clock()
     clock.time = made.at
-    file = read_service_file(made.config)
+    file = read_config(made.config)
     base = json.loads((made.fixture / "recording.json").read_text())["base"]
     profile = read_profile(made.folder / "profile.json")
     facts = BaseFacts("tiny", base["digest"], base["context_tokens"], profile)

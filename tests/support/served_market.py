@@ -4,18 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from auctune.service.settings.service_file import ServiceFile
+from auctune.service.config.models import ServiceConfig
 from support.serving import Served, make_file, serving
 
 
 @pytest.fixture(scope="module")
-def service_file() -> ServiceFile:
+def service_file() -> ServiceConfig:
     """What it serves: one zone; a module that wants others has a fixture of this name."""
     return make_file()
 
 
 @pytest.fixture(scope="module")
-def served(service_file: ServiceFile, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    service_file: ServiceConfig, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     """The market."""
     with serving(tmp_path_factory.mktemp("market"), service_file) as opened:
         yield opened

@@ -26,13 +26,13 @@ from auctune.run.unix_time import SteadyClock
 from auctune.service.access.key import Role
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ConnectionLimits, LimitedServer
+from auctune.service.config.auction import AuctionConfig, NodeConfig
+from auctune.service.config.models import LimitsConfig, ServiceConfig
+from auctune.service.config.spot import SpotConfig
+from auctune.service.config.timeshare import TimeshareConfig
+from auctune.service.config.zone import ZoneConfig
 from auctune.service.market import Market
 from auctune.service.opening import OpenMarket, open_market
-from auctune.service.settings.auction_entry import AuctionEntry, NodeEntry
-from auctune.service.settings.service_file import LimitsEntry, ServiceFile
-from auctune.service.settings.spot_entry import SpotEntry
-from auctune.service.settings.timeshare_entry import TimeshareEntry
-from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.store import open_store
 from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.zone import AuctionZone
@@ -103,24 +103,24 @@ def make_zone(
     slots: int = 30,
     energy_cost: float = 2.0,
 ) -> Any:
-    return AuctionEntry(
+    return AuctionConfig(
         name=name,
         base=base,
         slot_seconds=SLOT_SECONDS,
         slots=slots,
-        nodes=[NodeEntry(id=f"{name}-{i}", type="local") for i in range(nodes)],
+        nodes=[NodeConfig(id=f"{name}-{i}", type="local") for i in range(nodes)],
         # A price from the first bid on, so that menus and payments are not all zero.
         node_types={"local": {"energy_cost": energy_cost}},  # type: ignore[dict-item]
     )
 
 
-def make_pool(name: str = "pool", **settings: Any) -> TimeshareEntry:
+def make_pool(name: str = "pool", **settings: Any) -> TimeshareConfig:
     """A zone of kind `timeshare`; nobody trains in it."""
-    return TimeshareEntry(name=name, slot_seconds=SLOT_SECONDS, **settings)
+    return TimeshareConfig(name=name, slot_seconds=SLOT_SECONDS, **settings)
 
 
-def make_file(zones: Sequence[ZoneEntry] = (), **limits: Any) -> ServiceFile:
-    return ServiceFile(zones=list(zones) or [make_zone()], limits=LimitsEntry(**limits))
+def make_file(zones: Sequence[ZoneConfig] = (), **limits: Any) -> ServiceConfig:
+    return ServiceConfig(zones=list(zones) or [make_zone()], limits=LimitsConfig(**limits))
 
 
 @dataclass
@@ -261,7 +261,7 @@ class Served:
 @contextmanager
 def serving(
     folder: Path,
-    file: ServiceFile | None = None,
+    file: ServiceConfig | None = None,
     clock: Clock | None = None,
     limits: ConnectionLimits | None = None,
     base: BaseFacts | None = None,
@@ -291,15 +291,15 @@ def serving(
         thread.join()
 
 
-def _node_types(zone: ZoneEntry) -> Iterable[str]:
-    if isinstance(zone, AuctionEntry):
+def _node_types(zone: ZoneConfig) -> Iterable[str]:
+    if isinstance(zone, AuctionConfig):
         return zone.node_types
-    return [INSTANCE] if isinstance(zone, SpotEntry) else [NODE_TYPE]
+    return [INSTANCE] if isinstance(zone, SpotConfig) else [NODE_TYPE]
 
 
 async def _serve(
     folder: Path,
-    file: ServiceFile,
+    file: ServiceConfig,
     limits: ConnectionLimits | None,
     clock: Clock,
     base: BaseFacts | None,
@@ -338,7 +338,7 @@ async def _serve(
 
 async def _listen(
     opened: OpenMarket,
-    file: ServiceFile,
+    file: ServiceConfig,
     limits: ConnectionLimits | None,
     folder: Path,
     clock: Clock,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.config.spot import SpotConfig
 from support.service_process import write_service
 from support.serving import SLOT_SECONDS
 from support.spot_files import daily_market, write_market
@@ -45,13 +45,13 @@ start = 120
 n_max = {n_max}
 profile = "profile.json"
 start_seconds = 0.0
-saved_every = 0.3
+checkpoint_seconds = 0.3
 """
     )
     return file
 
 
-def spot_zone(folder: Path, name: str = "rented", price: float = 60.0) -> SpotEntry:
+def spot_zone(folder: Path, name: str = "rented", price: float = 60.0) -> SpotConfig:
     """A zone for `support.serving`: a slot of an instance on demand costs a 60th of `price`.
 
     Args:
@@ -60,7 +60,7 @@ def spot_zone(folder: Path, name: str = "rented", price: float = 60.0) -> SpotEn
         price: of a GPU for an hour.
     """
     market = daily_market(200, SLOT_SECONDS, period=12)
-    return SpotEntry(
+    return SpotConfig(
         name=name,
         slot_seconds=SLOT_SECONDS,
         market=str(write_market(folder / f"{name}.csv", market, price)),
@@ -69,6 +69,6 @@ def spot_zone(folder: Path, name: str = "rented", price: float = 60.0) -> SpotEn
         policy="msu",
         start=100,
         slots=30,
-        jobs=20,
+        max_jobs=20,
         start_seconds=0.0,
     )

@@ -106,9 +106,9 @@ def _url(config: Path | None) -> str | None:
     if config is None:
         return None
 
-    from auctune.service.settings.service_file import read_service_file
+    from auctune.service.config.models import read_config
 
-    return read_service_file(config).database
+    return read_config(config).database
 
 
 def _file(config: Path | None, data: Path) -> Path:

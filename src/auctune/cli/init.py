@@ -12,11 +12,11 @@ def init(
     out: Annotated[Path, typer.Option(help="The file, new.")] = Path("auctune.toml"),
 ) -> None:
     """Write an auctune.toml with all settings and what they mean."""
-    from auctune.service.settings.template import TEMPLATE
+    from auctune.service.config.generator import template
 
     try:
         with out.open("x") as file:
-            file.write(TEMPLATE)
+            file.write(template())
     except FileExistsError:
         raise InputError(str(out), "is there already", "the name of a new file") from None
     typer.echo(f"{out} is written; start the service with: auctune serve --config {out}")

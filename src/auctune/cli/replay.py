@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from auctune.cli.replays.replay import Replay
-    from auctune.service.settings.service_file import ServiceFile
+    from auctune.service.config.models import ServiceConfig
     from auctune.service.store import EventLog
     from auctune.service.zones.period import Period
     from auctune.sim.comparison import Contender
@@ -89,15 +89,15 @@ def replay(
         raise typer.Exit(1)
 
 
-def _settings(database: str | None, config: Path | None) -> "ServiceFile | None":
+def _settings(database: str | None, config: Path | None) -> "ServiceConfig | None":
     if config is None:
         return None
     if database is not None:
         raise InputError("--database", "is given with --config", "one of the two")
 
-    from auctune.service.settings.service_file import read_service_file
+    from auctune.service.config.models import read_config
 
-    return read_service_file(config)
+    return read_config(config)
 
 
 def _contenders(mechanism: str | None, compare: str | None) -> "Sequence[Contender]":

@@ -13,7 +13,7 @@ from auctune.cli.service_options import DATA
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from auctune.service.settings.service_file import ServiceFile
+    from auctune.service.config.models import ServiceConfig
 
 _LONGEST_SLOT = 86_400
 
@@ -101,25 +101,25 @@ def serve(
 
 def _settings(
     config: Path | None, host: str | None, port: int | None, slot_seconds: float | None
-) -> "ServiceFile":
-    from auctune.service.settings.auction_entry import AuctionEntry
-    from auctune.service.settings.service_file import ServiceFile
+) -> "ServiceConfig":
+    from auctune.service.config.auction import AuctionConfig
+    from auctune.service.config.models import ServiceConfig
 
     if config is not None and slot_seconds is not None:
         raise InputError("--slot-seconds", "is given with --config", "slot_seconds in the file")
     if slot_seconds is not None and not 1 <= slot_seconds <= _LONGEST_SLOT:
         raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_LONGEST_SLOT} seconds")
-    file = ServiceFile() if config is None else _checked(config)
-    zones = None if slot_seconds is None else [AuctionEntry(slot_seconds=slot_seconds)]
+    file = ServiceConfig() if config is None else _checked(config)
+    zones = None if slot_seconds is None else [AuctionConfig(slot_seconds=slot_seconds)]
     changes = {"host": host, "port": port, "zones": zones}
     return file.model_copy(update={k: v for k, v in changes.items() if v is not None})
 
 
-def _checked(config: Path) -> "ServiceFile":
-    from auctune.service.settings.check import check_bases, check_service
-    from auctune.service.settings.service_file import read_service_file
+def _checked(config: Path) -> "ServiceConfig":
+    from auctune.service.config.check import check_bases, check_service
+    from auctune.service.config.models import read_config
 
-    file = read_service_file(config)
+    file = read_config(config)
     try:
         check_service(file)
         check_bases(file)

@@ -104,7 +104,7 @@ def _listener(port: int) -> str:
 
 def check_vendors(at: Installation) -> Iterator[Finding]:
     """Check that something answers at the URL of each vendor, if they may be contacted."""
-    urls = {name: url for zone in at.zones for name, url in zone.needs().vendors.items()}
+    urls = {name: url for zone in at.zones for name, url in zone.requirements().vendors.items()}
     if not urls:
         yield ok("no external vendor")
     elif not at.online:

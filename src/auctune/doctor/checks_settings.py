@@ -27,7 +27,7 @@ def check_settings(at: Installation) -> Iterator[Finding]:
 
 def check_bases(at: Installation) -> Iterator[Finding]:
     """Check that each base exists, can be built, or is a model on the hub; fetch nothing."""
-    bases = ((zone.needed_base, zone.base_folder) for zone in at.zones)
+    bases = ((zone.required_base, zone.base_folder) for zone in at.zones)
     for name, folder in dict.fromkeys(bases):
         if name is not None:
             yield _base_finding(name, at.cache, folder)

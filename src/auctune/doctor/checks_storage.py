@@ -71,10 +71,10 @@ def required_bytes(at: Installation) -> int:
     """Estimate the room for the log and for the adapters of a day; see the constants above."""
     adapters = 0.0
     for zone in at.zones:
-        num_nodes = sum(need.num_nodes for need in zone.needs().devices)
-        if zone.needed_base is None:
+        num_nodes = sum(need.num_nodes for need in zone.requirements().devices)
+        if zone.required_base is None:
             continue
-        base = base_place(zone.needed_base, at.cache, zone.base_folder).num_bytes
+        base = base_place(zone.required_base, at.cache, zone.base_folder).num_bytes
         adapters += _JOBS_PER_NODE_DAY * _ADAPTER_SHARE * base * num_nodes
     return _MIN_FREE_BYTES + round(adapters)
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 from auctune.domain import AuctuneError, InputError
 
 if TYPE_CHECKING:
-    from auctune.service.settings.service_file import ServiceFile
-    from auctune.service.settings.zone_entry import ZoneEntry
-    from auctune.service.settings.zone_needs import DeviceNeed
+    from auctune.service.config.models import ServiceConfig
+    from auctune.service.config.zone import DeviceRequirement, ZoneConfig
 
 T = TypeVar("T")
 
@@ -84,19 +83,19 @@ class Installation:
     cache: Path
     url_file: Path
     online: bool
-    settings: "ServiceFile | None"
+    settings: "ServiceConfig | None"
     settings_error: str = ""
     missing_package: str | None = None
 
     @property
-    def zones(self) -> "list[ZoneEntry]":
+    def zones(self) -> "list[ZoneConfig]":
         """The zones of the settings; empty if the settings cannot be read."""
         return [] if self.settings is None else self.settings.zones
 
-    def devices(self) -> "Iterator[tuple[str, DeviceNeed]]":
+    def devices(self) -> "Iterator[tuple[str, DeviceRequirement]]":
         """Yield the devices that the zones require, each with its place in the settings."""
         for index, zone in enumerate(self.zones):
-            for need in zone.needs().devices:
+            for need in zone.requirements().devices:
                 yield f"zones[{index}].{need.place}".rstrip("."), need
 
 
@@ -123,14 +122,14 @@ def load_installation(
 
 
 # Imported on use: a machine without the extra `service` has no packages to read settings with.
-def _read(config: Path | None) -> "ServiceFile":
-    from auctune.service.settings.service_file import ServiceFile, read_service_file
+def _read(config: Path | None) -> "ServiceConfig":
+    from auctune.service.config.models import ServiceConfig, read_config
 
-    return ServiceFile() if config is None else read_service_file(config)
+    return ServiceConfig() if config is None else read_config(config)
 
 
-def _check(settings: "ServiceFile | None") -> None:
-    from auctune.service.settings.check import check_service
+def _check(settings: "ServiceConfig | None") -> None:
+    from auctune.service.config.check import check_service
 
     assert settings is not None
     check_service(settings)

@@ -11,7 +11,7 @@ from auctune.run.executor import HearNode, LocalExecutor, NodeSettings, RayExecu
 from auctune.run.executor.cluster.launch import RayLaunch
 from auctune.run.executor.cluster.params import check_ray
 from auctune.run.executor.executor import Executor
-from auctune.service.settings.auction_entry import AuctionEntry
+from auctune.service.config.auction import AuctionConfig
 
 MakeExecutor = Callable[[HearNode], Executor]
 
@@ -103,17 +103,17 @@ class ClusterNodes:
             launch.close()
 
 
-def _cluster_nodes(entry: AuctionEntry) -> Nodes:
+def _cluster_nodes(entry: AuctionConfig) -> Nodes:
     marks = {node.id: node.resource for node in entry.nodes if node.resource is not None}
     return ClusterNodes(RayParams() if entry.ray is None else entry.ray.params(), marks)
 
 
-_EXECUTORS: dict[str, Callable[[AuctionEntry], Nodes]] = {
+_EXECUTORS: dict[str, Callable[[AuctionConfig], Nodes]] = {
     "local": lambda _: LocalNodes(),
     "ray": _cluster_nodes,
 }
 
 
-def nodes_of(entry: AuctionEntry) -> Nodes:
+def nodes_of(entry: AuctionConfig) -> Nodes:
     """Where a zone's nodes run."""
     return _EXECUTORS[entry.executor](entry)

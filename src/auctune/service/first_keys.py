@@ -4,15 +4,15 @@ from pathlib import Path
 
 from auctune.service.access.directory import Budget, Directory
 from auctune.service.access.key import KnownKey, Role, make_key
+from auctune.service.config.models import ServiceConfig
 from auctune.service.market import Market
 from auctune.service.private_files import write_private
-from auctune.service.settings.service_file import ServiceFile
 
 FIRST_KEY = "first-key"
 _DAY_SECONDS = 86_400.0
 
 
-async def add_first_keys(market: Market, file: ServiceFile) -> None:
+async def add_first_keys(market: Market, file: ServiceConfig) -> None:
     """Add those that are not known yet. One that was revoked stays so.
 
     Raises:

@@ -17,6 +17,8 @@ from auctune.service.access.streams import Streams
 from auctune.service.access.turns import Turns
 from auctune.service.audible_recorder import AudibleRecorder
 from auctune.service.background import Background
+from auctune.service.config.models import ServiceConfig
+from auctune.service.config.zone import AUCTION, ZoneConfig
 from auctune.service.explanations import Explanations
 from auctune.service.files.disk import Disk
 from auctune.service.files.library import Library
@@ -32,8 +34,6 @@ from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import LogRecorder
 from auctune.service.repair.door import VendorDoor
-from auctune.service.settings.service_file import ServiceFile
-from auctune.service.settings.zone_entry import AUCTION, ZoneEntry
 from auctune.service.store import Committer, EventLog, Pages, Store
 from auctune.service.upkeep import ClockError, clock_fault, keep_up
 from auctune.service.webhooks.dispatcher import open_dispatcher
@@ -104,7 +104,7 @@ class OpenMarket:
         await asyncio.to_thread(self._committer.close)
 
 
-def learn_zone(entry: ZoneEntry, place: Place, report: Report, alone: Alone = at_once) -> Facts:
+def learn_zone(entry: ZoneConfig, place: Place, report: Report, alone: Alone = at_once) -> Facts:
     """What must be known of a zone's base, by node type; measured once on this machine.
 
     Args:
@@ -123,7 +123,7 @@ def learn_zone(entry: ZoneEntry, place: Place, report: Report, alone: Alone = at
 
 
 async def open_market(
-    file: ServiceFile,
+    file: ServiceConfig,
     facts: Mapping[str, Facts],
     store: Store,
     place: Place,
@@ -242,7 +242,7 @@ async def open_market(
     return OpenMarket(market, workshops, data, committer, door)
 
 
-def _check_kind(entry: ZoneEntry, log: EventLog) -> None:
+def _check_kind(entry: ZoneConfig, log: EventLog) -> None:
     """A zone's log is of one kind: of another one, none of its promises would be understood.
 
     Raises:

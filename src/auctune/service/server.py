@@ -18,12 +18,12 @@ from auctune.run.lock import NODES_LOCK, hold
 from auctune.run.unix_time import SteadyClock
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ConnectionLimits
+from auctune.service.config.models import ServiceConfig
+from auctune.service.config.zone import ZoneConfig
 from auctune.service.first_keys import add_first_keys, first_operator_key
 from auctune.service.logs import logs_in
 from auctune.service.memory import settle
 from auctune.service.opening import learn_zone, open_market
-from auctune.service.settings.service_file import ServiceFile
-from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.stopping import Stop, StoppableServer
 from auctune.service.store import Store, open_store
 from auctune.service.store.identity import bind
@@ -50,7 +50,7 @@ class ServiceEndedError(AuctuneError):
 
 
 def serve(
-    file: ServiceFile,
+    file: ServiceConfig,
     place: Place,
     report: Report,
     ready: Callable[[str, str | None], None],
@@ -92,7 +92,7 @@ def serve(
 
 
 def _learn(
-    entries: Sequence[ZoneEntry], place: Place, report: Report, ends: ExitStack
+    entries: Sequence[ZoneConfig], place: Place, report: Report, ends: ExitStack
 ) -> dict[str, Facts]:
     """What must be known of all zones' bases, while all else that takes long goes on beside."""
     under_way = [
@@ -114,7 +114,7 @@ def _learn(
 
 
 async def _serve(
-    file: ServiceFile,
+    file: ServiceConfig,
     facts: dict[str, Facts],
     store: Store,
     place: Place,

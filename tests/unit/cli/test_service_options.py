@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import insert
 
 from auctune.cli.job_lines import clock, span
-from auctune.service.settings.service_file import read_service_file
+from auctune.service.config.models import read_config
 from auctune.service.store import open_store
 from auctune.service.store.event_log import checksum
 from auctune.service.store.tables import events
@@ -100,7 +100,7 @@ def test_settings_are_written_once_and_can_be_read(
     code, out, _ = run_auctune(["init"], monkeypatch, capsys)
     assert code == 0
     assert "auctune serve --config auctune.toml" in out
-    assert read_service_file(tmp_path / "auctune.toml").zones
+    assert read_config(tmp_path / "auctune.toml").zones
     before = (tmp_path / "auctune.toml").read_bytes()
     code, _, lines = run_auctune(["init"], monkeypatch, capsys)
     assert (code, lines) == (

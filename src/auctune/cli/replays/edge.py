@@ -13,7 +13,7 @@ from auctune.edge import EdgeDecision, EdgeJob, EdgePlayer
 from auctune.edge.limits import MOST_CELLS
 from auctune.registry import edge_player
 from auctune.run.edge.plain import read_decision, read_job
-from auctune.service.settings.edge_entry import read_supply
+from auctune.service.config.edge import read_supply
 from auctune.service.zones.edge.again import EdgeAgain
 from auctune.service.zones.event import Kind
 from auctune.sim.comparison import Contender

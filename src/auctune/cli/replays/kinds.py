@@ -8,7 +8,7 @@ from auctune.cli.replays.replay import Logged, OpenReplay, Replay
 from auctune.cli.replays.spot import open_spot
 from auctune.cli.replays.timeshare import TimeshareReplay
 from auctune.domain import InputError
-from auctune.service.settings.zone_entry import AUCTION, EDGE, SPOT, TIMESHARE
+from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE
 
 REPLAYS: Mapping[str, OpenReplay] = {
     AUCTION: AuctionReplay,

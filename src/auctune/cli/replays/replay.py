@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.config.zone import ZoneConfig
 from auctune.service.zones.period import Period
 from auctune.sim.comparison import Contender
 
@@ -26,7 +26,7 @@ class Logged:
 
     period: Period
     reader: "Engine"
-    entry: ZoneEntry | None
+    entry: ZoneConfig | None
 
 
 class Replay(Protocol):

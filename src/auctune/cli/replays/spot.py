@@ -17,7 +17,7 @@ from auctune.cli.service_options import print_json
 from auctune.domain import InputError
 from auctune.registry import spot_policy
 from auctune.run.rental.market import ReplayedRecord
-from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.period import Period
 from auctune.service.zones.spot.again import SpotAgain
 from auctune.service.zones.spot.opening import market_of
@@ -34,7 +34,7 @@ def open_spot(logged: Logged) -> "SpotReplay":
         InputError: if they are not, or are others than those that the zone was opened with.
     """
     period, entry = logged.period, logged.entry
-    if not isinstance(entry, SpotEntry):
+    if not isinstance(entry, SpotConfig):
         expected = f"auctune.toml with zone {period.zone}, which names the files of its market"
         raise InputError("--config", "names no market", f"{expected}: the log has their digest")
     market = market_of(entry)

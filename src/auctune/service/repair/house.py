@@ -6,9 +6,9 @@ from pathlib import Path
 
 from auctune.run.data.client import DataClient
 from auctune.run.vendors import RepairParams, RepairReport
+from auctune.service.config.vendors import HouseEntry
 from auctune.service.jobs.training import Training
 from auctune.service.repair.mender import Errand
-from auctune.service.settings.vendor_entries import HouseEntry
 from auctune.service.zones.appraisal import Appraisal, VendorOffer
 
 
@@ -64,6 +64,6 @@ class HouseVendor:
 
 def house_vendor(entry: HouseEntry, client: DataClient) -> HouseVendor | None:
     """The vendor of a zone's settings; none: it is off."""
-    if not entry.on:
+    if not entry.enabled:
         return None
     return HouseVendor(client, entry.params(), entry.seconds)

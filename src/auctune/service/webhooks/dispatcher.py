@@ -17,8 +17,8 @@ import structlog
 from sqlalchemy import Engine, and_, or_, select
 
 from auctune.service.background import Background
+from auctune.service.config.models import ServiceConfig, WebhooksConfig
 from auctune.service.news import News
-from auctune.service.settings.service_file import ServiceFile, WebhooksEntry
 from auctune.service.store import Committer, Unit, tables
 from auctune.service.webhooks.delivery import (
     DeliveryError,
@@ -183,7 +183,7 @@ class WebhookDispatcher:
         committer: Committer,
         news: News,
         now: Callable[[], float],
-        settings: WebhooksEntry,
+        settings: WebhooksConfig,
     ) -> None:
         self.registry = registry
         self.signer = signer
@@ -310,7 +310,7 @@ class WebhookDispatcher:
 
 
 def open_dispatcher(
-    file: ServiceFile,
+    file: ServiceConfig,
     data: Path,
     reader: Engine,
     committer: Committer,

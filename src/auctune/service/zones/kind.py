@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from auctune.run.base_facts import Alone, BaseFacts, Report
-from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.config.zone import ZoneConfig
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.open_zone import OpenZone
@@ -63,7 +63,7 @@ class ZoneKind(Protocol):
         """What readers see of its jobs."""
         ...
 
-    def check(self, entry: ZoneEntry, place: str, now: float) -> None:
+    def check(self, entry: ZoneConfig, place: str, now: float) -> None:
         """Refuse settings that a start would refuse in the middle.
 
         Args:
@@ -76,11 +76,11 @@ class ZoneKind(Protocol):
         """
         ...
 
-    def prepare(self, entries: Iterable[ZoneEntry]) -> AbstractContextManager[Preparing]:
+    def prepare(self, entries: Iterable[ZoneConfig]) -> AbstractContextManager[Preparing]:
         """Begin what can be done while bases are measured; all of it ends with the context."""
         ...
 
-    def learn(self, entry: ZoneEntry, place: Place, report: Report, alone: Alone) -> Facts:
+    def learn(self, entry: ZoneConfig, place: Place, report: Report, alone: Alone) -> Facts:
         """What must be known of a zone's base; measured once on this machine.
 
         Raises:
@@ -88,7 +88,7 @@ class ZoneKind(Protocol):
         """
         ...
 
-    async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
+    async def open(self, entry: ZoneConfig, facts: Facts, premises: Premises) -> Opened:
         """A zone as it stood.
 
         Raises:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from auctune.service.settings.zone_entry import AUCTION, EDGE, SPOT, TIMESHARE
+from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE
 from auctune.service.zones.auction.kind import AuctionZones
 from auctune.service.zones.edge.kind import EdgeZones
 from auctune.service.zones.kind import ZoneKind

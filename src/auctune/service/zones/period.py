@@ -5,7 +5,7 @@ from itertools import takewhile
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.service.settings.zone_entry import AUCTION
+from auctune.service.config.zone import AUCTION
 from auctune.service.store.event_log import EventLog
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent

@@ -44,15 +44,13 @@ class FrozenProduct(torch.autograd.Function):
     """x [N, in], weight [out, in], bias [out] or none -> [N, out]."""
 
     @staticmethod
-    def forward(  # noqa: D102
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, linear: Linear
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, linear: Linear) -> Tensor:
         ctx.linear = linear
         ctx.save_for_backward(weight)
         return linear(x, weight, bias)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: D102
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
         (weight,) = ctx.saved_tensors
         return ctx.linear(gradients[0].contiguous(), weight.t(), None), None, None, None
 

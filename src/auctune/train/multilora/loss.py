@@ -28,7 +28,7 @@ class HeadLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # noqa: D102
+    def forward(
         ctx: Any,
         hidden: Tensor,
         weight: Tensor,
@@ -58,6 +58,6 @@ class HeadLoss(torch.autograd.Function):
         return (losses * weights).sum(), losses
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: D102
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
         (of_hidden,) = ctx.saved_tensors
         return of_hidden * gradients[0].to(of_hidden.dtype), None, None, None, None, None

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from auctune.service.config.models import WebhooksConfig
 from auctune.service.jobs.training import Training
-from auctune.service.settings.service_file import WebhooksEntry
 from auctune.service.webhooks import dispatcher
 from auctune.service.webhooks.dispatcher import MAX_CONCURRENCY_PER_USER
 from auctune.service.zones.auction.zone import AuctionZone
@@ -76,7 +76,7 @@ def end_jobs(served: Served, user: str, count: int) -> None:
 
 
 def test_one_users_slow_receivers_delay_no_other_users_webhooks(tmp_path: Path) -> None:
-    file = make_file().model_copy(update={"webhooks": WebhooksEntry(private_addresses=True)})
+    file = make_file().model_copy(update={"webhooks": WebhooksConfig(private_addresses=True)})
     with (
         serving(tmp_path, file) as served,
         Receiver().open() as silent,
@@ -108,7 +108,7 @@ def test_a_user_has_so_many_deliveries_pending_and_each_is_a_few_bytes(
 ) -> None:
     most = 50
     monkeypatch.setattr(dispatcher, "MAX_PENDING_PER_USER", most)
-    file = make_file().model_copy(update={"webhooks": WebhooksEntry(private_addresses=True)})
+    file = make_file().model_copy(update={"webhooks": WebhooksConfig(private_addresses=True)})
     with serving(tmp_path, file) as served, Receiver().open() as silent:
         webhooks = served.market.webhooks
         with served.http(served.key("ada")) as http:

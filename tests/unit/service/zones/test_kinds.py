@@ -1,7 +1,7 @@
 """Kinds of zones, found by their names."""
 
-from auctune.service.settings.zone_entry import AUCTION
-from auctune.service.settings.zone_kinds import AnyZone
+from auctune.service.config.models import AnyZone
+from auctune.service.config.zone import AUCTION
 from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.edge.event import EdgeKind
 from auctune.service.zones.event import Kind

@@ -7,7 +7,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.open_pool.messages import PoolSettings
-from auctune.service.settings.timeshare_entry import TimeshareEntry
+from auctune.service.config.timeshare import TimeshareConfig
 from auctune.sim.timeshare.bundle import level_at, units_alone
 from auctune.sim.timeshare.bundle_file import PoolEntry, read_bundle_file
 from auctune.sim.timeshare.drawn import draw_bundle
@@ -51,7 +51,7 @@ def test_a_hopeless_job_with_the_nearest_deadline_takes_nothing_from_the_others(
 
 def test_the_service_and_bundle_files_share_by_the_same_allocator() -> None:
     defaults = {
-        TimeshareEntry().allocator,
+        TimeshareConfig().allocator,
         PoolSettings("folder", "tiny", "cache", 0.0, 1.0).allocator,
         PoolEntry().allocator,
     }

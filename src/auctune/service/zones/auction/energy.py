@@ -7,7 +7,7 @@ import numpy as np
 
 from auctune.domain import EnergyForecast, InputError
 from auctune.electricity import RepeatedPrices, read_prices, slot_costs
-from auctune.service.settings.auction_entry import AuctionEntry, NodeTypeEntry
+from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 
 Price = Callable[[int], float]
 """USD per MWh in a slot."""
@@ -28,7 +28,7 @@ class ZoneEnergy:
         return self._costs[node_type](slot)
 
 
-def zone_energy(entry: AuctionEntry, epoch: float) -> EnergyForecast:
+def zone_energy(entry: AuctionConfig, epoch: float) -> EnergyForecast:
     """What a zone's settings say of its energy.
 
     Args:
@@ -44,7 +44,7 @@ def zone_energy(entry: AuctionEntry, epoch: float) -> EnergyForecast:
     )
 
 
-def _price(entry: AuctionEntry, epoch: float) -> Price:
+def _price(entry: AuctionConfig, epoch: float) -> Price:
     given = entry.energy_price
     if not isinstance(given, str):
         return lambda _: given or 0.0
@@ -55,7 +55,7 @@ def _price(entry: AuctionEntry, epoch: float) -> Price:
     return lambda slot: prices.mean(epoch + slot * seconds, epoch + (slot + 1) * seconds)
 
 
-def _cost(kind: NodeTypeEntry, price: Price, slot_seconds: float) -> Callable[[int], float]:
+def _cost(kind: NodeTypeConfig, price: Price, slot_seconds: float) -> Callable[[int], float]:
     power = kind.power_kw
     if power is None:
         return lambda _: kind.energy_cost

@@ -16,7 +16,7 @@ import structlog
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.run.base_facts import Report
 from auctune.run.child import ChildProcess, Message
-from auctune.service.settings.auction_entry import AuctionEntry
+from auctune.service.config.auction import AuctionConfig
 
 WORKER = ("-m", "auctune.service.zones.auction.kernel_worker")
 BIDS, LESSONS = "bids", "lessons"
@@ -31,7 +31,7 @@ class Kernels:
         zones: whose mechanisms are meant.
     """
 
-    def __init__(self, zones: Iterable[AuctionEntry]) -> None:
+    def __init__(self, zones: Iterable[AuctionConfig]) -> None:
         self._children: list[_Compiler] = []
         if kernels_are_compiled():
             return

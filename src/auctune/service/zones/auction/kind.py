@@ -8,9 +8,9 @@ from auctune.device_profile import read_profile
 from auctune.domain import InputError
 from auctune.registry import check_settings
 from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
+from auctune.service.config.auction import AuctionConfig
+from auctune.service.config.zone import ZoneConfig
 from auctune.service.executors import nodes_of
-from auctune.service.settings.auction_entry import AuctionEntry
-from auctune.service.settings.zone_entry import ZoneEntry
 from auctune.service.zones.auction.energy import zone_energy
 from auctune.service.zones.auction.kernels import Kernels
 from auctune.service.zones.auction.opening import AuctionOpening, node_settings
@@ -27,7 +27,7 @@ class AuctionZones:
         """What readers see of their jobs."""
         return AuctionViews()
 
-    def check(self, entry: ZoneEntry, place: str, now: float) -> None:
+    def check(self, entry: ZoneConfig, place: str, now: float) -> None:
         """Refuse settings that a start would refuse in the middle."""
         entry = _own(entry)
         try:
@@ -43,12 +43,12 @@ class AuctionZones:
                 read_profile(Path(kind.profile))
         zone_energy(entry, now)
 
-    def prepare(self, entries: Iterable[ZoneEntry]) -> Kernels:
+    def prepare(self, entries: Iterable[ZoneConfig]) -> Kernels:
         """Have what they decide with compiled."""
         return Kernels([_own(entry) for entry in entries])
 
     def learn(
-        self, entry: ZoneEntry, place: Place, report: Report, alone: Alone
+        self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base, by node type; measured once where its nodes are."""
         entry, kept = _own(entry), place.data / "profiles"
@@ -68,11 +68,11 @@ class AuctionZones:
                 facts[name] = learn_base(settings, kept, report, given[name], alone, there)
         return facts
 
-    async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
+    async def open(self, entry: ZoneConfig, facts: Facts, premises: Premises) -> Opened:
         """A zone as it stood."""
         return await AuctionOpening(premises).open(_own(entry), facts)
 
 
-def _own(entry: ZoneEntry) -> AuctionEntry:
-    assert isinstance(entry, AuctionEntry)
+def _own(entry: ZoneConfig) -> AuctionConfig:
+    assert isinstance(entry, AuctionConfig)
     return entry

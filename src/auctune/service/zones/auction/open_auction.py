@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from auctune.service.config.zone import AUCTION
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import check_own_terms, foreign_term
-from auctune.service.settings.zone_entry import AUCTION
 from auctune.service.zones.auction.bidding import AuctionBidding
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone

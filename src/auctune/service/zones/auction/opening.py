@@ -13,6 +13,8 @@ from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build
 from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.executor import NodeSettings
+from auctune.service.config.auction import AuctionConfig
+from auctune.service.config.zone import AUCTION
 from auctune.service.data_desk import DataDesk
 from auctune.service.executors import nodes_of
 from auctune.service.jobs.asked import Defaults
@@ -20,8 +22,6 @@ from auctune.service.jobs.job_files import JobFiles
 from auctune.service.repair.house import house_vendor
 from auctune.service.repair.mender import Mender
 from auctune.service.repair.outside import OutsideVendor
-from auctune.service.settings.auction_entry import AuctionEntry
-from auctune.service.settings.zone_entry import AUCTION
 from auctune.service.zones.auction.bidding import AuctionBidding
 from auctune.service.zones.auction.energy import zone_energy
 from auctune.service.zones.auction.explaining import AuctionExplainer
@@ -53,7 +53,7 @@ class AuctionOpening:
         self._premises = premises
         self._past = Reopening(premises)
 
-    async def open(self, entry: AuctionEntry, facts: Facts) -> Opened:
+    async def open(self, entry: AuctionConfig, facts: Facts) -> Opened:
         """One zone, as it stood."""
         here = self._premises
         wanted = opening_record(entry, facts, here.now())
@@ -82,7 +82,7 @@ class AuctionOpening:
 
     def _open_zone(
         self,
-        entry: AuctionEntry,
+        entry: AuctionConfig,
         record: Mapping[str, Any],
         zone: AuctionZone,
         desk: Desk[AuctionZone],
@@ -107,7 +107,7 @@ class AuctionOpening:
 
     def _workshop(
         self,
-        entry: AuctionEntry,
+        entry: AuctionConfig,
         facts: Facts,
         open_zone: OpenAuction,
         looks: DataDesk,
@@ -130,7 +130,7 @@ class AuctionOpening:
             here.alarm,
         )
 
-    def _outside(self, entry: AuctionEntry) -> tuple[OutsideVendor, ...]:
+    def _outside(self, entry: AuctionConfig) -> tuple[OutsideVendor, ...]:
         place = f"zone {entry.name}: vendors"
         return self._premises.door.vendors(
             vendor.params(f"{place}[{index}]") for index, vendor in enumerate(entry.vendors)
@@ -138,7 +138,7 @@ class AuctionOpening:
 
 
 def opening_record(
-    entry: AuctionEntry, facts: Mapping[str, BaseFacts], now: float
+    entry: AuctionConfig, facts: Mapping[str, BaseFacts], now: float
 ) -> dict[str, Any]:
     """The body of the event with which a zone opens: all that its decisions follow from."""
     mechanism, settings = entry.mechanism
@@ -159,7 +159,7 @@ def opening_record(
 
 
 def supply_of(
-    entry: AuctionEntry, facts: Mapping[str, BaseFacts], record: Mapping[str, Any]
+    entry: AuctionConfig, facts: Mapping[str, BaseFacts], record: Mapping[str, Any]
 ) -> Supply:
     """What a zone offers, as the event with which it opened says."""
     base = next(iter(facts.values()))
@@ -185,7 +185,7 @@ def _warm_up(record: Mapping[str, Any], cluster: Cluster, report: Report) -> Non
     warm_up(cluster, make, lambda share: report(what, share))
 
 
-def _check_same(entry: AuctionEntry, wanted: Mapping[str, Any], opened: Mapping[str, Any]) -> None:
+def _check_same(entry: AuctionConfig, wanted: Mapping[str, Any], opened: Mapping[str, Any]) -> None:
     """What is sold, and how, cannot change while plans stand on it."""
     now, before = wanted["cluster"], opened["cluster"]
     for what, new, old in (
@@ -214,7 +214,7 @@ def _said(value: Any) -> Any:
 
 
 def _cluster(
-    entry: AuctionEntry, facts: Mapping[str, BaseFacts], energy: EnergyForecast
+    entry: AuctionConfig, facts: Mapping[str, BaseFacts], energy: EnergyForecast
 ) -> Cluster:
     kinds = {}
     for name in entry.node_types:
@@ -233,18 +233,18 @@ def _cluster(
     )
 
 
-def _sold(entry: AuctionEntry, facts: Mapping[str, BaseFacts], name: str) -> Profile:
+def _sold(entry: AuctionConfig, facts: Mapping[str, BaseFacts], name: str) -> Profile:
     """What a node type was measured to do, less what is kept back of it."""
     profile = facts[name].profile
-    kept = 1 - (1 - profile.margin) * (1 - entry.node_types[name].spare)
+    kept = 1 - (1 - profile.margin) * (1 - entry.node_types[name].headroom)
     return replace(profile, margin=kept)
 
 
-def node_settings(entry: AuctionEntry, node_type: str, place: Place) -> NodeSettings:
+def node_settings(entry: AuctionConfig, node_type: str, place: Place) -> NodeSettings:
     """What a node's process is started with, before anything was measured."""
     on_cpu = sum(entry.node_types[node.type].device == "cpu" for node in entry.nodes)
     # How many cores other machines have is not known here.
-    share = 1 if entry.adopts else len(os.sched_getaffinity(0)) // max(1, on_cpu)
+    share = 1 if entry.uses_external_cluster else len(os.sched_getaffinity(0)) // max(1, on_cpu)
     threads = entry.threads or max(1, share)
     return NodeSettings(
         base=entry.base_source,
@@ -258,7 +258,7 @@ def node_settings(entry: AuctionEntry, node_type: str, place: Place) -> NodeSett
 
 
 def _tuned_settings(
-    entry: AuctionEntry, node_type: str, place: Place, facts: Mapping[str, BaseFacts]
+    entry: AuctionConfig, node_type: str, place: Place, facts: Mapping[str, BaseFacts]
 ) -> NodeSettings:
     profile = facts[node_type].profile
     return replace(

@@ -23,7 +23,7 @@ from auctune.edge import (
     SiteReturned,
 )
 from auctune.run.edge.plain import read_decision, read_job, read_plan
-from auctune.service.settings.edge_entry import read_supply
+from auctune.service.config.edge import read_supply
 from auctune.service.zones.change import Change
 from auctune.service.zones.edge.event import EdgeKind
 from auctune.service.zones.edge.open_job import SiteJob

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain import InputError
+from auctune.service.config.zone import EDGE
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import check_own_terms, foreign_term
-from auctune.service.settings.zone_entry import EDGE
 from auctune.service.zones.bidding_zone import BiddingZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.edge.bidding import EdgeBidding

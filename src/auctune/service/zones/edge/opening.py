@@ -7,9 +7,9 @@ from typing import Any
 
 from auctune.edge import ByDuration, EdgeJob
 from auctune.run.open_sites.messages import SitesSettings
+from auctune.service.config.edge import EdgeConfig, read_supply
+from auctune.service.config.zone import EDGE
 from auctune.service.jobs.asked import Defaults
-from auctune.service.settings.edge_entry import EdgeEntry, read_supply
-from auctune.service.settings.zone_entry import EDGE
 from auctune.service.zones.clock import Now, SlotClock
 from auctune.service.zones.edge.bidding import EdgeBidding
 from auctune.service.zones.edge.explaining import EdgeExplainer
@@ -42,7 +42,7 @@ class EdgeOpening:
         self._premises = premises
         self._past = Reopening(premises)
 
-    async def open(self, entry: EdgeEntry) -> Opened:
+    async def open(self, entry: EdgeConfig) -> Opened:
         """One zone, as it stood."""
         here = self._premises
         wanted = opening_record(entry, here.now())
@@ -60,7 +60,7 @@ class EdgeOpening:
         open_zone = OpenEdge(desk=desk, supply=supply, bidding=bidding, explainer=explainer)
         return Opened(open_zone, self._workshop(entry, open_zone))
 
-    def _workshop(self, entry: EdgeEntry, zone: OpenEdge) -> EdgeWorkshop:
+    def _workshop(self, entry: EdgeConfig, zone: OpenEdge) -> EdgeWorkshop:
         here, place = self._premises, self._premises.place
         settings = SitesSettings(
             folder=str(place.data / "work" / entry.name),
@@ -81,7 +81,7 @@ class EdgeOpening:
         )
 
 
-def opening_record(entry: EdgeEntry, now: float) -> dict[str, Any]:
+def opening_record(entry: EdgeConfig, now: float) -> dict[str, Any]:
     """The body of the event with which a zone opens: all that its decisions follow from."""
     return {
         "version": VERSION,
@@ -93,7 +93,7 @@ def opening_record(entry: EdgeEntry, now: float) -> dict[str, Any]:
     }
 
 
-def supply_of(entry: EdgeEntry, record: Mapping[str, Any], now: Now) -> EdgeSupply:
+def supply_of(entry: EdgeConfig, record: Mapping[str, Any], now: Now) -> EdgeSupply:
     """What a zone offers: sites as it opened with, speeds as the settings say now."""
     market, params = read_supply(dict(record))
     return EdgeSupply(
@@ -105,7 +105,7 @@ def supply_of(entry: EdgeEntry, record: Mapping[str, Any], now: Now) -> EdgeSupp
         server=entry.server,
         samples_per_second=entry.samples_per_second,
         step_seconds=entry.step_seconds,
-        spare=entry.spare,
+        spare=entry.headroom,
         momentum=entry.momentum,
     )
 

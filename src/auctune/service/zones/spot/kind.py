@@ -9,8 +9,8 @@ from auctune.domain import InputError
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
 from auctune.run.executor import NodeSettings
 from auctune.run.rental.order import JobTerms
-from auctune.service.settings.spot_entry import SpotEntry
-from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.config.spot import SpotConfig
+from auctune.service.config.zone import ZoneConfig
 from auctune.service.zones.kind import Facts, Opened
 from auctune.service.zones.premises import Place, Premises
 from auctune.service.zones.spot.opening import SpotOpening, market_of
@@ -35,7 +35,7 @@ class SpotZones:
         """What readers see of their jobs."""
         return SpotViews()
 
-    def check(self, entry: ZoneEntry, place: str, now: float) -> None:
+    def check(self, entry: ZoneConfig, place: str, now: float) -> None:
         """Refuse settings that a start would refuse in the middle."""
         entry = _own(entry)
         try:
@@ -49,12 +49,12 @@ class SpotZones:
             read_profile(Path(entry.profile))
 
     @contextmanager
-    def prepare(self, entries: Iterable[ZoneEntry]) -> Iterator[NothingToDo]:
+    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[NothingToDo]:
         """Their kernels are compiled at the first estimate, and kept."""
         yield NothingToDo()
 
     def learn(
-        self, entry: ZoneEntry, place: Place, report: Report, alone: Alone
+        self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base on an instance; measured once on this machine."""
         entry = _own(entry)
@@ -63,19 +63,19 @@ class SpotZones:
         try:
             facts = learn_base(settings, place.data / "profiles", report, given, alone)
         except InputError as error:
-            if error.place != "device" or not entry.adopts:
+            if error.place != "device" or not entry.uses_external_cluster:
                 raise
             found = "is missing, and this machine has no such GPU to measure"
             expected = "a file of `auctune profile`, measured on a machine of the cluster"
             raise InputError("profile", found, expected) from None
         return {INSTANCE: facts}
 
-    async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
+    async def open(self, entry: ZoneConfig, facts: Facts, premises: Premises) -> Opened:
         """A zone as it stood."""
         return await SpotOpening(premises).open(_own(entry), facts[INSTANCE])
 
 
-def instance_settings(entry: SpotEntry, place: Place) -> NodeSettings:
+def instance_settings(entry: SpotConfig, place: Place) -> NodeSettings:
     """Return the settings of the process on this machine that is asked about the base.
 
     With a profile only the base's digest and context are asked for, which need no GPU; the machine
@@ -85,7 +85,7 @@ def instance_settings(entry: SpotEntry, place: Place) -> NodeSettings:
     return NodeSettings(
         base=entry.base_source,
         cache=str(place.cache),
-        device=entry.device if is_measured or not entry.adopts else "cpu",
+        device=entry.device if is_measured or not entry.uses_external_cluster else "cpu",
         dtype=entry.dtype,
         mode="exact",
         threads=entry.worker_threads,
@@ -93,12 +93,12 @@ def instance_settings(entry: SpotEntry, place: Place) -> NodeSettings:
     )
 
 
-def _smallest(entry: SpotEntry) -> JobTerms:
+def _smallest(entry: SpotConfig) -> JobTerms:
     """A job as small as can be, to see whether the settings make one."""
     table = None if entry.scaling is None else tuple(entry.scaling)
     return JobTerms(1.0, 1, 1.0, 1.0, entry.n_min, entry.n_max, entry.mu1, entry.mu2, table)
 
 
-def _own(entry: ZoneEntry) -> SpotEntry:
-    assert isinstance(entry, SpotEntry)
+def _own(entry: ZoneConfig) -> SpotConfig:
+    assert isinstance(entry, SpotConfig)
     return entry

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain import InputError
+from auctune.service.config.zone import SPOT
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import check_own_terms, foreign_term, has_deadline
-from auctune.service.settings.zone_entry import SPOT
 from auctune.service.zones.bidding_zone import BiddingZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.spot.bidding import SpotBidding

@@ -9,13 +9,13 @@ from typing import Any
 from auctune.domain.data_size import DataSize
 from auctune.run.base_facts import BaseFacts
 from auctune.run.rental.market import ReplayedRecord, read_replayed
+from auctune.service.config.spot import SpotConfig
+from auctune.service.config.zone import SPOT
 from auctune.service.data_desk import DataDesk
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
-from auctune.service.settings.spot_entry import SpotEntry
-from auctune.service.settings.zone_entry import SPOT
 from auctune.service.zones.clock import Now, SlotClock
 from auctune.service.zones.event import VERSION
 from auctune.service.zones.kind import Opened
@@ -47,7 +47,7 @@ class SpotOpening:
         self._premises = premises
         self._past = Reopening(premises)
 
-    async def open(self, entry: SpotEntry, facts: BaseFacts) -> Opened:
+    async def open(self, entry: SpotConfig, facts: BaseFacts) -> Opened:
         """One zone, as it stood."""
         here = self._premises
         market = await asyncio.to_thread(market_of, entry)
@@ -68,7 +68,7 @@ class SpotOpening:
         open_zone = OpenSpot(desk=desk, rental=rental, bidding=bidding)
         return Opened(open_zone, self._workshop(entry, open_zone))
 
-    def _workshop(self, entry: SpotEntry, zone: OpenSpot) -> SpotWorkshop:
+    def _workshop(self, entry: SpotConfig, zone: OpenSpot) -> SpotWorkshop:
         here, place = self._premises, self._premises.place
         return SpotWorkshop(
             zone,
@@ -85,7 +85,7 @@ class SpotOpening:
         )
 
 
-def market_of(entry: SpotEntry) -> ReplayedRecord:
+def market_of(entry: SpotConfig) -> ReplayedRecord:
     """The market that a zone replays.
 
     Raises:
@@ -101,7 +101,7 @@ def market_of(entry: SpotEntry) -> ReplayedRecord:
     )
 
 
-def opening_record(entry: SpotEntry, market: ReplayedRecord, now: float) -> dict[str, Any]:
+def opening_record(entry: SpotConfig, market: ReplayedRecord, now: float) -> dict[str, Any]:
     """The body of the event with which a zone opens."""
     return {
         "version": VERSION,
@@ -116,7 +116,7 @@ def opening_record(entry: SpotEntry, market: ReplayedRecord, now: float) -> dict
 
 
 def rental_of(
-    entry: SpotEntry,
+    entry: SpotConfig,
     facts: BaseFacts,
     market: ReplayedRecord,
     record: Mapping[str, Any],
@@ -129,13 +129,13 @@ def rental_of(
         base_digest=facts.digest,
         context_tokens=facts.context_tokens,
         profile=facts.profile,
-        spare=entry.spare,
+        spare=entry.headroom,
         start_seconds=entry.start_seconds,
         market=market,
         renting=entry.renting,
         clock=SlotClock(record["epoch"], record["slot_seconds"], now),
         num_slots=entry.num_slots,
-        jobs=entry.jobs,
+        jobs=entry.max_jobs,
         n_min=entry.n_min,
         n_max=entry.n_max,
         mu1=entry.mu1,

@@ -8,7 +8,7 @@ from typing import Any
 
 from auctune.run.child import ChildProcess
 from auctune.run.rental.order import PROGRAM, RentedOrder, write_order
-from auctune.service.settings.spot_entry import SpotEntry
+from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.spot.rental import Rental
 from auctune.service.zones.spot.rented_job import RentedJob
 
@@ -32,7 +32,7 @@ class JobProcesses:
 
     def __init__(
         self,
-        entry: SpotEntry,
+        entry: SpotConfig,
         rental: Rental,
         cache: Path,
         work: Path,
@@ -151,7 +151,7 @@ class JobProcesses:
             slot_seconds=rental.clock.slot_seconds,
             market_slot_seconds=entry.replayed_seconds,
             cap=float(job.meter.cap) / job.unit_price,
-            warm=entry.warm,
-            saved_every=entry.saved_every,
+            warm=entry.prefork,
+            saved_every=entry.checkpoint_seconds,
             ray=None if entry.cluster is None else entry.cluster.to_record(),
         )

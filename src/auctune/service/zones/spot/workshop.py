@@ -15,8 +15,8 @@ import structlog
 from auctune.run.data.client import DataClient
 from auctune.run.rental.order import adapter_in
 from auctune.service.background import Background
+from auctune.service.config.spot import SpotConfig
 from auctune.service.files.library import Library
-from auctune.service.settings.spot_entry import SpotEntry
 from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.heartbeat import beat
@@ -59,7 +59,7 @@ class SpotWorkshop:
     def __init__(
         self,
         zone: OpenSpot,
-        entry: SpotEntry,
+        entry: SpotConfig,
         cache: Path,
         work: Path,
         logs: Path,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from auctune.device_profile import read_profile
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
-from auctune.service.settings.timeshare_entry import TimeshareEntry
-from auctune.service.settings.zone_entry import ZoneEntry
+from auctune.service.config.timeshare import TimeshareConfig
+from auctune.service.config.zone import ZoneConfig
 from auctune.service.zones.kind import Facts, Opened
 from auctune.service.zones.premises import Place, Premises
 from auctune.service.zones.timeshare.opening import NODE_TYPE, TimeshareOpening, pool_settings
@@ -29,19 +29,19 @@ class TimeshareZones:
         """What readers see of their jobs."""
         return TimeshareViews()
 
-    def check(self, entry: ZoneEntry, place: str, now: float) -> None:
+    def check(self, entry: ZoneConfig, place: str, now: float) -> None:
         """Refuse settings that a start would refuse in the middle."""
         profile = _own(entry).profile
         if profile is not None:
             read_profile(Path(profile))
 
     @contextmanager
-    def prepare(self, entries: Iterable[ZoneEntry]) -> Iterator[Nothing]:
+    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[Nothing]:
         """Nothing."""
         yield Nothing()
 
     def learn(
-        self, entry: ZoneEntry, place: Place, report: Report, alone: Alone
+        self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base; measured once on this machine."""
         entry, kept = _own(entry), place.data / "profiles"
@@ -49,11 +49,11 @@ class TimeshareZones:
         settings = pool_settings(entry, place)
         return {NODE_TYPE: learn_base(settings, kept, report, profile, alone)}
 
-    async def open(self, entry: ZoneEntry, facts: Facts, premises: Premises) -> Opened:
+    async def open(self, entry: ZoneConfig, facts: Facts, premises: Premises) -> Opened:
         """A zone as it stood."""
         return await TimeshareOpening(premises).open(_own(entry), facts)
 
 
-def _own(entry: ZoneEntry) -> TimeshareEntry:
-    assert isinstance(entry, TimeshareEntry)
+def _own(entry: ZoneConfig) -> TimeshareConfig:
+    assert isinstance(entry, TimeshareConfig)
     return entry

@@ -9,11 +9,11 @@ from auctune.domain import Money
 from auctune.run.base_facts import BaseFacts
 from auctune.run.executor import NodeSettings
 from auctune.run.open_pool.messages import PoolSettings
+from auctune.service.config.timeshare import TimeshareConfig
+from auctune.service.config.zone import TIMESHARE
 from auctune.service.data_desk import DataDesk
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
-from auctune.service.settings.timeshare_entry import TimeshareEntry
-from auctune.service.settings.zone_entry import TIMESHARE
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.event import VERSION
@@ -46,7 +46,7 @@ class TimeshareOpening:
         self._premises = premises
         self._past = Reopening(premises)
 
-    async def open(self, entry: TimeshareEntry, facts: Facts) -> Opened:
+    async def open(self, entry: TimeshareConfig, facts: Facts) -> Opened:
         """One zone, as it stood."""
         here = self._premises
         wanted = opening_record(entry, here.now())
@@ -62,7 +62,7 @@ class TimeshareOpening:
 
     def _open_zone(
         self,
-        entry: TimeshareEntry,
+        entry: TimeshareConfig,
         record: Mapping[str, Any],
         desk: Desk[TimeshareZone],
         clock: SlotClock,
@@ -101,7 +101,7 @@ class TimeshareOpening:
         )
 
     def _workshop(
-        self, entry: TimeshareEntry, zone: OpenTimeshare, profile: Profile
+        self, entry: TimeshareConfig, zone: OpenTimeshare, profile: Profile
     ) -> TimeshareWorkshop:
         here, place = self._premises, self._premises.place
         settings = pool_settings(entry, place)
@@ -131,7 +131,7 @@ class TimeshareOpening:
         )
 
 
-def opening_record(entry: TimeshareEntry, now: float) -> dict[str, Any]:
+def opening_record(entry: TimeshareConfig, now: float) -> dict[str, Any]:
     """The body of the event with which a zone opens."""
     return {
         "version": VERSION,
@@ -145,7 +145,7 @@ def opening_record(entry: TimeshareEntry, now: float) -> dict[str, Any]:
     }
 
 
-def pool_settings(entry: TimeshareEntry, place: Place) -> NodeSettings:
+def pool_settings(entry: TimeshareConfig, place: Place) -> NodeSettings:
     """What the pool's process computes with."""
     return NodeSettings(
         base=entry.base_source,

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.settings.auction_entry import AuctionEntry, NodeTypeEntry
+from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.zones.auction.energy import zone_energy
 
 MIDNIGHT = 20_000 * 86_400.0
 
 
-def zone(**settings: object) -> AuctionEntry:
+def zone(**settings: object) -> AuctionConfig:
     kinds = {
-        "local": NodeTypeEntry(power_kw=2.0),
-        "other": NodeTypeEntry(energy_cost=0.5),
+        "local": NodeTypeConfig(power_kw=2.0),
+        "other": NodeTypeConfig(energy_cost=0.5),
     }
-    return AuctionEntry(slot_seconds=1800.0, node_types=kinds, **settings)  # type: ignore[arg-type]
+    return AuctionConfig(slot_seconds=1800.0, node_types=kinds, **settings)  # type: ignore[arg-type]
 
 
 def test_a_price_makes_power_into_money_and_leaves_given_costs_alone() -> None:

@@ -7,27 +7,27 @@ import pytest
 
 from auctune.device_profile import Profile
 from auctune.run.base_facts import BaseFacts
-from auctune.service.settings.auction_entry import AuctionEntry, NodeTypeEntry
+from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.zones.auction.opening import _settings as settings_of
 from auctune.service.zones.auction.opening import opening_record, supply_of
 
 PROFILE = Path(__file__).parents[5] / "examples" / "first-market" / "cpu-core.json"
 
 
-def compute_sold(spare: float) -> float:
+def compute_sold(headroom: float) -> float:
     """Samples a node sells in a slot."""
     profile = Profile.from_json(PROFILE.read_text(), str(PROFILE))
     facts = {"local": BaseFacts(name="tiny", digest="d", context_tokens=128, profile=profile)}
-    entry = AuctionEntry(node_types={"local": NodeTypeEntry(spare=spare)})
+    entry = AuctionConfig(node_types={"local": NodeTypeConfig(headroom=headroom)})
     record = opening_record(entry, facts, now=1_000.0)
     supply = supply_of(entry, facts, record)
     # What a task may be sold comes from the same profile as what a node has.
     ratio = supply.profiles["local"].compute(60.0, 64.0) / profile.compute(60.0, 64.0)
-    assert ratio == pytest.approx(1 - spare, rel=1e-3)
+    assert ratio == pytest.approx(1 - headroom, rel=1e-3)
     return supply.cluster.node_types["local"].compute
 
 
-def test_what_is_spared_is_not_sold() -> None:
+def test_headroom_is_not_sold() -> None:
     assert compute_sold(0.25) == pytest.approx(0.75 * compute_sold(0.0), rel=1e-3)
 
 
@@ -37,7 +37,7 @@ def memory_sold(device: str, resources: list[str | None], address: str | None) -
     profile = replace(profile, memory_gb=8.0)
     facts = {"local": BaseFacts(name="tiny", digest="d", context_tokens=128, profile=profile)}
     nodes = [{"id": f"n{i}", "type": "local", "resource": r} for i, r in enumerate(resources)]
-    entry = AuctionEntry.model_validate(
+    entry = AuctionConfig.model_validate(
         {
             "node_types": {"local": {"device": device}},
             "nodes": nodes,

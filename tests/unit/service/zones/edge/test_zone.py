@@ -10,7 +10,7 @@ from auctune.edge import Eris, first_violation
 from auctune.edge.ledger import EdgeLedger
 from auctune.numerics.rng import stream
 from auctune.run.edge.plain import read_decision, read_job
-from auctune.service.settings.edge_entry import PricingEntry, read_supply
+from auctune.service.config.edge import PricingConfig, read_supply
 from auctune.service.zones.edge import plans
 from auctune.service.zones.edge.facts import SiteFacts
 from auctune.service.zones.edge.memory import fresh_memory
@@ -180,7 +180,7 @@ def test_a_paused_job_gives_its_slots_up_and_gets_others_without_a_charge() -> N
 
 
 def test_a_bid_that_is_refused_changes_nobodys_prices() -> None:
-    made = MadeUpEdge(edge_entry(pricing=PricingEntry()))
+    made = MadeUpEdge(edge_entry(pricing=PricingConfig()))
     before = made.menu(made.bid("mine", "0", 9)).lines
     assert before[-1].price > 0
     assert made.decide("high", "900000", 1, samples={"a": 96, "b": 96}).status == "failed"

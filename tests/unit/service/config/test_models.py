@@ -6,9 +6,9 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.service.access.key import hash_key
-from auctune.service.settings.auction_entry import AuctionEntry
-from auctune.service.settings.service_file import ServiceFile, read_service_file
-from auctune.service.settings.vendor_entries import VendorEntry
+from auctune.service.config.auction import AuctionConfig
+from auctune.service.config.models import ServiceConfig, read_config
+from auctune.service.config.vendors import VendorEntry
 
 ZONE = '[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\n'
 VENDOR = ZONE + '[[zones.vendors]]\nname = "mender"\nurl = "https://mender.example/auctune"\n'
@@ -21,14 +21,14 @@ KEYS = '[[users]]\nname = "ada"\n[[keys]]\nuser = "ada"\n'
 LONG = "s" * 40
 
 
-def read(folder: Path, text: str) -> ServiceFile:
+def read(folder: Path, text: str) -> ServiceConfig:
     path = folder / "auctune.toml"
     path.write_text(text)
-    return read_service_file(path)
+    return read_config(path)
 
 
 def test_one_key_leaves_two_thirds_of_a_thousand_requests_a_second_to_others() -> None:
-    limits = ServiceFile().limits
+    limits = ServiceConfig().limits
     assert 3 * limits.requests_per_second <= 1000
     assert limits.burst <= 1000
 
@@ -96,9 +96,9 @@ def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, text: str, path: str
     assert "a:b" not in str(caught.value)
 
 
-def only_vendor(file: ServiceFile) -> VendorEntry:
+def only_vendor(file: ServiceConfig) -> VendorEntry:
     (zone,) = file.zones
-    assert isinstance(zone, AuctionEntry)
+    assert isinstance(zone, AuctionConfig)
     (vendor,) = zone.vendors
     return vendor
 
@@ -107,7 +107,7 @@ def test_files_lie_where_the_settings_say_from_their_own_folder(tmp_path: Path) 
     text = VENDOR.replace("[[zones]]\n", '[[zones]]\nenergy_price = "prices.csv"\n')
     found = read(tmp_path, text + 'secret_file = "mender.secret"\n' + KEYS + "secret_file = 'k'\n")
     (zone,), (key,) = found.zones, found.keys
-    assert isinstance(zone, AuctionEntry)
+    assert isinstance(zone, AuctionConfig)
     assert zone.energy_price == str(tmp_path / "prices.csv")
     assert zone.vendors[0].secret_file == str(tmp_path / "mender.secret")
     assert key.secret_file == str(tmp_path / "k")

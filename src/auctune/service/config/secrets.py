@@ -1,4 +1,4 @@
-"""Where a secret of the settings is: in the environment, or in a file; never in the settings."""
+"""Secrets that settings refer to: in the environment or in a file, never in the settings."""
 
 import os
 from collections.abc import Mapping
@@ -7,16 +7,16 @@ from pathlib import Path
 from auctune.domain import InputError
 
 
-def check_one_source(**sources: object) -> None:
-    """That exactly one of several keys says where a secret is.
+def require_exactly_one(**keys: object) -> None:
+    """Check that exactly one of several keys is given, which says where a secret is.
 
     Raises:
-        InputError: naming the keys, if none or more than one does.
+        InputError: naming the keys, if none or more than one is given.
     """
-    given = [name for name, value in sources.items() if value is not None]
+    given = [name for name, value in keys.items() if value is not None]
     if len(given) != 1:
         found = " and ".join(given) + " are given" if given else "none is given"
-        raise InputError(" or ".join(sources), found, "one of them")
+        raise InputError(" or ".join(keys), found, "one of them")
 
 
 def read_secret(
@@ -25,16 +25,16 @@ def read_secret(
     file: str | None,
     environment: Mapping[str, str] = os.environ,
 ) -> str:
-    """The text of a secret, without blanks around it.
+    """Return the text of a secret, stripped.
 
     Args:
-        place: of the table that names it, for errors, which never show it.
-        variable: of the environment; or
-        file: that holds it.
-        environment: to look in.
+        place: of the table that names the secret, for errors; they never show the secret.
+        variable: environment variable that holds it; or
+        file: path of a file that holds it.
+        environment: variables to read from.
 
     Raises:
-        InputError: if it is not there, or is empty.
+        InputError: if it is missing or empty.
     """
     if variable is not None:
         where, text = f"{place}.secret_variable", environment.get(variable, "")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.settings.auction_entry import AuctionEntry
-from auctune.service.settings.check import check_bases, check_service
-from auctune.service.settings.service_file import read_service_file
+from auctune.service.config.auction import AuctionConfig
+from auctune.service.config.check import check_bases, check_service
+from auctune.service.config.models import read_config
 
 VENDOR = '[[zones.vendors]]\nname = "far"\nurl = "http://localhost:1"\n'
 
@@ -38,7 +38,7 @@ def test_what_a_file_names_is_looked_up(tmp_path: Path, text: str, place: str) -
     path = tmp_path / "auctune.toml"
     path.write_text(f"[[zones]]\n{text}\n")
     with pytest.raises(InputError) as caught:
-        check_service(read_service_file(path))
+        check_service(read_config(path))
     assert place.format(folder=tmp_path) in caught.value.place
 
 
@@ -46,7 +46,7 @@ def test_a_file_passes_while_all_that_it_names_is_there(tmp_path: Path) -> None:
     path, secret = tmp_path / "auctune.toml", tmp_path / "secret"
     secret.write_text("a-secret-of-more-than-thirty-two-characters\n")
     path.write_text(f'[[zones]]\n{VENDOR}secret_file = "secret"\n')
-    file = read_service_file(path)
+    file = read_config(path)
     check_service(file)
     secret.unlink()
     with pytest.raises(InputError, match="secret"):
@@ -61,14 +61,14 @@ def test_a_cluster_without_ray_is_one_error_that_says_what_to_install(
     # As where it was never installed.
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError) as caught:
-        check_service(read_service_file(path))
+        check_service(read_config(path))
     assert str(caught.value).startswith("zones[0].executor")
     assert "pip install 'auctune[ray]'" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["auctune.toml", "all-kinds.toml"])
 def test_the_examples_are_what_a_start_takes(name: str) -> None:
-    file = read_service_file(Path("examples/service") / name)
+    file = read_config(Path("examples/service") / name)
     check_service(file)
     kinds = [zone.kind for zone in file.zones]
     assert kinds[0] == "auction"
@@ -82,13 +82,13 @@ def test_a_base_is_a_folder_beside_the_file_and_a_mistyped_path_is_wrong(
     path = tmp_path / "auctune.toml"
     path.write_text('[[zones]]\nbase = "models/llama"\n')
     monkeypatch.chdir("/")
-    file = read_service_file(path)
+    file = read_config(path)
     check_bases(file)
     (zone,) = file.zones
-    assert isinstance(zone, AuctionEntry)
+    assert isinstance(zone, AuctionConfig)
     # Owners name the model as it was typed, processes load the folder.
     assert (zone.base, zone.base_source) == ("models/llama", str(tmp_path / "models" / "llama"))
     for wrong in ("models/lama", "llama", "/models/llama"):
         path.write_text(f'[[zones]]\nbase = "{wrong}"\n')
         with pytest.raises(InputError, match=r"zones\[0\]\.base: .* no such folder"):
-            check_bases(read_service_file(path))
+            check_bases(read_config(path))

@@ -1,0 +1,1 @@
+"""auctune.toml: its models, its checks, and the template that `auctune init` writes."""

@@ -1,0 +1,278 @@
+"""A zone of kind `auction` in auctune.toml: its nodes, what they cost, and how they are sold."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from auctune.device_profile import physical_device
+from auctune.domain import InputError
+from auctune.run.executor import RayParams
+from auctune.schema import STRICT
+from auctune.service.config.fields import (
+    ClusterAddress,
+    Name,
+    NonNegative,
+    Positive,
+    RelativePath,
+    Resource,
+    Share,
+)
+from auctune.service.config.vendors import HouseEntry, VendorEntry, check_names
+from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
+
+_DAY_SECONDS = 86_400
+_RAY = RayParams()
+
+
+class NodeTypeConfig(BaseModel):
+    """[zones.node_types.NAME]."""
+
+    model_config = STRICT
+
+    device: str = Field(
+        default="cpu",
+        description="`cpu`, `cuda` or `cuda:N`. A GPU of this machine takes one node, of one zone; "
+        "on a cluster with an address Ray gives each node a GPU of its own. Nodes on a CPU share "
+        "its memory: all nodes of this machine, and on a cluster those that name the same "
+        "`resource`",
+    )
+    profile: RelativePath | None = Field(
+        default=None,
+        description="a file of [`auctune profile`](command-line.md#auctune-profile). Default: the "
+        "device is measured at the first start",
+        examples=["profile.json"],
+    )
+    headroom: Share = Field(
+        default=0.0,
+        description="share of the measured capacity that is not sold, from 0 to less than 1: for "
+        "devices that other programs use too. A change does not affect a zone that is open already",
+    )
+    energy_cost: NonNegative = Field(
+        default=0.0,
+        description="money for a slot at full load, always the same. A bid that pays less than the "
+        "energy costs is rejected",
+    )
+    power_kw: Positive | None = Field(
+        default=None,
+        description="kilowatts at full load, instead of `energy_cost`: a slot costs this times its "
+        "hours times the zone's `energy_price` / 1000",
+        examples=[0.4],
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.energy_cost and self.power_kw is not None:
+            raise InputError("power_kw", "is given with energy_cost", "one of them")
+        return self
+
+
+class NodeConfig(BaseModel):
+    """[[zones.nodes]]."""
+
+    model_config = STRICT
+
+    id: Name = Field(description="name of the node")
+    type: Name = Field(description="one of the zone's node types")
+    resource: Resource | None = Field(
+        default=None,
+        description="custom resource of the Ray nodes that it may run on; only with "
+        '`executor = "ray"`. Default: `auctune:` and its id',
+        examples=["auctune:gpu"],
+    )
+
+
+class RayConfig(BaseModel):
+    """[zones.ray] of kind `auction`."""
+
+    model_config = STRICT
+
+    address: ClusterAddress | None = Field(
+        default=None,
+        description="`HOST:PORT` of the cluster's head; this machine must run a Ray node of it. "
+        "Default: the service starts a cluster on this machine, one Ray node for each node, and "
+        "stops it at its end",
+    )
+    lease_seconds: Positive = Field(
+        default=_RAY.lease_seconds,
+        description="time without a message between service and node after which the node stops "
+        "and is given up. After a start no node is given work for as long",
+    )
+    missing_seconds: Positive = Field(
+        default=_RAY.missing_seconds,
+        description="time without a place on the cluster after which a node is lost until it has "
+        "one",
+    )
+
+    def params(self) -> RayParams:
+        """Return the parameters of the executor."""
+        return RayParams(self.address, self.lease_seconds, self.missing_seconds)
+
+
+class AuctionConfig(LanguageZoneConfig):
+    """[[zones]] of kind `auction`."""
+
+    kind: Literal["auction"] = Field(
+        default="auction",
+        description="how the zone sells, which determines its other keys: `auction` (nodes of this "
+        "machine or of a cluster), `spot` (rented instances), `timeshare` (jobs with loss targets "
+        "on one pool) or `edge` (jobs with data at sites). Fixed once the zone has been opened",
+    )
+    slots: Annotated[int, Field(ge=2, le=100_000)] | None = Field(
+        default=None,
+        description="how many slots ahead a deadline may be. Default: a day, at most 1440 slots",
+        examples=[1440],
+    )
+    sample_tokens: Positive = Field(
+        default=64.0,
+        description="the unit in which work is priced, in tokens; about the mean length of a row",
+    )
+    mode: Literal["fused", "exact"] = Field(
+        default="fused",
+        description="`fused`: several adapters in one pass, faster; `exact`: an adapter is "
+        "bit-identical whatever shares its node. See [The trainer](../explanation/training.md)",
+    )
+    executor: Literal["local", "ray"] = Field(
+        default="local",
+        description="where nodes run: `local`, processes of this machine, or `ray`, on a "
+        "[Ray cluster](../how-to/run-on-a-cluster.md)",
+    )
+    ray: RayConfig | None = Field(
+        default=None,
+        description='the [Ray cluster](#zonesray); only with `executor = "ray"`',
+        examples=[{"address": "10.0.0.1:6379", "lease_seconds": 8.0, "missing_seconds": 15.0}],
+    )
+    share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.25,
+        description="share of a node's slot that a job takes at most, where a request does not set "
+        "it",
+    )
+    energy_price: float | RelativePath | None = Field(
+        default=None,
+        description="price of energy in USD per MWh, for node types with `power_kw`: a number, or "
+        "the path of [a file](#energy)",
+        examples=[80.0, "day-ahead.csv"],
+    )
+    quote_seconds: Positive = Field(
+        default=2.0,
+        description="seconds after which an external vendor that has not answered is left out of "
+        "an auction",
+    )
+    auction: dict[str, str | int | float] = Field(
+        default_factory=dict,
+        description="`mechanism`, and its parameters as in "
+        "[the market file](market-file.md#auction)",
+    )
+    node_types: Annotated[dict[Name, NodeTypeConfig], Field(min_length=1)] = Field(
+        default_factory=lambda: {"local": NodeTypeConfig()},
+        description="types of nodes. Default: `local`, with the defaults below",
+    )
+    nodes: Annotated[list[NodeConfig], Field(min_length=1)] = Field(
+        default_factory=lambda: [NodeConfig(id="local-0", type="local")],
+        description="nodes, each a process. Default: `local-0` of type `local`",
+    )
+    house: HouseEntry = Field(
+        default=HouseEntry(),
+        description="the vendor in a process of the service",
+    )
+    vendors: list[VendorEntry] = Field(default_factory=list, description="external vendors")
+
+    @property
+    def num_slots(self) -> int:
+        """Slots of the horizon: by default a day, but not more than the search can handle."""
+        return self.slots or max(2, min(1440, round(_DAY_SECONDS / self.slot_seconds)))
+
+    @property
+    def mechanism(self) -> tuple[str, dict[str, str]]:
+        """The name of the mechanism, and its parameters as text."""
+        name = str(self.auction.get("mechanism", "pdftsp"))
+        return name, {k: str(v) for k, v in self.auction.items() if k != "mechanism"}
+
+    @property
+    def uses_external_cluster(self) -> bool:
+        """Whether its nodes are on a cluster that the service does not start itself."""
+        return self.ray is not None and self.ray.address is not None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self._check_nodes()
+        self._check_executor()
+        check_names(self.house, self.vendors)
+        for name, node_type in self.node_types.items():
+            if node_type.power_kw is not None and self.energy_price is None:
+                place = f"node_types.{name}.power_kw"
+                raise InputError(place, "has no price", "energy_price of its zone")
+        return self
+
+    def _check_nodes(self) -> None:
+        seen: set[str] = set()
+        for index, node in enumerate(self.nodes):
+            if node.type not in self.node_types:
+                known = ", ".join(self.node_types)
+                place = f"nodes[{index}].type"
+                raise InputError(place, f"{node.type!r} is unknown", f"one of {known}")
+            if node.id in seen:
+                raise InputError(f"nodes[{index}].id", f"duplicate id {node.id!r}", "unique ids")
+            seen.add(node.id)
+        self._check_gpus()
+
+    def _check_gpus(self) -> None:
+        """Refuse two nodes on one GPU: each is measured alone, so its time would be sold twice."""
+        first: dict[str, str] = {}
+        for index, node in enumerate(self.nodes):
+            device = self._device_of(node)
+            if device.startswith("cuda") and first.setdefault(device, node.id) != node.id:
+                found = f"{node.id!r} is on {device}, where node {first[device]!r} is"
+                raise InputError(f"nodes[{index}]", found, "one node per GPU")
+
+    def nodes_per_device(self, node_type: str) -> int:
+        """Return the number of nodes, at most, that share the memory of a device of this type."""
+        devices = Counter(map(self._device_of, self.nodes))
+        shared = (devices[self._device_of(node)] for node in self.nodes if node.type == node_type)
+        return max(shared, default=1)
+
+    def _device_of(self, node: NodeConfig) -> str:
+        """Return a name for a node's device; equal names may be one physical device.
+
+        On an external cluster Ray gives each node a GPU of its own, and nodes on CPUs that ask for
+        one resource may be placed on one machine.
+        """
+        device = physical_device(self.node_types[node.type].device)
+        if not self.uses_external_cluster:
+            return device
+        if device == "cpu":
+            return f"cpu of {node.resource or node.id}"
+        return f"{device} of {node.id}"
+
+    def _check_executor(self) -> None:
+        if self.executor == "local":
+            places = ["ray"] if self.ray is not None else []
+            places += [f"nodes[{i}].resource" for i, node in enumerate(self.nodes) if node.resource]
+            if places:
+                raise InputError(places[0], "is given with executor 'local'", 'executor = "ray"')
+        for name, node_type in self.node_types.items():
+            if self.uses_external_cluster and node_type.device.startswith("cuda:"):
+                found = f"{node_type.device!r}, where Ray gives each node a GPU of its own"
+                raise InputError(f"node_types.{name}.device", found, "cuda")
+
+    def requirements(self) -> ZoneRequirements:
+        types = [node.type for node in self.nodes]
+        devices = tuple(
+            DeviceRequirement(
+                f"node_types.{name}", node_type.device, node_type.profile, types.count(name)
+            )
+            for name, node_type in self.node_types.items()
+            if name in types and not self.uses_external_cluster
+        )
+        return ZoneRequirements(devices, {vendor.name: vendor.url for vendor in self.vendors})
+
+    def files(self) -> Mapping[str, str]:
+        files = {
+            f"node_types.{name}.profile": node_type.profile
+            for name, node_type in self.node_types.items()
+            if node_type.profile is not None
+        }
+        if isinstance(self.energy_price, str):
+            files["energy_price"] = self.energy_price
+        return files

@@ -1,0 +1,53 @@
+"""Check settings before anything is built, measured or written.
+
+The models check the text of auctune.toml alone. What it refers to is checked here: parameters of
+mechanisms, files, secrets, bases.
+"""
+
+import time
+
+from auctune.domain import InputError
+from auctune.domain.base_name import resolve_base
+from auctune.service.config.models import ServiceConfig
+from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
+from auctune.service.zones.kinds import KINDS
+
+
+def check_service(config: ServiceConfig) -> None:
+    """Refuse settings that would fail in the middle of a start.
+
+    Raises:
+        InputError: for the first error, with its path in the settings.
+    """
+    for index, zone in enumerate(config.zones):
+        place = f"zones[{index}]"
+        try:
+            KINDS[zone.kind].check(zone, place, time.time())
+        except InputError as error:
+            raise _attribute_to_key(error, zone, place) from None
+    for index, key in enumerate(config.keys):
+        key.key(f"keys[{index}]")
+
+
+def check_bases(config: ServiceConfig) -> None:
+    """Refuse a base that is neither an existing folder nor named as a model on the hub.
+
+    Raises:
+        InputError: for the first one, with its path in the settings.
+    """
+    for index, zone in enumerate(config.zones):
+        if isinstance(zone, LanguageZoneConfig):
+            try:
+                resolve_base(zone.base, zone.base_folder)
+            except InputError as error:
+                place = f"zones[{index}].base"
+                raise InputError(place, f"{zone.base!r} {error.found}", error.expected) from None
+
+
+def _attribute_to_key(error: InputError, zone: ZoneConfig, place: str) -> InputError:
+    """Name the key of the zone that refers to the file of which the error speaks."""
+    for key, path in zone.files().items():
+        start = error.place.find(path)
+        if start >= 0:
+            return InputError(f"{place}.{key}: {error.place[start:]}", error.found, error.expected)
+    return error

@@ -1,0 +1,223 @@
+"""A zone of kind `edge` in auctune.toml: its sites, what may cross them, and how they are sold."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from auctune.domain import InputError
+from auctune.edge import EdgeMarket, ErisParams, Site
+from auctune.run.edge.resources import gpus_wanted
+from auctune.schema import STRICT
+from auctune.service.config.fields import ClusterAddress, Name, NonNegative, Positive, Share
+from auctune.service.config.zone import DeviceRequirement, ZoneConfig, ZoneRequirements
+
+_DAY_SECONDS = 86_400
+_MAX_SLOTS = 144
+
+Units = Annotated[dict[Name, NonNegative], Field(min_length=1)]
+
+
+class SiteConfig(BaseModel):
+    """[[zones.sites]]."""
+
+    model_config = STRICT
+
+    id: Name = Field(description="name of the site; `market.sites` of a job refers to it")
+    capacity: Units = Field(
+        description="units by resource type, such as `{ cpu = 4.0, gpu = 1.0 }`"
+    )
+
+
+class PricingConfig(BaseModel):
+    """[zones.pricing].
+
+    `reserve_value` is a number, and never the mean of the bids so far: bids are sealed, and a
+    rejected bid costs nothing. With such a mean a menu would disclose bids, and one huge bid would
+    stop all sales.
+    """
+
+    model_config = STRICT
+
+    kind: Literal["share", "paper"] = Field(
+        default="share",
+        description="`share`: by the share that is sold, from a reserve price; `paper`: eq. 6 of "
+        "the paper; see [both](../explanation/edge.md#prices)",
+    )
+    reserve_value: NonNegative = Field(
+        default=10.0,
+        description="of `share`: the value of a typical job, money. Set by the operator, as prices "
+        "must not depend on sealed bids",
+    )
+    weight: NonNegative = Field(
+        default=0.12,
+        description="of `share`: price of the whole market in one slot, while nothing of it is "
+        "sold, as a share of `reserve_value`",
+    )
+    rise: Annotated[float, Field(ge=1, le=1e6)] = Field(
+        default=10.0,
+        description="of `share`: ratio of the price of the last unit to that of the first",
+    )
+    base: dict[Name, Positive] = Field(
+        default_factory=dict,
+        description="of `paper`: price bases by resource type, and of `data`; 1000 where none is "
+        "given",
+    )
+
+
+class EdgeRayConfig(BaseModel):
+    """[zones.ray] of kind `edge`."""
+
+    model_config = STRICT
+
+    address: ClusterAddress = Field(description="`HOST:PORT` of the cluster's head")
+
+
+def _two_sites() -> list[SiteConfig]:
+    return [SiteConfig(id=name, capacity={"cpu": 2.0}) for name in ("site-a", "site-b")]
+
+
+class EdgeConfig(ZoneConfig):
+    """[[zones]] of kind `edge`."""
+
+    kind: Literal["edge"] = Field(
+        default="edge", description="required: a zone without a kind is an auction"
+    )
+    base: Literal["small", "lenet", "residual"] = Field(
+        default="small",
+        description="the network that jobs train, from scratch: `small`, `lenet` or `residual`, "
+        "see [TRAINING.toml](edge-files.md#trainingtoml); jobs name it as their `model`",
+    )
+    slots: Annotated[int, Field(ge=2, le=10_000)] | None = Field(
+        default=None,
+        description="how many slots ahead a deadline may be. Default: a day, at most 144 slots",
+        examples=[144],
+    )
+    sites: Annotated[list[SiteConfig], Field(min_length=1, max_length=1000)] = Field(
+        default_factory=_two_sites,
+        description="the sites, each a Ray node. Default: `site-a` and `site-b`, with 2 CPUs each",
+    )
+    worker: Units = Field(
+        default_factory=lambda: {"cpu": 1.0},
+        description="what a worker occupies at its site, units by resource type",
+    )
+    server: dict[Name, NonNegative] = Field(
+        default_factory=dict,
+        description="what a parameter server occupies at its site, units by resource type",
+    )
+    traffic_mb_per_slot: Positive = Field(
+        default=1000.0, description="MB that may cross sites in a slot, over all jobs"
+    )
+    chunk_mb: Positive = Field(
+        default=1.0,
+        description="MB of a data chunk: the samples of a site are cut into chunks of at most this "
+        "size, each trained for all epochs in one slot at one site",
+    )
+    pricing: PricingConfig = Field(
+        default=PricingConfig(),
+        description="prices, by share by default",
+    )
+    samples_per_second: Positive = Field(
+        default=2000.0, description="samples that a worker processes, without the latency of a step"
+    )
+    step_seconds: NonNegative = Field(
+        default=0.01, description="latency of a step of gradient descent: to the workers and back"
+    )
+    headroom: Share = Field(
+        default=0.4,
+        description="share of a slot that is not sold, for actors that start and for other "
+        "programs on the machine",
+    )
+    momentum: Share = Field(default=0.9, description="momentum of gradient descent")
+    device: str = Field(
+        default="cpu",
+        description="device of the workers, as torch names it. With `ray` and `cuda` a worker "
+        "takes as many GPUs as it has units of the type `gpu`, and sees only those",
+    )
+    ray: EdgeRayConfig | None = Field(
+        default=None,
+        description="an existing cluster, its nodes with resources "
+        "[as `auctune edge run` has them](../how-to/run-the-edge.md#on-several-machines). Default: "
+        "the service starts one Ray node a site on this machine",
+        examples=[{"address": "10.0.0.1:6379"}],
+    )
+
+    @property
+    def num_slots(self) -> int:
+        """How many slots ahead a deadline may be."""
+        return self.slots or max(2, min(_MAX_SLOTS, round(_DAY_SECONDS / self.slot_seconds)))
+
+    @property
+    def market(self) -> EdgeMarket:
+        """The supply.
+
+        Raises:
+            InputError: naming the key.
+        """
+        return EdgeMarket(
+            slots=self.num_slots,
+            sites=tuple(Site(site.id, site.capacity) for site in self.sites),
+            traffic_mb_per_slot=self.traffic_mb_per_slot,
+            chunk_mb=self.chunk_mb,
+            price_base=self.pricing.base,
+        )
+
+    @property
+    def params(self) -> ErisParams:
+        """Parameters of the mechanism."""
+        pricing = self.pricing
+        return ErisParams(pricing.kind, pricing.reserve_value, pricing.weight, pricing.rise)
+
+    def record(self) -> dict[str, Any]:
+        """Return supply and pricing as plain values, which `read_supply` reads."""
+        pricing = self.pricing
+        return {
+            "slots": self.num_slots,
+            "sites": [site.model_dump() for site in self.sites],
+            "traffic_mb_per_slot": self.traffic_mb_per_slot,
+            "chunk_mb": self.chunk_mb,
+            "pricing": {
+                "kind": pricing.kind,
+                "worth": pricing.reserve_value,
+                "weight": pricing.weight,
+                "rise": pricing.rise,
+                "base": dict(pricing.base),
+            },
+        }
+
+    def requirements(self) -> ZoneRequirements:
+        if self.ray is not None:
+            return ZoneRequirements()
+        return ZoneRequirements((DeviceRequirement("", self.device, None, len(self.sites)),))
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        types = self.market.types
+        for name, needs in (("worker", self.worker), ("server", self.server)):
+            for kind in needs:
+                if kind not in types:
+                    known = f"one of {', '.join(types)}"
+                    raise InputError(f"{name}.{kind}", "is not a resource type of any site", known)
+        if not any(self.worker.values()):
+            raise InputError("worker", "occupies nothing", "units > 0 of one type at least")
+        if self.ray is not None:
+            if self.device.startswith("cuda:"):
+                found = f"{self.device!r}, where Ray gives each worker GPUs of its own"
+                raise InputError("device", found, "cuda")
+            gpus_wanted(self.device, self.worker)
+        if self.pricing.kind == "share" and self.pricing.base:
+            raise InputError("pricing.base", "is given with pricing.kind share", 'kind = "paper"')
+        return self
+
+
+def read_supply(record: dict[str, Any]) -> tuple[EdgeMarket, ErisParams]:
+    """Read supply and pricing that `EdgeConfig.record` wrote."""
+    pricing = record["pricing"]
+    market = EdgeMarket(
+        slots=record["slots"],
+        sites=tuple(Site(site["id"], site["capacity"]) for site in record["sites"]),
+        traffic_mb_per_slot=record["traffic_mb_per_slot"],
+        chunk_mb=record["chunk_mb"],
+        price_base=pricing["base"],
+    )
+    options = (pricing[name] for name in ("kind", "worth", "weight", "rise"))
+    return market, ErisParams(*options)

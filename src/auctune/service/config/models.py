@@ -1,0 +1,287 @@
+"""auctune.toml as pydantic models, and how it is read."""
+
+import ipaddress
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, Field, StringConstraints, model_validator
+
+from auctune.device_profile import physical_device
+from auctune.domain import InputError
+from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
+from auctune.schema import STRICT, ByKind, check_schema
+from auctune.service.access.key import KnownKey, known_key
+from auctune.service.config.auction import AuctionConfig
+from auctune.service.config.edge import EdgeConfig
+from auctune.service.config.fields import MAX_NUMBER, Amount, Count, Name, Positive, RelativePath
+from auctune.service.config.secrets import read_secret, require_exactly_one
+from auctune.service.config.spot import SpotConfig
+from auctune.service.config.timeshare import TimeshareConfig
+from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE, ZoneConfig
+
+_URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
+
+_KINDS = {AUCTION: AuctionConfig, SPOT: SpotConfig, TIMESHARE: TimeshareConfig, EDGE: EdgeConfig}
+
+AnyZone = Annotated[ZoneConfig, ByKind(_KINDS, AUCTION)]
+"""A zone of any kind; its key `kind` determines its other keys."""
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Bytes = Annotated[int, Field(ge=1, le=10**15)]
+
+
+class UserConfig(BaseModel):
+    """[[users]]: added when the service starts and does not know the name; never changed."""
+
+    model_config = STRICT
+
+    name: Name = Field(description="name of the user")
+    budget: Amount | None = Field(
+        default=None,
+        description="money that may be spent in `budget_days`. Default: no limit",
+        examples=["100.00"],
+    )
+    budget_days: Positive = Field(default=30.0, description="period of the budget, in days")
+
+
+class KeyConfig(BaseModel):
+    """[[keys]]: an API key, by its SHA-256 or by where the key itself is; added like users."""
+
+    model_config = STRICT
+
+    user: Name = Field(description="one of `[[users]]`")
+    role: Literal["user", "operator"] = Field(default="user", description="`user` or `operator`")
+    name: str = Field(default="", description="name of the key in lists")
+    sha256: Digest | None = Field(
+        default=None,
+        description="SHA-256 of the key, 64 hexadecimal digits",
+        examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
+    )
+    secret_variable: str | None = Field(
+        default=None,
+        description="environment variable with the key, at least 32 characters",
+        examples=["AUCTUNE_ADA_KEY"],
+    )
+    secret_file: RelativePath | None = Field(
+        default=None, description="file with the key", examples=["ada.key"]
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        require_exactly_one(
+            sha256=self.sha256,
+            secret_variable=self.secret_variable,
+            secret_file=self.secret_file,
+        )
+        return self
+
+    def key(self, place: str) -> KnownKey:
+        """Return the hash of the key.
+
+        Raises:
+            InputError: if the key is not where it should be, or is too short.
+        """
+        if self.sha256 is not None:
+            return KnownKey(self.sha256, "")
+        return known_key(read_secret(place, self.secret_variable, self.secret_file), place)
+
+
+class LimitsConfig(BaseModel):
+    """[limits]: of all connections, of each API key, and of each user."""
+
+    model_config = STRICT
+
+    requests_per_second: Positive = Field(
+        default=300.0,
+        description="per key: requests per second, in the long run. One process answers about "
+        "1,000 bids a second on an idle core: raise it where a few trusted keys send all requests",
+    )
+    burst: Annotated[float, Field(ge=1, le=MAX_NUMBER)] = Field(
+        default=600.0, description="per key: requests at once"
+    )
+    streams: Count = Field(default=20, description="per key: event streams that are open at once")
+    open_jobs: Count = Field(default=10_000, description="per user: jobs that are not over")
+    upload_bytes: Count = Field(default=512 * 1024 * 1024, description="size of an uploaded file")
+    row_characters: Count = Field(
+        default=DEFAULT_MAX_ROW_CHARACTERS,
+        description="length of a row's line in an uploaded file; a file with a longer one is "
+        "refused. Raise it for a base that reads more than about 60,000 tokens. One core tokenizes "
+        "this many characters in about half a second",
+    )
+    examination_seconds: Positive = Field(
+        default=1800.0,
+        description="time limit for the examination of a file, which is 60 s and 1 s per 50 kB, at "
+        "most this. A file that takes longer is refused, and has to be split. Half an hour is "
+        "enough for about 90 MB on a busy machine, 512 MB on an idle one",
+    )
+    uploads: Count = Field(
+        default=20,
+        description="per user: uploads at once; they count as files, and with their bytes",
+    )
+    files: Count = Field(default=10_000, description="per user: files, results included")
+    stored_bytes: Bytes = Field(default=50 * 1024**3, description="per user: bytes of all files")
+    uploads_per_day: Count = Field(
+        default=10_000,
+        description="per user: uploads within the last 24 hours, deleted ones included, as each of "
+        "them is examined",
+    )
+    upload_bytes_per_day: Bytes = Field(
+        default=50 * 1024**3, description="per user: bytes of these uploads"
+    )
+    webhooks: Count = Field(default=10, description="per user: webhooks")
+    connections: Count = Field(
+        default=4096,
+        description="connections of all clients together, and at most half of the files that the "
+        "process may open. One more closes the one that has waited longest without a request",
+    )
+    requests: Count = Field(
+        default=500,
+        description="per key: requests that are not answered yet, streams included",
+    )
+    bids_per_day: Count = Field(
+        default=100_000,
+        description="per user: bids, accepted quotes, pauses and resumes, whatever their outcome, "
+        "as each is kept for good. A token bucket: as many at once, refilled within a day; beyond "
+        "it 429 with `Retry-After`",
+    )
+    bid_bytes_per_day: Count = Field(
+        default=100_000_000,
+        description="per user: bytes of these requests, likewise. A bid is stored as about twice "
+        "its request and 3 kB",
+    )
+    reserved_bytes: Annotated[int, Field(ge=0, le=10**15)] = Field(
+        default=1024**3,
+        description="bytes kept free on the disk of the data folder: with less, uploads and bids "
+        "are refused (507), and running jobs continue",
+    )
+
+
+class WebhooksConfig(BaseModel):
+    """[webhooks]: notifications of jobs that have ended."""
+
+    model_config = STRICT
+
+    private_addresses: bool = Field(
+        default=False,
+        description="whether webhooks may be in private networks; users can then reach what runs "
+        "beside the service",
+    )
+    max_attempts: Annotated[int, Field(ge=1, le=20)] = Field(
+        default=8, description="attempts of one delivery"
+    )
+    initial_backoff_seconds: Positive = Field(
+        default=5.0,
+        description="wait after the first attempt; each further wait is four times as long",
+    )
+
+
+def _one_zone() -> list[ZoneConfig]:
+    return [AuctionConfig()]
+
+
+class ServiceConfig(BaseModel):
+    """The whole of auctune.toml."""
+
+    model_config = STRICT
+
+    database: str | None = Field(
+        default=None,
+        description="URL of the database, `sqlite:///FILE` or `postgresql://...`; a password is "
+        "better left to `~/.pgpass` than written here. Default: `auctune.db` in the data folder",
+        examples=[
+            "sqlite:////var/lib/auctune/market.db",
+            "postgresql://auctune@localhost:5432/auctune",
+        ],
+    )
+    public_url: str | None = Field(
+        default=None,
+        description="URL at which external vendors reach the service. Default: the address at "
+        "which it listens",
+        examples=["https://market.example"],
+    )
+    host: str = Field(
+        default="127.0.0.1",
+        description="address to listen at. An address that other machines reach needs a proxy with "
+        "TLS in front",
+    )
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=8420, description="port to listen at; 0: any free port"
+    )
+    trusted_proxies: list[str] = Field(
+        default_factory=list,
+        description="IP addresses or networks of reverse proxies. `X-Forwarded-For` and "
+        "`X-Forwarded-Proto` are believed from them alone: which address fails to sign in, and "
+        "whether the browser uses TLS",
+        examples=[["127.0.0.1"]],
+    )
+    limits: LimitsConfig = Field(default=LimitsConfig(), description="limits of keys and users")
+    webhooks: WebhooksConfig = Field(
+        default=WebhooksConfig(),
+        description="notifications of jobs that have ended",
+    )
+    zones: Annotated[list[AnyZone], Field(min_length=1)] = Field(
+        default_factory=_one_zone,
+        description="what is sold. Default: one zone of kind `auction`",
+    )
+    users: list[UserConfig] = Field(default_factory=list, description="first users")
+    keys: list[KeyConfig] = Field(default_factory=list, description="first API keys")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_unique("zones", [zone.name for zone in self.zones])
+        _check_gpus(self.zones)
+        _check_unique("users", [user.name for user in self.users])
+        for index, key in enumerate(self.keys):
+            if all(key.user != user.name for user in self.users):
+                raise InputError(f"keys[{index}].user", f"no user {key.user!r}", "one of [[users]]")
+        if self.public_url is not None and not _URL.fullmatch(self.public_url):
+            expected = "http://host[:port][/path] or https://..., as vendors reach this service"
+            raise InputError("public_url", repr(self.public_url), expected)
+        _check_proxies(self.trusted_proxies)
+        return self
+
+
+def read_config(path: Path) -> ServiceConfig:
+    """Read a settings file; relative paths in it start from its folder.
+
+    Raises:
+        InputError: naming the file and the key, for the first error.
+    """
+    try:
+        table: Any = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise InputError(str(path), reason, "a file in TOML, as `auctune init` writes it") from None
+    except ValueError as error:
+        raise InputError(str(path), f"is not TOML ({error})", "a file in TOML") from None
+    return check_schema(ServiceConfig, table, str(path), context=path.parent)
+
+
+def _check_unique(table: str, names: Sequence[str]) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InputError(f"{table}[{index}].name", f"duplicate name {name!r}", "unique names")
+
+
+def _check_gpus(zones: Sequence[ZoneConfig]) -> None:
+    """Refuse a GPU of this machine in two zones: each would sell all of its time and memory."""
+    owners: dict[str, str] = {}
+    for index, zone in enumerate(zones):
+        for requirement in zone.requirements().devices:
+            device = physical_device(requirement.device)
+            if device.startswith("cuda") and owners.setdefault(device, zone.name) != zone.name:
+                place = f"zones[{index}].{requirement.place}".rstrip(".")
+                found = f"{requirement.device!r} is sold by zone {owners[device]} already"
+                raise InputError(f"{place}.device", found, "a GPU in one zone only")
+
+
+def _check_proxies(proxies: list[str]) -> None:
+    for index, proxy in enumerate(proxies):
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError:
+            expected = "an IP address, or a network such as 10.0.0.0/8"
+            raise InputError(f"trusted_proxies[{index}]", repr(proxy), expected) from None

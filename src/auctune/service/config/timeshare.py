@@ -1,0 +1,51 @@
+"""A zone of kind `timeshare` in auctune.toml: its pool, and the price of a second."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from auctune.service.config.fields import Amount, Positive, RelativePath
+from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
+from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
+
+
+class TimeshareConfig(LanguageZoneConfig):
+    """[[zones]] of kind `timeshare`."""
+
+    kind: Literal["timeshare"] = Field(
+        default="timeshare", description="required: a zone without a kind is an auction"
+    )
+    price_per_second: Amount = Field(
+        default=Decimal("0.0010"),
+        description="money for a second in which the pool trains a job; fixed once the zone has "
+        "been opened",
+    )
+    allocator: AllocatorName = Field(
+        default=DEFAULT_ALLOCATOR,
+        description="how jobs share the pool: `headway`, `lara`, `lrf`, `etf`, `ucb`, `thompson`, "
+        "`uniform` or `stf`, see [Time sharing](../explanation/timeshare.md)",
+    )
+    memory_gb: Positive | None = Field(
+        default=None,
+        description="memory of the device for all adapters together, without the base, in GB. "
+        "Adapters that do not fit wait on the host. Default: all of the device's memory",
+        examples=[8.0],
+    )
+    device: str = Field(default="cpu", description="`cpu`, `cuda` or `cuda:N`")
+    profile: RelativePath | None = Field(
+        default=None,
+        description="a file of [`auctune profile`](command-line.md#auctune-profile). Default: the "
+        "device is measured at the first start",
+        examples=["pool.json"],
+    )
+    slots: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
+        default=10_080, description="how many slots ahead a deadline may be"
+    )
+
+    def requirements(self) -> ZoneRequirements:
+        return ZoneRequirements((DeviceRequirement("", self.device, self.profile, 1),))
+
+    def files(self) -> Mapping[str, str]:
+        return {} if self.profile is None else {"profile": self.profile}

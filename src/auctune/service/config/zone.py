@@ -1,0 +1,139 @@
+"""What zones of all kinds have in common in auctune.toml."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, PrivateAttr
+
+from auctune.domain.base_name import resolve_base
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH
+from auctune.schema import STRICT
+from auctune.service.config.fields import Count, Name, Positive, settings_folder
+
+AUCTION = "auction"
+SPOT = "spot"
+TIMESHARE = "timeshare"
+EDGE = "edge"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequirement:
+    """Nodes of one type that a zone has on this machine.
+
+    Attributes:
+        place: of the node type in the settings of the zone; empty: the zone itself.
+        device: `cpu`, `cuda` or `cuda:N`.
+        profile: path of the device's profile; None: it is measured.
+        num_nodes: number of nodes of this type.
+    """
+
+    place: str
+    device: str
+    profile: str | None
+    num_nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRequirements:
+    """What a zone requires in addition to its base.
+
+    Attributes:
+        devices: of its nodes on this machine.
+        vendors: URLs of external vendors, by name.
+    """
+
+    devices: tuple[DeviceRequirement, ...] = ()
+    vendors: Mapping[str, str] = field(default_factory=dict)
+
+
+class ZoneConfig(BaseModel):
+    """[[zones]]: the keys of every kind."""
+
+    model_config = STRICT
+
+    kind: str
+    name: Name = Field(
+        default="default",
+        description="name of the zone; requests and commands refer to it by this name",
+    )
+    base: str
+    slot_seconds: Positive = Field(
+        default=60.0,
+        description="length of a slot in seconds. It should be long compared with the time to load "
+        "an adapter: seconds for the tiny base, minutes for a real one. Fixed once the zone has "
+        "been opened",
+    )
+
+    @property
+    def required_base(self) -> str | None:
+        """The base that must exist, be built or be fetched; None: the zone requires none."""
+        return None
+
+    @property
+    def base_folder(self) -> Path:
+        """The folder that the path of a base starts from: that of the settings file."""
+        return Path()
+
+    def requirements(self) -> ZoneRequirements:
+        """Return what the zone requires of this machine and of external vendors."""
+        return ZoneRequirements()
+
+    def files(self) -> Mapping[str, str]:
+        """Return the paths of the files that the zone names, by key; secrets are not included."""
+        return {}
+
+
+class LanguageZoneConfig(ZoneConfig):
+    """[[zones]]: the keys of the kinds that train adapters of a language model."""
+
+    base: str = Field(
+        default="tiny",
+        description="base model: `tiny` (a toy model that is built on this machine), the path of a "
+        "folder in the format of transformers, or a model on the hub, `hub:NAME` or `ORG/NAME`. A "
+        "folder that does not exist is an error. Requests name the model as it is written here. "
+        "Fixed once the zone has been opened",
+    )
+    dtype: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="number format of the base: `float32` or `bfloat16`"
+    )
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        default=None,
+        description="threads of a worker on a CPU. Default: the cores of this machine, divided by "
+        "the nodes of the zone (`spot`: by `n_max`); 1 on a cluster with an `address` and in a "
+        "zone of kind `timeshare`",
+        examples=[1],
+    )
+    max_length: Count = Field(
+        default=DEFAULT_MAX_LENGTH,
+        description="longest row in tokens, where a request does not set it",
+    )
+    measure_seconds: Positive = Field(
+        default=90.0,
+        description="time limit for measuring a device, without loading the base; "
+        "[what is left out](../how-to/profile-a-device.md#read-it) sells too little rather than "
+        "too much",
+    )
+
+    _folder: Path = PrivateAttr(default_factory=Path)
+
+    def model_post_init(self, context: Any) -> None:
+        self._folder = settings_folder(context)
+
+    @property
+    def base_folder(self) -> Path:
+        return self._folder
+
+    @property
+    def base_source(self) -> str:
+        """The base as processes load it; `base`, as typed, is the model that requests name.
+
+        Raises:
+            InputError: if there is no such base.
+        """
+        return resolve_base(self.base, self._folder)
+
+    @property
+    def required_base(self) -> str | None:
+        return self.base

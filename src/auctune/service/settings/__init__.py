@@ -1,1 +1,0 @@
-"""auctune.toml: what the service is to be."""
