@@ -114,8 +114,7 @@ class LimitsConfig(BaseModel):
     examination_seconds: Positive = Field(
         default=1800.0,
         description="time limit for the examination of a file, which is 60 s and 1 s per 50 kB, at "
-        "most this. A file that takes longer is refused, and has to be split. Half an hour is "
-        "enough for about 90 MB on a busy machine, 512 MB on an idle one",
+        "most this. A file that takes longer is refused, and has to be split",
     )
     uploads: Count = Field(
         default=20,
