@@ -67,7 +67,26 @@ class SteadyClock:
 
     def share(self) -> None:
         """Have the children that this process starts from now on believe the same."""
-        os.environ[_VARIABLE] = f"{self._limit!r}:{self._offset!r}"
+        global _shared
+        _shared = self
+        os.environ |= self.environment()
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment variable by which a child begins with what is believed now."""
+        self()
+        return {_VARIABLE: f"{self._limit!r}:{self._offset!r}"}
+
+
+_shared: SteadyClock | None = None
+
+
+def clock_environment() -> dict[str, str]:
+    """Return the environment variable for a child that is started now; empty if none is shared.
+
+    Steps that were believed one by one may be more than the limit in sum: a child that began with
+    the offset of this process's start would not believe them.
+    """
+    return {} if _shared is None else _shared.environment()
 
 
 def _of_environment() -> Now:

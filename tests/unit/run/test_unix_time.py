@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from auctune.run import unix_time as module
-from auctune.run.unix_time import SteadyClock, unix_time
+from auctune.run.child import ChildProcess, Message
+from auctune.run.unix_time import SteadyClock, clock_environment, unix_time
 
 LIMIT = 120.0
 
@@ -74,6 +75,7 @@ def test_small_steps_are_believed_and_what_was_believed_is_again_after_a_step_ba
 def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process of its own, as far as the clock sees."""
     monkeypatch.setattr(module, "_now", None)
+    monkeypatch.setattr(module, "_shared", None)
     monkeypatch.setenv("AUCTUNE_CLOCK", "")
     monkeypatch.delenv("AUCTUNE_CLOCK")
     yield
@@ -89,6 +91,29 @@ def test_a_child_that_starts_after_the_jump_believes_what_its_service_does(
     machine.unix += 3_600.0
     child = SteadyClock(limit, offset, lambda: machine.unix, lambda: machine.boot)
     assert child() == parent() == machine.unix - 3_600.0
+
+
+def test_a_child_that_starts_after_many_small_steps_believes_them_as_its_service_does(
+    machine: Machine, shared: None
+) -> None:
+    assert clock_environment() == {}
+    parent = machine.clock()
+    parent.share()
+    for _ in range(3):
+        machine.unix += LIMIT
+        machine.wait(1.0)
+        assert parent() == machine.unix
+    said: list[Message | None] = []
+    code = "import json, os; print(json.dumps({'clock': os.environ['AUCTUNE_CLOCK']}))"
+    process = ChildProcess(("-c", code), None, said.append)
+    process.ending()
+    process.kill()
+    assert said[0] is not None
+    limit, offset = map(float, said[0]["clock"].split(":"))
+    child = SteadyClock(limit, offset, lambda: machine.unix, lambda: machine.boot)
+    assert child() == parent() == machine.unix
+    machine.unix += LIMIT + 1
+    assert child() == parent() == machine.unix - LIMIT - 1
 
 
 def test_a_process_of_no_service_has_the_machine_s_time(shared: None) -> None:

@@ -16,6 +16,7 @@ from typing import IO
 from auctune.run.child.messages import Hear, Message, encode
 from auctune.run.child.nursed import ADDRESS, PROGRAMS, NoNurseryError, NursedProcess
 from auctune.run.child.process_handle import ProcessHandle, Streams, start_fresh
+from auctune.run.unix_time import clock_environment
 
 _LAST_WORDS = 300
 
@@ -67,7 +68,10 @@ class ChildProcess:
                         self._errors.fileno(),
                         () if lock is None else (lock,),
                     ),
-                    os.environ | (environment or {}) | visible_gpu(device, os.environ),
+                    os.environ
+                    | clock_environment()
+                    | (environment or {})
+                    | visible_gpu(device, os.environ),
                     may_fork=device == "cpu",
                 )
         except OSError:
