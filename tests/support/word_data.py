@@ -15,12 +15,14 @@ from auctune.run.data.facts import Appraisal, DataFacts, Offer
 from auctune.run.data.image_rows import image_facts
 from auctune.run.data.messages import read_params
 from auctune.run.vendors import RepairVendor
+from auctune.train.stored_tokens import tokens_folder
 
 
 def main() -> None:
     parent = Parent()
     work = {
         "size": _size,
+        "store": _store,
         "measure": _measure,
         "appraise": _appraise,
         "repair": _repair,
@@ -56,6 +58,14 @@ def _size(asked: Message) -> Any:
     path, place = Path(asked["path"]), asked["place"]
     dataset = read_dataset(path, place)
     return asdict(_facts(dataset, _lines(path, place), asked["max_length"]))
+
+
+def _store(asked: Message) -> None:
+    """What would be stored is named after the length of its rows."""
+    path = Path(asked["path"])
+    read_dataset(path, asked["place"])
+    tokens_folder(path).mkdir(exist_ok=True)
+    (tokens_folder(path) / str(asked["max_length"])).touch(exist_ok=False)
 
 
 def _measure(asked: Message) -> Any:
