@@ -68,10 +68,12 @@ class ChildProcess:
                         self._errors.fileno(),
                         () if lock is None else (lock,),
                     ),
-                    os.environ
-                    | clock_environment()
-                    | (environment or {})
-                    | visible_gpu(device, os.environ),
+                    {
+                        **os.environ,
+                        **clock_environment(),
+                        **(environment or {}),
+                        **visible_gpu(device, os.environ),
+                    },
                     may_fork=device == "cpu",
                 )
         except OSError:
