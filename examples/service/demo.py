@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from auctune.cli.wide import show as show_table
-from auctune.cli.wide import table_of
-from auctune.client import Client, Job, find_address
-from auctune.client.connection import Connection
+from auctune.cli._support.tables import make_table, print_table
+from auctune.client import Client, Job, resolve_endpoint
+from auctune.client.transport import Transport
 
 HERE = Path(__file__).resolve().parent
 FIRST_MARKET = HERE.parent / "first-market"
@@ -148,25 +147,25 @@ def bid(folder: Path, asks: Sequence[Ask]) -> int:
 
 def settle(folder: Path) -> int:
     """Show what became of all jobs, and where the money is; 0 if all are over and it adds up."""
-    with Client(Connection(find_address(None, None, folder))) as client:
+    with Client(Transport(resolve_endpoint(None, None, folder))) as client:
         jobs = sorted(client.jobs(), key=lambda job: (job.market["zone"], job.name))
         balances = client.balances() or {}
         late = late_slots(client, jobs)
     say("all jobs")
     numbers = ("bid or cap", "paid", "loss")
-    table = table_of("job", "zone", "decision", *numbers, "state", "reason", right=numbers)
+    table = make_table("job", "zone", "decision", *numbers, "state", "reason", right=numbers)
     for job in jobs:
         table.add_row(*row_of(job))
-    show_table(table)
+    print_table(table)
     if late:
         tell_late(late)
     say("the ledger, debits positive")
-    table = table_of("account", "balance", right=("balance",))
+    table = make_table("account", "balance", right=("balance",))
     for account, balance in balances.items():
         table.add_row(account, balance)
     total = sum(map(Decimal, balances.values()), Decimal())
     table.add_row("all of them", f"{total:.4f}")
-    show_table(table)
+    print_table(table)
     return 0 if total == 0 and all(job.is_over for job in jobs) else 1
 
 
@@ -179,10 +178,10 @@ def late_slots(client: Client, jobs: Sequence[Job]) -> dict[str, Counter[str]]:
         why = Counter(
             event.data["message"].rpartition(": ")[2]
             for event in events
-            if event.kind == "job.replanned"
+            if event.type == "job.replanned"
         )
         if job.market["refunded"]:
-            why[job.why] += 1
+            why[job.failure_reason] += 1
         if why:
             found[job.name] = why
     return found
@@ -194,11 +193,11 @@ def tell_late(late: Mapping[str, Counter[str]]) -> None:
         "this machine was too busy for some slots. What they did not train was planned anew at no\n"
         "# charge, or refunded where it could not be done in time; a quiet machine keeps its plans"
     )
-    table = table_of("job", "times", "what came in between", right=("times",))
+    table = make_table("job", "times", "what came in between", right=("times",))
     for name, why in late.items():
         for reason, times in why.items():
             table.add_row(name, str(times), reason)
-    show_table(table)
+    print_table(table)
 
 
 def row_of(job: Job) -> tuple[str, ...]:
@@ -211,10 +210,10 @@ def row_of(job: Job) -> tuple[str, ...]:
         market["zone"],
         decision,
         most or "-",
-        job.paid or "-",
+        job.cost or "-",
         job.loss or "-",
         job.state,
-        job.why,
+        job.failure_reason,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.cli.errors import exit_code_of
+from auctune.cli._support.errors import exit_code_of
 from auctune.domain import InputError
 from auctune.run.main_job import resume_market
 from auctune.run.report_data import MarketReport

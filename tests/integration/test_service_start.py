@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.client.starting import STARTING_FILE
+from auctune.client.endpoint import STARTING_FILE
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.zones.auction.kernels import Kernels
 from support.service_process import running, write_service

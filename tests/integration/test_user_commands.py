@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from auctune.cli import wide
+from auctune.cli._support import tables
 from auctune.domain.money import STEP
 from auctune.service.config.vendors import HouseEntry
 from auctune.service.files.record import Purpose
@@ -53,7 +53,7 @@ def test_an_admitted_bid_is_explained_by_parts_that_add_up_to_what_it_pays(
     sum_of_parts = parts["operating cost"] + parts["compute"] + parts["memory"]
     # Each of the three is shown to a millionth.
     assert abs(sum_of_parts - paid) <= STEP / 2 + Decimal("0.000002")
-    (own,) = [line.split() for line in out.splitlines() if line.strip().startswith("the bid's")]
+    (own,) = [line.split() for line in out.splitlines() if line.strip().startswith("chosen")]
     assert str(paid) in own
 
 
@@ -79,9 +79,9 @@ def test_a_bid_that_came_too_late_is_explained_by_when_it_could_have_been_done(
     code, out, _ = auctune("explain", job["id"])
     assert (code, "part of the price" in out) == (0, False)
     (done,) = re.findall(r"it could have been done by ([\d-]+ [\d:]+)$", out, re.MULTILINE)
-    earliest = next(line for line in out.splitlines() if "at the earliest" in line)
+    earliest = next(line for line in out.splitlines() if line.strip().startswith("earliest"))
     assert done in earliest
-    assert re.search(r"the bid's +none *$", out, re.MULTILINE)
+    assert re.search(r"chosen +none *$", out, re.MULTILINE)
     told = json.loads(auctune("explain", job["id"], "--json")[1])
     assert (told["chosen"], told["reason"]) == (None, job["market"]["reason"])
 
@@ -186,12 +186,12 @@ def test_jobs_are_listed_with_why_they_came_to_nothing(served: Served, auctune: 
     # No job is left out silently, nor what is owed for it.
     code, out, lines = auctune("jobs", "--limit", "1", *own)
     assert (code, good in out, low in out, len(lines)) == (0, True, False, 1)
-    assert "there are more: --all" in lines[0]
+    assert "for more: --all" in lines[0]
     code, out, lines = auctune("jobs", "--limit", "1", "--all", *own)
     assert (code, good in out, low in out, lines) == (0, True, True, [])
     auctune("cancel", good, *own)
     assert served.bid(client, file).market["decision"] == "admitted"
-    assert "there are more: --all" in auctune("ledger", "--limit", "1", *own)[2][0]
+    assert "for more: --all" in auctune("ledger", "--limit", "1", *own)[2][0]
 
 
 def test_files_are_listed_and_those_no_open_job_needs_deleted(
@@ -303,7 +303,7 @@ def test_why_is_the_first_column_that_a_narrow_terminal_does_without(
     def shown(columns: int) -> list[str]:
         file = io.StringIO()
         console = Console(file=file, width=columns, force_terminal=True, color_system=None)
-        monkeypatch.setattr(wide, "console_for", lambda _: console)
+        monkeypatch.setattr(tables, "make_console", lambda _: console)
         assert auctune("jobs", "--api-key", key)[0] == 0
         return file.getvalue().splitlines()
 

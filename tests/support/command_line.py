@@ -12,14 +12,16 @@ from auctune.cli.app import app, main
 
 def all_commands() -> dict[str, Any]:
     """Every command by what one types for it, those of groups as `keys add`."""
-    found = {}
+    found: dict[str, Any] = {}
     root: Any = typer.main.get_command(app)
-    for name, command in root.commands.items():
-        group = getattr(command, "commands", None)
-        if group is None:
+    context = typer.Context(root)
+    for name in root.list_commands(context):
+        command = root.get_command(context, name)
+        if not hasattr(command, "list_commands"):
             found[name] = command
-        else:
-            found |= {f"{name} {own}": one for own, one in group.items()}
+            continue
+        for own in command.list_commands(context):
+            found[f"{name} {own}"] = command.get_command(context, own)
     return found
 
 

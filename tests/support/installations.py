@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from auctune.client.address import URL_FILE
+from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Finding, Installation, Severity, load_installation
 
 

@@ -1,93 +1,67 @@
-"""The `auctune` command.
-
-A command is a function in a module of its own, whose imports are light: what is heavy is imported
-inside it, so that `auctune --help` is there at once. Its name on the command line is the key in
-`COMMANDS`, its help the docstring.
-"""
+"""The `auctune` command: its commands by name, imported when used."""
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
 
 import auctune
-from auctune.cli.database import db
-from auctune.cli.doctor import doctor
-from auctune.cli.edge import edge
-from auctune.cli.errors import exit_code_of
-from auctune.cli.explain import explain
-from auctune.cli.fetch import fetch
-from auctune.cli.files import files
-from auctune.cli.init import init
-from auctune.cli.job_actions import cancel, pause, resume
-from auctune.cli.jobs import jobs
-from auctune.cli.ledger import ledger
-from auctune.cli.operation import nodes, zones
-from auctune.cli.people import keys, teams, users
-from auctune.cli.prices import prices
-from auctune.cli.profile import profile
-from auctune.cli.quote import quote
-from auctune.cli.replay import replay
-from auctune.cli.run import run
-from auctune.cli.serve import serve
-from auctune.cli.simulate import simulate
-from auctune.cli.spot import spot
-from auctune.cli.submit import submit
-from auctune.cli.timeshare import timeshare
-from auctune.cli.try_adapter import try_adapter
-from auctune.cli.watch import watch
-from auctune.cli.webhooks import webhooks
-from auctune.cli.workload import workload
+from auctune.cli._support.lazy import Entry, lazy_group
 
-COMMANDS: Mapping[str, Callable[..., Any]] = {
-    "init": init,
-    "doctor": doctor,
-    "serve": serve,
-    "quote": quote,
-    "submit": submit,
-    "watch": watch,
-    "jobs": jobs,
-    "explain": explain,
-    "fetch": fetch,
-    "try": try_adapter,
-    "cancel": cancel,
-    "pause": pause,
-    "resume": resume,
-    "prices": prices,
-    "ledger": ledger,
-    "run": run,
-    "simulate": simulate,
-    "replay": replay,
-    "workload": workload,
-    "profile": profile,
-}
-GROUPS: Mapping[str, typer.Typer] = {
-    "files": files,
-    "webhooks": webhooks,
-    "zones": zones,
-    "nodes": nodes,
-    "users": users,
-    "teams": teams,
-    "keys": keys,
-    "db": db,
-    "spot": spot,
-    "timeshare": timeshare,
-    "edge": edge,
+COMMANDS: Mapping[str, Entry] = {
+    "init": Entry("installation:init", "Write a commented auctune.toml with every setting."),
+    "doctor": Entry(
+        "installation:doctor", "Check an installation and say how to fix what is wrong."
+    ),
+    "serve": Entry("serve:serve", "Run the service, with OpenAI's fine-tuning API."),
+    "quote": Entry("quote:quote", "Quote a job: its price by finish time."),
+    "submit": Entry("submit:submit", "Submit a job, or all jobs of a market file."),
+    "watch": Entry("watch:watch", "Show jobs until all have ended."),
+    "jobs": Entry("jobs:jobs", "List your jobs, newest first."),
+    "explain": Entry("explain:explain", "Explain the decision on a bid, and its alternatives."),
+    "fetch": Entry("results:fetch", "Download the result of a finished job: a PEFT adapter."),
+    "try": Entry("results:try_adapter", "Generate text with a finished adapter, on this machine."),
+    "cancel": Entry("jobs:cancel", "Cancel a job; nothing is refunded."),
+    "pause": Entry("jobs:pause", "Pause a job: release its future slots until it is resumed."),
+    "resume": Entry("jobs:resume", "Resume a paused job in new slots, at no charge."),
+    "prices": Entry("zones:prices", "Show a zone's prices and utilization by slot; for operators."),
+    "ledger": Entry("ledger:ledger", "Show your balance and payments."),
+    "run": Entry("run:run", "Run a market file without a service: decide, train, export."),
+    "simulate": Entry("simulate:simulate", "Simulate a market under one mechanism or several."),
+    "replay": Entry(
+        "replay:replay", "Verify a service's log, or replay it under other mechanisms."
+    ),
+    "workload": Entry(
+        "workload:workload", "Make a market for simulate: synthetic, or from a job log."
+    ),
+    "profile": Entry(
+        "installation:profile", "Measure a base model's speed and memory on a device."
+    ),
+    "files": Entry("files:files", "Your files: list, delete."),
+    "webhooks": Entry(
+        "webhooks:webhooks", "Webhooks called when your jobs end: list, add, delete."
+    ),
+    "zones": Entry("zones:zones", "Zones: list; pause, resume for operators."),
+    "nodes": Entry("zones:nodes", "Nodes: list, drain, return; for operators."),
+    "users": Entry("accounts:users", "Users: list, add, erase; for operators."),
+    "teams": Entry("accounts:teams", "Teams: list, add; for operators."),
+    "keys": Entry("accounts:keys", "API keys: list, add, revoke; for operators."),
+    "db": Entry("database:db", "The service's database: upgrade, backup, restore."),
+    "spot": Entry("spot:spot", "Rent by deadline: simulate, compare, select, advise, run."),
+    "timeshare": Entry("timeshare:timeshare", "Train to a loss: simulate, compare, run, record."),
+    "edge": Entry("edge:edge", "Train where the data are: make, simulate, compare, run."),
 }
 
 app = typer.Typer(
     name="auctune",
+    cls=lazy_group(COMMANDS),
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
-for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
 
 
 def _show_version(wanted: bool) -> None:
@@ -113,10 +87,13 @@ def _auctune(
 
 
 def main() -> None:
-    """Run the command line; exit code 2 for bad input, 1 for what else went wrong."""
+    """Run the command line; exit with 2 for bad input, 1 for other errors."""
     try:
-        # However it was started, it is called by the name that works everywhere.
+        # `python -m auctune` is shown as `auctune` too.
         code = app(prog_name="auctune", standalone_mode=False)
     except Exception as error:
+        # numpy, which the errors' package imports, would double the time of --help.
+        from auctune.cli._support.errors import exit_code_of
+
         code = exit_code_of(error)
     sys.exit(code or 0)

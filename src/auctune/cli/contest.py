@@ -8,8 +8,8 @@ from typing import TextIO
 
 import typer
 
+from auctune.cli._support.progress import ProgressBars
 from auctune.cli.figures import show_comparison, show_figures
-from auctune.cli.progress import Bars
 from auctune.domain import Task
 from auctune.domain.errors import InputError
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
@@ -88,7 +88,7 @@ def _play(contest: Contest) -> tuple[list[Played], WelfareBound]:
     market = contest.market
     if not kernels_are_compiled():
         typer.echo(COMPILING, err=True)
-    with Bars() as bars:
+    with ProgressBars() as bars:
         bars.stage("bound")
         try:
             bound = welfare_bound(contest.bound_kind, market)

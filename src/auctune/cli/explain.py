@@ -1,138 +1,118 @@
-"""`auctune explain`: why a bid got its answer."""
+"""`auctune explain`: why a bid was admitted or rejected, and the alternatives."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from auctune.cli.service_options import (
-    DATA,
-    ApiKey,
-    AsJson,
-    Data,
-    Finder,
-    JobId,
-    Url,
-    print_json,
+from auctune.cli._support.job_text import decision_text, format_time
+from auctune.cli._support.options import option_groups
+from auctune.cli._support.service import JobId, ServiceJsonOptions
+from auctune.cli._support.tables import make_table, print_table
+from auctune.cli.quote import alternatives_table, estimate_table
+from auctune.client import Job, ServiceError
+
+_PRICE_PARTS = (
+    ("operating cost", "operating_cost"),
+    ("compute", "compute"),
+    ("memory", "memory"),
+    ("traffic", "traffic"),
+    ("sum", "cost"),
 )
 
-if TYPE_CHECKING:
-    from auctune.client import Job, ServiceError
 
-_NONE = "none"
+@option_groups
+def explain(job: JobId, service: ServiceJsonOptions) -> None:
+    """Explain the decision on a bid, and its alternatives.
 
-
-def explain(
-    job: JobId,
-    as_json: AsJson = False,
-    url: Url = None,
-    api_key: ApiKey = None,
-    data: Data = DATA,
-) -> None:
-    """Show why a bid got its answer, and what else there was.
-
-    An auction is asked once more as it was just before the decision; that may take seconds. Of a
-    job that is metered what was expected is on record with its decision.
+    An auction is evaluated again in its state just before the decision, which may take seconds. For
+    a job in a zone that meters usage, the recorded estimate is shown.
     """
-    from auctune.client import ServiceError
-
-    with Finder(url, api_key, data)() as client:
+    with service.connect() as client:
         try:
             found = client.explain(job)
         except ServiceError as error:
             if error.code != "not_decided":
                 raise
-            _show_estimated(client.job(job), error, as_json=as_json)
+            _explain_estimate(client.job(job), error, service)
             return
-    if as_json:
-        print_json(found)
-        return
-    typer.echo(decision_words(found))
-    if found["chosen"] is not None:
-        _show_parts(found["chosen"])
-    if any((found["chosen"], found["earlier"], found["later"], found["earliest"])):
-        _show_plans(found)
+    service.output(found, _print_explanation)
 
 
-def _show_estimated(job: "Job", error: "ServiceError", *, as_json: bool) -> None:
-    """Why a job was taken that is metered; raises the error for one that was not decided on."""
-    from auctune.cli.job_lines import clock, decision_line
-    from auctune.cli.menu import alternatives_table, estimate_rows
-    from auctune.cli.wide import show, table_of
+def _explain_estimate(job: Job, error: ServiceError, service: ServiceJsonOptions) -> None:
+    """Print the estimate on which a metered job was admitted.
 
+    Raises:
+        ServiceError: `error`, for a job that was not decided on.
+    """
     if job.metered is None or job.metered["estimate"] is None:
         raise error
-    if as_json:
-        print_json({name: job.market[name] for name in ("decision", "metered", "alternatives")})
-        return
-    typer.echo(f"{job.id} in {job.market['zone']}, {clock(job.record['created_at'])}:")
-    typer.echo(decision_line(job).plain)
-    table = table_of("", "expected", "in 9 of 10 cases")
-    for row in estimate_rows(job.metered["estimate"]):
-        table.add_row(*row)
-    show(table)
-    if job.market["alternatives"]:
-        show(alternatives_table(job.market["alternatives"], job.market["zone"], "chosen"))
+    record = {name: job.market[name] for name in ("decision", "metered", "alternatives")}
+    service.output(record, lambda _: _print_estimate(job, job.metered or {}))
 
 
-def decision_words(found: dict[str, Any]) -> str:
-    """What was decided, why, and what would have been enough.
+def _print_estimate(job: Job, metered: dict[str, Any]) -> None:
+    zone, alternatives = job.market["zone"], job.market["alternatives"]
+    typer.echo(f"{job.id} in {zone}, {format_time(job.record['created_at'])}:")
+    typer.echo(decision_text(job).plain)
+    print_table(estimate_table(metered["estimate"]))
+    if alternatives:
+        print_table(alternatives_table(alternatives, zone, "chosen"))
+
+
+def _print_explanation(found: dict[str, Any]) -> None:
+    typer.echo(explanation_text(found))
+    if found["chosen"] is not None:
+        _print_price(found["chosen"])
+    if any((found["chosen"], found["earlier"], found["later"], found["earliest"])):
+        _print_plans(found)
+
+
+def explanation_text(found: dict[str, Any]) -> str:
+    """Describe a decision, its reason, and the bid or deadline that would have been enough.
 
     Args:
-        found: an explanation, as the service answered.
+        found: an explanation, as the service answers.
     """
-    from auctune.cli.job_lines import clock
-
-    when = f"{found['job']} in {found['zone']}, {clock(found['decided_at'])}"
-    least, earliest = found["least_bid"], found["earliest"]
+    when = f"{found['job']} in {found['zone']}, {format_time(found['decided_at'])}"
+    min_bid, earliest = found["least_bid"], found["earliest"]
     if found["decision"] == "admitted":
-        enough = f"; {least} would have been enough" if least else ""
+        enough = f"; {min_bid} would have been enough" if min_bid else ""
         return f"{when}: admitted, pays {found['payment']} (bid {found['bid']}){enough}"
-    words = f"{when}: rejected (bid {found['bid']}), {found['why']}"
-    if found["reason"] == "unprofitable" and least:
-        return f"{words}; {least} would have been enough"
+    text = f"{when}: rejected (bid {found['bid']}), {found['why']}"
+    if found["reason"] == "unprofitable" and min_bid:
+        return f"{text}; {min_bid} would have been enough"
     if found["chosen"] is None and earliest is not None:
-        return f"{words}; it could have been done by {clock(earliest['finish'])}"
-    return words
+        return f"{text}; it could have been done by {format_time(earliest['finish'])}"
+    return text
 
 
-def _show_parts(plan: dict[str, Any]) -> None:
-    from auctune.cli.wide import show, table_of
-
-    table = table_of("part of the price", "amount", right=("amount",))
+def _print_price(plan: dict[str, Any]) -> None:
+    table = make_table("part of the price", "amount", right=("amount",))
     if plan["vendor"]:
         table.add_row(f"data repaired by {plan['vendor']}", _unrounded(plan["vendor_price"]))
-    for head, part in (
-        ("operating cost", "operating_cost"),
-        ("compute", "compute"),
-        ("memory", "memory"),
-        ("traffic", "traffic"),
-        ("together", "cost"),
-    ):
-        table.add_row(head, _unrounded(plan[part]))
-    table.add_row("price, rounded", plan["price"] or "what was bid")
-    show(table)
+    for header, part in _PRICE_PARTS:
+        table.add_row(header, _unrounded(plan[part]))
+    table.add_row("price, rounded", plan["price"] or "the bid")
+    print_table(table)
 
 
-def _show_plans(found: dict[str, Any]) -> None:
-    from auctune.cli.job_lines import clock
-    from auctune.cli.wide import show, table_of
-
-    table = table_of("plan", "begins", "done by", "price", "vendor", right=("price",))
-    for head, plan in (
-        ("the bid's", found["chosen"]),
+def _print_plans(found: dict[str, Any]) -> None:
+    table = make_table("plan", "starts", "done by", "price", "vendor", right=("price",))
+    for header, plan in (
+        ("chosen", found["chosen"]),
         ("done earlier", found["earlier"]),
         ("later and cheaper", found["later"]),
-        ("at the earliest", found["earliest"]),
-        *((f"on {name} alone", one) for name, one in found["by_node_type"].items()),
+        ("earliest", found["earliest"]),
+        *((f"on {name} only", one) for name, one in found["by_node_type"].items()),
         *((f"repaired by {name}", one) for name, one in found["by_vendor"].items()),
     ):
         if plan is None:
-            table.add_row(head, _NONE, "", "", "")
+            table.add_row(header, "none", "", "", "")
             continue
+        times = format_time(plan["start"]), format_time(plan["finish"])
         price = plan["price"] or _unrounded(plan["cost"])
-        times = clock(plan["start"]), clock(plan["finish"])
-        table.add_row(head, *times, price, plan["vendor"] or "-")
-    show(table, spare=("vendor", "begins"))
+        table.add_row(header, *times, price, plan["vendor"] or "-")
+    print_table(table, optional=("vendor", "starts"))
 
 
 def _unrounded(amount: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from auctune.cli.wide import console_for
+from auctune.cli._support.tables import make_console
 
 if TYPE_CHECKING:
     from auctune.sim.bound import WelfareBound
@@ -41,7 +41,7 @@ def show_comparison(played: "Sequence[Played]", bound: "WelfareBound") -> None:
         table.add_column(name, justify="right", overflow="fold")
     for rows in zip(*(_compared(one.report) for one in played), strict=True):
         table.add_row(rows[0][0], *(figure for _, figure in rows))
-    console = console_for(table)
+    console = make_console(table)
     console.print(table)
     console.print(_summary(bound, played[0].report), highlight=False, soft_wrap=True)
 

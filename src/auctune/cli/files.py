@@ -1,50 +1,46 @@
-"""`auctune files`: one's own data sets, and what came out of jobs."""
+"""`auctune files`: a user's data sets and results."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from auctune.cli.listing import All, Limit, newest
-from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
+from auctune.cli._support.job_text import format_time
+from auctune.cli._support.options import Limit, ShowAll, option_groups, take_newest
+from auctune.cli._support.service import ServiceJsonOptions, ServiceOptions
+from auctune.cli._support.tables import make_table, print_table
 
-files = typer.Typer(help="Files of one's own: list, delete.", rich_markup_mode=None)
-
-FileId = Annotated[
-    str, typer.Argument(metavar="FILE", help="The file's id, file-...", show_default=False)
-]
+files = typer.Typer(help="Your files: list, delete.", rich_markup_mode=None)
 
 
 @files.command("list")
-def list_files(
-    limit: Limit = 20,
-    everything: All = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    api_key: ApiKey = None,
-    data: Data = DATA,
-) -> None:
-    """List one's own files, newest first."""
-    from auctune.cli.job_lines import clock
-    from auctune.cli.wide import show, table_of
-
-    with Finder(url, api_key, data)() as client:
-        found = newest(client.files(), limit, everything=everything)
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        typer.echo("no files yet")
-        return
-    table = table_of("file", "name", "purpose", "bytes", "made", "state", right=("bytes",))
-    for file in found:
-        made, size = clock(file["created_at"]), str(file["bytes"])
-        table.add_row(file["id"], file["filename"], file["purpose"], size, made, file["status"])
-    show(table, spare=("state", "made", "purpose"))
+@option_groups
+def list_files(*, limit: Limit = 20, all_: ShowAll = False, service: ServiceJsonOptions) -> None:
+    """List your files, newest first."""
+    with service.connect() as client:
+        found = take_newest(client.files(), limit, all_=all_)
+    service.output(found, _print_files)
 
 
 @files.command("delete")
-def delete_file(file: FileId, url: Url = None, api_key: ApiKey = None, data: Data = DATA) -> None:
-    """Delete a file, for good. One that an open job needs stays."""
-    with Finder(url, api_key, data)() as client:
+@option_groups
+def delete_file(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The file's id, file-...", show_default=False)
+    ],
+    service: ServiceOptions,
+) -> None:
+    """Delete a file permanently, unless an open job needs it."""
+    with service.connect() as client:
         client.delete_file(file)
     typer.echo(f"{file} is deleted")
+
+
+def _print_files(found: list[dict[str, Any]]) -> None:
+    if not found:
+        typer.echo("no files yet")
+        return
+    table = make_table("file", "name", "purpose", "bytes", "made", "state", right=("bytes",))
+    for file in found:
+        made, size = format_time(file["created_at"]), str(file["bytes"])
+        table.add_row(file["id"], file["filename"], file["purpose"], size, made, file["status"])
+    print_table(table, optional=("state", "made", "purpose"))

@@ -1,74 +1,90 @@
-"""`auctune jobs`: one's own jobs, newest first."""
+"""`auctune jobs`, `cancel`, `pause` and `resume`: list a user's jobs and act on them."""
 
 import time
-from typing import TYPE_CHECKING
 
 import typer
 
-from auctune.cli.listing import All, Limit, newest
-from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
+from auctune.cli._support.job_text import format_time, state_text
+from auctune.cli._support.options import Limit, ShowAll, option_groups, print_json, take_newest
+from auctune.cli._support.service import JobId, ServiceJsonOptions
+from auctune.cli._support.tables import make_table, print_table
+from auctune.client import Job
 from auctune.domain.job_words import reason_words
 
-if TYPE_CHECKING:
-    from auctune.client import Job
 
-
-def jobs(
-    limit: Limit = 20,
-    everything: All = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    api_key: ApiKey = None,
-    data: Data = DATA,
-) -> None:
-    """List one's own jobs, newest first."""
-    with Finder(url, api_key, data)() as client:
-        found = newest(client.jobs(), limit, everything=everything)
-    if as_json:
+@option_groups
+def jobs(*, limit: Limit = 20, all_: ShowAll = False, service: ServiceJsonOptions) -> None:
+    """List your jobs, newest first."""
+    with service.connect() as client:
+        found = take_newest(client.jobs(), limit, all_=all_)
+    if service.as_json:
         print_json([job.record for job in found])
     elif not found:
         typer.echo("no jobs yet")
     else:
-        _show(found)
+        _print_jobs(found)
 
 
-def _show(found: "list[Job]") -> None:
-    from auctune.cli.job_lines import clock
-    from auctune.cli.wide import show, table_of
+@option_groups
+def cancel(job: JobId, service: ServiceJsonOptions) -> None:
+    """Cancel a job; nothing is refunded.
 
-    table = table_of(
+    Its future slots return to the market.
+    """
+    _act(job, "cancel", service)
+
+
+@option_groups
+def pause(job: JobId, service: ServiceJsonOptions) -> None:
+    """Pause a job: release its future slots until it is resumed."""
+    _act(job, "pause", service)
+
+
+@option_groups
+def resume(job: JobId, service: ServiceJsonOptions) -> None:
+    """Resume a paused job in new slots, at no charge.
+
+    The slots end before its deadline.
+    """
+    _act(job, "resume", service)
+
+
+def _act(job: str, action: str, service: ServiceJsonOptions) -> None:
+    with service.connect() as client:
+        found = client.job_action(job, action)
+    if service.as_json:
+        print_json(found.record)
+    else:
+        typer.echo(f"{found.name}: {state_text(found)}")
+
+
+def _print_jobs(found: list[Job]) -> None:
+    table = make_table(
         "job", "name", "zone", "state", "bid", "paid", "deadline", "done by", "loss", "why",
         right=("bid", "paid", "loss"),
     )  # fmt: skip
     now = time.time()
     for job in found:
         market = job.market
-        # What ended otherwise was not done by any time.
+        # A job that ended otherwise has no finish.
         done = job.record["finished_at"] if job.status == "succeeded" else job.ends_at or None
+        done_by = format_time(done) + (" (overdue)" if job.is_overdue(now) else "")
         table.add_row(
             job.id,
             job.name,
             market["zone"],
             job.state,
-            _most(job),
-            job.paid or "-",
-            clock(market["deadline"]),
-            f"{clock(done)} (overdue)" if job.is_overdue(now) else clock(done),
+            market["bid"] or "-" if job.metered is None else f"cap {job.metered['max_cost']}",
+            job.cost or "-",
+            format_time(market["deadline"]),
+            done_by,
             job.loss or "-",
-            _why(job),
+            _reason(job),
         )
-    show(table, spare=("why", "zone", "deadline", "bid", "loss"))
+    print_table(table, optional=("why", "zone", "deadline", "bid", "loss"))
 
 
-def _most(job: "Job") -> str:
-    """What its owner would pay: the bid, or the cap of what is metered."""
-    if job.metered is not None:
-        return f"cap {job.metered['max_cost']}"
-    return job.market["bid"] or "-"
-
-
-def _why(job: "Job") -> str:
-    """Why it was rejected, or failed, in a word or two."""
+def _reason(job: Job) -> str:
+    """Return why a job was rejected or failed, in a word or two."""
     error = job.record["error"] or {}
-    reason = job.market["reason"] or error.get("code") or "-"
-    return reason_words(str(reason))
+    return reason_words(str(job.market["reason"] or error.get("code") or "-"))

@@ -1,18 +1,18 @@
-"""`auctune ledger`: what one owes, and for operators all accounts."""
+"""`auctune ledger`: a user's balance, and for operators all accounts."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import typer
 
-from auctune.cli.listing import All, Limit, newest
-from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
+from auctune.cli._support.job_text import format_time
+from auctune.cli._support.options import Limit, ShowAll, option_groups, take_newest
+from auctune.cli._support.service import ServiceJsonOptions
+from auctune.cli._support.tables import make_table, print_table
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-_HOLDS = {
+_MEANINGS = {
     "held": "payments and holds for jobs under way",
-    "revenue": "payments that were earned",
+    "revenue": "payments earned",
     "cost:vendors": "what vendors' work cost",
     "cost:energy": "what energy cost",
     "energy": "what is owed for energy",
@@ -20,53 +20,42 @@ _HOLDS = {
 }
 
 
-def ledger(
-    limit: Limit = 20,
-    everything: All = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    api_key: ApiKey = None,
-    data: Data = DATA,
-) -> None:
-    """Show what one owes and why; to operators all accounts too."""
-    with Finder(url, api_key, data)() as client:
+@option_groups
+def ledger(*, limit: Limit = 20, all_: ShowAll = False, service: ServiceJsonOptions) -> None:
+    """Show your balance and payments.
+
+    Operators see all accounts too.
+    """
+    with service.connect() as client:
         statement = client.statement()
-        entries = newest(client.entries(), limit, everything=everything)
+        entries = take_newest(client.entries(), limit, all_=all_)
         balances = client.balances()
-    if as_json:
-        print_json({"statement": statement, "entries": entries, "balances": balances})
-        return
-    _show_own(statement, entries)
+    record = {"statement": statement, "entries": entries, "balances": balances}
+    service.output(record, _print_ledger)
+
+
+def _print_ledger(record: Mapping[str, Any]) -> None:
+    statement, entries, balances = record["statement"], record["entries"], record["balances"]
+    remaining = statement["budget_left"]
+    budget = "" if remaining is None else f"; {remaining} of the budget is left"
+    typer.echo(f"{statement['user']} owes {statement['balance']}{budget}")
+    if entries:
+        table = make_table("at", "amount", "job", right=("amount",))
+        for entry in entries:
+            table.add_row(format_time(entry["created_at"]), entry["amount"], entry["job"] or "-")
+        print_table(table)
     if balances is not None:
-        _show_all(balances)
+        _print_balances(balances)
 
 
-def _show_own(statement: dict[str, Any], entries: list[dict[str, Any]]) -> None:
-    from auctune.cli.job_lines import clock
-    from auctune.cli.wide import show, table_of
-
-    left = statement["budget_left"]
-    typer.echo(f"{statement['user']} owes {statement['balance']}", nl=left is None)
-    if left is not None:
-        typer.echo(f"; {left} of the budget is left")
-    if not entries:
-        return
-    table = table_of("at", "amount", "job", right=("amount",))
-    for entry in entries:
-        table.add_row(clock(entry["created_at"]), entry["amount"], entry["job"] or "-")
-    show(table)
-
-
-def _show_all(balances: "Mapping[str, str]") -> None:
-    from auctune.cli.wide import show, table_of
-
+def _print_balances(balances: Mapping[str, str]) -> None:
     typer.echo(
-        "all accounts: what is owed to the market, or costs it, is positive; they sum to zero"
+        "all accounts; what is owed to the market, or costs it, is positive; the sum is zero"
     )
-    table = table_of("account", "balance", "holds", right=("balance",))
+    table = make_table("account", "balance", "holds", right=("balance",))
     for name, balance in balances.items():
-        kind, _, who = name.partition(":")
-        of_kind = {"user": f"what {who} owes", "hold": f"set aside of {who}'s"}
-        holds = _HOLDS.get(name) or of_kind.get(kind, f"owed to {who}")
-        table.add_row(name, balance, holds)
-    show(table)
+        kind, _, owner = name.partition(":")
+        of_kind = {"user": f"what {owner} owes", "hold": f"set aside of {owner}'s"}
+        meaning = _MEANINGS.get(name) or of_kind.get(kind, f"owed to {owner}")
+        table.add_row(name, balance, meaning)
+    print_table(table)

@@ -1,51 +1,151 @@
-"""`auctune quote`: what a job would cost, by the time at which it is done."""
+"""`auctune quote`, and quotes as tables."""
 
-from typing import Annotated
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from auctune.cli.menu import show_quote
-from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
-from auctune.cli.terms_options import MaxCost, Risk, TargetLoss, Value, Wishes, base_of
-from auctune.cli.work_options import AnyZone, Model, Repair, Settings, Sites, Validation, wanted
+from auctune.cli._support.job_text import format_time
+from auctune.cli._support.options import Omit, option_groups
+from auctune.cli._support.service import ServiceJsonOptions
+from auctune.cli._support.tables import make_table, print_table
+from auctune.client import JobSpec, JobTerms
+from auctune.client.spec import parse_training_settings
+from auctune.domain.errors import InputError
+
+_DEFAULT = "default, shown below"
+_MAX_NAME = 64
+
+# Fields of a request, and the options that set them.
+_OPTIONS = {
+    "market.target_loss": "--target-loss",
+    "market.deadline": "--deadline",
+    "market.max_cost": "--max-cost",
+    "market.sites": "--site",
+    "market.repair": "--repair",
+    "validation_file": "--validation",
+}
 
 
+@option_groups
 def quote(
-    training_file: Annotated[
-        str | None,
-        typer.Argument(help="The data set: a file, or the id of an upload.", show_default=False),
-    ] = None,
-    deadline: Annotated[
-        str | None, typer.Option(help="A time, or a span such as +2h; none: any in the window.")
-    ] = None,
-    value: Value = None,
-    max_cost: MaxCost = None,
-    target_loss: TargetLoss = None,
-    risk: Risk = None,
-    site: Sites = None,
-    validation: Validation = None,
-    model: Model = None,
-    zone: AnyZone = None,
-    settings: Settings = None,
-    repair: Repair = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    api_key: ApiKey = None,
-    data: Data = DATA,
+    terms: Annotated[JobTerms, Omit("bid", "what_if")],
+    spec: Annotated[JobSpec, Omit("name")],
+    service: ServiceJsonOptions,
 ) -> None:
-    """Show what a job would cost, by the time at which it is done.
+    """Quote a job: its price by finish time.
 
-    All zones that could have it are asked, and nothing is held, or bought. What is metered has an
-    estimate in place of a price.
+    Asks every zone that could run the job; reserves and buys nothing. Zones that meter usage
+    answer with an estimate instead of a price.
     """
-    work = wanted(training_file, validation, settings, site, repair=repair)
-    wishes = Wishes(None, deadline, value, max_cost, target_loss, risk)
-    connect = Finder(url, api_key, data)
-    with connect() as client:
-        base = base_of(client, model, zone, has_sites=bool(site))
-        terms = wishes.terms(base, zone)
-        found = client.quote(work.upload(client), terms)
-    if as_json:
-        print_json(found)
+    checked = check_spec(spec)
+    with service.connect() as client:
+        found = client.quote(client.prepare(checked, terms), terms)
+    service.output(found, lambda one: print_quote(one, service.command_line))
+
+
+def check_spec(spec: JobSpec) -> JobSpec:
+    """Return a spec with a name, and with its settings parsed, before files are uploaded.
+
+    Raises:
+        InputError: if it has no data, or a setting is wrong.
+    """
+    data = spec.training_file or next(iter(spec.sites.values()), None)
+    if data is None:
+        raise InputError("TRAINING_FILE", "is missing", "a data set, or --site NAME=FILE")
+    default = None if data.startswith("file-") else Path(data).stem[:_MAX_NAME] or None
+    settings = parse_training_settings(spec.settings)
+    return replace(spec, name=spec.name or default, settings=settings)
+
+
+def print_quote(quoted: dict[str, Any], options: str) -> None:
+    """Print what each zone offers, if several were asked, then the default zone's quote.
+
+    Args:
+        quoted: the service's answer.
+        options: command-line options that find the service.
+    """
+    print_alternatives(quoted)
+    for note in quoted["notes"]:
+        typer.echo(f"note: {note}")
+    if quoted["estimate"] is None:
+        _print_menu(quoted, options)
     else:
-        show_quote(found, connect.options)
+        _print_estimate(quoted, options)
+
+
+def print_alternatives(quoted: dict[str, Any]) -> None:
+    """Print what each zone offers, if there was a choice."""
+    if not quoted["alternatives"]:
+        return
+    print_table(alternatives_table(quoted["alternatives"], quoted["zone"], _DEFAULT))
+    if sum(one["cost"] is not None for one in quoted["alternatives"]) > 1:
+        typer.echo("choose another with --zone NAME")
+
+
+def alternatives_table(alternatives: list[dict[str, Any]], chosen: str, mark: str) -> Table:
+    """Make a table of what each zone offers; `mark` stands beside the chosen zone."""
+    table = make_table("zone", "kind", "cost", "done by", "risk", "", right=("cost", "risk"))
+    for one in alternatives:
+        if one["cost"] is None:
+            offer, remark = ("-", "-", "-"), f"no: {use_option_names(one['why_not'])}"
+        else:
+            offer = one["cost"], format_time(one["finish"]), f"{one['risk']:.0%}"
+            remark = mark if one["zone"] == chosen else ""
+        table.add_row(one["zone"], one["kind"], *offer, remark)
+    return table
+
+
+def use_option_names(text: str) -> str:
+    """Replace fields of a request by the options that set them."""
+    for name, option in _OPTIONS.items():
+        text = text.replace(name, option)
+    return text
+
+
+def estimate_table(estimate: dict[str, Any]) -> Table:
+    """Make a table of an estimate: expected values, and those that 9 of 10 cases keep."""
+    table = make_table("", "expected", "in 9 of 10 cases")
+    finish, finish_p90 = format_time(estimate["finish"]), format_time(estimate["finish_p90"])
+    table.add_row("cost", estimate["expected_cost"], estimate["p90_cost"])
+    table.add_row("done by", finish, finish_p90)
+    table.add_row("risk of being late, or not done", f"{estimate['risk']:.0%}", "")
+    if estimate["success_probability"] is not None:
+        table.add_row("the loss is reached", f"{estimate['success_probability']:.0%}", "")
+    if estimate["price_per_pool_second"] is not None:
+        table.add_row("a second of the pool", estimate["price_per_pool_second"], "")
+    return table
+
+
+def _print_menu(quoted: dict[str, Any], options: str) -> None:
+    lines = quoted["lines"]
+    if not lines:
+        typer.echo("no node could finish it in time, at any price")
+        return
+    table = make_table(
+        "line", "done by", "price", "starts", "slots", "vendor", right=("line", "price", "slots")
+    )
+    for line in lines:
+        finish, start = format_time(line["finish"]), format_time(line["start"])
+        slots, vendor = str(line["slots"]), line["vendor"] or "-"
+        table.add_row(str(line["line"]), finish, line["price"], start, slots, vendor)
+    print_table(table)
+    expires, last = quoted["expires_at"], lines[-1]
+    # Earlier lines expire at their start.
+    by = f", and by {format_time(expires)} at the latest" if last["start"] > expires else ""
+    typer.echo(f"accept a line before it starts{by}; the last one with:")
+    typer.echo(f"  auctune submit --quote {quoted['id']} --line {last['line']}{options}")
+
+
+def _print_estimate(quoted: dict[str, Any], options: str) -> None:
+    estimate = quoted["estimate"]
+    typer.echo(f"zone {quoted['zone']} ({quoted['kind']}) meters usage; this is an estimate:")
+    print_table(estimate_table(estimate))
+    if estimate["cap"] is None:
+        cap = f"you pay at most {estimate['p90_cost']}; change that with --max-cost"
+    else:
+        cap = f"you pay at most {estimate['cap']}"
+    typer.echo(f"{cap}; accept it with:")
+    typer.echo(f"  auctune submit --quote {quoted['id']}{options}")

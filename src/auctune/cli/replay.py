@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.overwriting import refuse_overwriting
-from auctune.cli.service_options import DATA
+from auctune.cli._support.options import DATA
+from auctune.cli._support.outputs import check_output_paths
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def replay(
     out: Annotated[Path | None, typer.Option(help="Where the figures go too (JSON).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Go through a period of a service's log once more. The log is only read; a service may run.
+    """Verify a service's log, or replay it under other mechanisms.
+
+    The log is only read; a service may run.
 
     Under the mechanism that decided, each decision, lesson, new plan and charge must come out as it
     was: exit code 1 if one does not. Under others the table shows what they would have made of the
@@ -73,7 +75,7 @@ def replay(
     from auctune.sim.atomic_file import AtomicFiles
     from auctune.sim.result_file import write_json
 
-    refuse_overwriting((config, data / FILE_NAME), (out,))
+    check_output_paths((config, data / FILE_NAME), (out,))
     with AtomicFiles([] if out is None else [out]) as files, reading(place) as reader:
         period = _period(EventLog(reader), zone, begin, end)
         entries = {} if settings is None else {entry.name: entry for entry in settings.zones}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from auctune.cli.errors import INTERRUPTED
+from auctune.cli._support.errors import INTERRUPTED
 from auctune.domain.errors import InputError
 
 
@@ -20,7 +20,7 @@ def run(
     ] = None,
     fresh: Annotated[bool, typer.Option(help="Delete an earlier run in --out.")] = False,
 ) -> None:
-    """Run a market file without a service: decide, train, hand out.
+    """Run a market file without a service: decide, train, export.
 
     Leaves decisions, adapters, receipts, loss curves and a report with charts. Stopped at any
     moment, it goes on with --resume and ends with the same decisions and payments.
@@ -75,7 +75,7 @@ def _how_to_resume(folder: Path) -> str:
 def _check(market: Path | None, out: Path | None, resume: Path | None, fresh: bool) -> None:
     if resume is not None:
         if market is not None or out is not None or fresh:
-            raise InputError("--resume", "stands with other arguments", "--resume DIR alone")
+            raise InputError("--resume", "is given with other arguments", "--resume DIR alone")
         return
     if market is None:
         raise InputError("MARKET.toml", "is missing", "a market file, or --resume DIR")

@@ -1,51 +1,53 @@
-"""`auctune serve`: the market over HTTP."""
+"""`auctune serve`: run the service, and show its startup."""
 
 import contextlib
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Self
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from auctune.cli.errors import INTERRUPTED
-from auctune.cli.service_options import DATA
+from auctune.cli._support.errors import INTERRUPTED
+from auctune.cli._support.options import DATA
+from auctune.client.endpoint import KEY_FILE, URL_FILE, StartupStatus
 from auctune.domain.errors import InputError
+from auctune.run.base_cache import base_cache
+from auctune.run.progress_lines import ProgressLines
+from auctune.service.config.auction import AuctionConfig
+from auctune.service.config.check import check_bases, check_service
+from auctune.service.config.models import ServiceConfig, read_config
 
-if TYPE_CHECKING:
-    from auctune.service.config.models import ServiceConfig
-
-_LONGEST_SLOT = 86_400
+_MAX_SLOT_SECONDS = 86_400
 
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option(help="auctune.toml; none: one zone on this machine.")
+        Path | None, typer.Option(help="auctune.toml. Default: one zone on this machine.")
     ] = None,
     data: Annotated[Path, typer.Option(help="Folder of the database, files and work.")] = DATA,
     host: Annotated[
-        str | None, typer.Option(help="Address to listen at; none: as in the file, or 127.0.0.1.")
+        str | None, typer.Option(help="Address to bind. Default: as in the file, or 127.0.0.1.")
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65_535, help="Port; 0: any that is free; none: as in the file, or 8420."
+            min=0, max=65_535, help="Port; 0: any free one. Default: as in the file, or 8420."
         ),
     ] = None,
     slot_seconds: Annotated[
-        float | None, typer.Option(help="Length of a slot; none: 60 s. Only without --config.")
+        float | None, typer.Option(help="Length of a slot without --config. Default: 60 s.")
     ] = None,
 ) -> None:
-    """Run the market as a service, with OpenAI's fine-tuning API.
+    """Run the service, with OpenAI's fine-tuning API.
 
-    Ctrl-C or SIGTERM ends it. Started again, it goes on where it was, also after a kill.
+    Ctrl-C or SIGTERM ends it. Started again, also after a kill, it resumes where it was.
     """
-    file = _settings(config, host, port, slot_seconds)
+    settings = _settings(config, host, port, slot_seconds)
 
-    from auctune.cli.opening import Opening
-    from auctune.client.address import KEY_FILE, URL_FILE
-    from auctune.client.starting import StartingNote
-    from auctune.run.base_cache import base_cache
+    # The server takes seconds to import.
     from auctune.service.files.disk import FULL, check_start, full_disk
     from auctune.service.private_files import take_data_folder
     from auctune.service.server import serve as run_server
@@ -53,21 +55,21 @@ def serve(
 
     place = Place(data.resolve(), base_cache())
     url_file = place.data / URL_FILE
-    opening, note, opened = Opening(), StartingNote(place.data), False
+    progress, status, is_open = StartupProgress(), StartupStatus(place.data), False
 
-    def report(what: str, share: float) -> None:
-        if not opening.doing:
-            # The folder is this service's from here on; one that was killed left its address.
+    def report(stage: str, share: float) -> None:
+        if not progress.stage:
+            # The folder is locked by now: a URL in it is that of a service that was killed.
             url_file.unlink(missing_ok=True)
-        opening.report(what, share)
-        note.tell(f"{opening.doing} ({share:.0%})" if 0 < share < 1 else opening.doing)
+        progress.report(stage, share)
+        status.write(f"{progress.stage} ({share:.0%})" if 0 < share < 1 else progress.stage)
 
     def ready(url: str, key: str | None) -> None:
-        nonlocal opened
-        opening.end()
-        opened = True
+        nonlocal is_open
+        progress.stop()
+        is_open = True
         url_file.write_text(url + "\n")
-        note.end()
+        status.remove()
         typer.echo(f"auctune serves at {url}")
         if key is not None:
             typer.echo(f"first operator key: {key}")
@@ -75,7 +77,7 @@ def serve(
         typer.echo("Ctrl-C stops it")
 
     try:
-        with _terminated_as_interrupted(), opening, note:
+        with _sigterm_as_interrupt(), progress, status:
             if count := take_data_folder(place.data):
                 typer.echo(
                     f"{place.data} was open to other accounts of this machine: closed {count} "
@@ -83,8 +85,8 @@ def serve(
                     err=True,
                 )
             check_start(place.data)
-            note.tell("looking at its folder")
-            run_server(file, place, report, ready)
+            status.write("checking its folder")
+            run_server(settings, place, report, ready)
     except OSError as error:
         if error.errno in FULL:
             raise full_disk(place.data) from error
@@ -93,32 +95,73 @@ def serve(
         typer.echo("stopped before it was open", err=True)
         raise typer.Exit(INTERRUPTED) from None
     finally:
-        # Where another service has the folder, it is the other's.
-        if opened:
+        # Only this service's own URL: another service may own the folder.
+        if is_open:
             url_file.unlink(missing_ok=True)
     typer.echo("stopped")
 
 
+class StartupProgress:
+    """Progress of a startup on standard error: a bar on a terminal, else lines.
+
+    A context manager.
+
+    Attributes:
+        stage: what is being done; empty before the first report.
+    """
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._bars = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self.stage = ""
+        self._lines = ProgressLines()
+        self._bar = self._bars.add_task("", total=None, visible=False)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def report(self, stage: str, share: float) -> None:
+        """Show a stage and the share of it that is done; 0: unknown."""
+        if stage == "done":
+            return
+        if not self._console.is_terminal and (line := self._lines.line(stage, share)):
+            self._console.print(line, markup=False)
+        if stage != self.stage:
+            self.stage = stage
+            self._bars.reset(self._bar, description=stage, visible=True)
+        total = 1.0 if share > 0 else None
+        self._bars.update(self._bar, total=total, completed=share)
+
+    def stop(self) -> None:
+        """Remove the bar: the service is open, or failed."""
+        self._bars.stop()
+
+
 def _settings(
     config: Path | None, host: str | None, port: int | None, slot_seconds: float | None
-) -> "ServiceConfig":
-    from auctune.service.config.auction import AuctionConfig
-    from auctune.service.config.models import ServiceConfig
-
+) -> ServiceConfig:
     if config is not None and slot_seconds is not None:
         raise InputError("--slot-seconds", "is given with --config", "slot_seconds in the file")
-    if slot_seconds is not None and not 1 <= slot_seconds <= _LONGEST_SLOT:
-        raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_LONGEST_SLOT} seconds")
-    file = ServiceConfig() if config is None else _checked(config)
+    if slot_seconds is not None and not 1 <= slot_seconds <= _MAX_SLOT_SECONDS:
+        raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_MAX_SLOT_SECONDS} seconds")
+    file = ServiceConfig() if config is None else _read_checked(config)
     zones = None if slot_seconds is None else [AuctionConfig(slot_seconds=slot_seconds)]
     changes = {"host": host, "port": port, "zones": zones}
     return file.model_copy(update={k: v for k, v in changes.items() if v is not None})
 
 
-def _checked(config: Path) -> "ServiceConfig":
-    from auctune.service.config.check import check_bases, check_service
-    from auctune.service.config.models import read_config
-
+def _read_checked(config: Path) -> ServiceConfig:
     file = read_config(config)
     try:
         check_service(file)
@@ -129,8 +172,8 @@ def _checked(config: Path) -> "ServiceConfig":
 
 
 @contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM while the service is opening puts everything away, as Ctrl-C does."""
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Handle SIGTERM during startup as Ctrl-C, so that everything is cleaned up."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

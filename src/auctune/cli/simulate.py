@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auctune.cli._support.options import parse_key_values
+from auctune.cli._support.outputs import check_output_paths, files_in
 from auctune.cli.history import check_learners, read_history
-from auctune.cli.overwriting import files_in, refuse_overwriting
-from auctune.cli.settings import parse_settings
 from auctune.cli.stream import check_stream, open_market, simulate_stream, streams
 from auctune.cli.workload import SUFFIX, Arrivals, make_market
 from auctune.domain.errors import InputError
@@ -67,7 +67,7 @@ def simulate(
         Path | None, typer.Option(help="Nodes that are lost and return (JSON); none: all stay.")
     ] = None,
 ) -> None:
-    """Run known bids through one mechanism or several; no training.
+    """Simulate a market under one mechanism or several.
 
     Writes one decision a line and a report, all files whole or not at all.
     """
@@ -80,7 +80,7 @@ def simulate(
 
     _check_bound(bound)
     read = (instance, _beside(instance), arrivals, events, *(history or ()))
-    refuse_overwriting((*read, *files_in(workload or ())), (decisions, report, charts))
+    check_output_paths((*read, *files_in(workload or ())), (decisions, report, charts))
     if history:
         check_learners(contenders)
     if streams(instance, decisions):
@@ -106,7 +106,7 @@ def simulate(
 def _contenders(
     mechanism: str | None, settings: list[str], compare: str | None
 ) -> "list[Contender]":
-    wanted = parse_settings(settings)
+    wanted = parse_key_values(settings)
     if compare is None:
         if mechanism is None:
             raise InputError("--mechanism", "is missing", "a mechanism, or several by --compare")

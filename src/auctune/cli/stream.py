@@ -60,8 +60,8 @@ def simulate_stream(
     """
     import itertools
 
+    from auctune.cli._support.progress import ProgressBars
     from auctune.cli.figures import show_figures
-    from auctune.cli.progress import Bars
     from auctune.numerics.jit import COMPILING, kernels_are_compiled
     from auctune.sim.atomic_file import AtomicFiles
     from auctune.sim.comparison import build
@@ -75,7 +75,7 @@ def simulate_stream(
         typer.echo(COMPILING, err=True)
     first = list(itertools.islice(bids, 1))
     failing = Outages(market.cluster, outages) if outages else None
-    with AtomicFiles([report]) as (report_file,), Bars() as bars:
+    with AtomicFiles([report]) as (report_file,), ProgressBars() as bars:
         warm_up(replace(market, tasks=tuple(first)), lambda: build(contender, market))
         with DecisionParts(decisions) as parts:
             figures = run_stream(

@@ -1,170 +1,111 @@
-"""`auctune submit`: a bid, or those of a market file."""
+"""`auctune submit`: a job, an accepted quote, or the bids of a market file."""
 
-from dataclasses import astuple, dataclass
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
-from auctune.cli.service_options import (
-    DATA,
-    REFUSED,
-    ApiKey,
-    AsJson,
-    Data,
-    Finder,
-    Url,
-    print_json,
-)
-from auctune.cli.terms_options import Bid, MaxCost, Risk, TargetLoss, Value, Wishes, base_of
-from auctune.cli.work_options import (
-    AnyZone,
-    Model,
-    Repair,
-    Settings,
-    Sites,
-    Validation,
-    Wanted,
-    wanted,
-)
+from auctune.cli._support.job_text import decision_text, format_time
+from auctune.cli._support.options import given_options, option_groups, print_json
+from auctune.cli._support.service import EXIT_REJECTED, ServiceJsonOptions
+from auctune.cli.quote import check_spec, print_quote
+from auctune.cli.watch import watch_jobs
+from auctune.client import Client, Job, JobSpec, JobTerms, ServiceError, UnreachableError
+from auctune.client.spec import TRAINING_SETTINGS
 from auctune.domain.errors import InputError
+from auctune.run.market.market_file import BidEntry, MarketFile, read_market
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+# Options that may stand with --quote, and with --market.
+_WITH_QUOTE = ("--bid", "--max-cost", "--name")
+_WITH_MARKET = ("--model", "--zone")
+# A market file's slot 0 is the present slot if at least this share of it remains.
+_MIN_REMAINING = 0.5
+# Seconds added to a deadline, so that rounding never moves it before its slot's end.
+_DEADLINE_SLACK = 0.001
+_PROCESSING_SECONDS = 60.0
+# Longer waits for a bid's slot are announced.
+_ANNOUNCED_SECONDS = 10.0
 
-    from auctune.client import Client, Job
 
-
-_WITH_QUOTE = ("--quote", "--line", "--bid", "--max-cost", "--name")
-
-
+@option_groups
 def submit(
-    training_file: Annotated[
-        str | None,
-        typer.Argument(
-            help="The data set: a file, or the id of an upload.",
-            show_default=False,
-        ),
-    ] = None,
-    bid: Bid = None,
-    deadline: Annotated[
-        str | None, typer.Option(help="When it must be done: a time, or a span such as +2h.")
-    ] = None,
-    value: Value = None,
-    max_cost: MaxCost = None,
-    target_loss: TargetLoss = None,
-    risk: Risk = None,
-    site: Sites = None,
-    name: Annotated[str | None, typer.Option(help="Its name; none: that of the file.")] = None,
-    validation: Validation = None,
-    model: Model = None,
-    zone: AnyZone = None,
-    settings: Settings = None,
-    repair: Repair = False,
+    terms: JobTerms,
+    spec: JobSpec,
+    *,
     quote: Annotated[
-        str | None, typer.Option(help="Id of a quote that is accepted; it says the rest.")
+        str | None, typer.Option(help="Accept the quote with this id, as it was quoted.")
     ] = None,
     line: Annotated[
-        int | None, typer.Option(help="Which line of --quote; none: it has an estimate.")
+        int | None, typer.Option(help="Line of --quote. Default: the quote has an estimate.")
     ] = None,
-    what_if: Annotated[bool, typer.Option(help="Only ask what would be decided.")] = False,
     market: Annotated[
-        Path | None, typer.Option(help="A market file, all of whose bids are sent.")
+        Path | None, typer.Option(help="Submit all bids of this market file.")
     ] = None,
-    watch: Annotated[bool, typer.Option(help="Then show the jobs until they are over.")] = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    api_key: ApiKey = None,
-    data: Data = DATA,
+    watch: Annotated[bool, typer.Option(help="Then show the jobs until they have ended.")] = False,
+    service: ServiceJsonOptions,
 ) -> None:
-    """Ask for a job, or for all jobs of a market file. The answer stands at once.
+    """Submit a job, or all jobs of a market file.
 
-    Where prices are binding a job is bid for; where it is metered, --max-cost says the most that
-    it may cost.
+    In zones with binding prices a job needs --bid; in zones that meter usage --max-cost is enough.
+    The decision is immediate and final.
 
     Bids of a market file are sent each in its slot of arrival, counted from now, with its deadline
     on the service's clock.
     """
-    connect = Finder(url, api_key, data)
-    wishes = Wishes(bid, deadline, value, max_cost, target_loss, risk, what_if)
-    one = {
-        "TRAINING_FILE": training_file,
-        "--bid": bid,
-        "--deadline": deadline,
-        "--value": value,
-        "--max-cost": max_cost,
-        "--target-loss": target_loss,
-        "--risk": risk,
-        "--site": site,
-        "--name": name,
-        "--validation": validation,
-        "--set": settings,
-        "--repair": repair,
-        "--quote": quote,
-        "--line": line,
-        "--what-if": what_if,
-    }
+    given = given_options(spec, terms)
+    num_sent = 1
     if quote is not None or line is not None:
         if quote is None:
-            raise InputError("--line", "stands without --quote", "both")
-        _refuse_with_quote({**one, "--model": model, "--zone": zone, "--market": market})
-        shown = _Shown(quote, line, bid, name, max_cost)
-        jobs, num_sent = [_accept(shown, connect, as_json=as_json)], 1
-        _show(jobs[0], as_json=as_json)
+            raise InputError("--line", "is given without --quote", "both")
+        others = {name: value for name, value in given.items() if name not in _WITH_QUOTE}
+        _refuse("--quote", others | {"--market": market}, "none: it is as it was quoted")
+        jobs = [_accept(quote, line, spec.name, terms, service)]
     elif market is not None:
-        _refuse_with_market(one)
-        jobs, num_sent = _submit_market(market, connect, model, zone, as_json=as_json)
+        others = {name: value for name, value in given.items() if name not in _WITH_MARKET}
+        _refuse("--market", others, "one of the two")
+        jobs, num_sent = _submit_market(market, spec.model, terms.zone, service)
     else:
-        work = wanted(training_file, validation, settings, site, name, repair=repair)
-        jobs, num_sent = [_ask(work, wishes, connect, model, zone, as_json=as_json)], 1
-        _show(jobs[0], as_json=as_json)
-    is_good = _end(jobs, connect, watch=watch and not what_if, as_json=as_json)
+        jobs = [_submit_job(spec, terms, service)]
+    if market is None:
+        _print_decision(jobs[0], as_json=service.as_json)
+    is_good = _finish(jobs, service, watch=watch and not terms.what_if)
     if not is_good or len(jobs) < num_sent:
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(EXIT_REJECTED)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What is accepted of what was shown: as of `Client.accept`."""
-
-    quote: str
-    line: int | None
-    bid: str | None
-    name: str | None
-    max_cost: str | None
+def _refuse(option: str, given: Mapping[str, object], expected: str) -> None:
+    for name, value in given.items():
+        if value:
+            raise InputError(name, f"is given with {option}", expected)
 
 
-def _ask(
-    work: Wanted,
-    wishes: Wishes,
-    connect: Finder,
-    model: str | None,
-    zone: str | None,
-    *,
-    as_json: bool,
-) -> "Job":
-    """The job of the options, as it was decided."""
-    wishes.check()
-    with connect() as client:
-        base = base_of(client, model, zone, has_sites=bool(work.sites))
-        terms = wishes.terms(base, zone)
-        return _decided(client.submit(work.upload(client), terms), client, as_json=as_json)
+def _submit_job(spec: JobSpec, terms: JobTerms, service: ServiceJsonOptions) -> Job:
+    checked = check_spec(spec)
+    _check_terms(terms)
+    with service.connect() as client:
+        job = client.submit(client.prepare(checked, terms), terms)
+        return _await_decision(job, client, quiet=service.as_json)
 
 
-def _refuse_with_quote(given: "Mapping[str, object]") -> None:
-    for option, value in given.items():
-        if value and option not in _WITH_QUOTE:
-            raise InputError(option, "is given with --quote", "none: it is as it was quoted")
+def _check_terms(terms: JobTerms) -> None:
+    if terms.bid is None and terms.value is None and terms.max_cost is None:
+        expected = "an amount of money; or --value, or --max-cost in zones that meter usage"
+        raise InputError("--bid", "is missing", expected)
+    if terms.deadline is None and "@" not in (terms.value or ""):
+        raise InputError("--deadline", "is missing", "a time, or a span such as +2h")
 
 
-def _decided(job: "Job", client: "Client", *, as_json: bool) -> "Job":
-    """A job as it was decided, once its data were looked at."""
+def _await_decision(job: Job, client: Client, *, quiet: bool) -> Job:
+    """Return the job once it is decided on, which may follow the check of its data."""
     if job.is_decided or job.market["state"] == "what_if":
         return job
-
-    from auctune.client import UnreachableError
-
-    if not as_json:
+    if not quiet:
         typer.echo(f"{job.id}: checking the data ...", err=True)
     try:
         for _ in client.events(job.id, after=0):
@@ -172,80 +113,140 @@ def _decided(job: "Job", client: "Client", *, as_json: bool) -> "Job":
             if job.is_decided:
                 break
     except UnreachableError as error:
-        # The job stands, and may be watched.
+        # The job is submitted and can be watched.
         typer.echo(f"auctune: {error}", err=True)
     return job
 
 
-def _accept(shown: _Shown, connect: Finder, *, as_json: bool) -> "Job":
-    """The job of what was shown; where that is not to be had any more, what is in its place."""
-    from auctune.cli.menu import show_quote
-    from auctune.client import ServiceError
-
+def _accept(
+    quote: str, line: int | None, name: str | None, terms: JobTerms, service: ServiceJsonOptions
+) -> Job:
+    """Accept a quote; if it is not available any more, print the new one."""
     try:
-        with connect() as client:
-            return client.accept(*astuple(shown))
+        with service.connect() as client:
+            return client.accept(quote, line, terms.bid, name, terms.max_cost)
     except ServiceError as error:
         if error.code != "quote_changed":
             raise
         typer.echo(f"auctune: {error}; nothing was charged", err=True)
-        if as_json:
-            print_json(error.beside)
-        else:
-            show_quote(error.beside["quote"], connect.options)
-        raise typer.Exit(REFUSED) from None
-
-
-def _refuse_with_market(given: "Mapping[str, object]") -> None:
-    for option, value in given.items():
-        if value:
-            raise InputError(option, "is given with --market", "one of the two")
+        service.output(error.extra, lambda extra: print_quote(extra["quote"], service.command_line))
+        raise typer.Exit(EXIT_REJECTED) from None
 
 
 def _submit_market(
-    market: Path,
-    connect: Finder,
-    model: str | None,
-    zone: str | None,
-    *,
-    as_json: bool,
-) -> "tuple[list[Job], int]":
-    """Jobs of the bids that were taken, and how many bids were sent."""
-    from auctune.cli.market_bids import market_bids
-    from auctune.run.market.market_file import read_market
-
-    read = read_market(market)
+    path: Path, model: str | None, zone: str | None, service: ServiceJsonOptions
+) -> tuple[list[Job], int]:
+    """Return the jobs of the bids that were accepted for decision, and the number of bids sent."""
+    market = read_market(path)
     jobs = []
-    with connect() as client:
-        for name, answer in market_bids(read, market.parent, client, model, zone):
+    with service.connect() as client:
+        for name, answer in _submit_bids(market, path.parent, client, model, zone):
             if isinstance(answer, InputError):
-                typer.echo(f"{name} was not taken: {answer}", err=True)
+                typer.echo(f"{name} was refused: {answer}", err=True)
             else:
-                _show(answer, as_json=as_json)
+                _print_decision(answer, as_json=service.as_json)
                 jobs.append(answer)
-    return jobs, len(read.bids)
+    return jobs, len(market.bids)
 
 
-def _show(job: "Job", *, as_json: bool) -> None:
-    import time
+def _submit_bids(
+    market: MarketFile, folder: Path, client: Client, model: str | None, zone: str | None
+) -> Iterator[tuple[str, Job | InputError]]:
+    """Submit bids in order of arrival; yield their ids, and the jobs as decided.
 
-    from rich.console import Console
-    from rich.text import Text
+    A market file counts slots from 0, and a bid that arrives in slot a may run in slot a. A service
+    sells from the next slot on. So slot 0 of the file is the service's next slot: a bid that
+    arrives in slot a is sent a slots from now, and its deadline d is the end of the service's slot
+    now + 1 + d. The file's own base and nodes do not count. A refused bid stops none of the others.
 
-    from auctune.cli.job_lines import clock, decision_line
+    Raises:
+        InputError: if a file cannot be read.
+    """
+    chosen = client.zone(zone, model)
+    terms = JobTerms(zone=chosen["id"])
+    specs = {
+        bid.id: _prepare_bid(bid, folder, model or chosen["model"], client) for bid in market.bids
+    }
+    _await_processing([name for spec in specs.values() for name in _files_of(spec)], client)
+    start = _first_slot(client, chosen["id"])
+    for bid in sorted(market.bids, key=lambda bid: bid.arrival):
+        now = _await_slot(client, chosen["id"], start + bid.arrival, bid.id)
+        num_slots = start + 1 + bid.deadline - now["slot"]
+        end = now["slot_ends_at"] + num_slots * now["slot_seconds"] + _DEADLINE_SLACK
+        deadline = datetime.fromtimestamp(end, UTC).isoformat()
+        try:
+            yield (
+                bid.id,
+                client.submit(specs[bid.id], replace(terms, bid=str(bid.bid), deadline=deadline)),
+            )
+        except InputError as error:
+            yield bid.id, error
 
+
+def _prepare_bid(bid: BidEntry, folder: Path, model: str, client: Client) -> JobSpec:
+    settings = {name: getattr(bid, name) for name in TRAINING_SETTINGS}
+    settings["target_modules"] = list(bid.target_modules)
+    validation = None if bid.validation is None else str(folder / bid.validation)
+    spec = JobSpec(
+        str(folder / bid.data),
+        name=bid.id,
+        validation_file=validation,
+        model=model,
+        settings=settings,
+        repair=bid.repair,
+    )
+    return client.prepare(spec, JobTerms())
+
+
+def _files_of(spec: JobSpec) -> list[str]:
+    return [name for name in (spec.training_file, spec.validation_file) if name is not None]
+
+
+def _await_processing(files: list[str], client: Client) -> None:
+    """Wait until the service has checked uploads, so that bids on them are decided at once."""
+    end = time.monotonic() + _PROCESSING_SECONDS
+    for file in files:
+        while not client.is_processed(file) and time.monotonic() < end:
+            time.sleep(0.1)
+
+
+def _first_slot(client: Client, zone: str) -> int:
+    """Return the slot that arrivals count from: this one, or the next if it is half over."""
+    now = client.zone(zone)
+    has_time = now["slot_ends_at"] - time.time() > _MIN_REMAINING * now["slot_seconds"]
+    return int(now["slot"]) + (0 if has_time else 1)
+
+
+def _await_slot(client: Client, zone: str, slot: int, bid: str) -> dict[str, Any]:
+    """Return the zone's record once a slot has begun."""
+    now = client.zone(zone)
+    if (seconds := _seconds_to(slot, now)) > _ANNOUNCED_SECONDS:
+        typer.echo(f"{bid} arrives in {seconds:.0f} s", err=True)
+    while now["slot"] < slot:
+        # Clocks may differ: the zone's record decides, not ours.
+        time.sleep(min(max(_seconds_to(slot, now), 0.05), now["slot_seconds"]))
+        now = client.zone(zone)
+    return now
+
+
+def _seconds_to(slot: int, now: Mapping[str, Any]) -> float:
+    between = (slot - now["slot"] - 1) * now["slot_seconds"]
+    return float(now["slot_ends_at"] + between - time.time())
+
+
+def _print_decision(job: Job, *, as_json: bool) -> None:
     if as_json:
         return
-    line = Text(f"{clock(time.time())}  ").append_text(decision_line(job))
     console = Console(highlight=False)
+    line = Text(f"{format_time(time.time())}  ").append_text(decision_text(job))
     console.print(line, soft_wrap=True)
     for note in job.market["notes"]:
         console.print(Text(f"  note: {note}"), soft_wrap=True)
 
 
-def _end(jobs: "list[Job]", connect: Finder, *, watch: bool, as_json: bool) -> bool:
-    """Say how to go on, or watch; whether all was admitted, and what was watched done."""
-    if as_json:
+def _finish(jobs: list[Job], service: ServiceJsonOptions, *, watch: bool) -> bool:
+    """Watch the jobs, or print how to; return whether all were admitted, and watched ones done."""
+    if service.as_json:
         records = [job.record for job in jobs]
         print_json(records[0] if len(records) == 1 else records)
     under_way = {
@@ -253,9 +254,7 @@ def _end(jobs: "list[Job]", connect: Finder, *, watch: bool, as_json: bool) -> b
     }
     is_good = all(job.is_admitted or not job.is_decided for job in jobs)
     if watch and under_way:
-        from auctune.cli.watched import watch_jobs
-
-        is_good = watch_jobs(under_way, connect) and is_good
-    elif under_way and not as_json:
-        typer.echo(f"watch with: auctune watch {' '.join(under_way)}{connect.options}")
+        is_good = watch_jobs(under_way, service) and is_good
+    elif under_way and not service.as_json:
+        typer.echo(f"watch with: auctune watch {' '.join(under_way)}{service.command_line}")
     return is_good

@@ -1,71 +1,66 @@
-"""`auctune webhooks`: addresses that are told when a job of one's own is over."""
+"""`auctune webhooks`: URLs that the service calls when a user's job ends."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from auctune.cli.service_options import DATA, ApiKey, AsJson, Data, Finder, Url, print_json
+from auctune.cli._support.job_text import format_time
+from auctune.cli._support.options import option_groups
+from auctune.cli._support.service import ServiceJsonOptions, ServiceOptions
+from auctune.cli._support.tables import make_table, print_table
 
 webhooks = typer.Typer(
-    help="Addresses told of the ends of jobs: list, add, delete.", rich_markup_mode=None
+    help="Webhooks called when your jobs end: list, add, delete.", rich_markup_mode=None
 )
-
-Address = Annotated[
-    str, typer.Argument(metavar="ADDRESS", help="The URL that is told.", show_default=False)
-]
-WebhookId = Annotated[
-    str, typer.Argument(metavar="WEBHOOK", help="The webhook's id.", show_default=False)
-]
 
 
 @webhooks.command("list")
-def list_webhooks(
-    as_json: AsJson = False, url: Url = None, api_key: ApiKey = None, data: Data = DATA
-) -> None:
-    """List one's own webhooks. Their secrets are in --json alone."""
-    from auctune.cli.job_lines import clock
-    from auctune.cli.wide import show, table_of
-
-    with Finder(url, api_key, data)() as client:
+@option_groups
+def list_webhooks(service: ServiceJsonOptions) -> None:
+    """List your webhooks; --json shows their secrets."""
+    with service.connect() as client:
         found = client.webhooks()
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        typer.echo("no webhooks yet")
-        return
-    table = table_of("webhook", "address", "made")
-    for hook in found:
-        table.add_row(hook["id"], hook["url"], clock(hook["created_at"]))
-    show(table, spare=("made",))
+    service.output(found, _print_webhooks)
 
 
 @webhooks.command("add")
+@option_groups
 def add_webhook(
-    address: Address,
-    as_json: AsJson = False,
-    url: Url = None,
-    api_key: ApiKey = None,
-    data: Data = DATA,
+    address: Annotated[
+        str, typer.Argument(metavar="ADDRESS", help="The URL to call.", show_default=False)
+    ],
+    service: ServiceJsonOptions,
 ) -> None:
-    """Have an address told of the ends of jobs.
-
-    The secret with which it is told is shown.
-    """
-    with Finder(url, api_key, data)() as client:
-        made = client.add_webhook(address)
-    if as_json:
-        print_json(made)
-        return
-    typer.echo(f"{made['id']} tells {made['url']}; what it sends is signed with the secret")
-    typer.echo(made["secret"])
+    """Add a webhook, and show the secret that signs its requests."""
+    with service.connect() as client:
+        added = client.add_webhook(address)
+    service.output(added, _print_added)
 
 
 @webhooks.command("delete")
+@option_groups
 def delete_webhook(
-    webhook: WebhookId, url: Url = None, api_key: ApiKey = None, data: Data = DATA
+    webhook: Annotated[
+        str, typer.Argument(metavar="WEBHOOK", help="The webhook's id.", show_default=False)
+    ],
+    service: ServiceOptions,
 ) -> None:
-    """Have an address told nothing any more."""
-    with Finder(url, api_key, data)() as client:
+    """Delete a webhook."""
+    with service.connect() as client:
         client.delete_webhook(webhook)
     typer.echo(f"{webhook} is deleted")
+
+
+def _print_webhooks(found: list[dict[str, Any]]) -> None:
+    if not found:
+        typer.echo("no webhooks yet")
+        return
+    table = make_table("webhook", "address", "made")
+    for hook in found:
+        table.add_row(hook["id"], hook["url"], format_time(hook["created_at"]))
+    print_table(table, optional=("made",))
+
+
+def _print_added(webhook: dict[str, Any]) -> None:
+    typer.echo(f"{webhook['id']} calls {webhook['url']}; its requests are signed with the secret")
+    typer.echo(webhook["secret"])

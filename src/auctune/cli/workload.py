@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.overwriting import files_in, refuse_overwriting
-from auctune.cli.settings import parse_settings
+from auctune.cli._support.options import parse_key_values
+from auctune.cli._support.outputs import check_output_paths, files_in
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def workload(
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the workload; repeatable."),
     ] = None,
 ) -> None:
-    """Make bids up, or take their times from a job log, for simulate."""
+    """Make a market for simulate: synthetic, or from a job log."""
     written = (out, out.with_suffix(".json")) if out.suffix == SUFFIX else (out,)
-    refuse_overwriting((arrivals, *files_in(settings or ())), written)
+    check_output_paths((arrivals, *files_in(settings or ())), written)
     market = make_market(arrivals, settings or [], "--set")
 
     if out.suffix == SUFFIX:
@@ -60,7 +60,7 @@ def make_market(arrivals: Path | None, settings: list[str], option: str) -> "Ins
     Raises:
         InputError: naming the option and its key, or the file and the place in it.
     """
-    wanted = parse_settings(settings, option)
+    wanted = parse_key_values(settings, option)
 
     from auctune.sim.traces import read_job_log
     from auctune.sim.workloads.build import build_workload, is_key

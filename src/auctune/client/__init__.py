@@ -1,20 +1,21 @@
-"""A client of the service: what the command line says to it, and what it makes of the answers."""
+"""Python client of the service; the command line is built on it."""
 
-from auctune.client.address import Address, find_address
 from auctune.client.client import Client
+from auctune.client.endpoint import Endpoint, resolve_endpoint
 from auctune.client.errors import ServiceError, UnreachableError
 from auctune.client.job import Job
-from auctune.client.terms import Terms, Value
-from auctune.client.work import Work
+from auctune.client.spec import DecayingValue, JobSpec, JobTerms
+from auctune.client.transport import Transport
 
 __all__ = [
-    "Address",
     "Client",
+    "DecayingValue",
+    "Endpoint",
     "Job",
+    "JobSpec",
+    "JobTerms",
     "ServiceError",
-    "Terms",
+    "Transport",
     "UnreachableError",
-    "Value",
-    "Work",
-    "find_address",
+    "resolve_endpoint",
 ]

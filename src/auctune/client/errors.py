@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a service."""
+"""Errors of a client: the service answered with one, or did not answer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +7,12 @@ from auctune.domain.errors import AuctuneError
 
 
 class ServiceError(AuctuneError):
-    """The service answered, and the answer is an error.
+    """The service answered with an error.
 
     Attributes:
-        status: of HTTP.
-        code: for programs; none: it gave none.
-        beside: what the answer says beside the error, such as a new quote.
+        status: HTTP status.
+        code: machine-readable code, or `None`.
+        extra: further fields of the answer, such as a new quote.
     """
 
     def __init__(
@@ -20,13 +20,13 @@ class ServiceError(AuctuneError):
         message: str,
         status: int,
         code: str | None,
-        beside: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
-        self.beside = beside or {}
+        self.extra = extra or {}
 
 
 class UnreachableError(AuctuneError):
-    """Nobody answers, or the answer broke off."""
+    """The service does not answer, or the connection broke."""

@@ -1,8 +1,7 @@
-"""Jobs watched to their end by their streams of events, whatever happens to the service meanwhile.
+"""Follow jobs to their end by their event streams, through restarts of the service.
 
-A thread a job follows the job's stream; each event is a reason to look at the job. A stream that
-broke off is opened again behind the last event that was heard, at the address that the service has
-by then.
+One thread per job follows its stream and fetches the job after each event. A broken stream is
+opened again after the last event received, at the URL that the service has by then.
 """
 
 import threading
@@ -14,47 +13,47 @@ from auctune.client.client import Client
 from auctune.client.errors import ServiceError, UnreachableError
 from auctune.client.job import Job
 
-# Fewer than a service allows a key, so that others can watch too.
-STREAMS = 16
-_PAUSE = 1.0
-_LONGEST_PAUSE = 5.0
-# What a service or what stands before it answers that is starting or stopping, or has no stream
-# left for now.
-_AWAY = (429, 500, 502, 503, 504)
+# Fewer than the service allows per key, so that other clients can watch too.
+MAX_STREAMS = 16
+_BACKOFF_SECONDS = 1.0
+_MAX_BACKOFF_SECONDS = 5.0
+# Answers of a service, or of a proxy before it, that is starting or stopping, or has no stream
+# left.
+_UNAVAILABLE = (429, 500, 502, 503, 504)
 
 Connect = Callable[[], Client]
-"""A client of the service, as it is to be found now."""
+"""Makes a client of the service at its present URL."""
 Sleep = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """A job stands otherwise than before, or is seen for the first time."""
+class JobChanged:
+    """A job changed, or is seen for the first time (`before` is `None`)."""
 
     before: Job | None
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Disconnected:
     """The service does not answer."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The service answers again, perhaps at another place."""
+class Reconnected:
+    """The service answers again, perhaps at another URL."""
 
     url: str
 
 
-News = Changed | Lost | Found
+Update = JobChanged | Disconnected | Reconnected
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A look at a job, at a service's address."""
+class _Fetched:
+    """A job as it was fetched from the service at a URL."""
 
     name: str
     job: Job
@@ -62,86 +61,86 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Away:
-    """A job cannot be looked at for now."""
+class _Unreachable:
+    """A job cannot be fetched for now."""
 
     name: str
     reason: str
 
 
-_Told = _Seen | _Away | Exception
+_Message = _Fetched | _Unreachable | Exception
 
 
-def watch(jobs: Mapping[str, Job | None], connect: Connect, sleep: Sleep) -> Iterator[News]:
-    """News of jobs, until all are over.
+def watch(jobs: Mapping[str, Job | None], connect: Connect, sleep: Sleep) -> Iterator[Update]:
+    """Yield updates of jobs until all have ended.
 
     Args:
-        jobs: as they were seen last, by id; none: not yet. So many as there are streams are
-            followed at a time, in this order; the others as soon as one of those is over.
+        jobs: by id, as last seen; `None`: not yet. At most `MAX_STREAMS` are followed at a time,
+            in this order; the others as those end.
         connect: makes a client of the service, on any thread.
-        sleep: waits so many seconds.
+        sleep: waits a number of seconds.
 
     Raises:
-        ServiceError: for a job that there is not, or a key that is not good.
+        ServiceError: for a job that does not exist, or a key that is not valid.
     """
     seen = dict(jobs)
     waiting: SimpleQueue[str] = SimpleQueue()
-    for name in _open(seen):
+    for name in _under_way(seen):
         waiting.put(name)
-    told: SimpleQueue[_Told] = SimpleQueue()
+    messages: SimpleQueue[_Message] = SimpleQueue()
     ended = threading.Event()
-    for _ in range(min(STREAMS, len(_open(seen)))):
-        follower = _Follower(connect, sleep, told.put, ended)
+    for _ in range(min(MAX_STREAMS, len(_under_way(seen)))):
+        follower = _JobFollower(connect, sleep, messages.put, ended)
         threading.Thread(target=follower.run, args=(waiting,), daemon=True).start()
     try:
-        yield from _news(seen, told)
+        yield from _updates(seen, messages)
     finally:
         ended.set()
 
 
-def _news(seen: dict[str, Job | None], told: "SimpleQueue[_Told]") -> Iterator[News]:
-    away: set[str] = set()
-    while _open(seen):
-        one = told.get()
+def _updates(seen: dict[str, Job | None], messages: "SimpleQueue[_Message]") -> Iterator[Update]:
+    unreachable: set[str] = set()
+    while _under_way(seen):
+        one = messages.get()
         if isinstance(one, Exception):
             raise one
-        if isinstance(one, _Away):
-            if not away:
-                yield Lost(one.reason)
-            away.add(one.name)
+        if isinstance(one, _Unreachable):
+            if not unreachable:
+                yield Disconnected(one.reason)
+            unreachable.add(one.name)
             continue
-        if one.name in away:
-            away.remove(one.name)
-            if not away:
-                yield Found(one.url)
+        if one.name in unreachable:
+            unreachable.remove(one.name)
+            if not unreachable:
+                yield Reconnected(one.url)
         before, seen[one.name] = seen[one.name], one.job
         if one.job != before:
-            yield Changed(before, one.job)
+            yield JobChanged(before, one.job)
 
 
-class _Follower:
+class _JobFollower:
     """Follows one job after the other, on a thread of its own.
 
     Args:
         connect, sleep: as of `watch`.
-        tell: told of each look.
-        ended: set once nobody listens.
+        post: receives each message.
+        ended: set once nothing receives messages.
     """
 
     def __init__(
         self,
         connect: Connect,
         sleep: Sleep,
-        tell: Callable[[_Told], None],
+        post: Callable[[_Message], None],
         ended: threading.Event,
     ) -> None:
         self._connect = connect
         self._sleep = sleep
-        self._tell = tell
+        self._post = post
         self._ended = ended
 
     def run(self, waiting: "SimpleQueue[str]") -> None:
-        """Follow jobs until none waits."""
+        """Follow jobs until none is waiting."""
         while not self._ended.is_set():
             try:
                 name = waiting.get_nowait()
@@ -150,42 +149,41 @@ class _Follower:
             try:
                 self._follow(name)
             except Exception as error:
-                # It is raised where somebody sees it.
-                self._tell(error)
+                # `watch` raises it.
+                self._post(error)
                 return
 
     def _follow(self, name: str) -> None:
-        heard: int | None = None
+        last_event: int | None = None
         failures = 0
         while not self._ended.is_set():
             try:
                 with self._connect() as client:
-                    if heard is None:
-                        heard = client.newest_event(name)
-                    is_over = self._look(client, name)
+                    if last_event is None:
+                        last_event = client.newest_event(name)
+                    is_over = self._fetch(client, name)
                     failures = 0
                     if is_over:
                         return
-                    for event in client.events(name, heard):
-                        heard = event.id
-                        if self._look(client, name) or self._ended.is_set():
+                    for event in client.events(name, last_event):
+                        last_event = event.id
+                        if self._fetch(client, name) or self._ended.is_set():
                             return
-                # It ended before the job did: the service stops, or the key is no more.
-                self._sleep(_PAUSE)
+                # The stream ended before the job: the service stops, or the key was revoked.
+                self._sleep(_BACKOFF_SECONDS)
             except (ServiceError, UnreachableError) as error:
-                if isinstance(error, ServiceError) and error.status not in _AWAY:
+                if isinstance(error, ServiceError) and error.status not in _UNAVAILABLE:
                     raise
                 failures += 1
-                self._tell(_Away(name, str(error)))
-                self._sleep(min(_LONGEST_PAUSE, _PAUSE * failures))
+                self._post(_Unreachable(name, str(error)))
+                self._sleep(min(_MAX_BACKOFF_SECONDS, _BACKOFF_SECONDS * failures))
 
-    def _look(self, client: Client, name: str) -> bool:
-        """Look at a job; whether it is over."""
+    def _fetch(self, client: Client, name: str) -> bool:
+        """Fetch a job; return whether it has ended."""
         job = client.job(name)
-        self._tell(_Seen(name, job, client.url))
+        self._post(_Fetched(name, job, client.url))
         return job.is_over
 
 
-def _open(seen: Mapping[str, Job | None]) -> list[str]:
-    """Jobs of which there is news to come."""
+def _under_way(seen: Mapping[str, Job | None]) -> list[str]:
     return [name for name, job in seen.items() if job is None or not job.is_over]

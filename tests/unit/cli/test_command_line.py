@@ -10,11 +10,12 @@ import pytest
 import typer
 
 from auctune.cli import app as app_module
-from auctune.cli.errors import exit_code_of
-from auctune.cli.settings import parse_settings
+from auctune.cli._support.errors import exit_code_of
+from auctune.cli._support.options import parse_key_values
 from auctune.domain import CheckpointError, Cluster, InputError, Node, NodeType, Task
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import write_instance
+from support.command_line import all_commands
 
 
 @pytest.fixture
@@ -219,30 +220,39 @@ def test_the_version_is_shown(
     assert capsys.readouterr().out.startswith("auctune 0.")
 
 
-def test_every_command_is_listed_with_what_it_does(
+def test_help_lists_every_command_with_the_first_line_of_its_own_help(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "--help") == 0
-    shown = capsys.readouterr().out
-    for name, command in app_module.COMMANDS.items():
-        assert name in shown
-        assert command.__doc__
-        assert command.__doc__.split(".")[0].split("\n")[0][:30] in shown
+    _, shown = capsys.readouterr().out.split("Commands:\n")
+    lines = [line.split(maxsplit=1) for line in shown.splitlines()]
+    assert lines == [[name, entry.help] for name, entry in app_module.COMMANDS.items()]
+    for name, entry in app_module.COMMANDS.items():
+        assert entry.load(name).help.splitlines()[0] == entry.help
 
 
-def test_help_imports_nothing_heavy() -> None:
-    heavy = "{'numba', 'pydantic', 'torch', 'rich', 'altair'}"
-    code = f"import sys, auctune.cli.app; print(sorted({heavy} & set(sys.modules)))"
+def test_help_imports_no_command_and_nothing_that_takes_long() -> None:
+    code = (
+        "import sys; sys.argv = ['auctune', '--help']\n"
+        "from auctune.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*[name for name in sys.modules if name.startswith('auctune')])\n"
+        "print(*{'numpy', 'rich', 'httpx2', 'pydantic', 'numba', 'torch'} & sys.modules.keys())"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    ours, heavy = done.stdout.splitlines()[-2:]
+    support = ["auctune.cli._support", "auctune.cli._support.lazy"]
+    assert sorted(ours.split()) == ["auctune", "auctune.cli", *support, "auctune.cli.app"]
+    assert heavy == ""
 
 
 def test_settings_are_keys_and_values() -> None:
-    assert parse_settings(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+    assert parse_key_values(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
     with pytest.raises(InputError, match="--set: '=1'; expected KEY=VALUE"):
-        parse_settings(["=1"])
+        parse_key_values(["=1"])
     with pytest.raises(InputError, match="--site: 'north'; expected NAME=FILE"):
-        parse_settings(["north"], "--site", "NAME=FILE")
+        parse_key_values(["north"], "--site", "NAME=FILE")
 
 
 @pytest.mark.parametrize(
@@ -322,7 +332,18 @@ def test_the_cluster_beside_streamed_tasks_is_not_written_over(
 def test_help_shows_what_each_command_does_in_a_line_that_is_not_cut_off(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for group in ((), *((name,) for name in app_module.GROUPS)):
+    groups = {name.split()[0] for name in all_commands() if " " in name}
+    for group in ((), *((name,) for name in sorted(groups))):
         assert run(monkeypatch, *group, "-h") == 0
-        _, commands = capsys.readouterr().out.split("Commands:\n")
-        assert not [line for line in commands.splitlines() if line.endswith("...")]
+        _, shown = capsys.readouterr().out.split("Commands:\n")
+        assert not [line for line in shown.splitlines() if line.endswith("...")]
+
+
+def test_an_unknown_command_is_refused_with_those_that_are_like_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "jbos") == 2
+    expected = "auctune: No such command 'jbos'. Did you mean 'jobs'?\n"
+    assert capsys.readouterr().err == expected
+    assert run(monkeypatch, "edge", "nothing") == 2
+    assert capsys.readouterr().err == "auctune: No such command 'nothing'.\n"

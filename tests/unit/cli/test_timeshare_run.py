@@ -91,7 +91,7 @@ def test_a_bundle_is_run_to_its_report_and_said_again_by_resume(ask: Ask, tmp_pa
     [
         ([], "BUNDLE.toml: is missing; expected a bundle file, or --resume DIR"),
         (["b.toml"], "--out: is missing; expected a folder for what comes out"),
-        (["b.toml", "--resume", "d"], "--resume: stands with other arguments"),
+        (["b.toml", "--resume", "d"], "--resume: is given with other arguments"),
         (["--resume", "nowhere"], "nowhere: holds no run"),
         (["nothing.toml", "--out", "d"], "nothing.toml: cannot be read"),
     ],

@@ -8,8 +8,8 @@ from typing import Any, Self
 import pytest
 
 from auctune.client import Job, ServiceError, UnreachableError
-from auctune.client.event_stream import StreamedEvent, read_events
-from auctune.client.watch import STREAMS, Changed, Found, Lost, watch
+from auctune.client.transport import ServerSentEvent, parse_events
+from auctune.client.watch import MAX_STREAMS, Disconnected, JobChanged, Reconnected, watch
 
 
 def job(name: str, status: str, rows: int = 0) -> Job:
@@ -50,11 +50,11 @@ class Service:
         assert found.id == name
         return found
 
-    def events(self, name: str, after: int) -> Iterator[StreamedEvent]:
+    def events(self, name: str, after: int) -> Iterator[ServerSentEvent]:
         self.opened_behind.append(after)
         while (step := self._next()) != END:
             assert isinstance(step, int)
-            yield StreamedEvent(step, "job.trained", {})
+            yield ServerSentEvent(step, "job.trained", {})
 
     def _next(self) -> Job | int | str:
         step = self._script.popleft()
@@ -76,14 +76,14 @@ def test_each_event_is_a_look_and_each_change_is_told_once() -> None:
     a, b, done = job("a", "running", 1), job("a", "running", 2), job("a", "succeeded", 9)
     service = Service(a, 101, a, 105, b, 107, done)
     news, slept = news_of(service, "a")
-    assert news == [Changed(None, a), Changed(a, b), Changed(b, done)]
+    assert news == [JobChanged(None, a), JobChanged(a, b), JobChanged(b, done)]
     assert (service.num_connections, service.opened_behind, slept) == (1, [100], [])
 
 
 def test_a_job_that_is_over_has_no_stream() -> None:
     done = job("a", "failed")
     service = Service(done)
-    assert news_of(service, "a")[0] == [Changed(None, done)]
+    assert news_of(service, "a")[0] == [JobChanged(None, done)]
     assert service.opened_behind == []
 
 
@@ -94,11 +94,11 @@ def test_a_stream_that_broke_off_is_opened_behind_the_last_event_that_was_heard(
     service = Service(running, 104, more, away, away, starting, more, 110, done)
     news, slept = news_of(service, "a")
     assert news == [
-        Changed(None, running),
-        Changed(running, more),
-        Lost("http://here does not answer"),
-        Found("http://here"),
-        Changed(more, done),
+        JobChanged(None, running),
+        JobChanged(running, more),
+        Disconnected("http://here does not answer"),
+        Reconnected("http://here"),
+        JobChanged(more, done),
     ]
     assert service.opened_behind == [100, 104]
     assert slept == [1.0, 2.0, 3.0]
@@ -108,7 +108,7 @@ def test_a_stream_that_ends_before_its_job_is_opened_again() -> None:
     running, done = job("a", "running"), job("a", "succeeded")
     service = Service(running, 101, running, END, running, 102, done)
     news, slept = news_of(service, "a")
-    assert news == [Changed(None, running), Changed(running, done)]
+    assert news == [JobChanged(None, running), JobChanged(running, done)]
     assert (service.opened_behind, slept) == ([100, 101], [1.0])
 
 
@@ -140,12 +140,12 @@ class Crowded:
             self._looks[name] = self._looks.get(name, 0) + 1
             return job(name, "succeeded" if self._looks[name] == 2 else "running")
 
-    def events(self, name: str, after: int) -> Iterator[StreamedEvent]:
+    def events(self, name: str, after: int) -> Iterator[ServerSentEvent]:
         with self._lock:
             self.open += 1
             self.most_open = max(self.most_open, self.open)
         try:
-            yield StreamedEvent(after + 1, "job.finished", {})
+            yield ServerSentEvent(after + 1, "job.finished", {})
         finally:
             with self._lock:
                 self.open -= 1
@@ -153,18 +153,18 @@ class Crowded:
 
 def test_of_many_jobs_none_is_forgotten_and_so_many_are_followed_at_a_time() -> None:
     service: Any = Crowded()
-    names = [f"job-{n}" for n in range(3 * STREAMS)]
+    names = [f"job-{n}" for n in range(3 * MAX_STREAMS)]
     news = list(watch(dict.fromkeys(names), lambda: service, lambda _: None))
-    changes = [one.job for one in news if isinstance(one, Changed)]
+    changes = [one.job for one in news if isinstance(one, JobChanged)]
     assert len(changes) == len(news)
     assert sorted(one.id for one in changes if one.is_over) == sorted(names)
-    assert 0 < service.most_open <= STREAMS
+    assert 0 < service.most_open <= MAX_STREAMS
 
 
 def test_events_are_read_and_comments_passed_over() -> None:
     lines = [": the stream is open", "", "id: 7", "event: job.trained", 'data: {"rows": 1}', ""]
     lines += [": still there", "", "id:8", 'data: {"a":', "data: 2}", "", "id: 9"]
-    assert list(read_events(lines)) == [
-        StreamedEvent(7, "job.trained", {"rows": 1}),
-        StreamedEvent(8, "message", {"a": 2}),
+    assert list(parse_events(lines)) == [
+        ServerSentEvent(7, "job.trained", {"rows": 1}),
+        ServerSentEvent(8, "message", {"a": 2}),
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.client.address import URL_FILE
+from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Severity
 from auctune.doctor.checks_network import check_port, check_ray, check_vendors, cluster_finding
 from auctune.run.local_cluster import LocalCluster

@@ -11,7 +11,7 @@ from tempfile import gettempdir
 import psycopg
 import pytest
 
-from auctune.client.address import URL_FILE
+from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Finding, Severity, checks_storage
 from auctune.doctor.checks_storage import (
     check_clock,

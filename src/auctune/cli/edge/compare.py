@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.compiling import tell_compiling
+from auctune.cli._support.outputs import check_output_paths, write_files, write_json
+from auctune.cli._support.progress import warn_compiling
 from auctune.cli.edge.options import (
     MECHANISMS,
     Bound,
@@ -14,8 +15,6 @@ from auctune.cli.edge.options import (
     TimeLimit,
     check_bound,
 )
-from auctune.cli.outputs import write_json, write_outputs
-from auctune.cli.overwriting import refuse_overwriting
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def compare(
     Shows welfare, profit, jobs run to their ends, and welfare over the bound.
     """
     check_bound(bound, time_limit)
-    refuse_overwriting([instance], (report, charts))
+    check_output_paths([instance], (report, charts))
 
     from auctune.cli.edge.tables import show_played
     from auctune.sim.edge.contest import DEFAULT_PLAYERS, bound_of, parse_player, play
@@ -55,13 +54,11 @@ def compare(
             raise InputError("--mechanism", f"{label} is there twice", "each mechanism once")
     players = [parse_player(label) for label in labels]
     market = read_edge_instance(instance)
-    tell_compiling("plan_cost", "the edge's")
+    warn_compiling("plan_cost", "the edge's")
     rows = [play(label, one, market) for label, one in zip(labels, players, strict=True)]
     most = bound_of(market, bound, time_limit)
     figures = [figures_of(market, row, most) for row in rows]
-    write_outputs(
-        {report: write_json(figures)}, charts, {"edge-welfare": lambda: _draw(rows, most)}
-    )
+    write_files({report: write_json(figures)}, charts, {"edge-welfare": lambda: _draw(rows, most)})
     show_played(rows, most)
 
 

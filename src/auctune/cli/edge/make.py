@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from auctune.cli.settings import parse_settings
+from auctune.cli._support.options import parse_key_values
 from auctune.domain.errors import InputError
 
 
@@ -23,7 +23,7 @@ def make(
     from auctune.sim.edge.instance_file import write_edge_instance
     from auctune.sim.edge.settings import make_instance, setting_of
 
-    given = parse_settings(settings or [])
+    given = parse_key_values(settings or [])
     try:
         wanted = setting_of(setting, given)
     except InputError as error:

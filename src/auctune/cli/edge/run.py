@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.compiling import tell_compiling
-from auctune.cli.resuming import check_alone, resumable
+from auctune.cli._support.errors import refuse_with_resume, resumable
+from auctune.cli._support.progress import warn_compiling
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run(
     if resume is None:
         _check_given(instance, out, device)
     else:
-        check_alone(context)
+        refuse_with_resume(context)
 
     from rich.console import Console
 
@@ -70,17 +70,17 @@ def run(
             inputs, begun = read_inputs(instance, training, mechanism, device, ray or ""), False
             prepare = partial(keep_inputs, instance, inputs, place)
         data = read_all(inputs.instance.jobs, inputs.recipes)
-        tell_compiling("plan_cost", "the edge's")
+        warn_compiling("plan_cost", "the edge's")
         with Watching(inputs.instance.market, console) as watching:
             report = run_edge(inputs, data, place, watching, resume=begun, prepare=prepare)
     _show(report, place)
 
 
 def _show(report: "EdgeRunReport", place: "EdgeFolder") -> None:
-    from auctune.cli.wide import show, table_of
+    from auctune.cli._support.tables import make_table, print_table
 
     numbers = ("paid", "refund", "finish", "promised", "accuracy", "traffic MB", "planned MB")
-    table = table_of("job", "state", *numbers, right=numbers)
+    table = make_table("job", "state", *numbers, right=numbers)
     for bill in report.jobs:
         table.add_row(
             bill.job,
@@ -93,7 +93,7 @@ def _show(report: "EdgeRunReport", place: "EdgeFolder") -> None:
             f"{bill.counted_mb:,.1f}",
             f"{bill.planned_mb:,.1f}",
         )
-    show(table)
+    print_table(table)
     for site, slot in report.lost.items():
         typer.echo(f"site {site} was lost, and runs nothing from slot {slot} on")
     typer.echo(f"welfare {report.welfare:,.1f}, income {report.income:,.4f}")

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from auctune.cli.compiling import tell_compiling
+from auctune.cli._support.outputs import check_output_paths, write_files, write_json
+from auctune.cli._support.progress import warn_compiling
 from auctune.cli.edge.options import (
     MECHANISMS,
     Bound,
@@ -15,8 +16,6 @@ from auctune.cli.edge.options import (
     TimeLimit,
     check_bound,
 )
-from auctune.cli.outputs import write_json, write_outputs
-from auctune.cli.overwriting import refuse_overwriting
 
 
 def simulate(
@@ -37,7 +36,7 @@ def simulate(
     Every plan is checked against the constraints beside those before it.
     """
     check_bound(bound, time_limit)
-    refuse_overwriting([instance], (decisions, report, charts))
+    check_output_paths([instance], (decisions, report, charts))
 
     from auctune.charts.edge_use import edge_use_chart
     from auctune.cli.edge.tables import show_played
@@ -48,11 +47,11 @@ def simulate(
 
     player = parse_player(mechanism)
     market = read_edge_instance(instance)
-    tell_compiling("plan_cost", "the edge's")
+    warn_compiling("plan_cost", "the edge's")
     played = play(mechanism, player, market)
     most = bound_of(market, bound, time_limit)
     use = use_by_slot(market, played.decisions)
-    write_outputs(
+    write_files(
         {
             decisions: lambda file: write_edge_decisions(played.decisions, file),
             report: write_json(figures_of(market, played, most)),

@@ -13,10 +13,10 @@ def show_played(rows: "Sequence[EdgePlayed]", bound: "EdgeBound | None") -> None
     """A line a mechanism, and the bound under them."""
     import statistics
 
-    from auctune.cli.wide import show, table_of
+    from auctune.cli._support.tables import make_table, print_table
 
     numbers = ("welfare", "profit", "run", "of bound", "p50 ms")
-    table = table_of("mechanism", *numbers, right=numbers)
+    table = make_table("mechanism", *numbers, right=numbers)
     for row in rows:
         seconds = statistics.median(row.seconds) if row.seconds else None
         share = None if bound is None or bound.value <= 0 else row.welfare / bound.value
@@ -28,7 +28,7 @@ def show_played(rows: "Sequence[EdgePlayed]", bound: "EdgeBound | None") -> None
             "-" if share is None else f"{share:.1%}",
             "-" if seconds is None else f"{seconds * 1e3:.1f}",
         )
-    show(table)
+    print_table(table)
     if bound is not None:
         typer.echo(f"no decisions have more welfare than {bound.value:,.1f} ({bound.kind})")
         if bound.reached is not None:

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, replace
 
 import typer
 
-from auctune.cli.progress import Bars
+from auctune.cli._support.options import print_json
+from auctune.cli._support.progress import ProgressBars
 from auctune.cli.replays.replay import Figures, Logged
 from auctune.cli.replays.shown import (
     bounds,
@@ -14,7 +15,6 @@ from auctune.cli.replays.shown import (
     show_head,
     show_side_by_side,
 )
-from auctune.cli.service_options import print_json
 from auctune.domain import Admission, Cluster, RepeatedEnergy
 from auctune.domain.recorded import BidMade, Happened, RecordedPeriod
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
@@ -39,10 +39,10 @@ class AuctionReplay:
 
     def decide_again(self, *, as_json: bool) -> tuple[Figures, bool]:
         """See `Replay`."""
-        _tell_compiling()
+        _warn_compiling()
         logged = self._logged
         recorded, mechanism = logged.shortest(Snapshots(self._reader))
-        with Bars() as bars:
+        with ProgressBars() as bars:
             tick = bars.counter(logged.mechanism, logged.count_bids(recorded))
             same = replay_same(_ticking(recorded, tick), mechanism)
         differences = [difference_json(one) for one in same.differences[:1]]
@@ -65,10 +65,10 @@ class AuctionReplay:
 
     def compare_with(self, contenders: Sequence[Contender], *, as_json: bool) -> Figures:
         """See `Replay`."""
-        _tell_compiling()
+        _warn_compiling()
         whole = self._logged.whole()
         total = self._logged.count_bids(whole)
-        with Bars() as bars:
+        with ProgressBars() as bars:
             before = recorded_takings(_ticking(whole, bars.counter("as recorded", total)))
             others = [
                 replay_other(
@@ -134,7 +134,7 @@ def _ticking(period: RecordedPeriod, tick: Callable[[], None] | None) -> Recorde
     return replace(period, happened=_Ticking(period.happened, tick))
 
 
-def _tell_compiling() -> None:
+def _warn_compiling() -> None:
     if not kernels_are_compiled():
         typer.echo(COMPILING, err=True)
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from auctune.cli.progress import Bars
+from auctune.cli._support.options import print_json
+from auctune.cli._support.progress import ProgressBars
 from auctune.cli.replays.metered import show_again
 from auctune.cli.replays.replay import Figures, Logged
 from auctune.cli.replays.shown import bounds, contender_figures, show_side_by_side
-from auctune.cli.service_options import print_json
 from auctune.domain import InputError, Money
 from auctune.edge import EdgeDecision, EdgeJob, EdgePlayer
 from auctune.edge.limits import MOST_CELLS
@@ -57,7 +57,7 @@ class EdgeReplay:
         """See `Replay`."""
         jobs, answers = self._bids()
         before = _takings(jobs, answers)
-        with Bars() as bars:
+        with ProgressBars() as bars:
             others = []
             for contender in contenders:
                 bars.counter(contender.label, None)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import typer
 
-from auctune.cli.progress import Bars
+from auctune.cli._support.options import print_json
+from auctune.cli._support.progress import ProgressBars
 from auctune.cli.replays.replay import Figures
 from auctune.cli.replays.shown import bounds, difference_json, show_head
-from auctune.cli.service_options import print_json
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.again import Judge, MeteredAgain, go_again, nobody
 from auctune.service.zones.period import Period
@@ -33,7 +33,7 @@ def show_again(
         as_json: in place of words.
         payments: how many of its decisions were paid for at once; none: use is charged.
     """
-    with Bars() as bars:
+    with ProgressBars() as bars:
         tick = bars.counter(period.zone, period.count(Kind.DECIDED))
         again = go_again(period.events(), make_judge(), period.has, tick or nobody)
     paid, num_paid = ("charge", again.num_charges) if payments is None else ("payment", payments)

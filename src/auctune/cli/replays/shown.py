@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 import typer
 
-from auctune.cli.job_lines import clock
+from auctune.cli._support.job_text import format_time
+from auctune.cli._support.tables import make_table, print_table
 from auctune.cli.replays.replay import Figures
-from auctune.cli.wide import show, table_of
 from auctune.domain import Decision
 from auctune.domain.events import PricesLearned, SlotAdvanced
 from auctune.domain.recorded import Difference
@@ -35,7 +35,7 @@ def show_head(period: Period) -> None:
     """Say which zone and slots it is about."""
     found = bounds(period)
     slots = f"slots {found['first_slot']} to {found['last_slot']}"
-    begin, end = clock(found["begin"]), clock(found["end"])
+    begin, end = format_time(found["begin"]), format_time(found["end"])
     typer.echo(f"zone {period.zone}, {begin} to {end} ({slots})")
 
 
@@ -68,10 +68,10 @@ def show_side_by_side(
     show_head(period)
     names = ["as recorded", *(contender.label for contender in contenders)]
     heads = [name.replace(":", "\n") for name in names]
-    table = table_of("", *heads, right=tuple(heads))
+    table = make_table("", *heads, right=tuple(heads))
     for what, figure in rows:
         table.add_row(what, *map(figure, (before, *others)))
-    show(table)
+    print_table(table)
 
 
 def show_left_out(count: int, why: str) -> None:

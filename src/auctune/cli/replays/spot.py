@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 
-from auctune.cli.progress import Bars
+from auctune.cli._support.options import print_json
+from auctune.cli._support.progress import ProgressBars
 from auctune.cli.replays.metered import show_again
 from auctune.cli.replays.replay import Figures, Logged
 from auctune.cli.replays.shown import (
@@ -13,7 +14,6 @@ from auctune.cli.replays.shown import (
     show_left_out,
     show_side_by_side,
 )
-from auctune.cli.service_options import print_json
 from auctune.domain import InputError
 from auctune.registry import spot_policy
 from auctune.run.rental.market import ReplayedRecord
@@ -73,7 +73,7 @@ class SpotReplay:
         """See `Replay`."""
         jobs = self._jobs
         before = rental_takings((job, job.was) for job in jobs)
-        with Bars() as bars:
+        with ProgressBars() as bars:
             others = []
             for contender in contenders:
                 tick = bars.counter(contender.label, len(jobs))

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from auctune.cli.progress import Bars
+from auctune.cli._support.options import print_json
+from auctune.cli._support.progress import ProgressBars
 from auctune.cli.replays.metered import show_again
 from auctune.cli.replays.replay import Figures, Logged
 from auctune.cli.replays.shown import (
@@ -12,7 +13,6 @@ from auctune.cli.replays.shown import (
     show_left_out,
     show_side_by_side,
 )
-from auctune.cli.service_options import print_json
 from auctune.domain import Money
 from auctune.registry import timeshare_allocator
 from auctune.run.open_pool.how import How
@@ -45,7 +45,7 @@ class TimeshareReplay:
         logged = logged_threads(period.events(), period.first_slot)
         threads = past_threads(logged, period.clock.slot_seconds, period.newest_slot)
         before = pool_takings(threads)
-        with Bars() as bars:
+        with ProgressBars() as bars:
             others = []
             for contender in contenders:
                 bars.counter(contender.label, None)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.compiling import tell_compiling
-from auctune.cli.progress import Bars
+from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli.spot.inputs import (
     read_foretelling,
     read_given,
@@ -108,8 +107,8 @@ def _ask(case: _Case, job: "SpotJob", futures: int | None) -> "Advice":
     from auctune.spot import Robust
 
     if isinstance(case.policy, Robust):
-        tell_compiling("choose_within", "the spot market's")
-    with Bars() as bars:
+        warn_compiling("choose_within", "the spot market's")
+    with ProgressBars() as bars:
         advance = bars.counter("futures")
         try:
             return ask(

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.compiling import tell_compiling
-from auctune.cli.outputs import write_outputs
-from auctune.cli.overwriting import refuse_overwriting
-from auctune.cli.progress import Bars
+from auctune.cli._support.outputs import check_output_paths, write_files
+from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli.spot.inputs import (
     random_jobs,
     random_starts,
@@ -67,7 +65,7 @@ def compare(
     Shows mean utility and cost, the share on time, and the share of the offline optimum, each with
     its 95% interval. Of a pool the best, the middle and the worst policy are shown.
     """
-    refuse_overwriting([market, job, *(prices or ())], (out, charts))
+    check_output_paths([market, job, *(prices or ())], (out, charts))
     named = read_policies(policy)
     pooled = () if pool is None else read_pool(pool)
     foretelling = read_foretelling(forecast)
@@ -79,8 +77,8 @@ def compare(
     varied = random_jobs(given.job, vary, jobs, seed)
     starts = random_starts(given, jobs, past, seed)
     policies = [*named, *(one for one in pooled if one not in named)]
-    tell_compiling("play_pool", "the spot market's")
-    with Bars() as bars:
+    warn_compiling("play_pool", "the spot market's")
+    with ProgressBars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = trials_of(
             given, starts, policies, foretelling, seed=seed, cache=cache, advance=advance
@@ -91,7 +89,7 @@ def compare(
     shown = [(one.name, index) for index, one in enumerate(named)]
     shown += _of_pool(rivalry.ranked(), policies, pooled)
     rows = [(label, rivalry.standing(index)) for label, index in shown]
-    write_outputs(
+    write_files(
         {out: lambda opened: write_rivalry(rivalry, opened.buffer)},
         charts,
         {"spot-policies": lambda: _draw(rows, float(rivalry.optimum.mean()))},

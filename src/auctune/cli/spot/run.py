@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.resuming import check_alone, resumable
+from auctune.cli._support.errors import refuse_with_resume, resumable
 from auctune.cli.spot.cluster import OnCluster
 from auctune.cli.spot.inputs import read_foretelling, read_policy
 from auctune.cli.spot.options import FixedPrice, Forecast, OnePrice, Policy, Seed
@@ -87,7 +87,7 @@ def run(
     if resume is None:
         _check_given(job, market, out)
     else:
-        check_alone(context)
+        refuse_with_resume(context)
     _check_time(slot_seconds, model_time=model_time)
     if prices is not None and fixed_price is not None:
         raise InputError("--fixed-price", "is given with --prices", "one of the two")

@@ -4,10 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.compiling import tell_compiling
-from auctune.cli.outputs import write_outputs
-from auctune.cli.overwriting import refuse_overwriting
-from auctune.cli.progress import Bars
+from auctune.cli._support.outputs import check_output_paths, write_files
+from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli.spot.inputs import (
     DEFAULT_POOL,
     random_starts,
@@ -80,7 +78,7 @@ def select(
     Shows the utility reached beside the best fixed policy's, and the regret of the weighted mean
     beside its bound.
     """
-    refuse_overwriting([market, job, *(prices or ())], (out, charts))
+    check_output_paths([market, job, *(prices or ())], (out, charts))
     name, way = _checked(learner, choice, changes, window, jobs)
     policies, foretelling = read_pool(pool), read_foretelling(forecast)
 
@@ -96,8 +94,8 @@ def select(
     starts = random_starts(given, jobs, past, seed)
     if in_order:
         starts = tuple(sorted(starts, key=lambda start: (start.slot, start.market)))
-    tell_compiling("play_pool", "the spot market's")
-    with Bars() as bars:
+    warn_compiling("play_pool", "the spot market's")
+    with ProgressBars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = trials_of(
             given, starts, policies, foretelling, seed=seed, cache=cache, advance=advance
@@ -106,7 +104,7 @@ def select(
         utility = play_batch(policies, trials.jobs, trials.markets, trials.forecasts).utility
     found = go_through(utility, scale_of(trials), teacher, way, num_changes=changes, seed=seed)
     names = [one.name for one in policies]
-    write_outputs(
+    write_files(
         {out: lambda opened: write_selection(found, utility, names, trials, opened.buffer)},
         charts,
         {

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.compiling import tell_compiling
-from auctune.cli.outputs import write_outputs
-from auctune.cli.overwriting import refuse_overwriting
+from auctune.cli._support.outputs import check_output_paths, write_files
+from auctune.cli._support.progress import warn_compiling
 from auctune.cli.spot.inputs import (
     random_starts,
     read_foretelling,
@@ -62,7 +61,7 @@ def simulate(
 
     Shows what was held, done and paid in each slot; with --jobs, a line for each beginning.
     """
-    refuse_overwriting([market, job, prices], (out, charts))
+    check_output_paths([market, job, prices], (out, charts))
     rented, foretelling = read_policy(policy), read_foretelling(forecast)
     if jobs is not None and start is not None:
         raise InputError("--start", "is given with --jobs", "one of the two")
@@ -75,11 +74,11 @@ def simulate(
     starts: tuple[Start, ...] = (Start(0, start or 0),)
     if jobs is not None:
         starts = random_starts(given, jobs, past, seed)
-    tell_compiling("fill_window", "the spot market's")
+    warn_compiling("fill_window", "the spot market's")
     trials = trials_of(given, starts, [rented], foretelling, seed=seed, cache=cache)
     outcomes, diaries, optima = _play(rented, trials)
     places = [(one.market, one.slot) for one in starts]
-    write_outputs(
+    write_files(
         {out: lambda opened: write_diaries(places, diaries, opened.buffer)},
         charts,
         {"spot-diary": lambda: _draw(diaries[0], given.job)},

@@ -31,10 +31,10 @@ def show_diary(
     money: "MarketEntry",
 ) -> None:
     """One job slot by slot, then its sums."""
-    from auctune.cli.wide import show, table_of
+    from auctune.cli._support.tables import make_table, print_table
 
     numbers = ("slot", "price", "there", "on-demand", "spot", "progress", "even pace", "cost")
-    table = table_of(*numbers, right=numbers)
+    table = make_table(*numbers, right=numbers)
     for line in lines:
         table.add_row(
             str(line.slot),
@@ -46,7 +46,7 @@ def show_diary(
             f"{line.expected:.2f}",
             f"{line.cost:.3f}",
         )
-    show(table)
+    print_table(table)
     when = "on time" if outcome.finish <= job.deadline + _SLACK else "late"
     typer.echo(f"{name}: done after {outcome.finish:.2f} of {job.deadline} slots, {when}")
     if outcome.ending_cost > 0:
@@ -65,10 +65,10 @@ def show_trials(
     optima: Sequence[float],
 ) -> None:
     """One job at many beginnings, a line each, then the means."""
-    from auctune.cli.wide import show, table_of
+    from auctune.cli._support.tables import make_table, print_table
 
     numbers = ("start", "finish", "cost", "value", "utility", "optimum")
-    table = table_of(*numbers, "", right=numbers)
+    table = make_table(*numbers, "", right=numbers)
     for start, outcome, optimum in zip(starts, outcomes, optima, strict=True):
         table.add_row(
             str(start.slot),
@@ -79,7 +79,7 @@ def show_trials(
             f"{optimum:.3f}",
             "" if outcome.finish <= job.deadline + _SLACK else "late",
         )
-    show(table)
+    print_table(table)
     num = len(outcomes)
     on_time = sum(outcome.finish <= job.deadline + _SLACK for outcome in outcomes)
     utility = sum(outcome.utility for outcome in outcomes) / num
@@ -92,10 +92,10 @@ def show_rivalry(
     rows: "Sequence[tuple[str, Standing]]", optimum: "Floats", trials: "Trials"
 ) -> None:
     """Policies side by side, and the optimum under them."""
-    from auctune.cli.wide import show, table_of
+    from auctune.cli._support.tables import make_table, print_table
 
     numbers = ("utility", "cost", "on time", "of optimum")
-    table = table_of("policy", *numbers, right=numbers)
+    table = make_table("policy", *numbers, right=numbers)
     for label, one in rows:
         table.add_row(
             label,
@@ -105,7 +105,7 @@ def show_rivalry(
             "-" if one.of_optimum is None else _figure(one.of_optimum, ".1%"),
         )
     table.add_row("optimum", f"{optimum.mean():.2f}", "", "", "")
-    show(table)
+    print_table(table)
     typer.echo(f"{trials.num_trials} jobs; means ± 95% intervals, in GPU-slots on demand")
 
 
@@ -113,11 +113,11 @@ def show_selection(
     selection: "Selection", utility: "Floats", names: Sequence[str], num_changes: int
 ) -> None:
     """What was reached, beside the best in hindsight, and the policies with the most weight."""
-    from auctune.cli.wide import show, table_of
+    from auctune.cli._support.tables import make_table, print_table
     from auctune.sim.spot.selection import heaviest_ever, name_of, share_of_best, weight_of
 
     numbers = ("last weight", "mean weight", "mean utility")
-    table = table_of("policy", *numbers, right=numbers)
+    table = make_table("policy", *numbers, right=numbers)
     for group in heaviest_ever(selection, utility, _MOST_POLICIES):
         weight = weight_of(selection, group)
         table.add_row(
@@ -126,7 +126,7 @@ def show_selection(
             f"{weight.mean():.3f}",
             f"{utility[:, group.first].mean():.3f}",
         )
-    show(table)
+    print_table(table)
     reached = float(selection.money.mean())
     typer.echo(f"mean utility {reached:.3f} over {len(utility)} jobs, {len(names)} policies")
     fixed = int(utility.mean(axis=0).argmax())
@@ -151,7 +151,7 @@ def show_advice(
 ) -> None:
     """What to hold now, and what is likely."""
     if as_json:
-        from auctune.cli.service_options import print_json
+        from auctune.cli._support.options import print_json
 
         print_json({"policy": name} | asdict(advice))
         return

@@ -8,7 +8,7 @@ from auctune.cli.timeshare.run import run
 from auctune.cli.timeshare.simulate import simulate
 
 timeshare = typer.Typer(
-    help="Train to a loss by a deadline: simulate, compare, run, record.", rich_markup_mode=None
+    help="Train to a loss: simulate, compare, run, record.", rich_markup_mode=None
 )
 for _command in (simulate, compare, run, record):
     timeshare.command(_command.__name__)(_command)

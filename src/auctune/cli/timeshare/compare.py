@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.overwriting import refuse_overwriting
-from auctune.cli.progress import Bars
+from auctune.cli._support.outputs import check_output_paths
+from auctune.cli._support.progress import ProgressBars
 from auctune.cli.timeshare.inputs import read_allocators, read_recorded
 from auctune.cli.timeshare.options import ALLOCATORS, Curves, Out, Seed
 from auctune.domain.checks import check_count
@@ -46,7 +46,7 @@ def compare(
     check_count(bundles, "--bundles", 1)
     check_count(seed, "--seed", 0)
     named = read_allocators(allocator)
-    refuse_overwriting([None if bundle is None else Path(bundle)], (out,))
+    check_output_paths([None if bundle is None else Path(bundle)], (out,))
 
     from auctune.cli.timeshare.tables import show_contest
     from auctune.sim.atomic_file import AtomicFiles
@@ -54,7 +54,7 @@ def compare(
 
     drawn = bundle is None
     played = _drawn(threads, bundles, curves, seed) if drawn else _given(str(bundle), curves)
-    with Bars() as bars:
+    with ProgressBars() as bars:
         advance = bars.counter("bundles", len(played))
         contest = compete(played, [one for _, one in named], advance)
     if out is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.errors import INTERRUPTED
+from auctune.cli._support.errors import INTERRUPTED
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:

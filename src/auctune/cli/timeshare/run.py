@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli.resuming import resumable
+from auctune.cli._support.errors import resumable
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _show(report: "PoolReport", place: "PoolFolder") -> None:
 def _check(bundle: Path | None, out: Path | None, resume: Path | None) -> None:
     if resume is not None:
         if bundle is not None or out is not None:
-            raise InputError("--resume", "stands with other arguments", "--resume DIR alone")
+            raise InputError("--resume", "is given with other arguments", "--resume DIR alone")
         return
     if bundle is None:
         raise InputError("BUNDLE.toml", "is missing", "a bundle file, or --resume DIR")

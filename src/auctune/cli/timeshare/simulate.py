@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from auctune.cli.overwriting import refuse_overwriting
+from auctune.cli._support.outputs import check_output_paths
 from auctune.cli.timeshare.inputs import read_allocator, read_recorded
 from auctune.cli.timeshare.options import ALLOCATORS, Curves, Out
 
@@ -26,7 +26,7 @@ def simulate(
 
     Each thread follows the recorded loss curve of its kind.
     """
-    refuse_overwriting([bundle], (out,))
+    check_output_paths([bundle], (out,))
     chosen = None if allocator is None else read_allocator(allocator)
 
     from auctune.cli.timeshare.tables import show_play

@@ -17,10 +17,10 @@ def show_play(
     name: str, bundle: "RecordedBundle", outcome: "BundleOutcome", optimum: "ClairvoyantOptimum"
 ) -> None:
     """A line a thread, then the sums."""
-    from auctune.cli.wide import show, table_of
+    from auctune.cli._support.tables import make_table, print_table
 
     numbers = ("start", "deadline", "threshold", "loss", "batches", "units", "done after")
-    table = table_of("thread", *numbers, "", right=numbers)
+    table = make_table("thread", *numbers, "", right=numbers)
     for k, thread in enumerate(bundle.threads):
         seen = [loss for loss in outcome.losses[:, k].tolist() if not math.isnan(loss)]
         done = bool(outcome.done[k])
@@ -35,7 +35,7 @@ def show_play(
             f"{outcome.finish[k]:.0f}" if done else "",
             "done" if done else "missed",
         )
-    show(table)
+    print_table(table)
     typer.echo(
         f"{name}: {outcome.num_done} of {len(bundle.threads)} done, "
         f"clairvoyant optimum {optimum.num_done}; {outcome.switches} turns"
@@ -44,10 +44,10 @@ def show_play(
 
 def show_contest(labels: Sequence[str], contest: "Contest") -> None:
     """A line an allocator, with intervals where there are several bundles."""
-    from auctune.cli.wide import show, table_of
+    from auctune.cli._support.tables import make_table, print_table
 
     numbers = ("done", "of optimum", "turns")
-    table = table_of("allocator", *numbers, right=numbers)
+    table = make_table("allocator", *numbers, right=numbers)
     for index, label in enumerate(labels):
         standing = contest.standing(index)
         ratio = standing.of_optimum
@@ -57,7 +57,7 @@ def show_contest(labels: Sequence[str], contest: "Contest") -> None:
             "" if ratio is None else _figure(ratio, 3),
             f"{standing.switches.value:.0f}",
         )
-    show(table)
+    print_table(table)
     num = len(contest.bundles)
     mean = contest.optimum.mean()
     typer.echo(f"{num} bundle{'s' * (num > 1)}; clairvoyant optimum {mean:.2f}")

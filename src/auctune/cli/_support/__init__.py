@@ -1,0 +1,1 @@
+"""What several command groups use: options, tables, output files, errors, lazy loading."""

@@ -1,0 +1,71 @@
+"""Command groups that import a command's module when the command is used.
+
+So `auctune --help` imports no command, and a module of commands imports what it needs at its top.
+The one-line help of each command is declared with its name; it repeats the first line of the
+command's docstring, which a test checks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command or group of commands.
+
+    Attributes:
+        target: `module:attribute` in `auctune.cli`: a function, or a `typer.Typer` for a group.
+        help: one line.
+    """
+
+    target: str
+    help: str
+
+    def load(self, name: str) -> Any:
+        """Import the module and make the command.
+
+        Raises:
+            ModuleNotFoundError: if a package that the command needs is not installed.
+        """
+        module, _, attribute = self.target.partition(":")
+        found = getattr(import_module(f"auctune.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            group = typer.main.get_group(found)
+            group.name = name
+            return group
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(name)(found)
+        return typer.main.get_command(single)
+
+
+def lazy_group(entries: Mapping[str, Entry]) -> type[TyperGroup]:
+    """Return a class of groups of these commands, for `typer.Typer(cls=...)`."""
+
+    class LazyGroup(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(entries)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            if cmd_name in entries and cmd_name not in self.commands:
+                self.commands[cmd_name] = entries[cmd_name].load(cmd_name)
+            return self.commands.get(cmd_name)
+
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, entry.help) for name, entry in entries.items()])
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            if args[0] not in entries:
+                near = ", ".join(map(repr, get_close_matches(args[0], entries)))
+                ctx.fail(
+                    f"No such command {args[0]!r}." + (f" Did you mean {near}?" if near else "")
+                )
+            return super().resolve_command(ctx, args)
+
+    return LazyGroup

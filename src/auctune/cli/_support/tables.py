@@ -1,0 +1,50 @@
+"""Tables on a terminal, or as wide as their content where there is none."""
+
+from typing import Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+# A file or a pipe has no width; no table is as wide as this.
+_MAX_WIDTH = 1000
+
+
+def make_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """Return an empty table.
+
+    Args:
+        columns: headers. The first column is never wrapped: it holds ids to copy.
+        right: headers of columns that hold numbers.
+    """
+    table = Table(box=SIMPLE_HEAD)
+    for index, header in enumerate(columns):
+        side: Literal["left", "right"] = "right" if header in right else "left"
+        table.add_column(header, justify=side, no_wrap=index == 0, overflow="fold")
+    return table
+
+
+def print_table(table: Table, optional: tuple[str, ...] = ()) -> None:
+    """Print a table.
+
+    Args:
+        table: see `make_table`.
+        optional: headers of columns that a narrow terminal drops, in this order.
+    """
+    console = make_console(table)
+    wide = console.options.update(max_width=_MAX_WIDTH)
+    for header in optional:
+        if Measurement.get(console, wide, table).maximum <= console.width:
+            break
+        table.columns = [column for column in table.columns if column.header != header]
+    console.print(table)
+
+
+def make_console(table: Table) -> Console:
+    """Return a console as wide as the terminal, or as the table where there is none."""
+    console = Console()
+    if console.is_terminal:
+        return console
+    wide = console.options.update(max_width=_MAX_WIDTH)
+    return Console(width=Measurement.get(console, wide, table).maximum)

@@ -1,0 +1,227 @@
+"""`auctune zones`, `nodes` and `prices`: the supply of a service; mostly for operators."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from auctune.cli._support.job_text import format_duration, format_time
+from auctune.cli._support.options import option_groups
+from auctune.cli._support.service import ServiceJsonOptions, Zone
+from auctune.cli._support.tables import make_table, print_table
+from auctune.client import Client
+from auctune.domain.job_words import loss_text, state_word
+
+zones = typer.Typer(help="Zones: list; pause, resume for operators.", rich_markup_mode=None)
+nodes = typer.Typer(help="Nodes: list, drain, return; for operators.", rich_markup_mode=None)
+
+ZoneName = Annotated[str, typer.Argument(metavar="ZONE", help="The zone.", show_default=False)]
+NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The node.", show_default=False)]
+
+
+@zones.command("list")
+@option_groups
+def list_zones(service: ServiceJsonOptions) -> None:
+    """List zones: their models and slots, and whether they accept bids."""
+    with service.connect() as client:
+        found = client.zones()
+    service.output(found, _print_zones)
+
+
+@zones.command("pause")
+@option_groups
+def pause_zone(zone: ZoneName, service: ServiceJsonOptions) -> None:
+    """Stop accepting bids in a zone; admitted jobs go on."""
+    _act(zone, "pause", service)
+
+
+@zones.command("resume")
+@option_groups
+def resume_zone(zone: ZoneName, service: ServiceJsonOptions) -> None:
+    """Accept bids in a zone again."""
+    _act(zone, "resume", service)
+
+
+@nodes.command("list")
+@option_groups
+def list_nodes(*, zone: Zone = None, service: ServiceJsonOptions) -> None:
+    """List a zone's nodes, and whether they are up, lost or drained."""
+    with service.connect() as client:
+        _output_nodes(client, _zone_name(client, zone), service)
+
+
+@nodes.command("drain")
+@option_groups
+def drain(node: NodeName, *, zone: Zone = None, service: ServiceJsonOptions) -> None:
+    """Drain a node at the end of its slot.
+
+    Its planned work is replanned before the deadlines, or refunded.
+    """
+    _node_action(node, "drain", zone, service)
+
+
+@nodes.command("return")
+@option_groups
+def return_node(node: NodeName, *, zone: Zone = None, service: ServiceJsonOptions) -> None:
+    """Put a drained node on the market again."""
+    _node_action(node, "return", zone, service)
+
+
+@option_groups
+def prices(
+    *,
+    zone: Zone = None,
+    slots: Annotated[int, typer.Option(min=1, help="Show this many slots.")] = 12,
+    service: ServiceJsonOptions,
+) -> None:
+    """Show a zone's prices and utilization by slot; for operators.
+
+    Prices of an auction are for one sample of work. A spot zone shows its market and instances, a
+    pool the jobs that share it, an edge zone its sites.
+    """
+    with service.connect() as client:
+        record = client.zone(zone)
+        get, show = _MARKETS.get(record["kind"], (Client.prices, _print_nodes))
+        found = get(client, record["id"])
+    service.output(found, lambda one: show(one, slots))
+
+
+def _act(zone: str, action: str, service: ServiceJsonOptions) -> None:
+    with service.connect() as client:
+        found = client.zone_action(zone, action)
+    service.output(found, lambda one: _print_zones([one]))
+
+
+def _node_action(node: str, action: str, zone: str | None, service: ServiceJsonOptions) -> None:
+    with service.connect() as client:
+        name = _zone_name(client, zone)
+        client.node_action(name, node, action)
+        _output_nodes(client, name, service)
+
+
+def _zone_name(client: Client, zone: str | None) -> str:
+    return zone or str(client.zone(None)["id"])
+
+
+def _output_nodes(client: Client, zone: str, service: ServiceJsonOptions) -> None:
+    def show(found: list[dict[str, Any]]) -> None:
+        table = make_table("node", "type", "zone", "state")
+        for node in found:
+            table.add_row(node["id"], node["type"], zone, node["state"])
+        print_table(table)
+
+    service.output(client.prices(zone)["nodes"], show)
+
+
+def _print_zones(found: list[dict[str, Any]]) -> None:
+    table = make_table(
+        "zone", "kind", "model", "nodes", "slot", "slots of", "latest deadline", "accepts bids",
+        right=("nodes", "slot"),
+    )  # fmt: skip
+    for zone in found:
+        table.add_row(
+            zone["id"],
+            zone["kind"],
+            zone["model"],
+            str(zone["num_nodes"]),
+            str(zone["slot"]),
+            format_duration(zone["slot_seconds"]),
+            format_time(zone["latest_deadline"]),
+            "yes" if zone["takes_bids"] else "no, paused",
+        )
+    print_table(table)
+
+
+def _print_nodes(found: dict[str, Any], slots: int) -> None:
+    """Print an auction's prices and utilization, from the present slot on."""
+    headers = [_with_state(node["id"], node["state"]) for node in found["nodes"]]
+    typer.echo(f"zone {found['zone']}: price of one sample of work, and share sold")
+    table = make_table("slot", "starts", *headers, right=("slot", *headers))
+    for index, row in enumerate(found["compute_price"][:slots]):
+        used = found["compute_used"][index]
+        cells = (f"{price:.6f} {share:>5.0%}" for price, share in zip(row, used, strict=True))
+        table.add_row(*_slot_cells(found, index), *cells)
+    print_table(table)
+
+
+def _print_instances(found: dict[str, Any], slots: int) -> None:
+    """Print a spot zone's market and instances in the newest slots, the newest last."""
+    headers = ("spot price", "available", "on demand", "spot")
+    typer.echo(
+        f"zone {found['zone']}: price of a spot instance per slot (on demand: "
+        f"{found['unit_price']:g}), and instances held"
+    )
+    table = make_table("slot", "starts", *headers, right=("slot", *headers))
+    for row in found["slots"][-slots:]:
+        price = f"{row['price'] * found['unit_price']:.4f}"
+        counts = (str(row[name]) for name in ("available", "on_demand", "spot"))
+        table.add_row(str(row["slot"]), format_time(row["begins_at"]), price, *counts)
+    print_table(table)
+
+
+def _print_pool(found: dict[str, Any], slots: int) -> None:
+    """Print the jobs that share a pool, and their shares in the newest slots."""
+    typer.echo(f"zone {found['zone']}: jobs that share its pool")
+    numbers = ("loss", "target", "share", "cost")
+    table = make_table("job", "user", "state", *numbers, "deadline", "", right=numbers)
+    for job in found["jobs"]:
+        loss, target = job["best_loss"], job["target_loss"]
+        table.add_row(
+            job["job"],
+            job["user"],
+            state_word(job["state"]),
+            "-" if loss is None else loss_text(loss, target),
+            f"{target:g}",
+            f"{job['share']:.0%}",
+            job["cost"],
+            format_time(job["deadline"]),
+            job["verdict"] or "",
+        )
+    print_table(table)
+    table = make_table("slot", "starts", "shares", right=("slot",))
+    for unit in found["units"][-slots:]:
+        shares = ", ".join(f"{job} {share:.0%}" for job, share in unit["shares"].items())
+        table.add_row(str(unit["unit"]), format_time(unit["begins_at"]), shares)
+    print_table(table)
+
+
+def _print_sites(found: dict[str, Any], slots: int) -> None:
+    """Print an edge zone's prices and utilization by site and device type, and its traffic."""
+    devices = [
+        (site, kind, _with_state(f"{record['id']} {name}", record["state"]))
+        for site, record in enumerate(found["sites"])
+        for kind, name in enumerate(found["types"])
+        if record["capacity"].get(name)
+    ]
+    headers = [header for _, _, header in devices]
+    typer.echo(f"zone {found['zone']}: price of a device, and share sold; MB between sites")
+    table = make_table("slot", "starts", *headers, "MB", right=("slot", *headers, "MB"))
+    for index, row in enumerate(found["price"][:slots]):
+        cells = []
+        for site, kind, _ in devices:
+            capacity = found["sites"][site]["capacity"][found["types"][kind]]
+            share = found["used"][index][site][kind] / capacity
+            cells.append(f"{row[site][kind]:.6f} {share:>5.0%}")
+        traffic = f"{found['traffic_used_mb'][index]:.1f}"
+        table.add_row(*_slot_cells(found, index), *cells, traffic)
+    print_table(table)
+
+
+def _slot_cells(found: dict[str, Any], index: int) -> tuple[str, str]:
+    start = found["first_begins_at"] + index * found["slot_seconds"]
+    return str(found["first_slot"] + index), format_time(start)
+
+
+def _with_state(name: str, state: str) -> str:
+    return name if state == "up" else f"{name} ({state})"
+
+
+# How each kind of zone is asked for its market and shown; any other kind by node.
+_MARKETS: Mapping[
+    str,
+    tuple[Callable[[Client, str], dict[str, Any]], Callable[[dict[str, Any], int], None]],
+] = {
+    "spot": (Client.rented, _print_instances),
+    "timeshare": (Client.shares, _print_pool),
+    "edge": (Client.sites, _print_sites),
+}

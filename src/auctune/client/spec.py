@@ -1,0 +1,233 @@
+"""What a job trains (`JobSpec`), on what terms (`JobTerms`), and the requests made of both.
+
+These are the only declaration of a job's options: the command line makes its options of the
+fields, with the help text in their metadata.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from auctune.domain.errors import InputError
+
+_NAME_KEY = "name"
+_VALUE = re.compile(r"([^@]+)(?:@((?:(?!\.\.)[^@])*)(?:\.\.([^@]+))?)?")
+_VALUE_FORM = "AMOUNT, AMOUNT@DEADLINE, or AMOUNT@DEADLINE..WORTHLESS, such as 40@+2h..+3h"
+
+
+def _bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def _list(text: str) -> list[str]:
+    return [part for part in text.split(",") if part]
+
+
+# Training settings by the keys of a market file's [[bids]], and how each is read from text. The
+# service checks the values.
+TRAINING_SETTINGS: Mapping[str, Callable[[str], Any]] = {
+    "epochs": int,
+    "batch_size": int,
+    "rank": int,
+    "alpha": float,
+    "dropout": float,
+    "target_modules": _list,
+    "learning_rate": float,
+    "weight_decay": float,
+    "schedule": str,
+    "warmup_steps": int,
+    "max_length": int,
+    "truncate": _bool,
+    "max_grad_norm": float,
+    "patience": int,
+    "share": float,
+    "seed": int,
+}
+_EXPECTED: Mapping[Callable[[str], Any], str] = {int: "a whole number", _bool: "true or false"}
+_HYPERPARAMETERS = {"epochs": "n_epochs", "batch_size": "batch_size"}
+_NOT_LORA = ("share", "seed", *_HYPERPARAMETERS)
+
+
+def _option(default: Any, description: str, **cli: Any) -> Any:
+    """Declare a field with its description, and how the command line names it if not `--field`."""
+    metadata = {"help": description, **cli}
+    if default == {}:
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class JobTerms:
+    """Price, time and risk of a job, as text where the service parses it.
+
+    Attributes:
+        value: `AMOUNT`, `AMOUNT@DEADLINE` or `AMOUNT@DEADLINE..WORTHLESS`: the value decays
+            between the two times.
+        what_if: ask for the decision without buying.
+
+    Raises:
+        InputError: if the form of `value` is wrong.
+    """
+
+    bid: str | None = _option(None, "The bid: an amount of money.")
+    deadline: str | None = _option(
+        None, "When it must be done: a time, or a span such as +2h. A quote needs none."
+    )
+    value: str | None = _option(
+        None,
+        "Value that decays: all of it by the first time, nothing from the second.",
+        metavar="AMOUNT[@TIME[..TIME]]",
+    )
+    max_cost: str | None = _option(None, "Cap on the cost, in zones that meter usage.")
+    target_loss: float | None = _option(None, "Train to this loss, on a shared pool.")
+    risk: float | None = _option(None, "Accepted risk of being late. Default: 0.1.")
+    zone: str | None = _option(None, "The zone. Default: the cheapest that can run the job.")
+    what_if: bool = _option(False, "Only show what would be decided.")
+
+    def __post_init__(self) -> None:
+        if self.value is not None:
+            parse_value(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What to train.
+
+    Attributes:
+        training_file, validation_file: ids of uploads; `Client.prepare` accepts paths too and
+            uploads them. No training file: `sites` has one.
+        model: the base; `None`: `Client.prepare` takes that of the zone.
+        settings: training settings by the keys of `TRAINING_SETTINGS`; the service chooses the
+            others.
+        repair: a vendor may repair the data.
+        sites: file by edge site; empty: the data may go anywhere.
+        name: the owner's name for the job, or `None`.
+    """
+
+    training_file: str | None = _option(
+        None, "The data set: a file, or the id of an upload.", argument=True
+    )
+    sites: Mapping[str, str] = _option(
+        {}, "Data that stay at a site; repeatable.", flag="--site", metavar="NAME=FILE"
+    )
+    name: str | None = _option(None, "Name of the job. Default: that of the file.")
+    validation_file: str | None = _option(
+        None, "Validation data: a file, or the id of an upload.", flag="--validation"
+    )
+    model: str | None = _option(None, "The base model. Default: that of the zone.")
+    settings: Mapping[str, Any] = _option(
+        {}, "A training setting; repeatable.", flag="--set", metavar="KEY=VALUE"
+    )
+    repair: bool = _option(False, "Let a vendor repair the data.")
+
+
+@dataclass(frozen=True, slots=True)
+class DecayingValue:
+    """Value of a job by the time at which it is done.
+
+    Attributes:
+        amount: of money, if the job is done by the deadline.
+        deadline: a time, or a span such as +2h; `None`: the deadline of the terms.
+        zero_at: a time or span from which on the job is worth nothing; `None`: the service's
+            default.
+    """
+
+    amount: str
+    deadline: str | None = None
+    zero_at: str | None = None
+
+
+def parse_value(text: str, option: str = "--value") -> DecayingValue:
+    """Parse `AMOUNT[@DEADLINE[..WORTHLESS]]`.
+
+    Raises:
+        InputError: if the form is wrong; the service checks amounts and times.
+    """
+    found = _VALUE.fullmatch(text)
+    if found is None:
+        raise InputError(option, repr(text), _VALUE_FORM)
+    amount, deadline, zero_at = found.groups()
+    if deadline == "" and zero_at is None:
+        raise InputError(option, repr(text), _VALUE_FORM)
+    return DecayingValue(amount, deadline or None, zero_at)
+
+
+def parse_training_settings(texts: Mapping[str, str], option: str = "--set") -> dict[str, Any]:
+    """Parse training settings.
+
+    Raises:
+        InputError: for an unknown key, or a text of the wrong type.
+    """
+    parsed: dict[str, Any] = {}
+    for key, text in texts.items():
+        parse = TRAINING_SETTINGS.get(key)
+        if parse is None:
+            known = ", ".join(TRAINING_SETTINGS)
+            raise InputError(f"{option} {key}", "is not a training setting", f"one of {known}")
+        try:
+            parsed[key] = parse(text)
+        except ValueError:
+            expected = _EXPECTED.get(parse, "a number")
+            raise InputError(f"{option} {key}", repr(text), expected) from None
+    return parsed
+
+
+def job_request(spec: JobSpec, terms: JobTerms) -> dict[str, Any]:
+    """Return the body of a request for a job or a quote."""
+    settings = spec.settings
+    hyperparameters = {
+        theirs: settings[ours] for ours, theirs in _HYPERPARAMETERS.items() if ours in settings
+    }
+    lora = {name: value for name, value in settings.items() if name not in _NOT_LORA}
+    value = None if terms.value is None else parse_value(terms.value)
+    market = {
+        "zone": terms.zone,
+        "bid": terms.bid,
+        "deadline": terms.deadline,
+        "value": None
+        if value is None
+        else _drop_none(
+            {"amount": value.amount, "deadline": value.deadline, "zero_at": value.zero_at}
+        ),
+        "max_cost": terms.max_cost,
+        "target_loss": terms.target_loss,
+        "risk": terms.risk,
+        "what_if": terms.what_if or None,
+        "sites": dict(spec.sites) or None,
+        "share": settings.get("share"),
+        "repair": spec.repair or None,
+        "lora": lora or None,
+    }
+    body = {
+        "model": spec.model,
+        "training_file": spec.training_file,
+        "validation_file": spec.validation_file,
+        "seed": settings.get("seed"),
+        **_name_fields(spec.name),
+        "hyperparameters": hyperparameters or None,
+        "market": _drop_none(market),
+    }
+    return _drop_none(body)
+
+
+def acceptance_request(
+    quote: str,
+    line: int | None = None,
+    bid: str | None = None,
+    name: str | None = None,
+    max_cost: str | None = None,
+) -> dict[str, Any]:
+    """Return the body of a request that accepts a quote; `None`: as quoted."""
+    market = _drop_none({"quote": quote, "line": line, "bid": bid, "max_cost": max_cost})
+    return _drop_none({**_name_fields(name), "market": market})
+
+
+def _name_fields(name: str | None) -> dict[str, Any]:
+    return {"suffix": name, "metadata": None if name is None else {_NAME_KEY: name}}
+
+
+def _drop_none(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}

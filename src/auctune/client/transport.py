@@ -1,0 +1,218 @@
+"""Requests to the service over HTTP; its errors, in OpenAI's shape, become exceptions.
+
+An idempotent request, one that changes nothing or carries an idempotency key, is retried if the
+connection fails. Every request is retried if the service is busy (429, 503).
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+
+from auctune.client.endpoint import Endpoint
+from auctune.client.errors import ServiceError, UnreachableError
+from auctune.domain.errors import InputError
+
+_TIMEOUT = httpx2.Timeout(60.0, connect=5.0)
+# A stream sends a comment every 15 s.
+_STREAM_TIMEOUT = httpx2.Timeout(45.0, connect=5.0)
+_MAX_ATTEMPTS = 4
+_MAX_RETRY_SECONDS = 10.0
+_RETRYABLE = (429, 503)
+_INPUT_ERRORS = (400, 422)
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSentEvent:
+    """An event of a stream.
+
+    Attributes:
+        id: its number; a stream that is opened again continues after it.
+        type: the event's type.
+        data: its content.
+    """
+
+    id: int
+    type: str
+    data: dict[str, Any]
+
+
+class Transport:
+    """HTTP connection to one service; a context manager.
+
+    Args:
+        endpoint: the service and the key.
+        sleep: waits a number of seconds before a retry.
+    """
+
+    def __init__(self, endpoint: Endpoint, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.endpoint = endpoint
+        self._sleep = sleep
+        self._client = httpx2.Client(
+            base_url=endpoint.url,
+            headers={"Authorization": f"Bearer {endpoint.key}"},
+            timeout=_TIMEOUT,
+            trust_env=not endpoint.is_local,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def get(self, path: str, **query: str | int | None) -> Record:
+        """Get a record.
+
+        Raises:
+            InputError: if the service refused a field of the request.
+            ServiceError: for any other error that it answered with.
+            UnreachableError: if it did not answer.
+        """
+        params = {name: value for name, value in query.items() if value is not None}
+        return self._record("GET", path, idempotent=True, params=params)
+
+    def post(self, path: str, body: Record, idempotency_key: str | None = None) -> Record:
+        """Post a record; errors as of `get`. Without an idempotency key it is not retried."""
+        headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+        return self._record(
+            "POST", path, idempotent=idempotency_key is not None, json=body, headers=headers
+        )
+
+    def delete(self, path: str) -> Record:
+        """Delete a record; errors as of `get`."""
+        return self._record("DELETE", path, idempotent=True)
+
+    def upload(self, path: str, file: Path, fields: Mapping[str, str]) -> Record:
+        """Upload a file with form fields; errors as of `get`.
+
+        Raises:
+            OSError: if the file cannot be read.
+        """
+        with file.open("rb") as content:
+            parts = {"file": (file.name, content, "application/octet-stream")}
+            return self._record("POST", path, idempotent=False, data=dict(fields), files=parts)
+
+    def download(self, path: str, target: Path) -> None:
+        """Write raw bytes to a file, whole or not at all; errors as of `get`.
+
+        Raises:
+            OSError: if the file cannot be written.
+        """
+        part = target.with_name(f"{target.name}.part")
+        try:
+            with self._client.stream("GET", path) as response, part.open("wb") as file:
+                if response.is_error:
+                    response.read()
+                    raise _to_error(response)
+                for chunk in response.iter_bytes():
+                    file.write(chunk)
+            part.replace(target)
+        except httpx2.HTTPError as error:
+            raise self._unreachable(error) from None
+        finally:
+            part.unlink(missing_ok=True)
+
+    def events(self, path: str, after: int) -> Iterator[ServerSentEvent]:
+        """Yield the events of a stream after a number until it ends; errors as of `get`."""
+        headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
+        try:
+            with self._client.stream(
+                "GET", path, headers=headers, timeout=_STREAM_TIMEOUT
+            ) as response:
+                if response.is_error:
+                    response.read()
+                    raise _to_error(response)
+                yield from parse_events(response.iter_lines())
+        except httpx2.HTTPError as error:
+            raise self._unreachable(error) from None
+        except (ValueError, KeyError):
+            raise self._not_auctune(200) from None
+
+    def _record(self, method: str, path: str, *, idempotent: bool, **request: Any) -> Record:
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
+            is_last = attempt == _MAX_ATTEMPTS
+            try:
+                response = self._client.request(method, path, **request)
+            except httpx2.HTTPError as error:
+                if is_last or not idempotent:
+                    raise self._unreachable(error) from None
+                self._sleep(0.25 * 2**attempt)
+                continue
+            if response.status_code in _RETRYABLE and not is_last and "files" not in request:
+                self._sleep(_retry_after(response))
+                continue
+            return self._read(response)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _read(self, response: httpx2.Response) -> Record:
+        if response.is_error:
+            raise _to_error(response)
+        try:
+            record = response.json()
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            raise self._not_auctune(response.status_code)
+        return record
+
+    def _not_auctune(self, status: int) -> ServiceError:
+        return ServiceError(f"{self.endpoint.url} is not an auctune service", status, None)
+
+    def _unreachable(self, error: httpx2.HTTPError) -> UnreachableError:
+        if isinstance(error, httpx2.RemoteProtocolError):
+            return UnreachableError(f"{self.endpoint.url} closed the connection")
+        reason = str(error) or type(error).__name__
+        return UnreachableError(f"{self.endpoint.url} does not answer ({reason})")
+
+
+def parse_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
+    """Parse server-sent events (https://html.spec.whatwg.org/#server-sent-events).
+
+    Only complete events are yielded; comments are skipped.
+
+    Raises:
+        ValueError, KeyError: if they are not events of this service.
+    """
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name:
+            value = value.removeprefix(" ")
+            fields[name] = f"{fields[name]}\n{value}" if name == "data" in fields else value
+        elif not line and "data" in fields:
+            yield ServerSentEvent(
+                int(fields["id"]), fields.get("event", "message"), json.loads(fields["data"])
+            )
+            fields = {}
+
+
+def _retry_after(response: httpx2.Response) -> float:
+    try:
+        seconds = float(response.headers.get("Retry-After", "1"))
+    except ValueError:
+        return 1.0
+    return min(_MAX_RETRY_SECONDS, max(0.1, seconds))
+
+
+def _to_error(response: httpx2.Response) -> Exception:
+    status = response.status_code
+    try:
+        body = response.json()
+        detail = body["error"]
+        message, place, code = str(detail["message"]), detail.get("param"), detail.get("code")
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return ServiceError(f"the service answered with status {status}", status, None)
+    # The message for an invalid value begins with its field; InputError adds the field again.
+    message = message.removeprefix(f"{place}: ")
+    found, separator, expected = message.partition("; expected ")
+    if status in _INPUT_ERRORS and place and separator:
+        return InputError(str(place), found, expected)
+    extra = {name: value for name, value in body.items() if name != "error"}
+    return ServiceError(f"{place}: {message}" if place else message, status, code, extra)
