@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from auctune.service.api.request_head import HEAD_BYTES, ConnectionLimits
 from support.page_visitor import PageVisitor
@@ -72,6 +73,39 @@ def test_heads_and_bodies_of_any_reasonable_length_pass(served: Served) -> None:
         answer = http.post("/v1/quotes", content=pieces(), headers=headers)
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == "model"
+
+
+def test_a_body_in_chunks_of_a_byte_is_passed_on_in_few(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = []
+    take = HttpToolsProtocol.on_body
+
+    def counted(self: HttpToolsProtocol, body: bytes) -> None:
+        passed.append(len(body))
+        take(self, body)
+
+    monkeypatch.setattr(HttpToolsProtocol, "on_body", counted)
+    head = (
+        f"POST /v1/quotes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {served.users['ada']}\r\n"
+        "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    ).encode()
+    body = b'{"model": "' + b"a" * 100_000 + b'"}'
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    _, answer = send(served, [head, chunks, b"0\r\n\r\n"])
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'"param":"model"' in answer
+    assert sum(passed) == len(body)
+    assert len(passed) < len(body) / 100
+
+
+def test_some_requests_may_be_sent_before_an_answer_but_not_any_number(served: Served) -> None:
+    request = b"GET /health HTTP/1.1\r\nHost: a\r\n"
+    _, some = send(served, [(request + b"\r\n") * 10 + request + b"Connection: close\r\n\r\n"])
+    assert some.count(b"HTTP/1.1 200 ") == 11
+    _, many = send(served, [(request + b"\r\n") * 5_000])
+    assert many.count(b"HTTP/1.1 200 ") < 100
+    assert b"HTTP/1.1 400 " in many
 
 
 @contextlib.contextmanager

@@ -1,7 +1,10 @@
 """The HTTP application: routes, errors, health and metrics around an open market."""
 
+import asyncio
+from functools import cache
 from typing import Any, Literal
 
+import orjson
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -79,8 +82,7 @@ def make_app(market: Market) -> FastAPI:
         title="auctune",
         version=auctune.__version__,
         description="A market for fine-tuning, with OpenAI's fine-tuning API in front.",
-        docs_url=None,
-        redoc_url=None,
+        openapi_url=None,
     )
     app.state.market = market
     handle_errors(app)
@@ -96,6 +98,16 @@ def make_app(market: Market) -> FastAPI:
     async def page() -> Response:
         """Where people look first."""
         return RedirectResponse(f"{ROOT}/", 303)
+
+    @cache
+    def openapi_json() -> bytes:
+        return orjson.dumps(app.openapi())
+
+    # Anybody may ask for it, and to build it takes a tenth of a second.
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        """The OpenAPI document."""
+        return Response(await asyncio.to_thread(openapi_json), media_type="application/json")
 
     @app.get("/health", tags=["operation"], response_model=Health)
     async def health() -> dict[str, str]:

@@ -19,6 +19,11 @@ HEAD_BYTES = 64 * 1024
 DISCARDED_BYTES = 256 * 1024
 """What is read, and dropped, of the rest of a body after its answer."""
 _LOOK_TICKS = 10
+_MAX_PIPELINED = 16
+
+
+class _PipelineError(Exception):
+    """A client sends more requests than it may before it has been answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,7 @@ class Connection(HttpToolsProtocol):
         self._now: Callable[[], float] = self.loop.time
         # When the client last did what is waited for, or it was not the client's turn.
         self._since = self._now()
+        self._pieces: list[bytes] = []
 
     def connection_made(self, transport: Any) -> None:
         """A client is there."""
@@ -162,6 +168,7 @@ class Connection(HttpToolsProtocol):
         """Take in what came."""
         self._held += len(data)
         super().data_received(data)
+        self._take_body()
         if self._held <= HEAD_BYTES or self.transport.is_closing():
             return
         if self._is_in_head:
@@ -182,6 +189,9 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
+        # All that arrive together are parsed before any is answered, on this connection or others.
+        if len(self.pipeline) >= _MAX_PIPELINED:
+            raise _PipelineError
         self._is_in_head, self._held = True, 0
         super().on_message_begin()
 
@@ -197,6 +207,18 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Some of its body is there."""
         self._held = 0
+        self._pieces.append(body)
+
+    def _take_body(self) -> None:
+        """Pass on what has arrived of a body, at once.
+
+        A body may come in chunks of a byte each. uvicorn copies all that it holds of a body for
+        each of them, which stopped all other requests for seconds.
+        """
+        if not self._pieces or self.transport.is_closing():
+            return
+        body = b"".join(self._pieces)
+        self._pieces.clear()
         super().on_body(body)
         if self._is_upload:
             self._since = self._now()
@@ -207,6 +229,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """All of it is there."""
+        self._take_body()
         self._held, self._is_in_body = 0, False
         self._since = self._now()
         self._open.receiving.pop(self, None)
