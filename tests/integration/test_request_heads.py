@@ -4,12 +4,14 @@ import contextlib
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from auctune.service.api.request_head import HEAD_BYTES, ConnectionLimits
+from auctune.service.api.routes import jobs
 from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, serving
 
@@ -106,6 +108,24 @@ def test_some_requests_may_be_sent_before_an_answer_but_not_any_number(served: S
     _, many = send(served, [(request + b"\r\n") * 5_000])
     assert many.count(b"HTTP/1.1 200 ") < 100
     assert b"HTTP/1.1 400 " in many
+
+
+def test_the_openapi_document_is_built_once(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+    describe = jobs.described_models
+
+    def counted() -> dict[str, Any]:
+        built.append(1)
+        return describe()
+
+    monkeypatch.setattr(jobs, "described_models", counted)
+    with served.http() as http:
+        documents = [http.get("/openapi.json").json() for _ in range(3)]
+    assert "JobRequest" in documents[0]["components"]["schemas"]
+    assert documents[0] == documents[1] == documents[2]
+    assert len(built) <= 1
 
 
 @contextlib.contextmanager

@@ -103,11 +103,15 @@ def make_app(market: Market) -> FastAPI:
     def openapi_json() -> bytes:
         return orjson.dumps(app.openapi())
 
-    # Anybody may ask for it, and to build it takes a tenth of a second.
+    # Anybody may ask for it: it is built once, and beside other requests.
+    building = asyncio.Lock()
+
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
         """The OpenAPI document."""
-        return Response(await asyncio.to_thread(openapi_json), media_type="application/json")
+        async with building:
+            body = await asyncio.to_thread(openapi_json)
+        return Response(body, media_type="application/json")
 
     @app.get("/health", tags=["operation"], response_model=Health)
     async def health() -> dict[str, str]:
