@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from auctune.service.access.open_jobs import OPEN, OpenJobs
 from auctune.service.metrics import Metrics
-from auctune.service.news import News
+from auctune.service.notifier import Notifier
 from auctune.service.webhooks.dispatcher import JOB_ENDED
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import ZoneEvent
@@ -16,14 +16,16 @@ class AudibleRecorder:
 
     Args:
         log: records.
-        open_jobs, metrics, news: are told.
+        open_jobs, metrics, notifier: are told.
     """
 
-    def __init__(self, log: Recorder, open_jobs: OpenJobs, metrics: Metrics, news: News) -> None:
+    def __init__(
+        self, log: Recorder, open_jobs: OpenJobs, metrics: Metrics, notifier: Notifier
+    ) -> None:
         self._log = log
         self._open_jobs = open_jobs
         self._metrics = metrics
-        self._news = news
+        self._notifier = notifier
 
     def next_seq(self) -> int:
         """The next number of the log."""
@@ -37,8 +39,8 @@ class AudibleRecorder:
         def kept(error: Exception | None) -> None:
             done(error)
             if error is None:
-                self._metrics.note(happened)
-                self._news.tell(name for one in happened for name in _topics(*one))
+                self._metrics.observe_events(happened)
+                self._notifier.publish(name for one in happened for name in _topics(*one))
 
         self._log.record(happened, kept)
 

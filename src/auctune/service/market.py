@@ -19,7 +19,7 @@ from auctune.service.files.library import Library
 from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.metrics import Metrics
-from auctune.service.news import News
+from auctune.service.notifier import Notifier
 from auctune.service.page.chart_client import ChartClient
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
@@ -60,7 +60,7 @@ class Market:
         committer: writes.
         store: to which it writes.
         metrics: totals.
-        news: of what is on record.
+        notifier: wakes who waits for committed events.
         searches: through all jobs of a user, one at a time.
         streams: how many each key has open.
         requests: likewise, that are not answered yet.
@@ -89,7 +89,7 @@ class Market:
     committer: Committer
     store: Store
     metrics: Metrics
-    news: News
+    notifier: Notifier
     searches: Turns
     streams: Streams
     requests: Streams

@@ -1,4 +1,7 @@
-"""Figures for Prometheus: totals alone. Bids are sealed; no figure is of one user or one job."""
+"""Metrics for Prometheus.
+
+Totals only: bids are sealed, so no metric describes one user or one job.
+"""
 
 from collections.abc import Sequence
 
@@ -9,16 +12,16 @@ from auctune.service.webhooks.dispatcher import TERMINAL_STATUS
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import Kind, ZoneEvent
 
-# Anybody may call any method; each would be kept for good.
+# Requests may have any method, and each label value is kept for good.
 _METHODS = frozenset(("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"))
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 
 
 class Metrics:
-    """What is counted, since the service started.
+    """Counters since the service started.
 
     Args:
-        open_jobs: knows how many there are.
+        open_jobs: the jobs that are not over.
     """
 
     def __init__(self, open_jobs: OpenJobs) -> None:
@@ -55,16 +58,16 @@ class Metrics:
             lambda: open_jobs.count
         )
 
-    def answered(self, route: str, method: str, status: int, seconds: float | None) -> None:
-        """A request was answered, after some time; none: it was a stream."""
+    def observe_request(self, route: str, method: str, status: int, seconds: float | None) -> None:
+        """Count a request and its duration; None: it was a stream."""
         method = method if method in _METHODS else "other"
         self._requests.labels(route, method, str(status)).inc()
         if seconds is not None:
             self._seconds.labels(route, method).observe(seconds)
 
-    def note(self, happened: Sequence[tuple[ZoneEvent, Change]]) -> None:
-        """Something is on record."""
-        for event, _ in happened:
+    def observe_events(self, events: Sequence[tuple[ZoneEvent, Change]]) -> None:
+        """Count events that have been committed."""
+        for event, _ in events:
             self._events.labels(event.zone, str(event.kind)).inc()
             if event.kind == Kind.DECIDED:
                 decision = event.body["decision"]
@@ -73,6 +76,6 @@ class Metrics:
             elif event.kind in TERMINAL_STATUS:
                 self._endings.labels(event.zone, TERMINAL_STATUS[event.kind]).inc()
 
-    def text(self) -> bytes:
-        """As Prometheus reads it."""
+    def render(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

@@ -28,7 +28,7 @@ from auctune.service.jobs.replies import Replies
 from auctune.service.jobs.submissions import Submissions
 from auctune.service.market import Market
 from auctune.service.metrics import Metrics
-from auctune.service.news import News
+from auctune.service.notifier import Notifier
 from auctune.service.page.chart_client import ChartClient
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
@@ -156,8 +156,8 @@ async def open_market(
     directory = Directory(store.reader, committer, now)
     spending = Spending(directory, now, store.reader)
     open_jobs = OpenJobs(file.limits.open_jobs, stored_open_jobs(store.reader))
-    metrics, news = Metrics(open_jobs), News()
-    recorder = AudibleRecorder(LogRecorder(committer, spending), open_jobs, metrics, news)
+    metrics, notifier = Metrics(open_jobs), Notifier()
+    recorder = AudibleRecorder(LogRecorder(committer, spending), open_jobs, metrics, notifier)
     of = file.limits
     limits = FileLimits(
         of.upload_bytes,
@@ -223,11 +223,11 @@ async def open_market(
         explanations=Explanations(
             log, {one.name: one.explainer for one in zones.values() if one.explainer is not None}
         ),
-        webhooks=open_dispatcher(file, place.data, store.reader, committer, news, now),
+        webhooks=open_dispatcher(file, place.data, store.reader, committer, notifier, now),
         committer=committer,
         store=store,
         metrics=metrics,
-        news=news,
+        notifier=notifier,
         searches=Turns(),
         streams=Streams(of.streams),
         requests=Streams(of.requests, "requests"),

@@ -141,6 +141,6 @@ def make_app(market: Market) -> FastAPI:
     )
     async def metrics(market: MarketDep, who: Operator) -> Any:
         """For Prometheus: totals alone. They are an operator's; see docs/reference/api.md."""
-        return Response(market.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(market.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     return app

@@ -75,7 +75,7 @@ class Gate:
         finally:
             seconds = time.perf_counter() - began
             route = getattr(scope.get("route"), "path", "-")
-            self._market.metrics.answered(
+            self._market.metrics.observe_request(
                 route, scope["method"], status, None if is_stream else seconds
             )
             _log.info(

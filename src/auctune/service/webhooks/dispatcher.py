@@ -18,7 +18,7 @@ from sqlalchemy import Engine, and_, or_, select
 
 from auctune.service.background import Background
 from auctune.service.config.models import ServiceConfig, WebhooksConfig
-from auctune.service.news import News
+from auctune.service.notifier import Notifier
 from auctune.service.store import Committer, Unit, tables
 from auctune.service.webhooks.delivery import (
     DeliveryError,
@@ -169,7 +169,7 @@ class WebhookDispatcher:
         signer: signs deliveries.
         reader: of the store.
         committer: stores the cursors.
-        news: wakes the dispatcher.
+        notifier: wakes the dispatcher.
         now: returns unix time.
         settings: attempts, waits and allowed addresses.
     """
@@ -181,7 +181,7 @@ class WebhookDispatcher:
         signer: WebhookSigner,
         reader: Engine,
         committer: Committer,
-        news: News,
+        notifier: Notifier,
         now: Callable[[], float],
         settings: WebhooksConfig,
     ) -> None:
@@ -189,7 +189,7 @@ class WebhookDispatcher:
         self.signer = signer
         self._reader = reader
         self._committer = committer
-        self._news = news
+        self._notifier = notifier
         self._now = now
         self._settings = settings
         self._sender = WebhookSender(private_addresses=settings.private_addresses)
@@ -214,7 +214,7 @@ class WebhookDispatcher:
         await self._sender.close()
 
     async def _run(self) -> None:
-        with self._news.listening(JOB_ENDED) as changed:
+        with self._notifier.subscribe(JOB_ENDED) as changed:
             while True:
                 changed.clear()
                 for zone in self._cursors:
@@ -314,7 +314,7 @@ def open_dispatcher(
     data: Path,
     reader: Engine,
     committer: Committer,
-    news: News,
+    notifier: Notifier,
     now: Callable[[], float],
 ) -> WebhookDispatcher:
     """Build the dispatcher of a service; its signing key is in the folder `data`."""
@@ -330,7 +330,7 @@ def open_dispatcher(
         WebhookSigner(load_signing_key(data / KEY_FILE)),
         reader,
         committer,
-        news,
+        notifier,
         now,
         file.webhooks,
     )

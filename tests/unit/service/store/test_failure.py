@@ -7,7 +7,8 @@ from pathlib import Path
 import psycopg
 from sqlalchemy.engine import make_url
 
-from auctune.service.logs import NAME, logs_in
+from auctune.service.logging import FILE_NAME as LOG_NAME
+from auctune.service.logging import configure
 from auctune.service.store import Committer, Store, StoreError, open_store
 from auctune.service.store.engine import FILE_NAME
 from auctune.service.store.tables import meta
@@ -66,8 +67,8 @@ def test_when_the_database_is_gone_all_fail_until_it_is_opened_anew(
 def test_who_waits_is_told_though_the_log_has_no_room_either(tmp_path: Path) -> None:
     logs, told = tmp_path / "logs", threading.Event()
     logs.mkdir()
-    (logs / NAME).symlink_to("/dev/full")
-    with logs_in(logs), open_store(tmp_path) as store, Committer(store) as committer:
+    (logs / LOG_NAME).symlink_to("/dev/full")
+    with configure(logs), open_store(tmp_path) as store, Committer(store) as committer:
         (tmp_path / FILE_NAME).rename(tmp_path / "elsewhere.db")
         unit = meta_unit("lost")
         unit.done = lambda error: told.set() if error is not None else None

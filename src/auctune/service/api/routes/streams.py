@@ -107,11 +107,11 @@ async def _events(
     Args:
         is_over: whether nothing will come that is not on record.
     """
-    with market.streams.one(who.key), market.news.listening(topic) as heard:
+    with market.streams.one(who.key), market.notifier.subscribe(topic) as changed:
         # So that the answer begins before there is anything to tell.
         yield b": the stream is open\n\n"
         while True:
-            heard.clear()
+            changed.clear()
             rows = await asyncio.to_thread(read, seq)
             for row in rows:
                 seq = row.seq
@@ -125,7 +125,7 @@ async def _events(
             if is_over:
                 return
             try:
-                await asyncio.wait_for(heard.wait(), _SILENT_SECONDS)
+                await asyncio.wait_for(changed.wait(), _SILENT_SECONDS)
             except TimeoutError:
                 yield b": still there\n\n"
             if not market.directory.is_active(who.key):

@@ -1,0 +1,123 @@
+"""Logs: one JSON object per line, without secrets, in a file of the data folder.
+
+Warnings and errors go to standard error too. The file is rotated. A line that cannot be written is
+lost without an error: a full disk must not end the thread that reports it.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import TextIO, cast
+
+import orjson
+import structlog
+from structlog.typing import EventDict
+
+FILE_NAME = "service.log"
+BACKUP_COUNT = 3
+MAX_BYTES = 64 * 1024 * 1024
+
+_SECRETS = ("authorization", "secret", "key", "token", "password", "body")
+_ECHOED_LEVELS = ("warning", "error", "critical")
+_NOT_ECHOED = ("event", "level", "timestamp", "exception")
+
+
+@contextmanager
+def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
+    """Have all structlog loggers write to a log file until the context ends.
+
+    Args:
+        folder: of the file; made if it does not exist.
+        max_bytes: size after which the file is rotated.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = RotatingFile(folder / FILE_NAME, max_bytes)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            redact,
+            _echo,
+            _to_json,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, file)),
+        cache_logger_on_first_use=True,
+    )
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        file.close()
+
+
+def redact(_logger: object, _method: str, entry: EventDict) -> EventDict:
+    """Replace the values of all fields that are named like a secret."""
+    for name in entry:
+        if name in _SECRETS:
+            entry[name] = "***"
+    return entry
+
+
+class RotatingFile(RotatingFileHandler):
+    """A private, rotated file to write lines to; structlog writes one line at a time.
+
+    Lines are written directly: a log record for each would only be formatted again.
+    `logging.config` closes all handlers, so a file that was closed is opened again.
+    """
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        super().__init__(path, maxBytes=max_bytes, backupCount=BACKUP_COUNT)
+
+    def write(self, text: str) -> int:
+        """Append a line, if there is room on the disk."""
+        with suppress(OSError):
+            if self.stream is not None and self.stream.tell() > self.maxBytes:
+                self.doRollover()
+            if self.stream is None:
+                self.stream = self._open()
+            self.stream.write(text)
+        return len(text)
+
+    def doRollover(self) -> None:  # noqa: N802 - the name of the base class
+        # A file that cannot be rotated grows, until it can.
+        with suppress(OSError):
+            super().doRollover()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
+
+    def _open(self) -> TextIOWrapper:
+        # Without a buffer: what a full disk has no room for is lost at once, not kept for later.
+        file = open(self.baseFilename, "ab", buffering=0, opener=_open_private)  # noqa: SIM115
+        return TextIOWrapper(file, "utf-8", write_through=True)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _to_json(_logger: object, _method: str, entry: EventDict) -> str:
+    return orjson.dumps(entry, default=str).decode()
+
+
+def _echo(_logger: object, _method: str, entry: EventDict) -> EventDict:
+    """Write warnings and errors to standard error too, as one line of text."""
+    if entry["level"] in _ECHOED_LEVELS:
+        fields = "".join(
+            f" {name}={value}" for name, value in entry.items() if name not in _NOT_ECHOED
+        )
+        with suppress(OSError):
+            print(f"{entry['level']}: {entry['event']}{fields}", file=sys.stderr, flush=True)
+    return entry

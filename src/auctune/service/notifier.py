@@ -1,0 +1,53 @@
+"""Notify waiting readers that events have been committed: event streams, webhooks.
+
+A notification says that there is something to read, and where; the content is read from the log.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+
+class Notifier:
+    """Wakes subscribers on one event loop; may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._subscribers: dict[str, set[asyncio.Event]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @contextmanager
+    def subscribe(self, topic: str) -> Iterator[asyncio.Event]:
+        """Subscribe to a topic, the name of a job or a zone, until the context ends.
+
+        Returns:
+            An event that is set at each notification. The subscriber clears it before it reads.
+        """
+        changed = asyncio.Event()
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._subscribers.setdefault(topic, set()).add(changed)
+        try:
+            yield changed
+        finally:
+            with self._lock:
+                self._subscribers[topic].discard(changed)
+                if not self._subscribers[topic]:
+                    del self._subscribers[topic]
+
+    def publish(self, topics: Iterable[str]) -> None:
+        """Wake the subscribers of some topics."""
+        # Without subscribers, which is the usual case, decisions do not wait for the lock.
+        if not self._subscribers:
+            return
+        with self._lock:
+            changed = [one for topic in topics for one in self._subscribers.get(topic, ())]
+            loop = self._loop
+        if changed and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(_set_all, changed)
+
+
+def _set_all(events: list[asyncio.Event]) -> None:
+    for event in events:
+        event.set()
