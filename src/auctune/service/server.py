@@ -1,11 +1,15 @@
-"""`auctune serve`: everything opened, served, and closed again."""
+"""Open the service, serve it with uvicorn until it is asked to stop, and close it again."""
 
 import asyncio
+import contextlib
 import errno
+import gc
 import resource
+import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 import structlog
 import uvicorn
@@ -16,41 +20,48 @@ from auctune.run.base_facts import Report
 from auctune.run.child import nursery
 from auctune.run.lock import NODES_LOCK, hold
 from auctune.run.unix_time import SteadyClock
+from auctune.service import logging
+from auctune.service.access.directory import Budget, Directory
+from auctune.service.access.key import KnownKey, Role, make_key
 from auctune.service.api.app import make_app
-from auctune.service.api.request_head import ConnectionLimits
+from auctune.service.api.request_head import ConnectionLimits, LimitedServer
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.first_keys import add_first_keys, first_operator_key
-from auctune.service.logs import logs_in
-from auctune.service.memory import settle
+from auctune.service.market import Market
 from auctune.service.opening import learn_zone, open_market
-from auctune.service.stopping import Stop, StoppableServer
+from auctune.service.private_files import write_private
 from auctune.service.store import Store, open_store
 from auctune.service.store.identity import bind
 from auctune.service.zones.kind import Facts
 from auctune.service.zones.kinds import KINDS
 from auctune.service.zones.premises import Place
 
+FIRST_KEY = "first-key"
+"""File of the data folder with the first operator key."""
+
 # More than any system allows by default.
-_MANY_FILES = 1 << 20
+_MAX_OPEN_FILES = 1 << 20
+_MAX_STEP_SLOTS = 2
+_DAY_SECONDS = 86_400.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Objects of the youngest generation, then collections of the generation below.
+_GC_THRESHOLDS = (700, 10, 1000)
 
 _log = structlog.get_logger(__name__)
 
-_MAX_STEP_SLOTS = 2
 
-
-class ServiceEndedError(AuctuneError):
-    """The service ended by itself; started again, it goes on from its log."""
+class FatalServiceError(AuctuneError):
+    """The service stopped because of an error; started again, it continues from its log."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(
             f"the service ended: {cause}. All that was acknowledged is on disk; once the cause is "
-            "mended, start it again, and it goes on from there"
+            "fixed, start it again, and it continues from there"
         )
 
 
 def serve(
-    file: ServiceConfig,
+    config: ServiceConfig,
     place: Place,
     report: Report,
     ready: Callable[[str, str | None], None],
@@ -58,53 +69,55 @@ def serve(
     """Serve until asked to stop.
 
     Args:
-        file: the settings.
-        place: of data and cache; the data folder is there.
-        report: told how far opening is.
-        ready: told the URL, and the first key if it was made just now.
+        config: the settings.
+        place: of data and cache; the data folder exists.
+        report: called with the progress of the start.
+        ready: called with the URL, and with the first key if it was made by this start.
 
     Raises:
         InputError: if something in the settings or the folder is wrong, or the port is taken.
-        ServiceEndedError: if it ended by itself.
+        FatalServiceError: if the service stopped because of an error.
     """
     open_files = raise_open_files()
     # Two slots: less is a correction, from which jobs that have slack recover.
-    clock = SteadyClock(_MAX_STEP_SLOTS * min(zone.slot_seconds for zone in file.zones))
+    clock = SteadyClock(_MAX_STEP_SLOTS * min(zone.slot_seconds for zone in config.zones))
     clock.share()
     with (
-        # Whether another service is at work in the folder says more than that its port is taken.
-        open_store(file.database or place.data, place.data) as store,
-        _bind(file.host, file.port) as listening,
+        # First: that another service uses the folder says more than that its port is taken.
+        open_store(config.database or place.data, place.data) as store,
+        _bind(config.host, config.port) as listening,
         hold(place.data / NODES_LOCK, str(place.data)) as lock,
-        logs_in(place.data / "logs"),
+        logging.configure(place.data / "logs"),
         nursery(),
     ):
         bind(store.writer, place.data, store.place)
         with ExitStack() as ends:
-            facts = _learn(file.zones, place, report, ends)
+            facts = _profile_zones(config.zones, place, report, ends)
         report("opening the market", 0.0)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            failure = runner.run(
-                _serve(file, facts, store, place, listening, lock, clock, open_files, report, ready)
+            error = runner.run(
+                _serve(
+                    config, facts, store, place, listening, lock, clock, open_files, report, ready
+                )
             )
-    if failure is not None:
-        raise ServiceEndedError(failure)
+    if error is not None:
+        raise FatalServiceError(error)
 
 
-def _learn(
-    entries: Sequence[ZoneConfig], place: Place, report: Report, ends: ExitStack
+def _profile_zones(
+    zones: Sequence[ZoneConfig], place: Place, report: Report, ends: ExitStack
 ) -> dict[str, Facts]:
-    """What must be known of all zones' bases, while all else that takes long goes on beside."""
-    under_way = [
-        ends.enter_context(kind.prepare([entry for entry in entries if entry.kind == name]))
+    """Load or measure what is needed of all zones' bases, while all startup tasks run."""
+    tasks = [
+        ends.enter_context(kind.prepare([zone for zone in zones if zone.kind == name]))
         for name, kind in KINDS.items()
     ]
 
     def wait(report: Report) -> None:
-        for one in under_way:
-            one.wait(report)
+        for task in tasks:
+            task.wait(report)
 
-    facts = {entry.name: learn_zone(entry, place, report, wait) for entry in entries}
+    facts = {zone.name: learn_zone(zone, place, report, wait) for zone in zones}
     for zone, types in facts.items():
         for node_type, base in types.items():
             for warning in base.profile.warnings():
@@ -114,7 +127,7 @@ def _learn(
 
 
 async def _serve(
-    file: ServiceConfig,
+    config: ServiceConfig,
     facts: dict[str, Facts],
     store: Store,
     place: Place,
@@ -125,75 +138,170 @@ async def _serve(
     report: Report,
     ready: Callable[[str, str | None], None],
 ) -> Exception | None:
-    """Serve; why it ended by itself, if it did."""
-    stop, alarm = Stop(), _Alarm(asyncio.get_running_loop())
+    """Serve; return the error that stopped the service, if one did."""
+    shutdown, fatal = ShutdownSignal(), FatalErrorHandler(asyncio.get_running_loop())
     host, port = listening.getsockname()[:2]
     url = f"http://{host}:{port}"
-    opened = await open_market(file, facts, store, place, report, alarm.ring, lock, clock, url=url)
+    opened = await open_market(
+        config, facts, store, place, report, fatal.report, lock, clock, url=url
+    )
     try:
-        await add_first_keys(opened.market, file)
-        key = await first_operator_key(opened.market.directory, place.data)
+        await seed_accounts(opened.market, config)
+        key = await ensure_operator_key(opened.market.directory, place.data)
         await opened.start(report)
-        config = uvicorn.Config(
+        options = uvicorn.Config(
             make_app(opened.market),
-            # Its warnings are of requests that are no HTTP: anybody could fill the log with them.
+            # Its warnings are about invalid HTTP: any client could fill the log with them.
             log_level="error",
             access_log=False,
             timeout_graceful_shutdown=5,
             server_header=False,
-            # Who comes from elsewhere could name any address.
-            proxy_headers=bool(file.trusted_proxies),
-            forwarded_allow_ips=file.trusted_proxies,
+            # Other clients could claim any address.
+            proxy_headers=bool(config.trusted_proxies),
+            forwarded_allow_ips=config.trusted_proxies,
         )
-        connections = min(file.limits.connections, open_files // 2)
-        server = StoppableServer(config, ConnectionLimits(connections))
-        stop.of(server)
-        settle()
+        connections = min(config.limits.connections, open_files // 2)
+        server = StoppableServer(options, ConnectionLimits(connections))
+        shutdown.attach(server)
+        freeze_startup_objects()
         ready(url, key)
-        alarm.answer(server)
+        fatal.attach(server)
         await server.serve(sockets=[listening])
     finally:
         await opened.close()
-    return alarm.error
+    return fatal.error
 
 
-class _Alarm:
-    """Ends the service when its memory is no longer what is on disk: a new start reads it again."""
+class StoppableServer(LimitedServer):
+    """A server that leaves signals to `ShutdownSignal`.
+
+    uvicorn's own handlers would raise the signal again before the service has been closed.
+    """
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class ShutdownSignal:
+    """Stops the server on SIGTERM or SIGINT (Ctrl-C), from the first moment of the loop on.
+
+    After the first signal, open requests are completed; after the second one they are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._server: uvicorn.Server | None = None
+        self._count = 0
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._on_signal)
+
+    def attach(self, server: uvicorn.Server) -> None:
+        """Stop this server on a signal; at once, if one has been received."""
+        self._server = server
+        self._apply()
+
+    def _on_signal(self) -> None:
+        self._count += 1
+        self._apply()
+
+    def _apply(self) -> None:
+        if self._server is not None and self._count > 0:
+            self._server.should_exit = True
+            self._server.force_exit = self._count > 1
+
+
+class FatalErrorHandler:
+    """Stops the service when its state is no longer what is on disk: a new start reads it again."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._server: uvicorn.Server | None = None
         self.error: Exception | None = None
 
-    def ring(self, error: Exception) -> None:
-        """On any thread."""
-        self._loop.call_soon_threadsafe(self._note, error)
+    def report(self, error: Exception) -> None:
+        """Report an error, from any thread."""
+        self._loop.call_soon_threadsafe(self._stop, error)
 
-    def answer(self, server: uvicorn.Server) -> None:
-        """From now on this is what ends."""
+    def attach(self, server: uvicorn.Server) -> None:
+        """Stop this server on an error; at once, if one has been reported."""
         self._server = server
         if self.error is not None:
             server.should_exit = True
 
-    def _note(self, error: Exception) -> None:
+    def _stop(self, error: Exception) -> None:
         self.error = self.error or error
         _log.critical("the service ends", reason=str(error), exc_info=error)
         if self._server is not None:
             self._server.should_exit = True
 
 
+def freeze_startup_objects() -> None:
+    """Tune the cyclic garbage collector so that full collections do not stall requests.
+
+    Nearly all garbage of a bid is freed by reference counts. A full collection takes a tenth of a
+    second and more, in which no thread of Python runs: half a second with all modules in it. So
+    modules and everything opened until now are excluded for good, young objects are collected as
+    ever, and the oldest generation only after some hundred thousand admitted jobs.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+async def seed_accounts(market: Market, config: ServiceConfig) -> None:
+    """Add users and keys of the settings that do not exist yet. A revoked key stays revoked.
+
+    Raises:
+        InputError: if a key is not where it should be; nothing is added then.
+    """
+    keys = [(entry, entry.key(f"keys[{index}]")) for index, entry in enumerate(config.keys)]
+    for user in config.users:
+        if market.directory.user(user.name) is None:
+            budget = None
+            if user.budget is not None:
+                budget = Budget(user.budget, user.budget_days * _DAY_SECONDS)
+            await market.put_user(user.name, None, budget)
+    for entry, key in keys:
+        await market.directory.take_key(entry.user, Role(entry.role), entry.name, key)
+
+
+async def ensure_operator_key(directory: Directory, data: Path) -> str | None:
+    """Make an operator's key if there never was one, and write it to a private file.
+
+    The file is written before the key becomes valid, so a service that is killed in between can
+    still be entered.
+
+    Args:
+        directory: of accounts.
+        data: folder of the file.
+
+    Returns:
+        The key; None: there is one already.
+    """
+    if any(key.role is Role.OPERATOR for key in directory.all_keys()):
+        return None
+    made = make_key()
+    write_private(data / FIRST_KEY, made.secret + "\n")
+    if directory.user("operator") is None:
+        await directory.put_user("operator", None, None)
+    known = KnownKey(made.hash, made.prefix)
+    await directory.take_key("operator", Role.OPERATOR, "first key", known)
+    return made.secret
+
+
 def raise_open_files() -> int:
-    """Let this process open as many files as the system allows, and return how many that is."""
+    """Raise the limit on open files as far as the system allows, and return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
+    wanted = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return _MANY_FILES if soft == resource.RLIM_INFINITY else soft
+        return _MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return wanted
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """The port, before anything takes long."""
+    """Listen at the port, before anything that takes long."""
     try:
         return socket.create_server((host, port), reuse_port=False, backlog=2048)
     except OSError as error:

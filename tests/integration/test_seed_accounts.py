@@ -9,7 +9,7 @@ import pytest
 from auctune.service.access.directory import Directory
 from auctune.service.access.key import Role, hash_key
 from auctune.service.config.models import KeyConfig, UserConfig
-from auctune.service.first_keys import FIRST_KEY, add_first_keys, first_operator_key
+from auctune.service.server import FIRST_KEY, ensure_operator_key, seed_accounts
 from auctune.service.store import Committer, Store
 from support.serving import make_file, serving
 
@@ -27,7 +27,7 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
     ]
     file = make_file().model_copy(update={"users": users, "keys": keys})
     with serving(tmp_path / "data", file) as served:
-        served.run(lambda: add_first_keys(served.market, file))
+        served.run(lambda: seed_accounts(served.market, file))
         (known,) = [one for one in served.market.directory.all_keys() if one.user == "ada"]
         with served.http(KEY) as ada, served.http("r" * 40) as root:
             assert ada.get("/v1/ledger").json()["budget_left"] == "5.0000"
@@ -36,7 +36,7 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
             assert root.delete(f"/v1/keys/{known.id}").status_code == 200
             root.post("/v1/users", json={"id": "ada", "budget": None}).raise_for_status()
     with serving(tmp_path / "data", file) as served:
-        served.run(lambda: add_first_keys(served.market, file))
+        served.run(lambda: seed_accounts(served.market, file))
         with served.http(KEY) as client:
             assert client.get("/v1/ledger").status_code == 401
         assert len(served.market.directory.all_keys()) == 4
@@ -46,7 +46,7 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
 
 
 async def begin(store: Store, committer: Committer, data: Path) -> str | None:
-    return await first_operator_key(Directory(store.reader, committer), data)
+    return await ensure_operator_key(Directory(store.reader, committer), data)
 
 
 def test_an_operator_gets_in_however_often_the_first_start_breaks_off(
