@@ -20,7 +20,7 @@ _TABLE = ("compute_price", "memory_price", "compute_used", "memory_used")
 
 
 class AuctionKind:
-    """Four nodes, two vendors outside of which one lies, and one in the house."""
+    """Four nodes, two external vendors of which one lies, and the built-in one."""
 
     zone = "owned"
     weight = 92.0
@@ -32,7 +32,7 @@ class AuctionKind:
         nodes = "".join(f'[[zones.nodes]]\nid = "{node}"\ntype = "cpu"\n' for node in NODES)
         vendors = "".join(
             f'[[zones.vendors]]\nname = "{name}"\nurl = "{url}"\n'
-            'secret_file = "vendor.secret"\npoll_seconds = 0.5\nanswer_seconds = 4.0\n'
+            'token_file = "vendor.token"\npoll_seconds = 0.5\nanswer_seconds = 4.0\n'
             for name, url in site.vendors.items()
         )
         return f"""
@@ -50,7 +50,7 @@ missing_seconds = 45.0
 [zones.node_types.cpu]
 profile = "profile.json"
 energy_cost = 0.01
-{nodes}[zones.house]
+{nodes}[zones.builtin_vendor]
 price = "0.03"
 {vendors}"""
 

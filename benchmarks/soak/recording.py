@@ -47,7 +47,7 @@ def record(site: Path, to: Path) -> None:
         write_lines(to / f"events-{zone}.jsonl.xz", of_zone)
     for name, rows in tables.items():
         write_lines(to / f"{name}.jsonl.xz", rows)
-    for name in ("auctune.toml", "profile.json", "vendor.secret"):
+    for name in ("auctune.toml", "profile.json", "vendor.token"):
         shutil.copyfile(site / name, to / name)
     (to / "market.csv.xz").write_bytes(lzma.compress((site / "market.csv").read_bytes()))
     last = events[-1]

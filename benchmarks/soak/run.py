@@ -20,7 +20,7 @@ from soak.moves import change, look_at, moves
 from soak.progress import Progress
 from soak.report import Soaked
 from soak.served import Served, check_results, read_served
-from soak.site import BUDGET, NODES, SECRET, Site, write_site
+from soak.site import BUDGET, NODES, TOKEN, Site, write_site
 from soak.stage import Stage
 from soak.vendors import HONEST, LIAR, liar
 from soak.weather import Weather
@@ -77,7 +77,7 @@ def _stage(folder: Path, seed: int) -> Iterator[tuple[Stage, Site]]:
         ray_nodes(*NODES) as cluster,
         lying_vendor(liar(seed)) as lies,
         VendorProcess(
-            folder / "orders", SECRET, "--price", "0.02", "--delay-seconds", "2"
+            folder / "orders", TOKEN, "--price", "0.02", "--delay-seconds", "2"
         ) as vendor,
     ):
         site = Site(folder / "site", cluster.address, {HONEST: vendor.url, LIAR: lies})

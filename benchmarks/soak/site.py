@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from auctune.service.private_files import write_private
 from support.service_process import write_profile_for
 
-SECRET = "shared-with-two-vendors-" + "s" * 20
+TOKEN = "shared-with-two-vendors-" + "s" * 20
 NODES = ("alpha", "beta", "gamma", "delta")
 TOKENS_PER_SECOND = 250.0
 BUDGET = "6.00"
@@ -49,6 +50,6 @@ class HasSettings(Protocol):
 def write_site(site: Site, base_digest: str, kinds: Iterable[HasSettings]) -> Path:
     """Settings of a service with a zone of each kind; their place."""
     write_profile_for(site.folder, base_digest, TOKENS_PER_SECOND)
-    (site.folder / "vendor.secret").write_text(SECRET)
+    write_private(site.folder / "vendor.token", TOKEN)
     site.config.write_text("\n".join(kind.settings(site) for kind in kinds), encoding="utf-8")
     return site.config

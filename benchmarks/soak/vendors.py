@@ -1,15 +1,12 @@
-"""Who mends data for the market that is soaked: an honest vendor, and one that lies."""
+"""External vendors of the soaked service: an honest one, and one that breaks the protocol."""
 
 import asyncio
 import json
 import random
 from collections.abc import Callable
-from hashlib import sha256
 from typing import Any
 
-from auctune.service.vendors import Secret
-from soak.site import SECRET
-from support.lying_vendor import Asked, Lie, Write, answer, offer, signed_head
+from support.lying_vendor import Handler, Received, Write, answer, head, offer
 
 HONEST, LIAR = "mender", "liar"
 
@@ -23,49 +20,47 @@ _STATES: tuple[dict[str, Any], ...] = (
 )
 
 
-def liar(seed: int) -> Lie:
-    """Answers that are right, wrong, forged, cut off or late, as it happens.
+def liar(seed: int) -> Handler:
+    """Answer with what is right, wrong, cut off or late, at random.
 
     Args:
-        seed: of what it says.
+        seed: of the answers.
     """
-    draw, secret = random.Random(f"{seed} liar"), Secret(SECRET)
+    draw = random.Random(f"{seed} liar")
 
-    def told(asked: Asked) -> Lie:
-        if asked.path.endswith("/quotes"):
+    def choose(request: Received) -> Handler:
+        if request.path.endswith("/quotes"):
             # So cheap that it wins, where it is believed.
             price = draw.choice(("0.0100", "0.0100", "0.0100", "-1", "much"))
-            return answer(secret, offer(price=price, delay_seconds=draw.choice((1, 4))))
-        if asked.method == "DELETE":
-            return answer(secret, {})
-        if asked.path.endswith(("/data", "/report")):
-            return answer(secret, draw.choice((b"", b'{"prompt": "a", ', b"\x00" * 40)))
-        return answer(secret, draw.choice(_STATES), draw.choice((200, 200, 201, 500)))
+            return answer(offer(price=price, delay_seconds=draw.choice((1, 4))))
+        if request.method == "DELETE":
+            return answer({})
+        if request.path.endswith(("/data", "/report")):
+            return answer(draw.choice((b"", b'{"prompt": "a", ', b"\x00" * 40)))
+        return answer(draw.choice(_STATES), draw.choice((200, 200, 201, 500)))
 
-    async def lie(asked: Asked, write: Write) -> None:
-        how = draw.choices((told(asked), *_WRONG), (6, 1, 1, 1, 1))[0]
-        await how(asked, write)
+    async def handle(request: Received, write: Write) -> None:
+        how = draw.choices((choose(request), *_WRONG), (6, 1, 1, 1, 1))[0]
+        await how(request, write)
 
-    return lie
+    return handle
 
 
-async def _hang(_asked: Asked, _write: Write) -> None:
+async def _hang(_request: Received, _write: Write) -> None:
     await asyncio.sleep(6)
 
 
-async def _cut_off(asked: Asked, write: Write) -> None:
-    digest = sha256(b"").hexdigest()
-    await write(signed_head(Secret(SECRET), asked, digest)[:40])
+async def _cut_off(_request: Received, write: Write) -> None:
+    await write(head()[:20])
 
 
-async def _garbage(_asked: Asked, write: Write) -> None:
+async def _garbage(_request: Received, write: Write) -> None:
     await write(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n???")
 
 
-async def _forged(asked: Asked, write: Write) -> None:
+async def _incomplete(_request: Received, write: Write) -> None:
     body = json.dumps(offer(price="0.0001")).encode()
-    head = signed_head(Secret("f" * 40), asked, sha256(body).hexdigest())
-    await write(head + body)
+    await write(head(extra=f"content-length: {len(body)}\r\n") + body[:-5])
 
 
-_WRONG: tuple[Callable[..., Any], ...] = (_hang, _cut_off, _garbage, _forged)
+_WRONG: tuple[Callable[..., Any], ...] = (_hang, _cut_off, _garbage, _incomplete)

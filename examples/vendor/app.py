@@ -1,20 +1,21 @@
-"""A data vendor to run: repairs data sets for a market, for money, over HTTP.
+"""A data vendor to run: repairs data sets for a service of auctune, for money, over HTTP.
 
-    python examples/vendor/app.py --port 8900 --folder orders --secret-file secret
+    python examples/vendor/app.py --port 8900 --folder orders --token-file vendor.token
 
-It looks at a data set before it makes an offer, keeps nothing of it unless the order comes, and
-keeps its orders on disk: one that was accepted is done, whatever happens to the process.
+It fetches a data set before it makes an offer, and keeps nothing of it unless the order comes. Its
+orders are on disk: one that was accepted is done, even if the process is killed meanwhile.
 """
 
 import argparse
 import asyncio
+import hmac
 import json
 import shutil
 import socket
 import time
-from collections import defaultdict
-from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -24,32 +25,38 @@ from fastapi import FastAPI, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auctune.domain import InputError, parse_money
 from auctune.domain.dataset import RowKind
 from auctune.run.atomic_file import replace_durably, write_atomically
 from auctune.run.lock import hold
 from auctune.run.vendors import RepairParams, RepairVendor
+from auctune.service.config.secrets import check_private, read_secret
 from auctune.service.vendors import (
-    Backoff,
-    Exchange,
     Fault,
-    Secret,
-    SignedApp,
+    TokenClient,
     VendorError,
+    VendorToken,
     make_client,
-    read_facts,
-    read_secret_file,
-    read_secret_variable,
+    retry,
+    summarize,
 )
-from auctune.service.vendors.backoff import persist
-from auctune.service.vendors.messages import DataBody, OrderRequest, QuoteRequest
-from auctune.service.vendors.signature import DIGEST
+from auctune.service.vendors.protocol import (
+    ORDER_UPDATED,
+    DataBody,
+    NotificationBody,
+    OrderRequest,
+    OrderUpdated,
+    QuoteRequest,
+)
 
-SECRET_VARIABLE = "AUCTUNE_VENDOR_SECRET"
+TOKEN_VARIABLE = "AUCTUNE_VENDOR_TOKEN"
 FETCH_SECONDS = 60.0
-MAX_WAIT_SECONDS = 20.0
-# No order can be called so.
+NOTIFY_SECONDS = 10.0
+MAX_REQUEST_BYTES = 1 << 16
+# No order can have these names.
 LOCK, DRAFTS = ".lock", ".drafts"
 
 OrderId = Annotated[str, InPath(pattern="^[A-Za-z0-9_-]{1,64}$")]
@@ -58,7 +65,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the vendor promises, and what it takes."""
+    """What the vendor promises, and the largest data set that it accepts."""
 
     delay_seconds: int
     valid_seconds: int
@@ -66,65 +73,65 @@ class Terms:
 
 
 class Offers:
-    """Offers that need not be kept: each is its end, and a signature over all that it says."""
+    """Offers that are not stored: each consists of its expiry and a signature over its terms."""
 
-    def __init__(self, secret: Secret) -> None:
-        self._secret = secret
+    def __init__(self, key: bytes) -> None:
+        self._key = key
 
     def make(self, price: str, digest: str, until: int) -> str:
-        """An offer for one data set at one price."""
-        return f"{until}.{self._secret.sign(_offer_text(price, digest, str(until)))}"
+        """Return an offer for one data set at one price."""
+        return f"{until}.{self._sign(price, digest, str(until))}"
 
     def find_fault(self, order: OrderRequest) -> str | None:
-        """Why an order by this offer cannot be taken."""
+        """Return why an order by this offer is refused, or None."""
         until, _, signature = order.offer.partition(".")
-        text = _offer_text(order.price, order.data.sha256, until)
-        if not self._secret.matches(text, signature):
+        expected = self._sign(order.price, order.data.sha256, until)
+        if not hmac.compare_digest(expected.encode(), signature.encode()):
             return "this was not offered"
-        return None if time.time() < int(until) else "the offer's time is over"
+        return None if time.time() < int(until) else "the offer has expired"
 
-
-def _offer_text(price: str, digest: str, until: str) -> str:
-    return "\n".join(("offer", price, digest, until))
+    def _sign(self, price: str, digest: str, until: str) -> str:
+        text = "\n".join(("offer", price, digest, until))
+        return hmac.new(self._key, text.encode(), sha256).hexdigest()
 
 
 class Orders:
-    """One folder an order: what was ordered, the data, the result. Its files are its state."""
+    """Orders on disk, one folder each: the request, the data, the result."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        for marker in folder.glob("*/forgotten"):
-            self.forget(marker.parent.name)
+        for marker in folder.glob("*/discarded"):
+            self.discard(marker.parent.name)
 
     def path(self, order: str, name: str) -> Path:
-        """Where one of an order's files is."""
+        """Return the path of a file of an order."""
         return self._folder / order / name
 
     def read(self, order: str) -> OrderRequest | None:
-        """What was ordered; none if there is no such order."""
+        """Return an order's request, or None if there is no such order."""
         path = self.path(order, "order.json")
         return OrderRequest.model_validate_json(path.read_bytes()) if path.exists() else None
 
     def accept(self, order: str, request: OrderRequest) -> None:
-        """Put an order on disk, or a new link to its data."""
+        """Store an order, or new URLs for it."""
         self.path(order, "").mkdir(exist_ok=True)
         write_atomically(self.path(order, "order.json"), request.to_bytes())
 
     def finish(self, order: str, state: Json) -> None:
-        """Put on disk what became of an order."""
-        if self.is_forgotten(order):
-            self.forget(order)
+        """Store the final state of an order."""
+        if self.is_discarded(order):
+            self.discard(order)
         else:
             write_atomically(self.path(order, "state.json"), json.dumps(state).encode())
 
     def state(self, order: str) -> Json:
-        """How far an order is, as the protocol says it."""
+        """Return the state of an order, as the protocol has it."""
         path = self.path(order, "state.json")
         state: Json = json.loads(path.read_bytes()) if path.exists() else {"state": "accepted"}
         return state
 
     def unfinished(self) -> list[str]:
-        """The oldest first."""
+        """Return accepted orders without a final state, the oldest first."""
         found = [
             path
             for path in self._folder.glob("*/order.json")
@@ -132,68 +139,66 @@ class Orders:
         ]
         return [path.parent.name for path in sorted(found, key=lambda p: p.stat().st_mtime_ns)]
 
-    def is_forgotten(self, order: str) -> bool:
-        """Whether the market said that it needs the order no more."""
-        return self.path(order, "forgotten").exists()
+    def is_discarded(self, order: str) -> bool:
+        """Return whether the service has dropped the order."""
+        return self.path(order, "discarded").exists()
 
-    def forget(self, order: str) -> None:
-        """Drop all of an order but that it was there, so that it is not done twice."""
-        write_atomically(self.path(order, "forgotten"), b"")
+    def discard(self, order: str) -> None:
+        """Delete all of an order but a marker, so that it is not done again."""
+        write_atomically(self.path(order, "discarded"), b"")
         for path in self.path(order, "").iterdir():
-            if path.name != "forgotten":
+            if path.name != "discarded":
                 path.unlink()
 
 
-class Desk:
-    """Looks at data sets, and does orders one after the other."""
+class OrderWorker:
+    """Prices data sets, and does orders one after the other."""
 
     def __init__(
-        self, orders: Orders, repairer: RepairVendor, market: Exchange, drafts: Path
+        self, orders: Orders, repairer: RepairVendor, service: TokenClient, drafts: Path
     ) -> None:
         self._orders = orders
         self._drafts = drafts
-        # Of a process that was killed while it looked at data.
+        # What a process left that was killed while it priced data sets.
         shutil.rmtree(drafts, ignore_errors=True)
         drafts.mkdir()
         self._repairer = repairer
-        self._market = market
+        self._service = service
         self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self._changes: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
-        self._stuck: set[str] = set()
+        self._without_data: set[str] = set()
+        self._notifying: set[asyncio.Task[None]] = set()
         for order in orders.unfinished():
-            self.put(order)
+            self.enqueue(order)
 
-    def put(self, order: str) -> None:
+    def enqueue(self, order: str) -> None:
         """Work on an order when its turn comes."""
-        self._stuck.discard(order)
+        self._without_data.discard(order)
         self._queue.put_nowait(order)
 
     def state(self, order: str) -> Json:
-        """How far an order is: one whose data cannot be had waits for a new link."""
-        return {"state": "needs_data"} if order in self._stuck else self._orders.state(order)
-
-    async def wait(self, order: str, seconds: float) -> None:
-        """Until an order's state changes, or the time is over."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changes[order].wait()
+        """Return the state of an order; one whose data could not be fetched waits for a link."""
+        if order in self._without_data:
+            return {"state": "needs_data"}
+        return self._orders.state(order)
 
     async def price(self, data: DataBody) -> str | None:
-        """What the work on a data set costs; none if nothing would be left of it."""
+        """Return the price for a data set, or None if no row would be left."""
         with TemporaryDirectory(dir=self._drafts, ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "data.jsonl"
             await self._download(data, path)
             quote = await asyncio.to_thread(self._repairer.quote, path)
         return None if quote is None else str(quote.price)
 
-    async def work(self) -> None:
-        """Without an end."""
+    async def run(self) -> None:
+        """Do orders until cancelled."""
         while True:
             order = await self._queue.get()
             request = self._orders.read(order)
             if request is not None and self._orders.state(order)["state"] == "accepted":
                 await self._do(order, request.data)
-            self._changes.pop(order, asyncio.Event()).set()
+                task = asyncio.create_task(self._notify(order))
+                self._notifying.add(task)
+                task.add_done_callback(self._notifying.discard)
 
     async def _do(self, order: str, data: DataBody) -> None:
         source, target = (self._orders.path(order, name) for name in ("source", "result"))
@@ -203,21 +208,42 @@ class Desk:
             report = await asyncio.to_thread(self._repairer.repair, source, target)
         except VendorError as error:
             print(f"order {order} waits for its data: {error.detail}", flush=True)
-            self._stuck.add(order)
+            self._without_data.add(order)
         except InputError as error:
             self._orders.finish(order, {"state": "failed", "reason": f"the data: {error.found}"})
         else:
             text = json.dumps(report.to_json())
             write_atomically(self._orders.path(order, "report"), text.encode())
-            facts = read_facts(target)
-            result = {"bytes": facts.bytes, "sha256": facts.sha256}
+            summary = summarize(target)
+            result = {"bytes": summary.bytes, "sha256": summary.sha256}
             self._orders.finish(order, {"state": "done", "result": result})
+
+    async def _notify(self, order: str) -> None:
+        """Tell the service that the state has changed; without it, the service asks later."""
+        request = self._orders.read(order)
+        if request is None:
+            return
+        body = NotificationBody(
+            type=ORDER_UPDATED,
+            timestamp=datetime.now(UTC).isoformat(),
+            data=OrderUpdated(order=order),
+        ).to_bytes()
+        message_id = f"{order}.{self.state(order)['state']}"
+        url = request.notify
+        try:
+            response = await retry(
+                lambda: self._service.notify(url, message_id, body), "service", NOTIFY_SECONDS
+            )
+        except VendorError as error:
+            print(f"order {order}: no notification: {error.detail}", flush=True)
+        else:
+            if response.status != 204:
+                print(f"order {order}: no notification: {response.reason}", flush=True)
 
     async def _fetch(self, order: str, data: DataBody, source: Path) -> None:
         draft = source.with_name("draft")
-        backoff = Backoff()
-        await persist(lambda: self._download(data, draft), "market", FETCH_SECONDS, backoff)
-        if not self._orders.is_forgotten(order):
+        await retry(lambda: self._download(data, draft), "service", FETCH_SECONDS)
+        if not self._orders.is_discarded(order):
             replace_durably(draft, source)
 
     async def _download(self, data: DataBody, path: Path) -> None:
@@ -226,41 +252,62 @@ class Desk:
             async def write(chunk: bytes) -> None:
                 file.write(chunk)
 
-            answer = await self._market.download(data.url, data.bytes, data.sha256, write)
-        if answer.status != 200:
-            raise VendorError("market", Fault.REFUSED, f"status {answer.status}: {answer.reason}")
+            response = await self._service.download(data.url, data.bytes, data.sha256, write)
+        if response.status != 200:
+            detail = f"status {response.status}: {response.reason}"
+            raise VendorError("service", Fault.REFUSED, detail)
 
 
-def make_app(desk: Desk, orders: Orders, secret: Secret, terms: Terms) -> FastAPI:
-    """The vendor's routes, all of them behind signatures."""
+class RequireToken:
+    """Refuses requests without the token before anything of their bodies is read."""
+
+    def __init__(self, app: ASGIApp, token: VendorToken) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        app = self._app
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            length = headers.get("content-length", "0")
+            if not self._token.matches(headers.get("authorization", "")):
+                app = _refuse(401, "the token is missing or wrong")
+            elif "transfer-encoding" in headers or int(length) > MAX_REQUEST_BYTES:
+                app = _refuse(413, f"a body of more than {MAX_REQUEST_BYTES} bytes, or chunked")
+        await app(scope, receive, send)
+
+
+def make_app(worker: OrderWorker, orders: Orders, token: VendorToken, terms: Terms) -> FastAPI:
+    """Return the vendor's routes, all of which require the token."""
     app = FastAPI(title="auctune data vendor", openapi_url=None)
-    app.add_middleware(SignedApp, secret_of=lambda _: secret)
-    offers = Offers(secret)
+    app.add_middleware(RequireToken, token=token)
+    offers = Offers(token.authorization.encode())
 
     @app.exception_handler(RequestValidationError)
     async def refuse_request(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         return _refuse(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
-    @app.post("/v1/quotes")
+    @app.post("/v2/quotes")
     async def quote(request: QuoteRequest) -> Json:
         data = request.data
         if data.bytes > terms.max_bytes:
             return {"decision": "decline", "reason": f"more than {terms.max_bytes} bytes"}
         try:
             async with asyncio.timeout(request.answer_within_seconds):
-                price = await desk.price(data)
+                price = await worker.price(data)
         except (TimeoutError, VendorError):
-            return {"decision": "decline", "reason": "the data could not be looked at in time"}
+            return {"decision": "decline", "reason": "the data could not be fetched in time"}
         if price is None:
             return {"decision": "decline", "reason": "no usable row would be left"}
         offer = offers.make(price, data.sha256, int(time.time()) + terms.valid_seconds)
         times = {"delay_seconds": terms.delay_seconds, "valid_seconds": terms.valid_seconds}
         return {"decision": "offer", "offer": offer, "price": price, **times}
 
-    @app.put("/v1/orders/{order}")
-    async def take(order: OrderId, request: OrderRequest) -> Response:
-        if orders.is_forgotten(order):
+    @app.put("/v2/orders/{order}")
+    async def accept(order: OrderId, request: OrderRequest) -> Response:
+        if orders.is_discarded(order):
             return _refuse(410, "the order was dropped")
         known = orders.read(order)
         if known is None and (fault := offers.find_fault(request)) is not None:
@@ -269,83 +316,78 @@ def make_app(desk: Desk, orders: Orders, secret: Secret, terms: Terms) -> FastAP
             return _refuse(409, "another order has this id")
         if orders.state(order)["state"] == "accepted":
             orders.accept(order, request)
-            desk.put(order)
-        return JSONResponse(desk.state(order), 201 if known is None else 200)
+            worker.enqueue(order)
+        return JSONResponse(worker.state(order), 201 if known is None else 200)
 
-    @app.get("/v1/orders/{order}")
-    async def look(order: OrderId, wait: float = 0.0) -> Response:
-        if orders.read(order) is not None and desk.state(order)["state"] == "accepted":
-            await desk.wait(order, min(wait, MAX_WAIT_SECONDS))
+    @app.get("/v2/orders/{order}")
+    async def state(order: OrderId) -> Response:
         if orders.read(order) is None:
             return _refuse(404, "no such order")
-        return JSONResponse(desk.state(order))
+        return JSONResponse(worker.state(order))
 
-    @app.get("/v1/orders/{order}/data")
-    async def give_data(order: OrderId) -> Response:
-        state = orders.state(order)
-        if state["state"] != "done":
-            return _refuse(404, "no such result")
-        return FileResponse(
-            orders.path(order, "result"), headers={DIGEST: state["result"]["sha256"]}
-        )
-
-    @app.get("/v1/orders/{order}/report")
-    async def give_report(order: OrderId) -> Response:
+    @app.get("/v2/orders/{order}/data")
+    async def data(order: OrderId) -> Response:
         if orders.state(order)["state"] != "done":
             return _refuse(404, "no such result")
-        report = orders.path(order, "report").read_bytes()
-        return Response(report, media_type="application/json")
+        return FileResponse(orders.path(order, "result"))
 
-    @app.delete("/v1/orders/{order}")
-    async def drop(order: OrderId) -> Response:
-        if orders.read(order) is None and not orders.is_forgotten(order):
+    @app.get("/v2/orders/{order}/report")
+    async def report(order: OrderId) -> Response:
+        if orders.state(order)["state"] != "done":
+            return _refuse(404, "no such result")
+        text = orders.path(order, "report").read_bytes()
+        return Response(text, media_type="application/json")
+
+    @app.delete("/v2/orders/{order}")
+    async def discard(order: OrderId) -> Response:
+        if orders.read(order) is None and not orders.is_discarded(order):
             return _refuse(404, "no such order")
-        orders.forget(order)
+        orders.discard(order)
         return JSONResponse({})
 
     return app
 
 
 def _is_same(known: OrderRequest, request: OrderRequest) -> bool:
-    """But for the link, which is a new one each time."""
+    """Compare orders but for their URLs, which are new each time."""
     data = request.data.model_copy(update={"url": known.data.url})
-    return known == request.model_copy(update={"data": data})
+    return known == request.model_copy(update={"data": data, "notify": known.notify})
 
 
 def _refuse(status: int, reason: str) -> Response:
     return JSONResponse({"reason": reason}, status)
 
 
-async def serve(given: argparse.Namespace, secret: Secret, params: RepairParams) -> None:
-    """Answer, and work, until the process is told to stop."""
+async def serve(given: argparse.Namespace, token: VendorToken, params: RepairParams) -> None:
+    """Serve, and do orders, until the process is stopped."""
     orders = Orders(given.folder)
     terms = Terms(given.delay_seconds, given.valid_seconds, given.max_bytes)
-    # Bound before anything is said, so that whoever reads the line can connect.
+    # Bound before the line is printed, so that whoever reads it can connect.
     listener = socket.create_server((given.host, given.port))
     async with make_client() as client, asyncio.TaskGroup() as group:
-        market = Exchange("market", secret, client)
-        desk = Desk(orders, RepairVendor(params), market, given.folder / DRAFTS)
-        app = make_app(desk, orders, secret, terms)
+        service = TokenClient("service", token, client)
+        worker = OrderWorker(orders, RepairVendor(params), service, given.folder / DRAFTS)
+        app = make_app(worker, orders, token, terms)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
         print(f"listening on port {listener.getsockname()[1]}", flush=True)
-        # A disk that is full ends the worker, and with it the process.
-        worker = group.create_task(desk.work())
+        # A full disk ends the worker, and with it the process.
+        task = group.create_task(worker.run())
         await uvicorn.Server(config).serve(sockets=[listener])
-        worker.cancel()
+        task.cancel()
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """What the command line can say."""
-    parser = argparse.ArgumentParser(description="A data vendor for a market of auctune.")
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(description="A data vendor for a service of auctune.")
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     add("--port", type=int, default=8900, help="port to listen on; 0: any (%(default)s)")
     add("--folder", type=Path, required=True, help="where orders are kept")
-    add("--secret-file", type=Path, help=f"shared with the market; else in {SECRET_VARIABLE}")
-    add("--price", default="0", help="money for taking an order (%(default)s)")
+    add("--token-file", help=f"token shared with the service; else in {TOKEN_VARIABLE}")
+    add("--price", default="0", help="money for an order (%(default)s)")
     add("--price-per-row", default="0", help="money for each row found (%(default)s)")
     add("--delay-seconds", type=int, default=60, help="promised for any order (%(default)s)")
-    add("--valid-seconds", type=int, default=600, help="that an offer stands (%(default)s)")
+    add("--valid-seconds", type=int, default=600, help="for which an offer stands (%(default)s)")
     add("--max-bytes", type=int, default=100 << 20, help="of a data set (%(default)s)")
     add("--min-characters", type=int, default=2, help="of a row to keep (%(default)s)")
     add("--max-characters", type=int, default=100_000, help="of a row to keep (%(default)s)")
@@ -356,7 +398,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def read_params(given: argparse.Namespace) -> RepairParams:
-    """How the vendor repairs."""
+    """Return how the vendor repairs."""
     return RepairParams(
         name="vendor",
         price=parse_money(given.price, "--price"),
@@ -369,19 +411,23 @@ def read_params(given: argparse.Namespace) -> RepairParams:
     )
 
 
+def read_token(path: str | None) -> VendorToken:
+    """Return the token in a file that is private, or in the environment."""
+    if path is not None:
+        check_private("--token-file", Path(path))
+    variable = TOKEN_VARIABLE if path is None else None
+    return VendorToken(read_secret("vendor", variable, path, what="token"), "the token")
+
+
 def main() -> None:
     """Run the vendor."""
     given = make_parser().parse_args()
     try:
         params = read_params(given)
-        secret = (
-            read_secret_file(given.secret_file)
-            if given.secret_file
-            else read_secret_variable(SECRET_VARIABLE)
-        )
+        token = read_token(given.token_file)
         given.folder.mkdir(parents=True, exist_ok=True)
         with hold(given.folder / LOCK, str(given.folder)):
-            asyncio.run(serve(given, secret, params))
+            asyncio.run(serve(given, token, params))
     except InputError as error:
         raise SystemExit(f"error: {error}") from None
 

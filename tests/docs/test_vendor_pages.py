@@ -6,7 +6,7 @@ from typing import Any
 
 from auctune.run.vendors import Action, DropReason
 from auctune.service.vendors import Fault
-from auctune.service.vendors.fault import TRANSIENT
+from auctune.service.vendors.protocol import TRANSIENT
 from support.pages import ROOT, rows
 
 HOW_TO = Path("docs/how-to/run-a-vendor.md")
@@ -30,11 +30,9 @@ def test_the_page_lists_every_option_of_the_example() -> None:
     assert listed == options - {"-h", "--help"}
 
 
-def test_the_page_lists_every_fault_and_which_are_tried_again() -> None:
+def test_the_page_lists_every_fault_and_which_are_retried() -> None:
     listed = {
-        row.codes()[0]: row.cells[2] == "yes"
-        for row in rows(PROTOCOL)
-        if row.heading == "What the market does not take"
+        row.codes()[0]: row.cells[2] == "yes" for row in rows(PROTOCOL) if row.heading == "Faults"
     }
     assert listed == {str(fault): fault in TRANSIENT for fault in Fault}
 
@@ -47,17 +45,17 @@ def test_the_page_lists_every_action_and_reason_of_a_report() -> None:
 
 def test_the_example_has_the_routes_of_the_protocol() -> None:
     example = load_example()
-    secret = example.Secret("s" * 32)
-    app = example.make_app(None, None, secret, None)
+    app = example.make_app(None, None, example.VendorToken("s" * 32), None)
     routes = {
         f"{method} {route.path.replace('{order}', '{id}')}"
         for route in app.routes
         for method in getattr(route, "methods", ())
-        if route.path.startswith("/v1/")
+        if route.path.startswith("/v2/")
     }
     calls = {
         row.codes()[0].partition("?")[0]
         for row in rows(PROTOCOL)
         if row.heading == "Vendor protocol"
     }
-    assert calls - {"GET"} == routes
+    # Those to URLs that the service has sent are not routes of the vendor.
+    assert calls - {"GET", "POST"} == routes

@@ -7,30 +7,28 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
+import httpx2
 import pytest
 from structlog.testing import capture_logs
 
-from auctune.domain import Quote
 from auctune.domain.dataset import read_dataset
-from auctune.run.vendors import RepairVendor, Vendor
+from auctune.run.vendors import RepairVendor
 from auctune.service.vendors import (
-    BlockingVendor,
-    DataFacts,
+    DatasetSummary,
     Decline,
     Fault,
-    HttpVendor,
     Offer,
     Order,
-    Secret,
+    VendorClient,
     VendorError,
-    ask_vendors,
-    read_facts,
+    VendorToken,
+    request_quotes,
+    summarize,
 )
 from support.lying_vendor import answer, lying_vendor, offer
-from support.vendor_market import SECRET, VendorMarket, vendor_market
+from support.vendor_market import TOKEN, TOKEN_TEXT, VendorMarket, vendor_market
 from support.vendor_process import VendorProcess
 
-SECRET_TEXT = "shared-with-one-vendor-" + "s" * 20
 MESSY = (
     '{"prompt": "What is a bid?", "completion": "An offer to pay."}\n'
     '{"instruction": "Name the auction", "output": "second price",}\n'
@@ -41,7 +39,7 @@ MESSY = (
 
 @pytest.fixture(scope="module")
 def market() -> Iterator[VendorMarket]:
-    with vendor_market({"mender": SECRET, "other": Secret("another-vendor-" + "o" * 20)}) as market:
+    with vendor_market({"mender": TOKEN}) as market:
         yield market
 
 
@@ -49,21 +47,21 @@ def market() -> Iterator[VendorMarket]:
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VendorProcess]:
     folder = tmp_path_factory.mktemp("vendor") / "orders"
     terms = ("--price", "0.5", "--price-per-row", "0.25", "--delay-seconds", "90")
-    with VendorProcess(folder, SECRET_TEXT, *terms) as process:
+    with VendorProcess(folder, TOKEN_TEXT, *terms) as process:
         yield process
 
 
-def write_messy(folder: Path, text: str = MESSY) -> tuple[Path, DataFacts]:
+def write_messy(folder: Path, text: str = MESSY) -> tuple[Path, DatasetSummary]:
     path = folder / "messy.jsonl"
     path.write_text(text)
-    return path, read_facts(path)
+    return path, summarize(path)
 
 
 def place_order(
-    market: VendorMarket, vendor: HttpVendor, path: Path, facts: DataFacts, order_id: str
+    market: VendorMarket, vendor: VendorClient, path: Path, facts: DatasetSummary, order_id: str
 ) -> Order:
-    """An order by a new offer; the file is lent for the quote only."""
-    with market.lent.lend(path, facts.sha256, "mender"):
+    """An order by a new offer; the file is shared for the quote only."""
+    with market.files.share(path, facts.sha256, "mender"):
         found = market.run(vendor.quote(facts, 10.0))
     assert isinstance(found, Offer)
     order = Order(order_id, found.id, found.price, facts)
@@ -76,10 +74,10 @@ def test_a_repair_over_http_is_the_repair_in_process(
 ) -> None:
     path, facts = write_messy(tmp_path)
     vendor = market.vendor(process.url)
-    with market.lent.lend(path, facts.sha256, "mender"):
+    with market.files.share(path, facts.sha256, "mender"):
         found = market.run(vendor.quote(facts, 10.0))
         assert isinstance(found, Offer)
-        assert found.to_quote(60.0) == Quote("mender", Decimal("1.5000"), 2)
+        assert (found.vendor, found.price, found.delay_seconds) == ("mender", Decimal("1.5000"), 90)
         order = place_order(market, vendor, path, facts, "order-1")
         report = market.run(vendor.fetch(order, tmp_path / "clean.jsonl", 20.0))
     expected = RepairVendor().repair(path, tmp_path / "expected.jsonl")
@@ -92,16 +90,16 @@ def test_the_same_order_twice_is_the_same_work_and_a_dropped_one_is_not_done_aga
 ) -> None:
     path, facts = write_messy(tmp_path)
     vendor = market.vendor(process.url)
-    with market.lent.lend(path, facts.sha256, "mender"):
+    with market.files.share(path, facts.sha256, "mender"):
         order = place_order(market, vendor, path, facts, "order-2")
         first = market.run(vendor.fetch(order, tmp_path / "first.jsonl", 20.0))
-    # Nobody lends the data now: there is nothing that could be done anew.
+    # The data are not shared now: there is nothing that could be done anew.
     market.run(vendor.order(order))
     assert market.run(vendor.fetch(order, tmp_path / "again.jsonl", 20.0)) == first
     with pytest.raises(VendorError, match="another order has this id"):
         market.run(vendor.order(replace(order, price=Decimal("9"))))
-    market.run(vendor.forget(order.id))
-    market.run(vendor.forget(order.id))
+    market.run(vendor.discard(order.id))
+    market.run(vendor.discard(order.id))
     with pytest.raises(VendorError, match="dropped"):
         market.run(vendor.order(order))
 
@@ -112,12 +110,12 @@ def test_an_order_that_was_not_offered_is_not_taken(
 ) -> None:
     path, facts = write_messy(tmp_path)
     vendor = market.vendor(process.url)
-    with market.lent.lend(path, facts.sha256, "mender"):
+    with market.files.share(path, facts.sha256, "mender"):
         found = market.run(vendor.quote(facts, 10.0))
     assert isinstance(found, Offer)
     changed = {
         "price": Order("order-0", found.id, Decimal("0.0001"), facts),
-        "data": Order("order-0", found.id, found.price, DataFacts(4, 200, "0" * 64)),
+        "data": Order("order-0", found.id, found.price, DatasetSummary(4, 200, "0" * 64)),
         "offer": Order("order-0", "9" + found.id, found.price, facts),
     }
     with pytest.raises(VendorError, match="this was not offered"):
@@ -128,7 +126,7 @@ def test_a_vendor_declines_what_cannot_be_repaired(
     market: VendorMarket, process: VendorProcess, tmp_path: Path
 ) -> None:
     path, facts = write_messy(tmp_path, "nothing to be had\n")
-    with market.lent.lend(path, facts.sha256, "mender"):
+    with market.files.share(path, facts.sha256, "mender"):
         found = market.run(market.vendor(process.url).quote(facts, 10.0))
     assert found == Decline("mender", "no usable row would be left")
 
@@ -141,12 +139,22 @@ def test_a_vendor_that_cannot_fetch_the_data_declines(
     assert isinstance(found, Decline)
 
 
-def test_a_secret_that_is_not_shared_ends_the_conversation(
+def test_a_request_without_the_token_is_refused(
     market: VendorMarket, process: VendorProcess
 ) -> None:
-    stranger = market.vendor(process.url, secret=Secret("a" * 40))
-    with pytest.raises(VendorError, match="signature"):
-        market.run(stranger.quote(DataFacts(4, 200, "0" * 64), 10.0))
+    stranger = market.vendor(process.url, token=VendorToken("a" * 40))
+    with pytest.raises(VendorError, match="refused: status 401: the token is missing or wrong"):
+        market.run(stranger.quote(DatasetSummary(4, 200, "0" * 64), 10.0))
+    answers = [
+        httpx2.get(f"{process.url}/v2/orders/order-1"),
+        httpx2.post(f"{process.url}/v2/quotes", content=b" " * (1 << 20)),
+        httpx2.post(
+            f"{process.url}/v2/quotes",
+            content=b" " * (1 << 20),
+            headers={"authorization": TOKEN.authorization},
+        ),
+    ]
+    assert [answer.status_code for answer in answers] == [401, 401, 413]
 
 
 def test_kill_9_loses_no_order_that_is_done_and_none_that_is_being_done(
@@ -154,7 +162,7 @@ def test_kill_9_loses_no_order_that_is_done_and_none_that_is_being_done(
 ) -> None:
     path, facts = write_messy(tmp_path)
     vendor = market.vendor(process.url)
-    with market.lent.lend(path, facts.sha256, "mender"):
+    with market.files.share(path, facts.sha256, "mender"):
         done = place_order(market, vendor, path, facts, "order-3")
         report = market.run(vendor.fetch(done, tmp_path / "done.jsonl", 20.0))
         found = market.run(vendor.quote(facts, 10.0))
@@ -189,12 +197,12 @@ def test_kill_9_loses_no_order_that_is_done_and_none_that_is_being_done(
     assert len(read_dataset(results[0])) == report.rows_out == 2
 
 
-def test_a_result_is_there_as_soon_as_the_work_is_done_however_seldom_the_market_asks(
+def test_a_notification_brings_the_result_at_once_however_seldom_the_service_asks(
     market: VendorMarket, process: VendorProcess, tmp_path: Path
 ) -> None:
     path, facts = write_messy(tmp_path)
-    vendor = market.vendor(process.url, poll_seconds=4.0)
-    with market.lent.lend(path, facts.sha256, "mender"):
+    vendor = market.vendor(process.url, poll_seconds=15.0)
+    with market.files.share(path, facts.sha256, "mender"):
         found = market.run(vendor.quote(facts, 10.0))
         assert isinstance(found, Offer)
         order = Order("order-6", found.id, found.price, facts)
@@ -204,11 +212,11 @@ def test_a_result_is_there_as_soon_as_the_work_is_done_however_seldom_the_market
         fetching = asyncio.run_coroutine_threadsafe(
             vendor.fetch(order, tmp_path / "clean.jsonl", 20.0), market.loop
         )
-        # Its question is on its way before the work can be done.
+        # It has asked for the state before the work can be done.
         market.run(vendor.quote(replace(facts, bytes=10**12), 10.0))
         market.call(market.gate.open)
         fetching.result(20)
-    assert time.monotonic() - began < 3.5
+    assert time.monotonic() - began < 10.0
 
 
 def test_an_order_whose_link_is_over_goes_on_with_a_new_one(
@@ -216,12 +224,12 @@ def test_an_order_whose_link_is_over_goes_on_with_a_new_one(
 ) -> None:
     path, facts = write_messy(tmp_path)
     vendor = market.vendor(process.url)
-    # Nobody lends the file now: the vendor finds it gone, and says that it needs it.
+    # The file is not shared now: the vendor cannot fetch it, and says so.
     order = place_order(market, vendor, path, facts, "order-5")
     with pytest.raises(VendorError, match="late"):
         market.run(vendor.fetch(order, tmp_path / "clean.jsonl", 0.5))
     assert not (tmp_path / "clean.jsonl").exists()
-    with market.lent.lend(path, facts.sha256, "mender"):
+    with market.files.share(path, facts.sha256, "mender"):
         report = market.run(vendor.fetch(order, tmp_path / "clean.jsonl", 20.0))
     assert report.rows_out == 2
 
@@ -232,32 +240,20 @@ def test_a_frozen_vendor_is_out_of_one_auction_and_costs_the_others_nothing(
     path, facts = write_messy(tmp_path)
     frozen = market.vendor(process.url)
     with (
-        lying_vendor(answer(SECRET, offer())) as url,
-        market.lent.lend(path, facts.sha256, "mender"),
+        lying_vendor(answer(offer())) as url,
+        market.files.share(path, facts.sha256, "mender"),
     ):
         quick = market.vendor(url, "quick")
         process.freeze()
         began = time.monotonic()
         with capture_logs() as logs:
-            found = market.run(ask_vendors([frozen, quick], facts, 0.5))
+            found = market.run(request_quotes([frozen, quick], facts, 0.5))
         assert time.monotonic() - began < 2.0
         process.thaw()
         assert [one.vendor for one in found.offers] == ["quick"]
-        assert [one.fault for one in found.absences] == [Fault.LATE]
+        assert [one.fault for one in found.failures] == [Fault.LATE]
         assert [(log["event"], log["vendor"], log["fault"]) for log in logs] == [
             ("vendor_absent", "mender", "late")
         ]
-        again = market.run(ask_vendors([frozen, quick], facts, 10.0))
+        again = market.run(request_quotes([frozen, quick], facts, 10.0))
         assert [one.vendor for one in again.offers] == ["mender", "quick"]
-
-
-def test_a_thread_without_a_loop_uses_it_as_any_vendor(
-    market: VendorMarket, process: VendorProcess, tmp_path: Path
-) -> None:
-    path, _ = write_messy(tmp_path)
-    vendor: Vendor = BlockingVendor(
-        market.vendor(process.url), market.loop, market.lent, time.time, 60.0, 10.0, 20.0
-    )
-    assert vendor.quote(path) == Quote("mender", Decimal("1.5000"), 2)
-    report = vendor.repair(path, path)
-    assert (report.vendor, report.rows_out, len(read_dataset(path))) == ("mender", 2, 2)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, select
 
+from auctune.service.private_files import write_private
 from auctune.service.store.tables import entries, events
 from auctune.train.base import Base
 from support.executor_kinds import KINDS
@@ -20,7 +21,7 @@ from support.vendor_process import VendorProcess
 pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow
 
-SECRET = "shared-with-one-vendor-" + "s" * 20
+TOKEN = "shared-with-one-vendor-" + "s" * 20
 REQUEST = {
     "model": "tiny",
     "hyperparameters": {"n_epochs": 1, "batch_size": 8},
@@ -46,19 +47,19 @@ def market(
     folder: Path,
     base: Base,
     vendor: VendorProcess,
-    house: str = "enabled = true\nprice = '1.0'",
+    builtin: str = "enabled = true\nprice = '1.0'",
     executor: str = "local",
 ) -> Iterator[ServiceProcess]:
-    """A service with this vendor, and a house that is dearer."""
+    """A service with this vendor, and a built-in one that is dearer."""
     folder.mkdir()
-    (folder / "vendor.secret").write_text(SECRET)
+    write_private(folder / "vendor.token", TOKEN)
     more = f"""
-[zones.house]
-{house}
+[zones.builtin_vendor]
+{builtin}
 [[zones.vendors]]
 name = "mender"
 url = "{vendor.url}"
-secret_file = "vendor.secret"
+token_file = "vendor.token"
 poll_seconds = 0.5
 """
     config = write_service(
@@ -121,16 +122,16 @@ def orders(vendor: VendorProcess) -> list[Path]:
 def is_dropped(vendor: VendorProcess) -> bool:
     """Whether nothing is left of the data at the vendor's."""
     folders = [path for path in vendor.folder.iterdir() if not path.name.startswith(".")]
-    return all([file.name for file in one.iterdir()] == ["forgotten"] for one in folders)
+    return all([file.name for file in one.iterdir()] == ["discarded"] for one in folders)
 
 
 @pytest.mark.parametrize("executor", KINDS)
-def test_a_vendor_that_is_cheaper_than_the_house_wins_and_mends_and_is_paid(
+def test_a_vendor_that_is_cheaper_than_the_builtin_one_wins_repairs_and_is_paid(
     tiny_base: Base, tmp_path: Path, executor: str
 ) -> None:
     terms = ("--price", "0.01", "--price-per-row", "0.01", "--delay-seconds", "2")
     with (
-        VendorProcess(tmp_path / "orders", SECRET, *terms) as vendor,
+        VendorProcess(tmp_path / "orders", TOKEN, *terms) as vendor,
         market(tmp_path / "market", tiny_base, vendor, executor=executor) as service,
     ):
         job = submit(service)
@@ -151,12 +152,12 @@ def test_a_vendor_that_says_nothing_is_out_of_this_auction_and_back_in_the_next(
     tiny_base: Base, tmp_path: Path
 ) -> None:
     with (
-        VendorProcess(tmp_path / "orders", SECRET, "--delay-seconds", "0") as vendor,
+        VendorProcess(tmp_path / "orders", TOKEN, "--delay-seconds", "0") as vendor,
         market(tmp_path / "market", tiny_base, vendor) as service,
     ):
         vendor.freeze()
         without = service.wait_for_job(submit(service), is_decided)
-        assert without["market"]["plan"]["vendor"] == "house"
+        assert without["market"]["plan"]["vendor"] == "builtin"
         vendor.thaw()
         again = service.wait_for_job(submit(service), is_decided)
         assert again["market"]["plan"]["vendor"] == "mender"
@@ -168,7 +169,7 @@ def test_a_vendor_that_is_late_after_winning_is_replaced_at_no_charge(
 ) -> None:
     terms = ("--price", "0.01", "--delay-seconds", "4")
     with (
-        VendorProcess(tmp_path / "orders", SECRET, *terms) as vendor,
+        VendorProcess(tmp_path / "orders", TOKEN, *terms) as vendor,
         market(tmp_path / "market", tiny_base, vendor) as service,
     ):
         job = submit(service, LONG)
@@ -176,16 +177,16 @@ def test_a_vendor_that_is_late_after_winning_is_replaced_at_no_charge(
         vendor.freeze()
         agreed = service.job(job)["market"]["payment"]
         found = finish(service, job)
-        assert found["market"]["plan"]["vendor"] == "house"
+        assert found["market"]["plan"]["vendor"] == "builtin"
         assert found["market"]["payment"] == agreed
         (changed,) = bodies(service.data, "job.vendor_changed", job)
-        assert (changed["failed"], changed["repair"]["vendor"]) == ("mender", "house")
+        assert (changed["failed"], changed["repair"]["vendor"]) == ("mender", "builtin")
         vendor.thaw()
         poll(lambda: is_dropped(vendor), "the vendor to drop the data")
         assert service.stop() == 0
     sums = owed(tmp_path / "market" / "data")
     assert "vendor:mender" not in sums
-    assert sums["vendor:house"] == Decimal(-10_000)
+    assert sums["vendor:builtin"] == Decimal(-10_000)
 
 
 @pytest.mark.thorough
@@ -193,7 +194,7 @@ def test_without_another_vendor_a_failure_is_refunded_in_full(
     tiny_base: Base, tmp_path: Path
 ) -> None:
     with (
-        VendorProcess(tmp_path / "orders", SECRET, "--delay-seconds", "30") as vendor,
+        VendorProcess(tmp_path / "orders", TOKEN, "--delay-seconds", "30") as vendor,
         market(tmp_path / "market", tiny_base, vendor, "enabled = false") as service,
     ):
         job = submit(service, LONG)
@@ -215,7 +216,7 @@ def test_an_order_outlives_a_kill_of_the_service_and_is_given_and_paid_once(
     # Its promise outlasts a restart on a machine with much else to do.
     terms = ("--price", "0.01", "--delay-seconds", "45")
     with (
-        VendorProcess(tmp_path / "orders", SECRET, *terms) as vendor,
+        VendorProcess(tmp_path / "orders", TOKEN, *terms) as vendor,
         market(tmp_path / "market", tiny_base, vendor, executor=executor) as service,
     ):
         job = submit(service, LONG)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from auctune.cli._support import tables
 from auctune.domain.money import STEP
-from auctune.service.config.vendors import HouseEntry
+from auctune.service.config.vendors import BuiltinVendorConfig
 from auctune.service.files.record import Purpose
 from support.edge_zones import images_file
 from support.serving import ROWS, Served, make_file, make_zone, serving
@@ -170,7 +170,7 @@ def test_data_for_sites_are_known_for_what_they_are(auctune: Run, tmp_path: Path
 
 def test_where_there_is_no_vendor_none_is_offered(tmp_path: Path, auctune: Run) -> None:
     (tmp_path / "broken.jsonl").write_text(ROWS + '{"prompt": "half a row\n')
-    zone = make_zone().model_copy(update={"house": HouseEntry(enabled=False)})
+    zone = make_zone().model_copy(update={"builtin_vendor": BuiltinVendorConfig(enabled=False)})
     with serving(tmp_path / "market", make_file([zone])) as alone:
         at = ("--url", alone.url, "--api-key", alone.key("ada"))
         code, _, lines = auctune("quote", tmp_path / "broken.jsonl", *at)

@@ -26,6 +26,7 @@ from auctune.device_profile import read_profile
 from auctune.domain import read_snapshot, write_snapshot
 from auctune.run.base_facts import BaseFacts
 from auctune.service.config.models import read_config
+from auctune.service.private_files import write_private
 from auctune.service.recorder import job_record
 from auctune.service.store import Snapshots, open_store
 from auctune.service.zones.auction.saver import AuctionSaver
@@ -93,8 +94,9 @@ def moments(fixture: Path = FIXTURE) -> dict[str, Any]:
 def unpack(folder: Path, moment: str, fixture: Path = FIXTURE) -> Moment:
     """Make a data folder as it stood; the rows of jobs are left out."""
     made = Moment(folder, fixture, **moments(fixture)[moment])
-    for name in ("auctune.toml", "profile.json", "vendor.secret"):
+    for name in ("auctune.toml", "profile.json"):
         shutil.copyfile(fixture / name, folder / name)
+    write_private(folder / "vendor.token", (fixture / "vendor.token").read_text())
     (folder / "market.csv").write_bytes(lzma.decompress((fixture / "market.csv.xz").read_bytes()))
     made.data.mkdir()
     open_store(made.data).close()

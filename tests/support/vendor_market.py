@@ -1,4 +1,4 @@
-"""The market's side of the vendor protocol on a loopback port, in a thread with its own loop."""
+"""The service's side of the vendor protocol on a loopback port, in a thread with its own loop."""
 
 import asyncio
 import socket
@@ -13,21 +13,19 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auctune.service.vendors import (
-    Backoff,
-    DataLinks,
-    HttpVendor,
-    HttpVendorParams,
-    LentFiles,
-    Secret,
+    SharedFiles,
+    SignedUrls,
+    VendorClient,
+    VendorParams,
+    VendorToken,
     make_client,
-    make_data_app,
+    make_vendor_app,
 )
 
 T = TypeVar("T")
 
-SECRET = Secret("shared-with-one-vendor-" + "s" * 20)
-LINK_KEY = Secret("known-to-the-market-alone-" + "k" * 20)
-QUICK = Backoff(0.02, 0.2)
+TOKEN_TEXT = "shared-with-one-vendor-" + "s" * 20
+TOKEN = VendorToken(TOKEN_TEXT)
 
 
 class Gate:
@@ -44,21 +42,23 @@ class Gate:
         """The application behind the gate."""
 
         async def pass_through(scope: Scope, receive: Receive, send: Send) -> None:
-            self.reached.set()
-            await self._open.wait()
+            if "/data/" in scope["path"]:
+                self.reached.set()
+                await self._open.wait()
             await app(scope, receive, send)
 
         return pass_through
 
 
 class VendorMarket:
-    """Runs coroutines of the market's side, and serves the files that it lends."""
+    """Runs coroutines of the service's side, and serves the files that it shares."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, links: DataLinks, gate: Gate) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, urls: SignedUrls, gate: Gate) -> None:
         self.loop = loop
-        self.links = links
+        self.urls = urls
         self.gate = gate
-        self.lent = LentFiles()
+        self.files = SharedFiles()
+        self.clients: list[VendorClient] = []
         self.client = self.run(_make_client())
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float = 20.0) -> T:
@@ -74,31 +74,37 @@ class VendorMarket:
         self.run(now())
 
     def vendor(
-        self, url: str, name: str = "mender", secret: Secret = SECRET, poll_seconds: float = 0.2
-    ) -> HttpVendor:
-        """A vendor at this address, asked with little patience."""
-        params = HttpVendorParams(
-            name, url, secret, answer_seconds=5.0, poll_seconds=poll_seconds, backoff=QUICK
-        )
-        return HttpVendor(params, self.links, self.client)
+        self, url: str, name: str = "mender", token: VendorToken = TOKEN, poll_seconds: float = 0.2
+    ) -> VendorClient:
+        """A vendor at this address, with short timeouts."""
+        params = VendorParams(name, url, token, answer_seconds=5.0, poll_seconds=poll_seconds)
+        client = VendorClient(params, self.urls, self.client)
+        self.clients.append(client)
+        return client
+
+    def on_update(self, vendor: str, order_id: str) -> None:
+        """As the service does with a notification."""
+        for client in self.clients:
+            if client.name == vendor:
+                client.on_update(order_id)
 
 
 async def _make_client() -> Any:
-    return make_client(idle_seconds=5.0)
+    return make_client()
 
 
 @contextmanager
-def vendor_market(secrets: Mapping[str, Secret]) -> Iterator[VendorMarket]:
-    """A market that vendors with these secrets can reach."""
+def vendor_market(tokens: Mapping[str, VendorToken]) -> Iterator[VendorMarket]:
+    """A service that vendors with these tokens can reach."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     listener = socket.create_server(("127.0.0.1", 0))
-    base = f"http://127.0.0.1:{listener.getsockname()[1]}/vendor-data"
-    market = VendorMarket(loop, DataLinks(base, LINK_KEY), Gate())
+    base = f"http://127.0.0.1:{listener.getsockname()[1]}/vendors"
+    market = VendorMarket(loop, SignedUrls(base, b"k" * 32), Gate())
     try:
-        data_app = market.gate.around(make_data_app(market.links, market.lent.find, secrets))
-        app = Starlette(routes=[Mount("/vendor-data", app=data_app)])
+        vendor_app = make_vendor_app(market.urls, market.files, tokens, market.on_update)
+        app = Starlette(routes=[Mount("/vendors", app=market.gate.around(vendor_app))])
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         serving = asyncio.run_coroutine_threadsafe(_serve(server, listener), loop)

@@ -9,6 +9,7 @@ from threading import Timer
 from types import TracebackType
 from typing import Self
 
+from auctune.service.private_files import write_private
 from support.pages import ROOT
 
 START_SECONDS = 30.0
@@ -18,16 +19,16 @@ class VendorProcess:
     """Runs `examples/vendor/app.py` inside a `with` block.
 
     Args:
-        folder: of its orders; the secret lies beside it.
-        secret: its text.
+        folder: of its orders; the file with the token lies beside it.
+        token: shared with the service.
         arguments: for the command line.
     """
 
-    def __init__(self, folder: Path, secret: str, *arguments: str) -> None:
+    def __init__(self, folder: Path, token: str, *arguments: str) -> None:
         self.folder = folder
         self._arguments = arguments
-        self._secret_file = folder.with_name(f"{folder.name}.secret")
-        self._secret_file.write_text(secret + "\n")
+        self._token_file = folder.with_name(f"{folder.name}.token")
+        write_private(self._token_file, token + "\n")
         self._port = 0
         self._process = self._start()
 
@@ -35,7 +36,7 @@ class VendorProcess:
         """Returns once the port is open; the same one each time."""
         command = [sys.executable, str(ROOT / "examples" / "vendor" / "app.py")]
         command += ["--port", str(self._port), "--folder", str(self.folder)]
-        command += ["--secret-file", str(self._secret_file), *self._arguments]
+        command += ["--token-file", str(self._token_file), *self._arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         # One that says nothing is ended, so that the line to wait for is an empty one.

@@ -68,7 +68,7 @@ class Market:
         bid_bytes: see there.
         pauses: of zones.
         charts: draws those of the page.
-        vendor_data: where vendors fetch what is lent to them; none: there are none outside.
+        vendor_app: what external vendors reach, or None without any.
         work: folder of checkpoints and adapters, one a zone.
         now: tells unix time.
     """
@@ -97,7 +97,7 @@ class Market:
     bid_bytes: RateLimit
     pauses: Pauses
     charts: ChartClient
-    vendor_data: ASGIApp | None
+    vendor_app: ASGIApp | None
     work: Path
     now: Callable[[], float]
     _closed: dict[str, tuple[ZoneKind, SlotClock]] = field(default_factory=dict)

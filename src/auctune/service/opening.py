@@ -33,9 +33,9 @@ from auctune.service.page.chart_client import ChartClient
 from auctune.service.pauses import Pauses
 from auctune.service.quotes import Quotes
 from auctune.service.recorder import LogRecorder
-from auctune.service.repair.door import VendorDoor
 from auctune.service.store import Committer, EventLog, Pages, Store
 from auctune.service.upkeep import ClockError, clock_fault, keep_up
+from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.webhooks.dispatcher import open_dispatcher
 from auctune.service.zones.kind import Facts
 from auctune.service.zones.kinds import KINDS, kind_of_opening
@@ -67,13 +67,13 @@ class OpenMarket:
         workshops: dict[str, Workshop],
         data: DataClient,
         committer: Committer,
-        door: VendorDoor,
+        vendor_gateway: VendorGateway,
     ) -> None:
         self.market = market
         self.workshops = workshops
         self._data = data
         self._committer = committer
-        self._door = door
+        self._vendor_gateway = vendor_gateway
         self._background = Background()
 
     async def start(self, report: Report = _nobody) -> None:
@@ -97,7 +97,7 @@ class OpenMarket:
         await self.market.submissions.close()
         for workshop in self.workshops.values():
             await workshop.stop()
-        await self._door.close()
+        await self._vendor_gateway.close()
         for zone in self.market.zones.values():
             await asyncio.to_thread(zone.desk.close)
         await asyncio.to_thread(self._data.close)
@@ -177,7 +177,7 @@ async def open_market(
             max_file_seconds=of.examination_seconds,
             reserve_bytes=2 * of.reserved_bytes,
         )
-    door = VendorDoor(file.public_url or url, now)
+    vendor_gateway = VendorGateway(file.public_url or url, now)
     quotes, turns = Quotes(now), BudgetTurns(spending, is_alone=len(file.zones) == 1)
     premises = Premises(
         store=store,
@@ -192,7 +192,7 @@ async def open_market(
         alarm=alarm,
         lock=lock,
         now=now,
-        door=door,
+        vendor_gateway=vendor_gateway,
     )
     zones: dict[str, OpenZone] = {}
     workshops: dict[str, Workshop] = {}
@@ -235,11 +235,11 @@ async def open_market(
         bid_bytes=RateLimit(of.bid_bytes_per_day / DAY, of.bid_bytes_per_day, time.monotonic),
         pauses=Pauses(store.reader, committer, submissions.paused),
         charts=ChartClient(place.data / "logs" / "charts.log"),
-        vendor_data=door.app,
+        vendor_app=vendor_gateway.app,
         work=place.data / "work",
         now=now,
     )
-    return OpenMarket(market, workshops, data, committer, door)
+    return OpenMarket(market, workshops, data, committer, vendor_gateway)
 
 
 def _check_kind(entry: ZoneConfig, log: EventLog) -> None:

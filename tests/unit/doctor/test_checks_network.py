@@ -129,7 +129,7 @@ def vendor() -> Iterator[str]:
 
 def vendors(url: str, tmp_path: Path) -> str:
     (tmp_path / "secret").write_text("s" * 40)
-    return f'[[zones]]\n[[zones.vendors]]\nname = "v"\nurl = "{url}"\nsecret_file = "secret"\n'
+    return f'[[zones]]\n[[zones.vendors]]\nname = "v"\nurl = "{url}"\ntoken_file = "secret"\n'
 
 
 def test_vendors_are_asked_only_online_and_answer_or_not(tmp_path: Path, vendor: str) -> None:

@@ -29,9 +29,9 @@ def test_a_file_that_is_not_there_is_wrong(tmp_path: Path) -> None:
 
 
 def test_a_secret_that_is_missing_is_wrong_and_the_rest_is_examined(tmp_path: Path) -> None:
-    vendor = 'name = "far"\nurl = "http://localhost:1"\nsecret_file = "none"'
+    vendor = 'name = "far"\nurl = "http://localhost:1"\ntoken_file = "none"'
     at = make_installation(tmp_path, f"[[zones]]\n[[zones.vendors]]\n{vendor}\n")
-    assert "secret_file" in only(check_settings(at), Severity.ERROR).message
+    assert "token_file" in only(check_settings(at), Severity.ERROR).message
     assert len(at.zones) == 1
 
 

@@ -31,8 +31,8 @@ from auctune.service.api.short_way import Bids, ShortWay
 from auctune.service.market import Market
 from auctune.service.page.app import make_page
 from auctune.service.page.guard import ROOT
-from auctune.service.repair.door import VENDOR_DATA
 from auctune.service.upkeep import clock_fault
+from auctune.service.vendors.repairer import VENDOR_ROOT
 
 _MODULES = (
     files,
@@ -89,8 +89,8 @@ def make_app(market: Market) -> FastAPI:
     app.add_middleware(Gate, market=market)
     for module in _MODULES:
         app.include_router(module.router)
-    if market.vendor_data is not None:
-        app.mount(VENDOR_DATA, market.vendor_data)
+    if market.vendor_app is not None:
+        app.mount(VENDOR_ROOT, market.vendor_app)
 
     app.mount(ROOT, make_page(market))
 

@@ -19,7 +19,7 @@ from auctune.service.config.fields import (
     Resource,
     Share,
 )
-from auctune.service.config.vendors import HouseEntry, VendorEntry, check_names
+from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig, check_names
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
 
 _DAY_SECONDS = 86_400
@@ -172,11 +172,11 @@ class AuctionConfig(LanguageZoneConfig):
         default_factory=lambda: [NodeConfig(id="local-0", type="local")],
         description="nodes, each a process. Default: `local-0` of type `local`",
     )
-    house: HouseEntry = Field(
-        default=HouseEntry(),
+    builtin_vendor: BuiltinVendorConfig = Field(
+        default=BuiltinVendorConfig(),
         description="the vendor in a process of the service",
     )
-    vendors: list[VendorEntry] = Field(default_factory=list, description="external vendors")
+    vendors: list[VendorConfig] = Field(default_factory=list, description="external vendors")
 
     @property
     def num_slots(self) -> int:
@@ -198,7 +198,7 @@ class AuctionConfig(LanguageZoneConfig):
     def _check(self) -> Self:
         self._check_nodes()
         self._check_executor()
-        check_names(self.house, self.vendors)
+        check_names(self.builtin_vendor, self.vendors)
         for name, node_type in self.node_types.items():
             if node_type.power_kw is not None and self.energy_price is None:
                 place = f"node_types.{name}.power_kw"

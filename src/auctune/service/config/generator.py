@@ -32,7 +32,7 @@ from auctune.service.config.models import (
 )
 from auctune.service.config.spot import SpotConfig, SpotRayConfig
 from auctune.service.config.timeshare import TimeshareConfig
-from auctune.service.config.vendors import HouseEntry, VendorEntry
+from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig
 from auctune.service.config.zone import LanguageZoneConfig
 
 _WIDTH = 100
@@ -51,8 +51,8 @@ TABLES: dict[str, type[BaseModel]] = {
     "[[zones.nodes]]": NodeConfig,
     "[zones.ray] of kind spot": SpotRayConfig,
     "[zones.ray]": RayConfig,
-    "[zones.house]": HouseEntry,
-    "[[zones.vendors]]": VendorEntry,
+    "[zones.builtin_vendor]": BuiltinVendorConfig,
+    "[[zones.vendors]]": VendorConfig,
     "[[users]]": UserConfig,
     "[[keys]]": KeyConfig,
 }
@@ -125,14 +125,14 @@ _SECTIONS = (
         {"id": "local-0", "type": "local"},
     ),
     _Section(
-        "[zones.house]",
-        HouseEntry,
-        "The vendor in a process of the service, who repairs data for bids that ask for it.",
+        "[zones.builtin_vendor]",
+        BuiltinVendorConfig,
+        "The vendor in a process of the service, which repairs data for bids that ask for it.",
         {},
     ),
     _Section(
         "[[zones.vendors]]",
-        VendorEntry,
+        VendorConfig,
         "External vendors, reached over HTTP; each is one more [[zones.vendors]] table. Users' "
         "data are sent to them if a bid asks for repair. See docs/how-to/run-a-vendor.md.",
         {"name": "mender", "url": "http://127.0.0.1:8900"},

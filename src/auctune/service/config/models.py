@@ -197,8 +197,8 @@ class ServiceConfig(BaseModel):
     )
     public_url: str | None = Field(
         default=None,
-        description="URL at which external vendors reach the service. Default: the address at "
-        "which it listens",
+        description="URL at which external vendors reach the service: `https://`, or loopback. "
+        "Default: the address at which it listens",
         examples=["https://market.example"],
     )
     host: str = Field(

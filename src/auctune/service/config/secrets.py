@@ -1,10 +1,13 @@
 """Secrets that settings refer to: in the environment or in a file, never in the settings."""
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 from auctune.domain import InputError
+
+_OTHERS = 0o077
 
 
 def require_exactly_one(**keys: object) -> None:
@@ -19,11 +22,34 @@ def require_exactly_one(**keys: object) -> None:
         raise InputError(" or ".join(keys), found, "one of them")
 
 
+def check_private(place: str, file: Path) -> None:
+    """Check that other accounts of the machine cannot read a file with a secret.
+
+    A file that is missing is left to whoever reads it.
+
+    Args:
+        place: of the key that names it, for errors.
+        file: to check.
+
+    Raises:
+        InputError: if they can.
+    """
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return
+    if mode & _OTHERS:
+        raise InputError(
+            place, f"{file} is open to other accounts (mode {mode:o})", f"chmod 600 {file}"
+        )
+
+
 def read_secret(
     place: str,
     variable: str | None,
     file: str | None,
     environment: Mapping[str, str] = os.environ,
+    what: str = "secret",
 ) -> str:
     """Return the text of a secret, stripped.
 
@@ -32,16 +58,17 @@ def read_secret(
         variable: environment variable that holds it; or
         file: path of a file that holds it.
         environment: variables to read from.
+        what: the kind of secret, with which the names of both keys begin.
 
     Raises:
         InputError: if it is missing or empty.
     """
     if variable is not None:
-        where, text = f"{place}.secret_variable", environment.get(variable, "")
-        expected = f"{variable} in the environment, with the secret"
+        where, text = f"{place}.{what}_variable", environment.get(variable, "")
+        expected = f"{variable} in the environment, with the {what}"
     else:
         assert file is not None
-        where, expected = f"{place}.secret_file", f"a secret in {file}"
+        where, expected = f"{place}.{what}_file", f"a {what} in {file}"
         try:
             text = Path(file).read_text()
         except (OSError, UnicodeDecodeError):

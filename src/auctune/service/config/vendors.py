@@ -1,6 +1,7 @@
-"""Vendors in auctune.toml: the house, and those that are reached over HTTP."""
+"""Vendors in auctune.toml: the built-in one, and external ones, reached over HTTP."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
@@ -17,26 +18,25 @@ from auctune.service.config.fields import (
     RelativePath,
     Variable,
 )
-from auctune.service.config.secrets import read_secret, require_exactly_one
-from auctune.service.vendors import HttpVendorParams, Secret
-from auctune.service.vendors.params import MAX_POLL_SECONDS
+from auctune.service.config.secrets import check_private, read_secret, require_exactly_one
+from auctune.service.vendors import VendorParams, VendorToken
 
-# For a look at the URL alone: it is nobody's.
-_NO_SECRET = Secret("-" * 32)
+# Stands in for the token while the settings are checked.
+_NO_TOKEN = VendorToken("-" * 32)
 
 
-class HouseEntry(BaseModel):
-    """[zones.house]: the vendor who works in a process of ours."""
+class BuiltinVendorConfig(BaseModel):
+    """[zones.builtin_vendor]: the vendor that works in a process of the service."""
 
     model_config = STRICT
 
     enabled: bool = Field(default=True, description="whether there is one")
-    name: Name = Field(default="house", description="name of the vendor")
+    name: Name = Field(default="builtin", description="name of the vendor")
     price: Amount = Field(default=Decimal(0), description="money for a data set")
     price_per_row: Amount = Field(default=Decimal(0), description="money for a row, in addition")
     seconds: NonNegative = Field(
         default=0.0,
-        description="time that its work takes, as it quotes it",
+        description="delay that it promises",
     )
     min_characters: Annotated[int, Field(ge=1)] = Field(
         default=2,
@@ -58,38 +58,42 @@ class HouseEntry(BaseModel):
         return self
 
     def params(self) -> RepairParams:
-        """What it does, and for how much.
+        """Return the parameters of the repair, and its price.
 
         Raises:
-            InputError: if it cannot be told that.
+            InputError: if a value is out of range, or a language unknown.
         """
         own = self.model_dump(exclude={"enabled", "seconds"})
         return RepairParams(**{**own, "languages": tuple(own["languages"]), "delay": 0})
 
 
-class VendorEntry(BaseModel):
-    """[[zones.vendors]]: a vendor that is reached over HTTP."""
+class VendorConfig(BaseModel):
+    """[[zones.vendors]]: an external vendor, reached over HTTP."""
 
     model_config = STRICT
 
-    name: Name = Field(description="name of the vendor, other than that of the house")
-    url: str = Field(description="where its routes begin: `https://`, or `http://` on this machine")
-    secret_variable: Variable | None = Field(
-        default=None,
-        description="environment variable with the shared secret; or `secret_file`",
-        examples=["AUCTUNE_MENDER_SECRET"],
+    name: Name = Field(description="name of the vendor, unique in its zone")
+    url: str = Field(
+        description="where its routes begin: `https://`, or `http://` with a loopback address"
     )
-    secret_file: RelativePath | None = Field(
-        default=None, description="file with the shared secret", examples=["mender.secret"]
+    token_variable: Variable | None = Field(
+        default=None,
+        description="environment variable with the token shared with the vendor; or `token_file`",
+        examples=["AUCTUNE_MENDER_TOKEN"],
+    )
+    token_file: RelativePath | None = Field(
+        default=None,
+        description="file with the token, which other accounts cannot open (`chmod 600`)",
+        examples=["mender.token"],
     )
     answer_seconds: Positive = Field(
         default=30.0,
-        description="seconds that it may take to accept, report or cancel an order, retries "
-        "included",
+        description="seconds to accept, report or drop an order, retries included",
     )
-    poll_seconds: Annotated[float, Field(gt=0, le=MAX_POLL_SECONDS)] = Field(
+    poll_seconds: Positive = Field(
         default=10.0,
-        description="seconds that it may hold an answer back while it works, at most 20",
+        description="seconds between questions for the state of an order; a notification of the "
+        "vendor comes sooner",
     )
     max_result_bytes: Count = Field(
         default=512 * 1024 * 1024,
@@ -98,41 +102,45 @@ class VendorEntry(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        require_exactly_one(secret_variable=self.secret_variable, secret_file=self.secret_file)
-        self._with(_NO_SECRET)
+        require_exactly_one(token_variable=self.token_variable, token_file=self.token_file)
+        self._with(_NO_TOKEN)
         return self
 
-    def params(self, place: str) -> HttpVendorParams:
-        """What the market has to know of it, its secret included.
+    def params(self, place: str) -> VendorParams:
+        """Return the vendor's address, token and timeouts.
 
         Args:
             place: of this table, for errors.
 
         Raises:
-            InputError: if the secret is not where it should be, or too short.
+            InputError: if the token is missing or too short, or its file open to other accounts.
         """
-        text = read_secret(place, self.secret_variable, self.secret_file)
-        return self._with(Secret(text, f"{place}: the secret"))
+        if self.token_file is not None:
+            check_private(f"{place}.token_file", Path(self.token_file))
+        text = read_secret(place, self.token_variable, self.token_file, what="token")
+        return self._with(VendorToken(text, f"{place}: the token"))
 
-    def _with(self, secret: Secret) -> HttpVendorParams:
-        return HttpVendorParams(
+    def _with(self, token: VendorToken) -> VendorParams:
+        return VendorParams(
             self.name,
             self.url,
-            secret,
+            token,
             answer_seconds=self.answer_seconds,
             poll_seconds=self.poll_seconds,
             max_result_bytes=self.max_result_bytes,
         )
 
 
-def check_names(house: HouseEntry, vendors: list[VendorEntry]) -> None:
-    """That no two vendors of a zone have one name.
+def check_names(builtin: BuiltinVendorConfig, vendors: list[VendorConfig]) -> None:
+    """Check that the vendors of a zone have different names.
 
     Raises:
-        InputError: naming the second one.
+        InputError: naming the second one of a pair.
     """
-    seen = {house.name} if house.enabled else set()
+    seen = {builtin.name} if builtin.enabled else set()
     for index, vendor in enumerate(vendors):
         if vendor.name in seen:
-            raise InputError(f"vendors[{index}].name", f"{vendor.name!r} is twice", "unique names")
+            raise InputError(
+                f"vendors[{index}].name", f"duplicate name {vendor.name!r}", "unique names"
+            )
         seen.add(vendor.name)

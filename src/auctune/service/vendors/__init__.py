@@ -1,44 +1,47 @@
-"""Vendors over HTTP: asked all at once, ordered from, and not believed unchecked.
+"""Data vendors outside the service: their protocol over HTTP, and the files shared with them.
 
-The protocol is docs/reference/vendor-protocol.md; a vendor to run is examples/vendor.
+`protocol` has what is sent, `client` the service's side of it, `shared_files` what vendors fetch,
+and `repairer` the vendors as a zone uses them. examples/vendor is a vendor to run.
 """
 
-from auctune.service.vendors.backoff import Backoff
-from auctune.service.vendors.blocking_vendor import BlockingVendor
-from auctune.service.vendors.data_app import make_data_app
-from auctune.service.vendors.data_facts import DataFacts, read_facts
-from auctune.service.vendors.exchange import Exchange, make_client
-from auctune.service.vendors.fault import Fault, VendorError
-from auctune.service.vendors.http_vendor import HttpVendor
-from auctune.service.vendors.lent_files import LentFiles
-from auctune.service.vendors.links import DataLinks
-from auctune.service.vendors.offer import Decline, Offer, Order
-from auctune.service.vendors.params import HttpVendorParams
-from auctune.service.vendors.quote_round import QuoteRound, ask_vendors
-from auctune.service.vendors.secret import Secret, read_secret_file, read_secret_variable
-from auctune.service.vendors.signed_app import SignedApp
+from auctune.service.vendors.client import (
+    QuoteResults,
+    TokenClient,
+    VendorClient,
+    VendorParams,
+    make_client,
+    request_quotes,
+    retry,
+)
+from auctune.service.vendors.protocol import (
+    DatasetSummary,
+    Decline,
+    Fault,
+    Offer,
+    Order,
+    VendorError,
+    VendorToken,
+    summarize,
+)
+from auctune.service.vendors.shared_files import SharedFiles, SignedUrls, make_vendor_app
 
 __all__ = [
-    "Backoff",
-    "BlockingVendor",
-    "DataFacts",
-    "DataLinks",
+    "DatasetSummary",
     "Decline",
-    "Exchange",
     "Fault",
-    "HttpVendor",
-    "HttpVendorParams",
-    "LentFiles",
     "Offer",
     "Order",
-    "QuoteRound",
-    "Secret",
-    "SignedApp",
+    "QuoteResults",
+    "SharedFiles",
+    "SignedUrls",
+    "TokenClient",
+    "VendorClient",
     "VendorError",
-    "ask_vendors",
+    "VendorParams",
+    "VendorToken",
     "make_client",
-    "make_data_app",
-    "read_facts",
-    "read_secret_file",
-    "read_secret_variable",
+    "make_vendor_app",
+    "request_quotes",
+    "retry",
+    "summarize",
 ]

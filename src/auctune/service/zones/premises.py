@@ -9,8 +9,8 @@ from auctune.run.data.client import DataClient
 from auctune.service.files.library import Library
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.quotes import Quotes
-from auctune.service.repair.door import VendorDoor
 from auctune.service.store import Committer, Store
+from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.zones.recorder import Recorder
 
 
@@ -44,7 +44,7 @@ class Premises:
         alarm: told if a zone cannot go on.
         lock: descriptor of the lock that nodes hold too; none: there is none.
         now: tells unix time.
-        door: where vendors outside come in.
+        vendor_gateway: of external vendors.
     """
 
     store: Store
@@ -59,4 +59,4 @@ class Premises:
     alarm: Callable[[Exception], None]
     lock: int | None
     now: Callable[[], float]
-    door: VendorDoor
+    vendor_gateway: VendorGateway

@@ -9,6 +9,7 @@ from auctune.domain import InputError
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.check import check_bases, check_service
 from auctune.service.config.models import read_config
+from auctune.service.private_files import write_private
 
 VENDOR = '[[zones.vendors]]\nname = "far"\nurl = "http://localhost:1"\n'
 
@@ -20,8 +21,8 @@ VENDOR = '[[zones.vendors]]\nname = "far"\nurl = "http://localhost:1"\n'
         ("[zones.auction]\ncompute_low = -1", "zones[0].auction.compute_low"),
         ('[zones.auction]\nmechanism = "lottery"', "zones[0].auction.mechanism"),
         ("[zones.auction]\nspeed = 3", "zones[0].auction.speed"),
-        (f'{VENDOR}secret_file = "no-such-file"', "zones[0].vendors[0]"),
-        (f'{VENDOR}secret_variable = "AUCTUNE_NO_SUCH"', "zones[0].vendors[0]"),
+        (f'{VENDOR}token_file = "no-such-file"', "zones[0].vendors[0]"),
+        (f'{VENDOR}token_variable = "AUCTUNE_NO_SUCH"', "zones[0].vendors[0]"),
         ('energy_price = "no-such.csv"', "zones[0].energy_price: {folder}/no-such.csv"),
         (
             '[zones.node_types.local]\nprofile = "no-such.json"',
@@ -43,13 +44,13 @@ def test_what_a_file_names_is_looked_up(tmp_path: Path, text: str, place: str) -
 
 
 def test_a_file_passes_while_all_that_it_names_is_there(tmp_path: Path) -> None:
-    path, secret = tmp_path / "auctune.toml", tmp_path / "secret"
-    secret.write_text("a-secret-of-more-than-thirty-two-characters\n")
-    path.write_text(f'[[zones]]\n{VENDOR}secret_file = "secret"\n')
+    path, token = tmp_path / "auctune.toml", tmp_path / "token"
+    write_private(token, "a-token-of-more-than-thirty-two-characters\n")
+    path.write_text(f'[[zones]]\n{VENDOR}token_file = "token"\n')
     file = read_config(path)
     check_service(file)
-    secret.unlink()
-    with pytest.raises(InputError, match="secret"):
+    token.unlink()
+    with pytest.raises(InputError, match="token"):
         check_service(file)
 
 

@@ -21,7 +21,7 @@ from auctune.service.config.models import (
 )
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
-from auctune.service.config.vendors import HouseEntry, VendorEntry
+from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig
 from support.spot_files import daily_market, write_market
 
 LINES = template().splitlines()
@@ -33,7 +33,7 @@ IN_TABLES = [index for index in SETTINGS if index > FIRST_TABLE]
 # Parameters of other prices than the default ones.
 OF_PRICING = {"pricing", "compute_low", "compute_high", "memory_low", "memory_high"}
 # Exactly one of them is given.
-SOURCES = {"secret_variable", "secret_file", "sha256"}
+SOURCES = {"secret_variable", "secret_file", "sha256", "token_variable", "token_file"}
 REQUIRED = {"url", "market"}
 # Keys that are refused without another one.
 ON_RAY = {"ray", "resource"}
@@ -165,7 +165,8 @@ def test_a_line_that_is_not_a_setting_is_a_comment() -> None:
     "model",
     [
         ServiceConfig, LimitsConfig, WebhooksConfig, AuctionConfig, NodeTypeConfig, NodeConfig,
-        HouseEntry, VendorEntry, SpotConfig, TimeshareConfig, EdgeConfig, UserConfig, KeyConfig,
+        BuiltinVendorConfig, VendorConfig, SpotConfig, TimeshareConfig, EdgeConfig, UserConfig,
+        KeyConfig,
     ],
 )  # fmt: skip
 def test_every_key_is_shown_and_described(model: type[BaseModel]) -> None:

@@ -8,7 +8,8 @@ from auctune.domain import InputError
 from auctune.service.access.key import hash_key
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.models import ServiceConfig, read_config
-from auctune.service.config.vendors import VendorEntry
+from auctune.service.config.vendors import VendorConfig
+from auctune.service.private_files import write_private
 
 ZONE = '[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\n'
 VENDOR = ZONE + '[[zones.vendors]]\nname = "mender"\nurl = "https://mender.example/auctune"\n'
@@ -47,17 +48,23 @@ def test_one_key_leaves_two_thirds_of_a_thousand_requests_a_second_to_others() -
             "zones[0].node_types.local.power_kw",
         ),
         (
-            "[[zones]]\n[zones.house]\nmin_characters = 9\nmax_characters = 2\n",
-            "zones[0].house.min",
+            "[[zones]]\n[zones.builtin_vendor]\nmin_characters = 9\nmax_characters = 2\n",
+            "zones[0].builtin_vendor.min",
         ),
-        ('[[zones]]\n[zones.house]\nlanguages = ["xx"]\n', "zones[0].house.languages"),
-        ("[[zones]]\n[zones.house]\nprice = '-1'\n", "zones[0].house.price"),
-        (VENDOR, "zones[0].vendors[0].secret_variable or secret_file"),
-        (VENDOR + 'secret_file = "a"\nsecret_variable = "B"\n', "secret_variable or secret_file"),
-        (VENDOR + 'secret = "in the clear"\n', "zones[0].vendors[0].secret"),
-        (VENDOR.replace("https", "http") + 'secret_file = "a"\n', "zones[0].vendors[0].url"),
-        (VENDOR.replace("mender.", "a:b@mender.") + 'secret_file = "a"\n', "vendors[0].url"),
-        (VENDOR.replace('"mender"', '"house"') + 'secret_file = "a"\n', "zones[0].vendors[0].name"),
+        (
+            '[[zones]]\n[zones.builtin_vendor]\nlanguages = ["xx"]\n',
+            "zones[0].builtin_vendor.languages",
+        ),
+        ("[[zones]]\n[zones.builtin_vendor]\nprice = '-1'\n", "zones[0].builtin_vendor.price"),
+        (VENDOR, "zones[0].vendors[0].token_variable or token_file"),
+        (VENDOR + 'token_file = "a"\ntoken_variable = "B"\n', "token_variable or token_file"),
+        (VENDOR + 'token = "in the clear"\n', "zones[0].vendors[0].token"),
+        (VENDOR.replace("https", "http") + 'token_file = "a"\n', "zones[0].vendors[0].url"),
+        (VENDOR.replace("mender.", "a:b@mender.") + 'token_file = "a"\n', "vendors[0].url"),
+        (
+            VENDOR.replace('"mender"', '"builtin"') + 'token_file = "a"\n',
+            "zones[0].vendors[0].name",
+        ),
         ('public_url = "market.example"\n', "public_url"),
         ('trusted_proxies = ["10.0.0.0/8", "proxy"]\n', "trusted_proxies[1]"),
         ('trusted_proxies = ["*"]\n', "trusted_proxies[0]"),
@@ -96,7 +103,7 @@ def test_what_is_wrong_is_named_by_its_path(tmp_path: Path, text: str, path: str
     assert "a:b" not in str(caught.value)
 
 
-def only_vendor(file: ServiceConfig) -> VendorEntry:
+def only_vendor(file: ServiceConfig) -> VendorConfig:
     (zone,) = file.zones
     assert isinstance(zone, AuctionConfig)
     (vendor,) = zone.vendors
@@ -105,32 +112,41 @@ def only_vendor(file: ServiceConfig) -> VendorEntry:
 
 def test_files_lie_where_the_settings_say_from_their_own_folder(tmp_path: Path) -> None:
     text = VENDOR.replace("[[zones]]\n", '[[zones]]\nenergy_price = "prices.csv"\n')
-    found = read(tmp_path, text + 'secret_file = "mender.secret"\n' + KEYS + "secret_file = 'k'\n")
+    found = read(tmp_path, text + 'token_file = "mender.token"\n' + KEYS + "secret_file = 'k'\n")
     (zone,), (key,) = found.zones, found.keys
     assert isinstance(zone, AuctionConfig)
     assert zone.energy_price == str(tmp_path / "prices.csv")
-    assert zone.vendors[0].secret_file == str(tmp_path / "mender.secret")
+    assert zone.vendors[0].token_file == str(tmp_path / "mender.token")
     assert key.secret_file == str(tmp_path / "k")
 
 
-def test_a_vendors_secret_is_read_from_its_file_and_never_shown(tmp_path: Path) -> None:
-    vendor = only_vendor(read(tmp_path, VENDOR + 'secret_file = "mender.secret"\n'))
-    with pytest.raises(InputError, match=r"here\.secret_file"):
+def test_a_vendors_token_is_read_from_its_file_and_never_shown(tmp_path: Path) -> None:
+    vendor = only_vendor(read(tmp_path, VENDOR + 'token_file = "mender.token"\n'))
+    with pytest.raises(InputError, match=r"here\.token_file: cannot be read"):
         vendor.params("here")
-    (tmp_path / "mender.secret").write_text("too short, and a secret\n")
-    with pytest.raises(InputError) as caught:
+    write_private(tmp_path / "mender.token", "too-short-to-be-one\n")
+    with pytest.raises(InputError, match="here: the token: has 19 characters"):
         vendor.params("here")
-    assert "a secret" not in str(caught.value).replace("the secret", "")
-    (tmp_path / "mender.secret").write_text(f"{LONG}\n")
+    write_private(tmp_path / "mender.token", f"{LONG}\n")
     params = vendor.params("here")
-    assert params.secret.matches("text", params.secret.sign("text"))
+    assert params.token.matches(f"Bearer {LONG}")
     assert LONG not in repr(params)
 
 
-def test_a_vendors_secret_is_read_from_the_environment(
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
+def test_a_file_with_a_token_that_others_may_open_is_refused(tmp_path: Path, mode: int) -> None:
+    vendor = only_vendor(read(tmp_path, VENDOR + 'token_file = "mender.token"\n'))
+    path = tmp_path / "mender.token"
+    write_private(path, f"{LONG}\n")
+    path.chmod(mode)
+    with pytest.raises(InputError, match=r"here\.token_file: .* is open to other .*chmod 600"):
+        vendor.params("here")
+
+
+def test_a_vendors_token_is_read_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vendor = only_vendor(read(tmp_path, VENDOR + 'secret_variable = "MENDER"\n'))
+    vendor = only_vendor(read(tmp_path, VENDOR + 'token_variable = "MENDER"\n'))
     monkeypatch.delenv("MENDER", raising=False)
     with pytest.raises(InputError, match="MENDER"):
         vendor.params("here")

@@ -15,21 +15,19 @@ from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.executor import NodeSettings
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.zone import AUCTION
-from auctune.service.data_desk import DataDesk
+from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.executors import nodes_of
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
-from auctune.service.repair.house import house_vendor
-from auctune.service.repair.mender import Mender
-from auctune.service.repair.outside import OutsideVendor
+from auctune.service.vendors.repairer import ExternalVendor, Repairer, builtin_vendor
 from auctune.service.zones.auction.bidding import AuctionBidding
 from auctune.service.zones.auction.energy import zone_energy
 from auctune.service.zones.auction.explaining import AuctionExplainer
 from auctune.service.zones.auction.memory import fresh_memory
-from auctune.service.zones.auction.mending import Mending
 from auctune.service.zones.auction.nodes import AuctionNodes
 from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.records import cluster_record, read_cluster
+from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.warm_up import warm_up
 from auctune.service.zones.auction.workshop import AuctionWorkshop
@@ -66,19 +64,20 @@ class AuctionOpening:
         mechanism, state = memory.mechanism, memory.state
         zone = AuctionZone(entry.name, supply, mechanism, state, clock, here.recorder)
         desk = self._past.desk(zone, memory, record)
-        house, outside = house_vendor(entry.house, here.data), self._outside(entry)
-        looks = DataDesk(
+        builtin = builtin_vendor(entry.builtin_vendor, here.data)
+        external = self._external_vendors(entry)
+        inspector = DatasetInspector(
             entry.base_source,
             here.data,
             here.library,
-            house,
-            outside,
+            builtin,
+            external,
             entry.quote_seconds,
             here.now,
         )
-        open_zone = self._open_zone(entry, record, zone, desk, looks)
-        vendors = {one.name: one for one in (house, *outside) if one is not None}
-        return Opened(open_zone, self._workshop(entry, facts, open_zone, looks, vendors))
+        open_zone = self._open_zone(entry, record, zone, desk, inspector)
+        vendors = {one.name: one for one in (builtin, *external) if one is not None}
+        return Opened(open_zone, self._workshop(entry, facts, open_zone, inspector, vendors))
 
     def _open_zone(
         self,
@@ -86,12 +85,12 @@ class AuctionOpening:
         record: Mapping[str, Any],
         zone: AuctionZone,
         desk: Desk[AuctionZone],
-        looks: DataDesk,
+        inspector: DatasetInspector,
     ) -> OpenAuction:
         here, supply, clock = self._premises, zone.supply, zone.clock
         context = supply.context_tokens
         defaults = Defaults(max_length=entry.max_length, share=entry.share, context_tokens=context)
-        files = JobFiles(here.library, supply.base_digest, looks)
+        files = JobFiles(here.library, supply.base_digest, inspector)
         slots = supply.cluster.slots
         return OpenAuction(
             desk=desk,
@@ -110,8 +109,8 @@ class AuctionOpening:
         entry: AuctionConfig,
         facts: Facts,
         open_zone: OpenAuction,
-        looks: DataDesk,
-        vendors: Mapping[str, Mender],
+        inspector: DatasetInspector,
+        vendors: Mapping[str, Repairer],
     ) -> AuctionWorkshop:
         here, place = self._premises, self._premises.place
         work = place.data / "work" / entry.name
@@ -123,16 +122,16 @@ class AuctionOpening:
             work,
             here.library,
             here.data,
-            looks,
-            Mending(open_zone, vendors, looks, here.library, work),
+            inspector,
+            RepairCoordinator(open_zone, vendors, inspector, here.library, work),
             self._past.snapshots,
             here.committer,
             here.alarm,
         )
 
-    def _outside(self, entry: AuctionConfig) -> tuple[OutsideVendor, ...]:
+    def _external_vendors(self, entry: AuctionConfig) -> tuple[ExternalVendor, ...]:
         place = f"zone {entry.name}: vendors"
-        return self._premises.door.vendors(
+        return self._premises.vendor_gateway.vendors(
             vendor.params(f"{place}[{index}]") for index, vendor in enumerate(entry.vendors)
         )
 

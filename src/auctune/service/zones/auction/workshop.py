@@ -15,14 +15,14 @@ from auctune.run.data.client import DataClient
 from auctune.run.executor.executor import Executor
 from auctune.run.executor.orders import adapter_folder
 from auctune.service.background import Background
-from auctune.service.data_desk import DataDesk
+from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.executors import MakeExecutor
 from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
 from auctune.service.zones.auction.foreman import Foreman
-from auctune.service.zones.auction.mending import Mending
 from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.open_job import OpenJob
+from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
 from auctune.service.zones.auction.saver import AuctionSaver
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.chores import Chores
@@ -46,8 +46,8 @@ class AuctionWorkshop:
         work: folder of checkpoints and adapters.
         library: files.
         data: the data process.
-        examiner: stores the tokens of data.
-        mending: has data mended.
+        inspector: stores the tokens of data.
+        repairs: has vendors repair data.
         snapshots: reads and makes snapshots.
         committer: writes them.
         alarm: told if the zone cannot go on.
@@ -60,8 +60,8 @@ class AuctionWorkshop:
         work: Path,
         library: Library,
         data: DataClient,
-        examiner: DataDesk,
-        mending: Mending,
+        inspector: DatasetInspector,
+        repairs: RepairCoordinator,
         snapshots: Snapshots,
         committer: Committer,
         alarm: Callable[[Exception], None],
@@ -72,10 +72,10 @@ class AuctionWorkshop:
         self._work = work
         self._library = library
         self._packer = Packer(zone.desk, data, library)
-        self._examiner = examiner
+        self._inspector = inspector
         # Jobs whose data are as they will be trained, and whose tokens were asked for.
         self._ready: set[str] = set()
-        self._mending = mending
+        self._repairs = repairs
         self._alarm = alarm
         self._background = Background()
         self._chores = Chores(zone.give_up)
@@ -96,7 +96,7 @@ class AuctionWorkshop:
             self._library.trash,
         )
         await self._zone.decide_waiting()
-        self._mending.resume(await self._zone.ask(lambda zone: list(zone.state.jobs.values())))
+        self._repairs.resume(await self._zone.ask(lambda zone: list(zone.state.jobs.values())))
         await self._zone.ask(self._foreman.resume)
         beating = beat(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
         self._background.begin(beating)
@@ -105,7 +105,7 @@ class AuctionWorkshop:
         """Stop the nodes; what they trained in this slot is in their checkpoints."""
         await self._background.close()
         await self._chores.close()
-        await self._mending.close()
+        await self._repairs.close()
         # A start that failed may have made none.
         if self._executor is not None:
             await asyncio.to_thread(self._executor.close)
@@ -147,7 +147,7 @@ class AuctionWorkshop:
 
         to_repair, to_pack, to_train = await self._zone.ask(waiting)
         for job in to_repair:
-            self._chores.begin_once(job.id, self._mending.mend(job))
+            self._chores.begin_once(job.id, self._repairs.run(job))
         for job in to_pack:
             self._pack(job.id, job.owner)
         for job in to_train:
@@ -162,6 +162,6 @@ class AuctionWorkshop:
             if file is None:
                 continue
             try:
-                await self._examiner.store_tokens(file, training.max_length, job.owner)
+                await self._inspector.store_tokens(file, training.max_length, job.owner)
             except AuctuneError as error:
                 _log.warning("tokens_not_stored", job=job.id, file=file, reason=str(error))

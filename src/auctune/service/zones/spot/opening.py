@@ -11,7 +11,7 @@ from auctune.run.base_facts import BaseFacts
 from auctune.run.rental.market import ReplayedRecord, read_replayed
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.zone import SPOT
-from auctune.service.data_desk import DataDesk
+from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.jobs.terms import Worth
@@ -31,9 +31,6 @@ from auctune.service.zones.spot.zone import SpotZone
 
 # What jobs under way stand on.
 _FIXED = ("base", "slot_seconds", "start", "market_slot_seconds", "market")
-
-# No vendor is asked.
-_QUOTE_SECONDS = 1.0
 
 
 class SpotOpening:
@@ -59,11 +56,9 @@ class SpotOpening:
         memory = await self._past.memory(entry.name, SpotMemory)
         zone = SpotZone(entry.name, rental, memory.state, here.recorder)
         desk = self._past.desk(zone, memory, record)
-        looks = DataDesk(
-            entry.base_source, here.data, here.library, None, (), _QUOTE_SECONDS, here.now
-        )
+        inspector = DatasetInspector(entry.base_source, here.data, here.library)
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
-        files = JobFiles(here.library, facts.digest, looks)
+        files = JobFiles(here.library, facts.digest, inspector)
         bidding = SpotBidding(desk, rental, defaults, files, here.turns, here.quotes, here.now)
         open_zone = OpenSpot(desk=desk, rental=rental, bidding=bidding)
         return Opened(open_zone, self._workshop(entry, open_zone))

@@ -11,7 +11,7 @@ from auctune.run.executor import NodeSettings
 from auctune.run.open_pool.messages import PoolSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import TIMESHARE
-from auctune.service.data_desk import DataDesk
+from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.zones.clock import SlotClock
@@ -30,9 +30,6 @@ NODE_TYPE = "pool"
 
 # What jobs count on.
 _FIXED = ("base", "price_per_second", "slot_seconds")
-
-# Vendors are not asked here.
-_QUOTE_SECONDS = 1.0
 
 
 class TimeshareOpening:
@@ -72,10 +69,8 @@ class TimeshareOpening:
         defaults = Defaults(
             max_length=entry.max_length, share=1.0, context_tokens=base.context_tokens
         )
-        looks = DataDesk(
-            entry.base_source, here.data, here.library, None, (), _QUOTE_SECONDS, here.now
-        )
-        files = JobFiles(here.library, base.digest, looks)
+        inspector = DatasetInspector(entry.base_source, here.data, here.library)
+        files = JobFiles(here.library, base.digest, inspector)
         price = Money(record["price_per_second"])
         profile, memory = base.profile, entry.memory_gb
         room = profile.memory_gb - profile.base_memory_gb if memory is None else memory

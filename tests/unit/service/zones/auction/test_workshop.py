@@ -7,8 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-from auctune.run.data.client import SMALL_BYTES, DataClient, tokens_folder
 from auctune.service.data_desk import DataDesk
+
+from auctune.run.data.client import SMALL_BYTES, DataClient, tokens_folder
 from auctune.service.files.blobs import Blobs
 from auctune.service.zones.auction.workshop import AuctionWorkshop
 from auctune.service.zones.auction.zone import AuctionZone

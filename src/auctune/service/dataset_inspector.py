@@ -1,0 +1,133 @@
+"""Inspects data sets for a zone: their sizes, and the offers of vendors to repair them."""
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
+from auctune.run.data.client import DataClient
+from auctune.service.files.library import Library
+from auctune.service.files.record import FileRecord
+from auctune.service.jobs.training import Training
+from auctune.service.vendors.repairer import BuiltinVendor, ExternalVendor, quote_external
+from auctune.service.vendors.shared_files import Clock
+from auctune.service.zones.appraisal import Appraisal, VendorOffer
+
+
+class DatasetInspector:
+    """Inspects data sets for one base model.
+
+    Args:
+        base: its name.
+        client: of the data process.
+        library: of files.
+        builtin: the vendor in a process of the service, or None.
+        external: vendors that are reached over HTTP.
+        quote_seconds: after which an external vendor without an answer is left out of an auction.
+        clock: returns unix time.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        client: DataClient,
+        library: Library,
+        builtin: BuiltinVendor | None = None,
+        external: Sequence[ExternalVendor] = (),
+        quote_seconds: float = 2.0,
+        clock: Clock = time.time,
+    ) -> None:
+        self._base = base
+        self._client = client
+        self._library = library
+        self._builtin = builtin
+        self._external = external
+        self._quote_seconds = quote_seconds
+        self._clock = clock
+
+    @property
+    def has_vendors(self) -> bool:
+        """Whether any vendor could repair a data set."""
+        return self._builtin is not None or bool(self._external)
+
+    async def size(self, file: FileRecord, max_length: int) -> DataSize:
+        """Return the size of a clean data set, and store its tokens for those who train on it."""
+        return await self.size_of(self._library.path(file), max_length, file.owner, store=True)
+
+    async def size_of(
+        self, path: Path, max_length: int, owner: str, *, store: bool = False
+    ) -> DataSize:
+        """Return the size of the data set in any file, examined in its owner's turn.
+
+        Raises:
+            InputError: if it is not a data set that can be trained on.
+        """
+        future = self._client.size(
+            self._base, path, "training_file", max_length, owner=owner, store=store
+        )
+        return (await asyncio.wrap_future(future)).size
+
+    async def store_tokens(self, file: str, max_length: int, owner: str) -> None:
+        """Store the tokens of a file, unless nodes tokenize it as fast.
+
+        Raises:
+            AuctuneError: if that fails.
+        """
+        path = self._library.blobs.path(file)
+        future = self._client.store(self._base, path, "training_file", max_length, owner=owner)
+        await asyncio.wrap_future(future)
+
+    async def appraise(self, file: FileRecord, training: Training) -> Appraisal:
+        """Return the size of a data set that may be repaired, and the offers of all vendors.
+
+        Raises:
+            InputError: if no vendor can repair it.
+        """
+        if not self.has_vendors:
+            raise InputError("market.repair", "is set, but the zone has no vendor", "clean data")
+        path, length = self._library.path(file), training.max_length
+        found, offers = await asyncio.gather(
+            self._quote_builtin(path, training, file.owner),
+            self._quote_external(path, self._external),
+        )
+        if isinstance(found, Appraisal):
+            return Appraisal(found.size, (*found.offers, *offers))
+        if offers:
+            future = self._client.measure(
+                self._base, path, "training_file", length, owner=file.owner
+            )
+            return Appraisal(await asyncio.wrap_future(future), offers)
+        raise found or InputError(
+            "market.repair", "is set, but no vendor makes an offer now", "clean data, or a retry"
+        )
+
+    async def offers(
+        self, file: FileRecord, training: Training, without: Collection[str]
+    ) -> tuple[VendorOffer, ...]:
+        """Return the offers of vendors other than some; empty if none can repair the data."""
+        path = self._library.path(file)
+        external = [vendor for vendor in self._external if vendor.name not in without]
+        if self._builtin is None or self._builtin.name in without:
+            return await self._quote_external(path, external)
+        found, offers = await asyncio.gather(
+            self._quote_builtin(path, training, file.owner), self._quote_external(path, external)
+        )
+        return (*found.offers, *offers) if isinstance(found, Appraisal) else offers
+
+    async def _quote_builtin(
+        self, path: Path, training: Training, owner: str
+    ) -> Appraisal | InputError | None:
+        """Return the built-in vendor's appraisal or error, or None if there is no such vendor."""
+        if self._builtin is None:
+            return None
+        try:
+            return await self._builtin.appraise(self._base, path, training, owner)
+        except InputError as error:
+            return error
+
+    async def _quote_external(
+        self, path: Path, vendors: Sequence[ExternalVendor]
+    ) -> tuple[VendorOffer, ...]:
+        return await quote_external(vendors, path, self._quote_seconds, self._clock)

@@ -1,0 +1,560 @@
+"""The service's side of the vendor protocol: quotes, orders and results over HTTP.
+
+Nothing that a vendor sends is trusted: redirects are not followed, nothing is decompressed, no
+more is read than the request allows, and a result is checked as an upload is. Every call is
+idempotent, and retried after transient faults until its time is over.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256 as new_sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+import httpx2
+import structlog
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    wait_random_exponential,
+)
+
+from auctune.domain import InputError, Money, parse_money
+from auctune.domain.checks import check_positive
+from auctune.domain.dataset import read_dataset
+from auctune.run.atomic_file import replace_durably
+from auctune.run.vendors import DroppedRow, Example, RepairReport
+from auctune.service.vendors.protocol import (
+    MONEY,
+    DataBody,
+    DatasetSummary,
+    Decline,
+    DeclineBody,
+    ErrorBody,
+    Fault,
+    Offer,
+    OfferBody,
+    Order,
+    OrderRequest,
+    OrderStatus,
+    QuoteBody,
+    QuoteRequest,
+    ReportBody,
+    ResultBody,
+    VendorError,
+    VendorToken,
+    check_url,
+    is_protected,
+    sanitize,
+)
+from auctune.service.vendors.shared_files import CHUNK_BYTES, Clock, SignedUrls
+
+T = TypeVar("T")
+B = TypeVar("B", bound=BaseModel)
+OnChunk = Callable[[bytes], Awaitable[object]]
+
+INITIAL_BACKOFF_SECONDS = 0.1
+MAX_BACKOFF_SECONDS = 10.0
+CONNECT_TIMEOUT_SECONDS = 5.0
+READ_TIMEOUT_SECONDS = 30.0
+MAX_BODY_BYTES = 1 << 16
+# Responses of servers and proxies that are overloaded, starting or stopping.
+BUSY_STATUSES = frozenset({429, 502, 503, 504})
+
+# A vendor gets this share of the time for a quote; the rest is for the network.
+_ANSWER_SHARE = 0.8
+# Between two polls, however many notifications come.
+_MIN_POLL_SECONDS = 0.05
+_MONEY = re.compile(MONEY)
+_QUOTE: TypeAdapter[OfferBody | DeclineBody] = TypeAdapter(QuoteBody)
+# A report may name each row as dropped, with a reason.
+_REPORT_ROW_BYTES = 512
+_MIN_REPORT_BYTES, _MAX_REPORT_BYTES = 1 << 20, 128 << 20
+
+_log = structlog.get_logger(__name__)
+
+
+def make_client() -> httpx2.AsyncClient:
+    """Return a client for vendors; the caller closes it.
+
+    It takes no proxy and no password from the environment: data sets go where the settings say.
+    """
+    return httpx2.AsyncClient(
+        timeout=httpx2.Timeout(READ_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS),
+        headers={"accept-encoding": "identity", "user-agent": "auctune"},
+        follow_redirects=False,
+        trust_env=False,
+    )
+
+
+async def retry(call: Callable[[], Awaitable[T]], vendor: str, seconds: float) -> T:
+    """Return what `call` returns; retry it after transient faults until the time is over.
+
+    Waits are random up to a bound that doubles, so that callers that failed together do not retry
+    together.
+
+    Raises:
+        VendorError: a fault that is not transient; or LATE, with the last transient one.
+    """
+    last: BaseException | None = None
+
+    async def attempt() -> T:
+        return await call()
+
+    def note(state: RetryCallState) -> None:
+        nonlocal last
+        last = state.outcome.exception() if state.outcome is not None else None
+
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(lambda e: isinstance(e, VendorError) and e.is_transient),
+        wait=wait_random_exponential(multiplier=INITIAL_BACKOFF_SECONDS, max=MAX_BACKOFF_SECONDS),
+        before_sleep=note,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            return await retrying(attempt)
+    except TimeoutError:
+        detail = f"no response within {seconds:g} s"
+        if isinstance(last, VendorError):
+            detail += f"; last fault: {last.fault}: {last.detail}"
+        raise VendorError(vendor, Fault.LATE, detail) from None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """Status and body of a response; the body is empty if it was passed on in chunks."""
+
+    status: int
+    body: bytes = b""
+
+    @property
+    def reason(self) -> str:
+        """The sender's reason for a refusal."""
+        try:
+            return ErrorBody.model_validate_json(self.body).reason
+        except ValidationError:
+            return "no reason given"
+
+
+class TokenClient:
+    """HTTP client of one peer, over https or loopback, authenticated by a bearer token.
+
+    Args:
+        name: of the peer, for errors.
+        token: shared with it.
+        client: from `make_client`.
+    """
+
+    def __init__(self, name: str, token: VendorToken, client: httpx2.AsyncClient) -> None:
+        self._name = name
+        self._token = token
+        self._client = client
+
+    async def request(
+        self, method: str, url: str, body: bytes = b"", max_bytes: int = MAX_BODY_BYTES
+    ) -> HttpResponse:
+        """Send a request, and read a response of `max_bytes` at most.
+
+        Raises:
+            VendorError: if there is no response that the protocol allows.
+        """
+        async with self._open(method, url, body, self._authorization) as response:
+            return await self._read_small(response, max_bytes)
+
+    async def notify(self, url: str, message_id: str, body: bytes) -> HttpResponse:
+        """Send a signed message, without the token.
+
+        Raises:
+            VendorError: if there is no response that the protocol allows.
+        """
+        headers = self._token.sign(message_id, time.time(), body)
+        async with self._open("POST", url, body, headers) as response:
+            return await self._read_small(response, MAX_BODY_BYTES)
+
+    async def download(
+        self, url: str, max_bytes: int, sha256: str, on_chunk: OnChunk
+    ) -> HttpResponse:
+        """Pass the bytes of a file on as they come; a response other than 200 is read as a body.
+
+        Args:
+            url: of the file.
+            max_bytes: of the file.
+            sha256: that the file must have.
+            on_chunk: gets the bytes; they count once this returns with status 200.
+
+        Raises:
+            VendorError: if there is no response that the protocol allows, or it is another file.
+        """
+        async with self._open("GET", url, b"", self._authorization) as response:
+            if response.status_code != 200:
+                return await self._read_small(response, MAX_BODY_BYTES)
+            digest = new_sha256()
+            async for chunk in self._chunks(response, max_bytes):
+                digest.update(chunk)
+                await on_chunk(chunk)
+            if digest.hexdigest() != sha256:
+                raise self._error(Fault.RESULT, "another file than the one that was announced")
+            return HttpResponse(200)
+
+    @property
+    def _authorization(self) -> dict[str, str]:
+        return {"authorization": self._token.authorization}
+
+    @asynccontextmanager
+    async def _open(
+        self, method: str, url: str, body: bytes, headers: dict[str, str]
+    ) -> AsyncIterator[httpx2.Response]:
+        """Send a request, and check the head of the response."""
+        if body:
+            headers = {**headers, "content-type": "application/json"}
+        try:
+            request = self._client.build_request(method, url, content=body, headers=headers)
+            if not is_protected(request.url.scheme, request.url.host):
+                raise self._error(Fault.PROTOCOL, "a URL that is neither https nor loopback")
+            response = await self._client.send(request, stream=True)
+            try:
+                self._check_head(response)
+                yield response
+            finally:
+                await response.aclose()
+        except httpx2.TimeoutException as error:
+            raise self._error(Fault.LATE, type(error).__name__) from None
+        except httpx2.InvalidURL:
+            raise self._error(Fault.PROTOCOL, "an invalid URL") from None
+        except httpx2.HTTPError as error:
+            raise self._error(Fault.UNREACHABLE, f"{type(error).__name__}: {error}") from None
+
+    def _check_head(self, response: httpx2.Response) -> None:
+        status = response.status_code
+        if status in BUSY_STATUSES:
+            raise self._error(Fault.BUSY, f"status {status}")
+        if 300 <= status < 400:
+            raise self._error(Fault.REDIRECT, f"status {status}")
+        if "content-encoding" in response.headers:
+            raise self._error(Fault.PROTOCOL, "a compressed body, which was not asked for")
+
+    async def _read_small(self, response: httpx2.Response, max_bytes: int) -> HttpResponse:
+        body = b"".join([chunk async for chunk in self._chunks(response, max_bytes)])
+        return HttpResponse(response.status_code, body)
+
+    async def _chunks(self, response: httpx2.Response, max_bytes: int) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in response.aiter_raw(CHUNK_BYTES):
+            size += len(chunk)
+            if size > max_bytes:
+                raise self._error(Fault.SIZE, f"a body of more than {max_bytes} bytes")
+            yield chunk
+
+    def _error(self, fault: Fault, detail: str) -> VendorError:
+        return VendorError(self._name, fault, detail)
+
+
+@dataclass(frozen=True, slots=True)
+class VendorParams:
+    """Address and timeouts of a vendor.
+
+    Attributes:
+        name: unique in its service.
+        url: where its routes begin: "https://vendor.example/auctune".
+        token: shared with this vendor alone.
+        answer_seconds: to accept, report or drop an order, retries included.
+        poll_seconds: between questions for an order's state, while no notification comes.
+        max_result_bytes: of a repaired data set.
+    """
+
+    name: str
+    url: str
+    token: VendorToken
+    answer_seconds: float = 30.0
+    poll_seconds: float = 10.0
+    max_result_bytes: int = 512 << 20
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InputError("name", "is empty", "a name")
+        check_positive(self.answer_seconds, "answer_seconds", "seconds > 0")
+        check_positive(self.poll_seconds, "poll_seconds", "seconds > 0")
+        check_positive(self.max_result_bytes, "max_result_bytes", "bytes > 0")
+        check_url(self.url, "url")
+
+
+class VendorClient:
+    """Requests quotes, gives orders and fetches results.
+
+    Args:
+        params: of the vendor.
+        urls: from which the vendor fetches data sets, and to which it sends notifications.
+        client: from `make_client`; vendors may share one.
+        clock: returns unix time.
+    """
+
+    def __init__(
+        self,
+        params: VendorParams,
+        urls: SignedUrls,
+        client: httpx2.AsyncClient,
+        clock: Clock = time.time,
+    ) -> None:
+        self._params = params
+        self._urls = urls
+        self._clock = clock
+        self._client = TokenClient(params.name, params.token, client)
+        # Orders that somebody waits for; an event is set when a notification comes.
+        self._updated: dict[str, asyncio.Event] = {}
+
+    @property
+    def name(self) -> str:
+        """Unique in its service."""
+        return self._params.name
+
+    def on_update(self, order_id: str) -> None:
+        """Ask for an order's state now: the vendor has sent a notification."""
+        if (updated := self._updated.get(order_id)) is not None:
+            updated.set()
+
+    async def quote(self, data: DatasetSummary, seconds: float) -> Offer | Decline:
+        """Request a quote for repairing a data set.
+
+        Raises:
+            VendorError: if there is no valid answer within `seconds`.
+        """
+        request = QuoteRequest(
+            data=self._describe(data), answer_within_seconds=_ANSWER_SHARE * seconds
+        )
+        sent_at = self._clock()
+        response = await self._request("POST", "/quotes", request.to_bytes(), seconds)
+        self._require_status(response, 200)
+        try:
+            body = _QUOTE.validate_json(response.body)
+        except ValidationError as error:
+            raise self._protocol_error(error) from None
+        if isinstance(body, DeclineBody):
+            return Decline(self.name, sanitize(body.reason))
+        price = self._read_price(body.price)
+        return Offer(self.name, body.offer, price, body.delay_seconds, sent_at + body.valid_seconds)
+
+    async def order(self, order: Order) -> None:
+        """Give an order; the same order again is the same work.
+
+        Raises:
+            VendorError: if the vendor does not accept it.
+        """
+        body = OrderRequest(
+            offer=order.offer,
+            price=str(order.price),
+            data=self._describe(order.data),
+            notify=self._urls.notification(self.name),
+        ).to_bytes()
+        seconds = self._params.answer_seconds
+        response = await self._request("PUT", f"/orders/{order.id}", body, seconds)
+        self._require_status(response, 200, 201)
+        self._parse(OrderStatus, response)
+
+    async def fetch(self, order: Order, target: Path, seconds: float) -> RepairReport:
+        """Wait until an order is done, and write the repaired data set to `target`.
+
+        `target` appears whole or not at all, and only if it is a data set of the kind and the
+        number of rows that the vendor reports.
+
+        Raises:
+            VendorError: if there is no such result within `seconds`.
+        """
+        # Beside the target: a rename is atomic within one file system only.
+        with TemporaryDirectory(
+            dir=target.parent, prefix=".delivery-", ignore_cleanup_errors=True
+        ) as folder:
+            draft = Path(folder) / "draft"
+            report = await retry(lambda: self._wait_and_download(order, draft), self.name, seconds)
+            await asyncio.to_thread(install_result, draft, report, target)
+            return report
+
+    async def discard(self, order_id: str) -> None:
+        """Have the vendor drop an order and its data.
+
+        Raises:
+            VendorError: if the vendor does not confirm it.
+        """
+        seconds = self._params.answer_seconds
+        response = await self._request("DELETE", f"/orders/{order_id}", b"", seconds)
+        self._require_status(response, 200, 404)
+
+    async def _wait_and_download(self, order: Order, draft: Path) -> RepairReport:
+        result = await self._wait(order)
+        if result.bytes > self._params.max_result_bytes:
+            raise self._error(Fault.SIZE, f"a result of {result.bytes} bytes")
+        with draft.open("wb") as file:
+
+            async def write(chunk: bytes) -> None:
+                await asyncio.to_thread(file.write, chunk)
+
+            url = self._url(f"/orders/{order.id}/data")
+            response = await self._client.download(url, result.bytes, result.sha256, write)
+        self._require_status(response, 200)
+        max_bytes = min(_MIN_REPORT_BYTES + _REPORT_ROW_BYTES * order.data.rows, _MAX_REPORT_BYTES)
+        response = await self._client.request(
+            "GET", self._url(f"/orders/{order.id}/report"), max_bytes=max_bytes
+        )
+        self._require_status(response, 200)
+        return make_report(self.name, self._parse(ReportBody, response))
+
+    async def _wait(self, order: Order) -> ResultBody:
+        """Ask for the state at each notification, and each `poll_seconds`, until it is done."""
+        updated = self._updated[order.id] = asyncio.Event()
+        try:
+            while True:
+                updated.clear()
+                status = await self._get_status(order)
+                if status.state == "done" and status.result is not None:
+                    return status.result
+                if status.state == "done":
+                    raise self._error(Fault.PROTOCOL, "state done, without a result")
+                if status.state == "failed":
+                    raise self._error(Fault.FAILED, status.reason)
+                if status.state == "needs_data":
+                    await self.order(order)
+                await asyncio.sleep(min(_MIN_POLL_SECONDS, self._params.poll_seconds))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._params.poll_seconds):
+                        await updated.wait()
+        finally:
+            self._updated.pop(order.id, None)
+
+    async def _get_status(self, order: Order) -> OrderStatus:
+        response = await self._client.request("GET", self._url(f"/orders/{order.id}"))
+        if response.status == 404:
+            # The vendor has lost the order: give it again.
+            return OrderStatus(state="needs_data")
+        self._require_status(response, 200)
+        return self._parse(OrderStatus, response)
+
+    def _describe(self, data: DatasetSummary) -> DataBody:
+        """Return the data set with a new link to it."""
+        url = self._urls.create(self.name, data.sha256)
+        return DataBody(rows=data.rows, bytes=data.bytes, sha256=data.sha256, url=url)
+
+    def _url(self, path: str) -> str:
+        return f"{self._params.url.rstrip('/')}/v2{path}"
+
+    async def _request(self, method: str, path: str, body: bytes, seconds: float) -> HttpResponse:
+        """Send a request, with retries."""
+        url = self._url(path)
+        return await retry(lambda: self._client.request(method, url, body), self.name, seconds)
+
+    def _require_status(self, response: HttpResponse, *statuses: int) -> None:
+        if response.status not in statuses:
+            raise self._error(Fault.REFUSED, f"status {response.status}: {response.reason}")
+
+    def _parse(self, model: type[B], response: HttpResponse) -> B:
+        try:
+            return model.model_validate_json(response.body)
+        except ValidationError as error:
+            raise self._protocol_error(error) from None
+
+    def _protocol_error(self, error: ValidationError) -> VendorError:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the body"
+        return self._error(Fault.PROTOCOL, f"{place}: {first['msg']}")
+
+    def _read_price(self, price: object) -> Money:
+        if not isinstance(price, str) or not _MONEY.fullmatch(price):
+            raise self._error(Fault.PRICE, f"{price!r} is not an amount of money")
+        return parse_money(price, "price")
+
+    def _error(self, fault: Fault, detail: str) -> VendorError:
+        return VendorError(self.name, fault, detail)
+
+
+def make_report(vendor: str, body: ReportBody) -> RepairReport:
+    """Return a vendor's report as the service's own type, its texts sanitized.
+
+    Raises:
+        VendorError: if its numbers do not add up.
+    """
+    dropped = (DroppedRow(row.line, row.reason, sanitize(row.note)) for row in body.dropped)
+    examples = (
+        Example(row.line, row.actions, sanitize(row.before), sanitize(row.after))
+        for row in body.examples
+    )
+    try:
+        return RepairReport(
+            vendor=vendor,
+            kind=body.kind,
+            rows_in=body.rows_in,
+            rows_out=body.rows_out,
+            actions=dict(body.actions),
+            dropped=tuple(dropped),
+            examples=tuple(examples),
+        )
+    except ValueError as error:
+        raise VendorError(vendor, Fault.RESULT, f"the report: {error}") from None
+
+
+def install_result(draft: Path, report: RepairReport, target: Path) -> None:
+    """Rename a downloaded file to `target`, if it is the data set that the report describes.
+
+    Raises:
+        VendorError: if not.
+    """
+    try:
+        data = read_dataset(draft, "the result")
+    except InputError as error:
+        raise VendorError(report.vendor, Fault.RESULT, str(error)) from None
+    found, reported = (data.kind, len(data)), (report.kind, report.rows_out)
+    if found != reported:
+        detail = f"{found[1]} {found[0]} rows, but {reported[1]} {reported[0]} rows are reported"
+        raise VendorError(report.vendor, Fault.RESULT, detail)
+    replace_durably(draft, target)
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteResults:
+    """The outcome of asking several vendors, each in the order of the vendors.
+
+    Attributes:
+        offers: to choose from.
+        declines: vendors that make no offer.
+        failures: vendors that gave no valid answer, and why.
+    """
+
+    offers: tuple[Offer, ...]
+    declines: tuple[Decline, ...]
+    failures: tuple[VendorError, ...]
+
+
+async def request_quotes(
+    vendors: Sequence[VendorClient], data: DatasetSummary, seconds: float
+) -> QuoteResults:
+    """Request quotes of all vendors concurrently; done as soon as all have answered, or in time.
+
+    A vendor that gives no valid answer is left out of this auction only.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_quote(vendor, data, seconds)) for vendor in vendors]
+    answers = [task.result() for task in tasks]
+    return QuoteResults(
+        tuple(answer for answer in answers if isinstance(answer, Offer)),
+        tuple(answer for answer in answers if isinstance(answer, Decline)),
+        tuple(answer for answer in answers if isinstance(answer, VendorError)),
+    )
+
+
+async def _quote(
+    vendor: VendorClient, data: DatasetSummary, seconds: float
+) -> Offer | Decline | VendorError:
+    try:
+        answer = await vendor.quote(data, seconds)
+    except VendorError as error:
+        _log.warning(
+            "vendor_absent", vendor=vendor.name, fault=str(error.fault), detail=error.detail
+        )
+        return error
+    if isinstance(answer, Decline):
+        _log.info("vendor_declined", vendor=vendor.name, reason=answer.reason)
+    return answer

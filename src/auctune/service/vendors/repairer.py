@@ -1,0 +1,273 @@
+"""Vendors as a zone uses them: the built-in one and external ones make offers and repair data."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+import httpx2
+from starlette.types import ASGIApp
+
+from auctune.domain import InputError
+from auctune.run.data.client import DataClient
+from auctune.run.vendors import RepairParams, RepairReport
+from auctune.service.config.vendors import BuiltinVendorConfig
+from auctune.service.jobs.training import Training
+from auctune.service.vendors.client import (
+    VendorClient,
+    VendorParams,
+    make_client,
+    request_quotes,
+)
+from auctune.service.vendors.protocol import Fault, Order, VendorError, check_url, summarize
+from auctune.service.vendors.shared_files import Clock, SharedFiles, SignedUrls, make_vendor_app
+from auctune.service.zones.appraisal import Appraisal, VendorOffer
+from auctune.service.zones.auction.repair import Repair
+
+VENDOR_ROOT = "/vendors"
+_URL_KEY_BYTES = 32
+# A finished result can be fetched, even if it was due while the service was down.
+_MIN_FETCH_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOrder:
+    """One vendor's work for one job. After a restart the same values give the same order.
+
+    Attributes:
+        job: id of the job.
+        owner: of the job.
+        repair: what was agreed.
+        due_at: unix time from which on the data are late.
+    """
+
+    job: str
+    owner: str
+    repair: Repair
+    due_at: float
+
+    @property
+    def id(self) -> str:
+        """Id of the order for the vendor; it does not reveal the job's id."""
+        text = "\n".join((self.job, self.repair.vendor, self.repair.reference))
+        return sha256(text.encode()).hexdigest()[:40]
+
+
+class Repairer(Protocol):
+    """A vendor that can be given repair orders."""
+
+    @property
+    def name(self) -> str:
+        """Unique in its zone."""
+        ...
+
+    async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:
+        """Repair `source`; `target` appears whole or not at all, and is a data set.
+
+        Raises:
+            VendorError: if the vendor does not deliver what it promised, or not in time.
+            InputError: if the data cannot be repaired.
+        """
+        ...
+
+    async def discard(self, order: RepairOrder) -> None:
+        """Have the vendor delete its copy of the data.
+
+        Raises:
+            VendorError: if the vendor does not confirm it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinVendor:
+    """The service's own vendor: it works in the data process, and repairs before it offers.
+
+    Attributes:
+        client: of the data process.
+        params: of the repair, and its price.
+        seconds: the delay that it promises.
+    """
+
+    client: DataClient
+    params: RepairParams
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """Unique in its zone."""
+        return self.params.name
+
+    async def appraise(self, base: str, path: Path, training: Training, owner: str) -> Appraisal:
+        """Estimate the largest size of a data set, repaired or not, and the price of its repair.
+
+        Raises:
+            InputError: if no row would be left, or too many rows would be truncated.
+        """
+        length = training.max_length
+        future = self.client.appraise(
+            base, path, "training_file", length, [self.params], owner=owner
+        )
+        found = await asyncio.wrap_future(future)
+        for offer in found.offers:
+            size = offer.facts.size
+            size.check_truncation("training_file", length, truncate=training.truncate)
+        offers = (VendorOffer(self.name, offer.quote.price, self.seconds) for offer in found.offers)
+        # One line may hold many rows, as an array: the repair counts them, a line count does not.
+        sizes = [found.size, *(offer.facts.size for offer in found.offers)]
+        largest = max(sizes, key=lambda one: one.rows * one.mean_tokens)
+        size = replace(sizes[-1], rows=largest.rows, mean_tokens=largest.mean_tokens)
+        return Appraisal(size, tuple(offers))
+
+    async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:
+        """Repair `source`; it is never late, as it waits for nobody outside."""
+        future = self.client.repair(source, target, self.params, owner=order.owner)
+        return await asyncio.wrap_future(future)
+
+    async def discard(self, _: RepairOrder) -> None:
+        """Do nothing: it keeps no copy."""
+
+
+def builtin_vendor(entry: BuiltinVendorConfig, client: DataClient) -> BuiltinVendor | None:
+    """Return the built-in vendor of a zone's settings, or None if it is disabled."""
+    if not entry.enabled:
+        return None
+    return BuiltinVendor(client, entry.params(), entry.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalVendor:
+    """A vendor that is reached over HTTP.
+
+    Attributes:
+        client: speaks its protocol.
+        files: from which it fetches data sets.
+        clock: returns unix time.
+    """
+
+    client: VendorClient
+    files: SharedFiles
+    clock: Clock = time.time
+
+    @property
+    def name(self) -> str:
+        """Unique in its zone."""
+        return self.client.name
+
+    async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:
+        """Give the order, and wait for the result until it is late.
+
+        Raises:
+            VendorError: if there is no result, or not the one ordered.
+        """
+        agreed, summary = order.repair, await asyncio.to_thread(summarize, source)
+        wanted = Order(order.id, agreed.reference, agreed.price, summary)
+        seconds = max(_MIN_FETCH_SECONDS, order.due_at - self.clock())
+        with self.files.share(source, summary.sha256, self.name):
+            try:
+                async with asyncio.timeout(seconds):
+                    await self.client.order(wanted)
+                    return await self.client.fetch(wanted, target, seconds)
+            except TimeoutError:
+                detail = "no result when it was due"
+                raise VendorError(self.name, Fault.LATE, detail) from None
+
+    async def discard(self, order: RepairOrder) -> None:
+        """Have the vendor drop the order and its data.
+
+        Raises:
+            VendorError: if the vendor does not confirm it.
+        """
+        await self.client.discard(order.id)
+
+
+async def quote_external(
+    vendors: Sequence[ExternalVendor], path: Path, seconds: float, clock: Clock
+) -> tuple[VendorOffer, ...]:
+    """Return the offers of external vendors that answer within `seconds`.
+
+    Raises:
+        InputError: if the file cannot be read.
+    """
+    if not vendors:
+        return ()
+    summary = await asyncio.to_thread(summarize, path)
+    with ExitStack() as shared:
+        for vendor in vendors:
+            shared.enter_context(vendor.files.share(path, summary.sha256, vendor.name))
+        results = await request_quotes([vendor.client for vendor in vendors], summary, seconds)
+    return tuple(
+        VendorOffer(offer.vendor, offer.price, offer.delay_seconds, offer.id)
+        for offer in results.offers
+        if offer.valid_until > clock()
+    )
+
+
+class VendorGateway:
+    """External vendors of all zones: reached from here, and served with what is shared with them.
+
+    Args:
+        url: where vendors reach the service.
+        now: returns unix time.
+    """
+
+    def __init__(self, url: str, now: Callable[[], float]) -> None:
+        self._url = url
+        self._now = now
+        self._files = SharedFiles()
+        self._vendors: dict[str, list[VendorClient]] = {}
+        self._params: dict[str, VendorParams] = {}
+        # Links do not outlive the process: an order that is given again has a new one.
+        self._urls = SignedUrls(
+            url.rstrip("/") + VENDOR_ROOT, secrets.token_bytes(_URL_KEY_BYTES), clock=now
+        )
+
+    def vendors(self, entries: Iterable[VendorParams]) -> tuple[ExternalVendor, ...]:
+        """Return the external vendors of a zone.
+
+        Raises:
+            InputError: if one differs from a vendor of the same name in another zone, or if
+                vendors would fetch data sets over a network in plain text.
+        """
+        return tuple(self._vendor(params) for params in entries)
+
+    @property
+    def app(self) -> ASGIApp | None:
+        """Application to mount at `VENDOR_ROOT`, or None without external vendors."""
+        if not self._params:
+            return None
+        tokens = {name: params.token for name, params in self._params.items()}
+        return make_vendor_app(self._urls, self._files, tokens, self._on_update)
+
+    async def close(self) -> None:
+        """Close connections."""
+        if "_client" in vars(self):
+            await self._client.aclose()
+
+    @cached_property
+    def _client(self) -> httpx2.AsyncClient:
+        return make_client()
+
+    def _vendor(self, params: VendorParams) -> ExternalVendor:
+        check_url(self._url, "public_url")
+        place = f"vendor {params.name}"
+        known = self._params.setdefault(params.name, params)
+        if known.url != params.url:
+            found = f"{params.url} here, and {known.url} in another zone"
+            raise InputError(f"{place}: url", found, "one address for one name")
+        if known.token != params.token:
+            found = "another one than in another zone"
+            raise InputError(f"{place}: token", found, "one token for one name")
+        client = VendorClient(params, self._urls, self._client, self._now)
+        self._vendors.setdefault(params.name, []).append(client)
+        return ExternalVendor(client, self._files, self._now)
+
+    def _on_update(self, vendor: str, order_id: str) -> None:
+        for client in self._vendors.get(vendor, ()):
+            client.on_update(order_id)

@@ -1,0 +1,145 @@
+"""Has vendors repair the data of admitted jobs, until the data are there or no vendor is left.
+
+A vendor that fails or is late is replaced by another one at the service's cost; what the owner pays
+stays the same, and is refunded in full if there is no other. Ids of orders follow from what was
+agreed: after a restart the same order is given again, and is the same work.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import structlog
+
+from auctune.domain import AuctuneError, InputError
+from auctune.domain.data_size import DataSize
+from auctune.service.background import Background
+from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.files.library import Library
+from auctune.service.vendors.protocol import Fault, VendorError
+from auctune.service.vendors.repairer import Repairer, RepairOrder
+from auctune.service.zones.appraisal import VendorOffer
+from auctune.service.zones.auction import repairs
+from auctune.service.zones.auction.open_auction import OpenAuction
+from auctune.service.zones.auction.open_job import OpenJob
+
+_log = structlog.get_logger(__name__)
+
+# Templates add some tokens to short rows; more than that would be training that was not paid for.
+_MAX_GROWTH = 1.25
+
+
+class RepairCoordinator:
+    """Gives repair orders for the jobs of one zone, and records what comes of them.
+
+    Args:
+        zone: of the jobs.
+        vendors: by name.
+        inspector: measures data sets, and asks for offers.
+        library: of files.
+        work: folder for results.
+    """
+
+    def __init__(
+        self,
+        zone: OpenAuction,
+        vendors: Mapping[str, Repairer],
+        inspector: DatasetInspector,
+        library: Library,
+        work: Path,
+    ) -> None:
+        self._zone = zone
+        self._vendors = vendors
+        self._inspector = inspector
+        self._library = library
+        self._work = work
+        self._background = Background()
+
+    async def close(self) -> None:
+        """Stop; orders in progress are in the log, and go on after the next start."""
+        await self._background.close()
+
+    def resume(self, jobs: Iterable[OpenJob]) -> None:
+        """After a start: discard finished orders again, in case that was not done."""
+        for job in jobs:
+            if job.repaired is not None:
+                self._discard_order(self._order(job))
+
+    async def run(self, job: OpenJob) -> None:
+        """Have the chosen vendor repair a job's data; replace a vendor that fails.
+
+        Raises:
+            DataError: if a process of the service failed; a retry may succeed.
+        """
+        order = self._order(job)
+        try:
+            await self._repair(job, order)
+        except (VendorError, InputError) as error:
+            await self._replace(job, order, error)
+        self._discard_order(order)
+
+    async def _repair(self, job: OpenJob, order: RepairOrder) -> None:
+        name = order.repair.vendor
+        vendor = self._vendors.get(name)
+        if vendor is None:
+            raise VendorError(name, Fault.UNREACHABLE, "it is no longer in the settings")
+        target = self._work / f"{job.id}.jsonl"
+        source = self._library.blobs.path(job.training.data)
+        report = (await vendor.repair(order, source, target)).to_json()
+        size = await self._inspector.size_of(target, job.training.max_length, job.owner)
+        _check_growth(name, size, job.size)
+        record = await self._library.keep(job.owner, f"{job.id}-repaired.jsonl", target)
+        is_taken = await self._zone.ask(
+            lambda zone: repairs.note_repaired(zone, job.id, order.repair, record.id, size, report)
+        )
+        if not is_taken:
+            # The job ended before its data were repaired.
+            await self._library.delete(record)
+
+    async def _replace(self, job: OpenJob, order: RepairOrder, error: AuctuneError) -> None:
+        name = order.repair.vendor
+        _log.warning("vendor_failed", job=job.id, vendor=name, reason=str(error))
+        if not await self._zone.ask(lambda zone: repairs.is_waited_for(zone, job.id, order.repair)):
+            return
+        offers = await self._offers(job, {name, *job.failed_vendors})
+        why = f"vendor {name} did not repair the data{_public_reason(error)}"
+        await self._zone.ask(
+            lambda zone: repairs.change_vendor(zone, job.id, order.repair, why, offers)
+        )
+
+    async def _offers(self, job: OpenJob, without: set[str]) -> tuple[VendorOffer, ...]:
+        file = await self._library.get(job.training.data)
+        return () if file is None else await self._inspector.offers(file, job.training, without)
+
+    def _order(self, job: OpenJob) -> RepairOrder:
+        assert job.repair is not None
+        due_at = self._zone.clock.begins(job.repair.ready)
+        return RepairOrder(job.id, job.owner, job.repair, due_at)
+
+    def _discard_order(self, order: RepairOrder) -> None:
+        """In the background: a vendor that is away may take long to answer."""
+        vendor = self._vendors.get(order.repair.vendor)
+        if vendor is not None:
+            self._background.begin(_discard(vendor, order))
+
+
+async def _discard(vendor: Repairer, order: RepairOrder) -> None:
+    try:
+        await vendor.discard(order)
+    except VendorError as error:
+        _log.warning("vendor_keeps_data", vendor=vendor.name, reason=str(error))
+
+
+def _check_growth(vendor: str, size: DataSize, raw: DataSize) -> None:
+    """Check that there is not much more to train than in the data that were sent.
+
+    Raises:
+        VendorError: if there is.
+    """
+    if size.rows * size.mean_tokens > _MAX_GROWTH * raw.rows * raw.mean_tokens:
+        detail = f"{size.rows} rows, which are more to train than what was sent"
+        raise VendorError(vendor, Fault.RESULT, detail)
+
+
+def _public_reason(error: AuctuneError) -> str:
+    """Return what owners read of an error: the kind of fault; the rest may be a vendor's text."""
+    return f" ({error.fault})" if isinstance(error, VendorError) else ""
