@@ -165,7 +165,7 @@ def test_an_auction_requires_the_devices_of_its_nodes_and_no_others() -> None:
         {
             "node_types": {"gpu": {"device": "cuda:1", "profile": "p.json"}, "unused": {}},
             "nodes": [{"id": "a", "type": "gpu"}],
-            "vendors": [{"name": "far", "url": "https://far.example", "secret_file": "s"}],
+            "vendors": [{"name": "far", "url": "https://far.example", "token_file": "s"}],
         }
     )
     requirements = entry.requirements()

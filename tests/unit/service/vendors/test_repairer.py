@@ -29,10 +29,11 @@ def test_a_name_is_one_vendor_in_all_zones(url: str, token: VendorToken, key: st
     async def share() -> None:
         gateway = VendorGateway("https://market.example", time.time)
         try:
-            assert gateway.app is None
+            apps = [gateway.app]
             gateway.vendors([PARAMS])
             gateway.vendors([PARAMS])
-            assert gateway.app is not None
+            apps.append(gateway.app)
+            assert [app is None for app in apps] == [True, False]
             with pytest.raises(InputError, match=f"vendor mender: {key}: "):
                 gateway.vendors([VendorParams("mender", url, token)])
         finally:

@@ -7,9 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-from auctune.service.data_desk import DataDesk
-
 from auctune.run.data.client import SMALL_BYTES, DataClient, tokens_folder
+from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.files.blobs import Blobs
 from auctune.service.zones.auction.workshop import AuctionWorkshop
 from auctune.service.zones.auction.zone import AuctionZone
@@ -37,12 +36,12 @@ def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_u
     zone = SimpleNamespace(desk=None, clock=made.clock, give_up=None, ask=ask)
     library = SimpleNamespace(blobs=blobs)
     client = DataClient(tmp_path / "cache", program=(word_data.__file__,))
-    examiner = DataDesk("tiny", client, cast(Any, library), None, (), 1.0, lambda: 0.0)
+    inspector = DatasetInspector("tiny", client, cast(Any, library))
 
     async def ticks(count: int) -> None:
         none: Any = None
         workshop = AuctionWorkshop(
-            cast(Any, zone), none, tmp_path, cast(Any, library), client, examiner, none, none,
+            cast(Any, zone), none, tmp_path, cast(Any, library), client, inspector, none, none,
             none, none,
         )  # fmt: skip
         for _ in range(count):
