@@ -20,7 +20,7 @@ from auctune.service.durable import durable
 from auctune.service.erasure import erase
 from auctune.service.jobs.training import Training
 from auctune.service.store import Pages, Snapshots
-from support.serving import EPOCH, ROWS, Served, make_file, make_zone, serving
+from support.serving import EPOCH, ROWS, Clock, Served, make_file, make_zone, serving
 
 
 @pytest.fixture(scope="module")
@@ -384,6 +384,25 @@ def test_a_users_bids_of_a_day_are_limited_and_others_have_theirs(tmp_path: Path
             codes = [http.post(f"{place}/{act}").status_code for act in ("pause", "resume") * 2]
         assert 429 not in codes[:2]
         assert codes[2:] == [429, 429]
+
+
+def test_bids_of_a_day_count_across_restarts(tmp_path: Path) -> None:
+    file, clock = make_file(bids_per_day=3), Clock()
+    body: dict[str, Any] = {"model": "tiny", "market": {"bid": "0.0001", "deadline": "+20m"}}
+    with serving(tmp_path, file, clock) as served:
+        body["training_file"] = served.upload()
+        key = served.users["ada"]
+        with served.http(key) as http:
+            assert http.post("/v1/fine_tuning/jobs", json=body).status_code == 200
+            assert http.post("/v1/fine_tuning/jobs", json=body).status_code == 200
+    clock.time += 60.0
+    with serving(tmp_path, file, clock) as served, served.http(key) as http:
+        answers = [http.post("/v1/fine_tuning/jobs", json=body).status_code for _ in range(2)]
+    assert answers == [200, 429]
+    clock.time += 86_400.0
+    with serving(tmp_path, file, clock) as served, served.http(key) as http:
+        answers = [http.post("/v1/fine_tuning/jobs", json=body).status_code for _ in range(4)]
+    assert answers == [200, 200, 200, 429]
 
 
 def test_a_users_bytes_of_bids_of_a_day_are_limited(tmp_path: Path) -> None:

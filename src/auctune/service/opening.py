@@ -10,7 +10,7 @@ from auctune.domain import InputError
 from auctune.run.base_facts import Alone, Report, at_once
 from auctune.run.data.client import DataClient
 from auctune.service.access.directory import Directory
-from auctune.service.access.open_jobs import OpenJobs, stored_open_jobs
+from auctune.service.access.open_jobs import OpenJobs, stored_bids, stored_open_jobs
 from auctune.service.access.rate import RateLimit
 from auctune.service.access.spending import Spending
 from auctune.service.access.streams import Streams
@@ -156,6 +156,9 @@ async def open_market(
     directory = Directory(store.reader, committer, now)
     spending = Spending(directory, now, store.reader)
     open_jobs = OpenJobs(file.limits.open_jobs, stored_open_jobs(store.reader))
+    bids = RateLimit(file.limits.bids_per_day / DAY, file.limits.bids_per_day, time.monotonic)
+    for owner, at in stored_bids(store.reader, now() - DAY):
+        bids.count_earlier(owner, now() - at)
     metrics, notifier = Metrics(open_jobs), Notifier()
     recorder = AudibleRecorder(LogRecorder(committer, spending), open_jobs, metrics, notifier)
     of = file.limits
@@ -231,7 +234,7 @@ async def open_market(
         searches=Turns(),
         streams=Streams(of.streams),
         requests=Streams(of.requests, "requests"),
-        bids=RateLimit(of.bids_per_day / DAY, of.bids_per_day, time.monotonic),
+        bids=bids,
         bid_bytes=RateLimit(of.bid_bytes_per_day / DAY, of.bid_bytes_per_day, time.monotonic),
         pauses=Pauses(store.reader, committer, submissions.paused),
         charts=ChartClient(place.data / "logs" / "charts.log"),

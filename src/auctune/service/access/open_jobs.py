@@ -4,10 +4,11 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, func, select
 
 from auctune.domain import AuctuneError
 from auctune.service.store import tables
+from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow, Status
 
 OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
@@ -76,6 +77,28 @@ class OpenJobs:
                 asked.discard(job)
                 if not asked:
                     del self._asked[owner]
+
+
+def stored_bids(reader: Engine, since: float) -> list[tuple[str, float]]:
+    """Return owner and unix time of bids, pauses and resumes on record since a time, by time."""
+    events, jobs = tables.events.c, tables.jobs.c
+    with reader.connect() as connection:
+        # Events are in the order of their times, of which there is no index.
+        newest = connection.execute(select(func.max(events.seq))).scalar()
+        first, last = 0, 0 if newest is None else newest + 1
+        while first < last:
+            middle = (first + last) // 2
+            chosen = select(events.seq, events.at).where(events.seq >= middle)
+            row = connection.execute(chosen.order_by(events.seq).limit(1)).one()
+            first, last = (row.seq + 1, last) if row.at < since else (first, middle)
+        bids = select(jobs.owner, jobs.created_at).where(jobs.seq >= first)
+        acts = (
+            select(jobs.owner, events.at)
+            .join(tables.jobs, jobs.id == events.job)
+            .where(events.seq >= first, events.kind.in_((Kind.PAUSED, Kind.RESUMED)))
+        )
+        found = [*connection.execute(bids), *connection.execute(acts)]
+    return sorted(((owner, at) for owner, at in found), key=lambda one: one[1])
 
 
 def stored_open_jobs(reader: Engine) -> list[tuple[str, str]]:

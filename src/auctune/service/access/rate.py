@@ -43,6 +43,16 @@ class RateLimit:
         bucket.left -= count
         return 0.0
 
+    def count_earlier(self, key: str, age: float) -> None:
+        """Count one use of so many seconds ago; uses of a key come oldest first, before any other.
+
+        A bucket that is empty stays so.
+        """
+        at = self._now() - age
+        bucket = self._buckets.setdefault(key, _Bucket(self._burst, at))
+        bucket.left = min(self._burst, bucket.left + (at - bucket.at) * self._per_second)
+        bucket.left, bucket.at = max(0.0, bucket.left - 1.0), at
+
     def _drop_full(self, now: float) -> None:
         """A full bucket is as good as none: keys that come no more take no memory."""
         if len(self._buckets) < 10_000:
