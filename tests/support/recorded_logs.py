@@ -29,6 +29,7 @@ from auctune.service.config.models import read_config
 from auctune.service.private_files import write_private
 from auctune.service.recorder import job_record
 from auctune.service.store import Snapshots, open_store
+from auctune.service.store.event_log import checksum
 from auctune.service.zones.auction.saver import AuctionSaver
 from auctune.service.zones.edge.saver import EdgeSaver
 from auctune.service.zones.keeping import Keeper, Saver
@@ -101,6 +102,9 @@ def unpack(folder: Path, moment: str, fixture: Path = FIXTURE) -> Moment:
     made.data.mkdir()
     open_store(made.data).close()
     events = [event for file in fixture.glob("events-*.xz") for event in read_lines(file)]
+    for event in events:
+        event["body"] = orjson.dumps(event["body"])
+        event["checksum"] = checksum(**event)
     _insert(made, "events", sorted(events, key=lambda event: event["seq"]))
     for table in ("teams", "users", "files", "entries", "replies"):
         _insert(made, table, read_lines(fixture / f"{table}.jsonl.xz"))
