@@ -20,6 +20,7 @@ import uvloop
 from fastapi import FastAPI
 
 from auctune.service.store import Committer, Unit, open_store, tell_all
+from auctune.service.store.event_log import checksum
 from auctune.service.store.tables import events
 
 
@@ -38,7 +39,7 @@ def make_app(committer: Committer) -> FastAPI:
                 committed.set_exception(error)
 
         seq = committer.next_seq()
-        row = {
+        row: dict[str, Any] = {
             "seq": seq,
             "zone": "minimal",
             "slot": 0,
@@ -47,6 +48,7 @@ def make_app(committer: Committer) -> FastAPI:
             "at": time.time(),
             "body": json.dumps(body).encode(),
         }
+        row["checksum"] = checksum(**row)
         committer.submit(Unit(done).insert(events, row))
         await committed
         return {"id": f"row-{seq}", "payment": None}

@@ -1,9 +1,15 @@
-"""The rate that the load benchmark reports."""
+"""The rate that the load benchmark reports, and the route that it compares the service with."""
 
+import asyncio
+import json
 import random
+from pathlib import Path
 
+import httpx2
 import pytest
 
+from auctune.service.store import Committer, EventLog, open_store, tell_all
+from minimal_route import make_app
 from service_load import served
 from support.load import Acknowledged, Load
 
@@ -39,3 +45,20 @@ def test_bids_that_were_not_acknowledged_do_not_count() -> None:
 
 def test_a_last_answer_a_little_after_the_plan_is_sustained() -> None:
     assert served(load_of(1000, 1000, 10.1), 10.0, 1.0).shortfall() is None
+
+
+def test_the_minimal_route_writes_a_row_that_the_log_can_read(tmp_path: Path) -> None:
+    async def post() -> str:
+        loop = asyncio.get_running_loop()
+        with Committer(
+            store, lambda outcomes: loop.call_soon_threadsafe(tell_all, outcomes)
+        ) as committer:
+            transport = httpx2.ASGITransport(make_app(committer))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://minimal") as client:
+                answer = await client.post("/v1/fine_tuning/jobs", json={"bid": "1"})
+        return str(answer.json()["id"])
+
+    with open_store(tmp_path) as store:
+        name = asyncio.run(post())
+        (row,) = EventLog(store.reader).of_zone("minimal")
+    assert (row.job, json.loads(row.body)) == (name, {"bid": "1"})
