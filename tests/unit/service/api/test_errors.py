@@ -4,10 +4,14 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from fastapi import FastAPI, Request
 from structlog.testing import capture_logs
 
+from auctune.domain import InputError
 from auctune.service.api.errors import handle_errors
+from auctune.service.api.routes.jobs import read_body, read_request
+from auctune.service.jobs.request import JobRequest
 
 
 def made_app() -> FastAPI:
@@ -69,3 +73,13 @@ def test_a_mistake_is_logged_with_the_pattern_of_its_path_alone() -> None:
     (line,) = logs
     assert line["route"] == "/fail/{name}"
     assert "secret-name" not in str({**line, "exc_info": None})
+
+
+@pytest.mark.parametrize("read", [read_request, lambda raw: read_body(raw, JobRequest)])
+def test_a_body_of_very_many_lists_is_refused_before_it_is_parsed(read: Any) -> None:
+    many = b'{"integrations": [' + b",".join([b"[]"] * 80_000)
+    # Parsed, it would be no JSON: the list has no end.
+    with pytest.raises(InputError, match="body: has 80002 lists and objects; expected a request"):
+        read(many)
+    with pytest.raises(InputError, match="body: is not valid JSON"):
+        read(many[:1000])
