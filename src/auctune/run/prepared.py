@@ -20,7 +20,7 @@ from auctune.run.input_file import InputFile
 from auctune.run.market.demand import Appraiser, Bid, Request, make_bids
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
 from auctune.run.market.supply import make_cluster, threads_per_node
-from auctune.run.vendors import RepairVendor, Vendor
+from auctune.run.vendors import RepairVendor
 from auctune.sim.instance import Instance
 from auctune.sim.warm_up import warm_up
 from auctune.train.base import Base, check_device, load_base
@@ -53,7 +53,7 @@ class Prepared:
     cluster: Cluster
     profiles: dict[str, Profile]
     bids: tuple[Bid, ...]
-    vendors: dict[str, Vendor]
+    vendors: dict[str, RepairVendor]
     base: str
     base_digest: str
     appraiser: Appraiser
@@ -88,7 +88,7 @@ def prepare(
     # A file that is not there is read_market's to name.
     own = [InputFile.note("", path)] if _is_file(path) else []
     market = read_market(path, place)
-    vendors: dict[str, Vendor] = {v.name: RepairVendor(v.params()) for v in market.vendors}
+    vendors: dict[str, RepairVendor] = {v.name: RepairVendor(v.params()) for v in market.vendors}
     try:
         _check_auction(market)
         files = (*own, *_note_files(market, resolve))

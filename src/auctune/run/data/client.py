@@ -23,8 +23,7 @@ from auctune.run.data.facts import Appraisal, DataFacts
 from auctune.run.data.image_rows import ImageFacts
 from auctune.run.data.messages import params_record
 from auctune.run.data.process import DataError, DataProcess, Request
-from auctune.run.vendors.repair_params import RepairParams
-from auctune.run.vendors.repair_report import RepairReport
+from auctune.run.vendors import RepairParams, RepairReport
 from auctune.train.stored_tokens import tokens_folder
 
 __all__ = ["WORKER", "DataClient", "DataError", "tokens_folder"]

@@ -11,7 +11,7 @@ from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, RowKind, iterate_lines
 from auctune.run.data.facts import Appraisal, DataFacts, Offer
-from auctune.run.vendors import Vendor
+from auctune.run.vendors import RepairVendor
 from auctune.train.rows import TokenizedDataSet
 from auctune.train.stored_tokens import TokenWriter, is_stored
 from auctune.train.tokenized_file import block_of, tokenize_file
@@ -92,7 +92,7 @@ class Examiner:
         )
 
     def appraise(
-        self, path: Path, place: str, max_length: int, vendors: Sequence[Vendor]
+        self, path: Path, place: str, max_length: int, vendors: Sequence[RepairVendor]
     ) -> Appraisal:
         """What a data set is that a vendor must repair first, and who offers to.
 
@@ -127,7 +127,7 @@ class Examiner:
         return min(max_length, self.context_tokens or max_length)
 
     def _offers(
-        self, path: Path, place: str, max_length: int, vendors: Sequence[Vendor]
+        self, path: Path, place: str, max_length: int, vendors: Sequence[RepairVendor]
     ) -> Iterator[Offer]:
         """Offers of all vendors that can make something of the data.
 

@@ -20,7 +20,7 @@ from decimal import Decimal
 from typing import Any
 
 from auctune.domain.dataset import RowKind
-from auctune.run.vendors.repair_params import RepairParams
+from auctune.run.vendors import RepairParams
 
 
 def params_record(params: RepairParams) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
 from auctune.run.data.examiner import Examiner
 from auctune.run.market.market_file import BidEntry, MarketFile, Resolve
-from auctune.run.vendors import Vendor
+from auctune.run.vendors import RepairVendor
 from auctune.train.job import LoraJob
 
 
@@ -62,7 +62,7 @@ class Appraiser:
     """
 
     examiner: Examiner
-    vendors: tuple[Vendor, ...]
+    vendors: tuple[RepairVendor, ...]
     resolve: Resolve
 
     def requests(self, entries: Iterable[BidEntry]) -> list[Request]:

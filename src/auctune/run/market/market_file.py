@@ -85,11 +85,11 @@ class NodeEntry(BaseModel):
 
 
 class VendorEntry(BaseModel):
-    """[[vendors]]: our own vendor, who repairs data."""
+    """[[vendors]]: a vendor that repairs data in this process."""
 
     model_config = STRICT
 
-    name: Name = "house"
+    name: Name = "builtin"
     price: Amount = Decimal(0)
     price_per_row: Amount = Decimal(0)
     delay: Whole = 1

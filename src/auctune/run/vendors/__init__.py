@@ -1,15 +1,13 @@
-"""Data vendors: they put a task's training data in order, for a price and a delay."""
+"""Repair of training data: broken rows are repaired or dropped, and a report says which."""
 
-from auctune.run.vendors.repair_params import RepairParams
-from auctune.run.vendors.repair_report import (
+from auctune.run.vendors.repair import RepairParams, RepairVendor
+from auctune.run.vendors.report import (
     Action,
     DroppedRow,
     DropReason,
     Example,
     RepairReport,
 )
-from auctune.run.vendors.repair_vendor import RepairVendor
-from auctune.run.vendors.vendor import Vendor
 
 __all__ = [
     "Action",
@@ -19,5 +17,4 @@ __all__ = [
     "RepairParams",
     "RepairReport",
     "RepairVendor",
-    "Vendor",
 ]

@@ -1,4 +1,4 @@
-"""Which language a row is written in, where it is long enough to tell."""
+"""Identifies the language of a row, if it is long enough."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -7,7 +7,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from auctune.domain import InputError
 
-# Below these a verdict is a guess: short texts, code, lists of names.
+# Below these the result is a guess: short texts, code, lists of names.
 MIN_LETTERS = 40
 MIN_CONFIDENCE = 0.9
 
@@ -18,7 +18,7 @@ def _load_identifier() -> LanguageIdentifier:
 
 
 def check_languages(languages: Sequence[str], place: str) -> None:
-    """Refuse a language that cannot be told.
+    """Refuse a language that cannot be identified.
 
     Raises:
         InputError: naming the first code that is unknown.
@@ -32,7 +32,7 @@ def check_languages(languages: Sequence[str], place: str) -> None:
 
 
 def identify_language(text: str) -> str | None:
-    """ISO 639 code of the text's language; none if it cannot be told with confidence."""
+    """Return the ISO 639 code of the text's language, or None if it is uncertain."""
     if sum(map(str.isalpha, text)) < MIN_LETTERS:
         return None
     code, confidence = _load_identifier().classify(text)

@@ -1,26 +1,34 @@
-"""The repair itself: from a file of doubtful rows to clean rows and an account of each."""
+"""The built-in vendor: repairs what can be repaired, drops the other rows, and reports on each.
+
+Read, parse, shape, clean; choose the kind of most rows and rewrite the others as it; then drop rows
+that are empty, too short or too long, in an unwanted language, or duplicates. The same file and
+parameters give the same bytes, and a repaired file comes back unchanged.
+"""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from auctune.domain import InputError, Money, Quote
 from auctune.domain.dataset import RowKind
+from auctune.domain.money import STEP, ZERO
+from auctune.run.atomic_file import write_atomically
+from auctune.run.vendors.cleaning import clean_row, convert_row, has_content
 from auctune.run.vendors.duplicates import DuplicateFilter
-from auctune.run.vendors.language import identify_language
-from auctune.run.vendors.mending import parse_or_mend
-from auctune.run.vendors.raw_rows import RawRow, read_raw_rows
-from auctune.run.vendors.repair_params import RepairParams
-from auctune.run.vendors.repair_report import (
+from auctune.run.vendors.language import check_languages, identify_language
+from auctune.run.vendors.reading import RawRow, parse_or_repair, read_raw_rows
+from auctune.run.vendors.report import (
     Action,
     DroppedRow,
     DropReason,
     Example,
     RepairReport,
 )
-from auctune.run.vendors.row_cleaning import clean_row, convert_row, has_content
 from auctune.run.vendors.schema import CONTEXT, ShapedRow, shape_row, unsupported_part
 
 EXAMPLES_PER_ACTION = 3
@@ -28,8 +36,90 @@ EXAMPLE_CHARACTERS = 160
 
 
 @dataclass(frozen=True, slots=True)
+class RepairParams:
+    """Prices of a repair vendor, and the rows that it keeps.
+
+    Attributes:
+        name: the vendor's name in quotes and receipts.
+        price: money for an order.
+        price_per_row: money for each row found in the file.
+        delay: slots that the work takes, whatever the size.
+        min_characters, max_characters: of a row's texts together, blanks not counted.
+        languages: ISO 639 codes to keep; empty: all. Rows too short to judge are kept.
+        similarity: Jaccard similarity in (0, 1] from which on a row is a near-duplicate.
+        kind: of the rows written; None: the kind that most rows have.
+        seed: of the near-duplicate search.
+    """
+
+    name: str = "builtin"
+    price: Money = ZERO
+    price_per_row: Money = ZERO
+    delay: int = 1
+    min_characters: int = 2
+    max_characters: int = 100_000
+    languages: tuple[str, ...] = ()
+    similarity: float = 0.9
+    kind: RowKind | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InputError("name", "is empty", "a name")
+        for name in ("price", "price_per_row"):
+            amount: Decimal = getattr(self, name)
+            if not amount.is_finite() or amount < 0:
+                raise InputError(name, f"{amount}", "an amount of money >= 0")
+        if self.delay < 0:
+            raise InputError("delay", f"{self.delay}", "a number of slots >= 0")
+        if not 1 <= self.min_characters <= self.max_characters:
+            raise InputError(
+                "min_characters", f"{self.min_characters}", f"1 to {self.max_characters}"
+            )
+        if not (math.isfinite(self.similarity) and 0 < self.similarity <= 1):
+            raise InputError("similarity", f"{self.similarity}", "a number in (0, 1]")
+        check_languages(self.languages, "languages")
+
+
+class RepairVendor:
+    """A vendor that works in the calling process."""
+
+    def __init__(self, params: RepairParams | None = None) -> None:
+        self._params = params or RepairParams()
+
+    @property
+    def name(self) -> str:
+        """The vendor's name."""
+        return self._params.name
+
+    def quote(self, path: Path) -> Quote | None:
+        """Return the price by rows found, and the delay; None if no usable row would remain.
+
+        Raises:
+            InputError: if the file cannot be read.
+        """
+        sound = select_rows(path, self._params)
+        if not sound.drafts:
+            return None
+        price = self._params.price + self._params.price_per_row * sound.rows_in
+        return Quote(self.name, price.quantize(STEP), self._params.delay)
+
+    def repair(self, source: Path, target: Path) -> RepairReport:
+        """Write the repaired rows to `target`, whole or not at all.
+
+        Raises:
+            InputError: if `source` cannot be read, or no usable row would remain.
+        """
+        repair = repair_rows(source, self._params)
+        if not repair.rows:
+            raise InputError(str(source), repair.why_empty, "a data set that can be repaired")
+        lines = [json.dumps(row, ensure_ascii=False) for row in repair.rows]
+        write_atomically(target, ("\n".join(lines) + "\n").encode())
+        return repair.to_report(self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
-    """A row on its way: its source, its present form, and what was done to it so far."""
+    """A row in progress: its source, its present form, and what was done to it so far."""
 
     raw: RawRow
     row: ShapedRow
@@ -42,13 +132,13 @@ class Draft:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Its texts as duplicates are told by: a message that is not learnt is another one."""
+        """Its texts for comparing duplicates; weight 0 and 1 make two different messages."""
         return tuple(f"0 {text}" if part == CONTEXT else text for part, text in self.row.texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Clean rows in the order of their lines, and what became of all others."""
+    """Clean rows in the order of their lines, and the rows that were dropped."""
 
     kind: RowKind
     rows_in: int
@@ -57,7 +147,7 @@ class Repair:
 
     @property
     def why_empty(self) -> str:
-        """Why there is no row, by what was found in most."""
+        """Why no row is left: the most frequent reason."""
         if not self.dropped:
             return "has no usable row: it is empty"
         (reason, note), count = Counter(
@@ -73,7 +163,7 @@ class Repair:
         return [draft.row.to_json() for draft in self.drafts]
 
     def to_report(self, vendor: str) -> RepairReport:
-        """The account of this repair, in `vendor`'s name."""
+        """Return the report of this repair, under the vendor's name."""
         counts = Counter(action for draft in self.drafts for action in draft.actions)
         return RepairReport(
             vendor=vendor,
@@ -87,7 +177,7 @@ class Repair:
 
 
 def repair_rows(path: Path, params: RepairParams) -> Repair:
-    """All usable rows of a file, repaired, each content once.
+    """Return all usable rows of a file, repaired and without duplicates.
 
     Raises:
         InputError: if the file cannot be read.
@@ -102,7 +192,7 @@ def repair_rows(path: Path, params: RepairParams) -> Repair:
 
 
 def select_rows(path: Path, params: RepairParams) -> Repair:
-    """As `repair_rows`, duplicates still in: quicker, and empty if and only if that is.
+    """Like `repair_rows`, but with duplicates: quicker, and empty in the same cases.
 
     Raises:
         InputError: if the file cannot be read.
@@ -121,7 +211,7 @@ def select_rows(path: Path, params: RepairParams) -> Repair:
 
 def _read_draft(raw: RawRow) -> Draft | DroppedRow:
     """Parse, shape and clean one row."""
-    parsed = parse_or_mend(raw.text)
+    parsed = parse_or_repair(raw.text)
     if parsed is None:
         return DroppedRow(raw.line, DropReason.NOT_JSON, _shorten(raw.text))
     unsupported = unsupported_part(parsed.value)
@@ -133,7 +223,7 @@ def _read_draft(raw: RawRow) -> Draft | DroppedRow:
     cleaned = clean_row(shaped)
     done = {
         Action.ENCODING: raw.recoded,
-        Action.JSON: parsed.mended,
+        Action.JSON: parsed.repaired,
         Action.SCHEMA: shaped.to_json() != parsed.value,
         Action.TEXT: cleaned != shaped,
     }
@@ -141,13 +231,13 @@ def _read_draft(raw: RawRow) -> Draft | DroppedRow:
 
 
 def _choose_kind(drafts: Sequence[Draft]) -> RowKind:
-    """The kind of most rows with content; of equals the first in the order of `RowKind`."""
+    """Return the kind of most rows with content; ties go by the order of `RowKind`."""
     counts = Counter(draft.row.kind for draft in drafts if has_content(draft.row))
     return max(RowKind, key=lambda kind: counts[kind])
 
 
 def _unify(draft: Draft, kind: RowKind) -> Draft | DroppedRow:
-    """The row as one of `kind`, with content."""
+    """Return the row as one of `kind`, if it has content."""
     line = draft.raw.line
     if not has_content(draft.row):
         return DroppedRow(line, DropReason.EMPTY, "no text to learn from")
@@ -161,7 +251,7 @@ def _unify(draft: Draft, kind: RowKind) -> Draft | DroppedRow:
 
 
 def _select(draft: Draft, kind: RowKind, params: RepairParams) -> Draft | DroppedRow:
-    """The row as one of `kind`, or why it is left out on its own account."""
+    """Return the row as one of `kind`, or why it is dropped, whatever other rows there are."""
     unified = _unify(draft, kind)
     if isinstance(unified, DroppedRow):
         return unified
@@ -191,7 +281,7 @@ def _check_duplicate(draft: Draft, duplicates: DuplicateFilter) -> Draft | Dropp
 
 
 def _choose_examples(drafts: Sequence[Draft]) -> Iterator[Example]:
-    """The first rows that show an action which is not shown often enough yet."""
+    """Yield the first rows that show each action, a few for each."""
     shown: Counter[Action] = Counter()
     for draft in drafts:
         if any(shown[action] < EXAMPLES_PER_ACTION for action in draft.actions):

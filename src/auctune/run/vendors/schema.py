@@ -41,18 +41,18 @@ ROLES = {
 LARGEST_NUMBER = 1e15
 
 CONTEXT = "assistant (weight 0)"
-"""The part of an assistant's message that is context and not learnt."""
+"""Part name of an assistant's message of weight 0: context, without labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShapedRow:
-    """A row's texts in order with their parts: roles for chat, else the keys of its kind."""
+    """A row's texts in order, each with its role (chat) or its key (other kinds)."""
 
     kind: RowKind
     texts: tuple[tuple[str, str], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The row as auctune's data sets have it."""
+        """Return the row in the format of auctune's data sets."""
         if self.kind is RowKind.CHAT:
             return {"messages": [_message(role, text) for role, text in self.texts]}
         return dict(self.texts)
@@ -65,7 +65,7 @@ def _message(part: str, text: str) -> dict[str, Any]:
 
 
 def unsupported_part(value: object) -> str | None:
-    """Return what in a row cannot be kept, though without it the row would teach something else."""
+    """Return the part of a row that is not supported and changes what the row teaches, or None."""
     if not isinstance(value, Mapping):
         return None
     row = _lower_keys(value)
@@ -96,7 +96,7 @@ def _lower_keys(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def shape_row(value: object) -> ShapedRow | None:
-    """The row that `value` stands for; none if it is of no known shape."""
+    """Return the row that `value` stands for, or None if its shape is unknown."""
     if isinstance(value, str):
         return ShapedRow(RowKind.TEXT, (("text", value),))
     if not isinstance(value, Mapping):
@@ -111,7 +111,7 @@ def _shape_chat(row: Mapping[str, object]) -> ShapedRow | None:
         return None
     messages = [_shape_message(turn) for turn in turns]
     system = _first_text(row, SYSTEM_KEYS)
-    # One message that cannot be read makes the dialogue around it a lie.
+    # Without a message that cannot be read, the dialogue would be another one.
     if any(message is None for message in messages):
         return None
     texts = tuple(message for message in messages if message is not None)
@@ -145,7 +145,7 @@ def _shape_completion(row: Mapping[str, object]) -> ShapedRow | None:
     parts = [part for part in (system, prompt, *contexts) if part and part.strip()]
     joined = "\n\n".join(parts) if len(parts) > 1 else prompt
     if not {"prompt", "completion"} <= row.keys() and joined.strip():
-        # A trainer joins prompt and completion as they stand; these were two separate fields.
+        # A trainer joins prompt and completion as they are; these were two separate fields.
         joined = joined.removesuffix("\n") + "\n"
     return ShapedRow(RowKind.COMPLETION, (("prompt", joined), ("completion", completion)))
 
@@ -156,13 +156,13 @@ def _shape_text(row: Mapping[str, object]) -> ShapedRow | None:
 
 
 def _first_text(row: Mapping[Any, object], keys: Sequence[str]) -> str | None:
-    """The first of these fields that holds a text."""
+    """Return the first of these fields that holds a text."""
     texts = (_read_text(row.get(key)) for key in keys)
     return next((text for text in texts if text is not None), None)
 
 
 def _read_text(value: object) -> str | None:
-    """A field's text: a string, a number (labels are often numbers), or parts that are text."""
+    """Return a field's text: a string, a number (labels often are), or parts that are text."""
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -173,7 +173,7 @@ def _read_text(value: object) -> str | None:
 
 
 def _join_parts(parts: Sequence[object]) -> str | None:
-    """The text of a list of text parts, or of one string; several strings are alternatives."""
+    """Return the text of a list of text parts, or of one string; several are alternatives."""
     if len(parts) == 1 and isinstance(parts[0], str):
         return parts[0]
     texts = [

@@ -1,15 +1,17 @@
-"""What a vendor did to a data set: counts, lines dropped and why, a few examples."""
+"""Report of a repair: counts, rows that were dropped and why, a few examples."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from auctune.domain.dataset import RowKind
 
 
 class Action(StrEnum):
-    """A way in which a row was mended."""
+    """A way in which a row was repaired."""
 
     ENCODING = "encoding"
     """Bytes that were not UTF-8, read as Windows-1252 or UTF-16; or a byte order mark."""
@@ -24,7 +26,7 @@ class Action(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why a row was left out."""
+    """Why a row was dropped."""
 
     NOT_JSON = "not_json"
     UNKNOWN_SCHEMA = "unknown_schema"
@@ -40,7 +42,7 @@ class DropReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DroppedRow:
-    """A row left out: the line of the source file on which it starts, why, and what was found."""
+    """A dropped row: the line of the source file on which it starts, why, and what was found."""
 
     line: int
     reason: DropReason
@@ -49,7 +51,7 @@ class DroppedRow:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A row before and after, both shortened for reading."""
+    """A row before and after the repair, both shortened."""
 
     line: int
     actions: tuple[Action, ...]
@@ -59,16 +61,16 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """The account of one repair.
+    """The report of one repair.
 
     Attributes:
-        vendor: who did it.
+        vendor: name of the vendor.
         kind: of all rows that are left.
         rows_in: rows found in the source, readable or not.
         rows_out: rows written.
-        actions: rows mended, by action; one row may count under several.
-        dropped: rows left out, in order of their lines.
-        examples: a few of the mended rows, in order of their lines.
+        actions: rows repaired, by action; one row may count under several.
+        dropped: dropped rows, in order of their lines.
+        examples: a few of the repaired rows, in order of their lines.
     """
 
     vendor: str
@@ -88,45 +90,19 @@ class RepairReport:
 
     @property
     def drop_counts(self) -> dict[DropReason, int]:
-        """Rows left out, by reason; reasons that did not occur are not there."""
+        """Number of dropped rows by reason; reasons that did not occur are left out."""
         reasons = [row.reason for row in self.dropped]
         return {reason: reasons.count(reason) for reason in DropReason if reason in reasons}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values under the attributes' names."""
-        return {
-            "vendor": self.vendor,
-            "kind": str(self.kind),
-            "rows_in": self.rows_in,
-            "rows_out": self.rows_out,
-            "actions": {str(action): count for action, count in self.actions.items()},
-            "dropped": [asdict(row) | {"reason": str(row.reason)} for row in self.dropped],
-            "examples": [
-                asdict(example) | {"actions": [str(action) for action in example.actions]}
-                for example in self.examples
-            ],
-        }
+        """Return plain JSON values under the attributes' names."""
+        values: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "RepairReport":
-        """The report that `to_json` wrote."""
-        return cls(
-            vendor=values["vendor"],
-            kind=RowKind(values["kind"]),
-            rows_in=values["rows_in"],
-            rows_out=values["rows_out"],
-            actions={Action(action): count for action, count in values["actions"].items()},
-            dropped=tuple(
-                DroppedRow(row["line"], DropReason(row["reason"]), row["note"])
-                for row in values["dropped"]
-            ),
-            examples=tuple(
-                Example(
-                    example["line"],
-                    tuple(Action(action) for action in example["actions"]),
-                    example["before"],
-                    example["after"],
-                )
-                for example in values["examples"]
-            ),
-        )
+        """Return the report that `to_json` wrote."""
+        return _ADAPTER.validate_python(values)
+
+
+_ADAPTER = TypeAdapter(RepairReport)

@@ -1,6 +1,6 @@
 import pytest
 
-from auctune.run.vendors.mending import Parsed, parse_or_mend
+from auctune.run.vendors.reading import Parsed, parse_or_repair
 
 
 @pytest.mark.parametrize(
@@ -20,17 +20,17 @@ from auctune.run.vendors.mending import Parsed, parse_or_mend
         ("{'text': '\\d+'}", {"text": "\\d+"}),
     ],
 )
-def test_broken_json_is_mended_without_touching_its_texts(text: str, value: object) -> None:
-    assert parse_or_mend(text) == Parsed(value, mended=True)
+def test_broken_json_is_repaired_without_touching_its_texts(text: str, value: object) -> None:
+    assert parse_or_repair(text) == Parsed(value, repaired=True)
 
 
 def test_commas_and_words_inside_strings_stay() -> None:
     text = "{'text': 'a, } true, ] null', }"
-    assert parse_or_mend(text) == Parsed({"text": "a, } true, ] null"}, mended=True)
+    assert parse_or_repair(text) == Parsed({"text": "a, } true, ] null"}, repaired=True)
 
 
-def test_valid_json_is_not_counted_as_mended() -> None:
-    assert parse_or_mend(' {"text": "a,}"} ') == Parsed({"text": "a,}"}, mended=False)
+def test_valid_json_is_not_counted_as_repaired() -> None:
+    assert parse_or_repair(' {"text": "a,}"} ') == Parsed({"text": "a,}"}, repaired=False)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_valid_json_is_not_counted_as_mended() -> None:
     ],
 )
 def test_what_would_need_guessing_is_refused(text: str) -> None:
-    assert parse_or_mend(text) is None
+    assert parse_or_repair(text) is None
 
 
 def test_a_long_line_of_open_quotes_is_refused_quickly() -> None:
-    assert parse_or_mend("{" + "\\'" * 100_000 + ",}") is None
+    assert parse_or_repair("{" + "\\'" * 100_000 + ",}") is None

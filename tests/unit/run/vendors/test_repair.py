@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auctune.domain import InputError, Quote
 from auctune.domain.dataset import RowKind, read_dataset
-from auctune.run.vendors import Action, DropReason, RepairParams, RepairReport, RepairVendor, Vendor
+from auctune.run.vendors import Action, DropReason, RepairParams, RepairReport, RepairVendor
 
 MESSY = "\n".join(
     [
@@ -35,7 +35,7 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 
 def test_a_messy_file_becomes_a_valid_one_with_an_account_of_every_line(tmp_path: Path) -> None:
-    vendor: Vendor = RepairVendor()
+    vendor = RepairVendor()
     source, target = write(tmp_path, MESSY), tmp_path / "clean.jsonl"
     report = vendor.repair(source, target)
     dataset = read_dataset(target)

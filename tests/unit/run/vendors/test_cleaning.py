@@ -1,7 +1,6 @@
 from auctune.domain.dataset import RowKind
-from auctune.run.vendors.row_cleaning import clean_row, convert_row
+from auctune.run.vendors.cleaning import clean_row, clean_text, convert_row, undo_mojibake
 from auctune.run.vendors.schema import ShapedRow
-from auctune.run.vendors.text_cleaning import clean_text, undo_mojibake
 
 
 def test_mojibake_is_undone_also_when_it_happened_twice() -> None:
