@@ -1,6 +1,7 @@
 """A check that fails or hangs does not keep the others from running."""
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,16 @@ def test_a_check_that_fails_is_a_finding_and_the_next_one_runs(
     assert first.message == "found before the failure"
     assert (broken.check, broken.severity, last.message) == ("broken", severity, "was reached")
     assert message in broken.message
+
+
+def test_a_check_whose_package_is_not_installed_is_skipped_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As where it was never installed; torch is not started, as the check ends before.
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    devices = [check for check in CHECKS if check.name == "devices"]
+    warning = only(run_checks(make_installation(tmp_path), devices), Severity.WARN)
+    assert warning.message == "skipped: the package psutil is not installed"
 
 
 def test_a_check_that_hangs_is_a_finding_and_the_next_one_runs(tmp_path: Path) -> None:
