@@ -1,11 +1,18 @@
 """Checks of auctune.toml and of what it names: settings, bases, profiles."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from auctune.device_profile import Profile, read_profile
-from auctune.doctor.installation import Finding, Installation, error, ok, warn, write_error
+from auctune.doctor.installation import (
+    Finding,
+    Installation,
+    error,
+    installed_version,
+    ok,
+    warn,
+    write_error,
+)
 from auctune.domain import InputError
 from auctune.run.base_place import BaseKind, base_place
 
@@ -77,7 +84,7 @@ def _given_profile_finding(path: Path, device: str, place: str) -> Finding:
     if profile.origin.device != device.partition(":")[0]:
         message = f"{path} was measured on {profile.origin.device}, but {place} is for {device}"
         return error(message, fix)
-    changed = ", ".join(_changed_versions(profile, _installed_versions()))
+    changed = ", ".join(_changed_versions(profile))
     if changed:
         return warn(f"{path} was measured with {changed}: slots may last longer than sold", fix)
     for warning in profile.warnings():
@@ -97,18 +104,8 @@ def _measured_profile_findings(files: Iterable[Path]) -> Iterator[Finding]:
             yield warn(f"{path}: {warning}", fix)
 
 
-def _changed_versions(profile: Profile, installed: Mapping[str, str]) -> Iterator[str]:
-    for name, here in installed.items():
-        then = profile.origin.versions.get(name)
-        if then is not None and then != here:
-            yield f"{name} {then} (here {here})"
-
-
-def _installed_versions() -> dict[str, str]:
-    installed = {}
+def _changed_versions(profile: Profile) -> Iterator[str]:
     for name in _PROFILED_PACKAGES:
-        try:
-            installed[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return installed
+        then, here = profile.origin.versions.get(name), installed_version(name)
+        if then is not None and here is not None and then != here:
+            yield f"{name} {then} (here {here})"

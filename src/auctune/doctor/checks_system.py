@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from importlib.metadata import metadata, requires
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from auctune.doctor.installation import (
     Installation,
     error,
     format_gib,
+    installed_version,
     ok,
     warn,
     write_error,
@@ -91,7 +92,7 @@ def extra_finding(extra: str, requirements: list[Requirement]) -> Finding:
         extra: name of the extra; empty: auctune itself.
         requirements: its requirements.
     """
-    installed = {one.name: _installed_version(one.name) for one in requirements}
+    installed = {one.name: installed_version(one.name) for one in requirements}
     missing = [name for name, found in installed.items() if found is None]
     mismatched = list(_mismatched(requirements, installed))
     title = f"[{extra}] ({EXTRAS[extra]})" if extra else "the core"
@@ -116,13 +117,6 @@ def _mismatched(
         # A local build such as 2.13.0+cpu counts as that version.
         if found is not None and not one.specifier.contains(found, prereleases=True):
             yield f"{one.name} is {found} and must be {one.specifier}"
-
-
-def _installed_version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _install_command(extra: str) -> str:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -195,3 +196,11 @@ def write_error(folder: Path) -> str | None:
 def format_gib(num_bytes: float) -> str:
     """Format a number of bytes, in GiB."""
     return f"{num_bytes / (1 << 30):.1f} GiB"
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
