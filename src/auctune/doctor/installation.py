@@ -110,8 +110,15 @@ def load_installation(
     """
     settings, message, missing = None, "", None
     try:
-        settings = run_with_timeout(_READ_SECONDS, lambda: _read(config))
-        run_with_timeout(_READ_SECONDS, lambda: _check(settings))
+        # Outside of the time limit, as a busy machine takes seconds for it; and here, as without
+        # the extra `service` there are no packages to read settings with.
+        from auctune.service.config.check import check_service
+        from auctune.service.config.models import ServiceConfig, read_config
+
+        settings = run_with_timeout(
+            _READ_SECONDS, lambda: ServiceConfig() if config is None else read_config(config)
+        )
+        run_with_timeout(_READ_SECONDS, lambda: check_service(settings))
     except ModuleNotFoundError as caught:
         missing = caught.name
         message = f"cannot be read without the package {missing}"
@@ -120,20 +127,6 @@ def load_installation(
     except InputError as caught:
         message = str(caught)
     return Installation(config, data.resolve(), cache, url_file, online, settings, message, missing)
-
-
-# Imported on use: a machine without the extra `service` has no packages to read settings with.
-def _read(config: Path | None) -> "ServiceConfig":
-    from auctune.service.config.models import ServiceConfig, read_config
-
-    return ServiceConfig() if config is None else read_config(config)
-
-
-def _check(settings: "ServiceConfig | None") -> None:
-    from auctune.service.config.check import check_service
-
-    assert settings is not None
-    check_service(settings)
 
 
 class CheckTimeoutError(AuctuneError):
