@@ -168,7 +168,7 @@ def test_a_file_that_is_no_market_gives_one_line(
 def test_arguments_that_do_not_go_together_are_refused(run: Run, tmp_path: Path) -> None:
     for arguments, expected in (
         (["run"], "MARKET.toml: is missing; expected a market file, or --resume DIR"),
-        (["run", "market.toml"], "--out: is missing; expected a folder for what comes out"),
+        (["run", "market.toml"], "--out: is missing; expected a folder for the run"),
         (["run", "x.toml", "--resume", tmp_path], "--resume: is given with other arguments"),
         (["run", "--resume", tmp_path], f"--resume {tmp_path}: holds no run; expected"),
     ):

@@ -1,32 +1,30 @@
-"""`auctune workload`: a market made up, or taken from a job log, as an instance file.
-
-`auctune simulate` builds its market through `make_market` where no file is given.
-"""
+"""`auctune workload`: make a market, synthetic or from a job log, as an instance file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from auctune.cli._support.options import parse_key_values
 from auctune.cli._support.outputs import check_output_paths, files_in
 from auctune.domain.errors import InputError
+from auctune.sim.instance import Instance
+from auctune.sim.instance_file import write_instance
+from auctune.sim.stream.task_writer import write_market
+from auctune.sim.traces import JobLog, read_job_log
+from auctune.sim.workloads.build import build_workload, is_key
 
-if TYPE_CHECKING:
-    from auctune.sim.instance import Instance
-    from auctune.sim.traces import JobLog
-
-SUFFIX = ".parquet"
+STREAM_SUFFIX = ".parquet"
 
 Arrivals = Annotated[
     Path | None,
-    typer.Option(help="A job log whose jobs' times the bids arrive at; none: made-up arrivals."),
+    typer.Option(help="Take times of arrival from this job log. Default: synthetic arrivals."),
 ]
 
 
 def workload(
     out: Annotated[
-        Path, typer.Option(help="Where the instance goes: JSON, or *.parquet to be streamed.")
+        Path, typer.Option(help="The instance to write: JSON, or *.parquet to be streamed.")
     ],
     arrivals: Arrivals = None,
     settings: Annotated[
@@ -35,17 +33,13 @@ def workload(
     ] = None,
 ) -> None:
     """Make a market for simulate: synthetic, or from a job log."""
-    written = (out, out.with_suffix(".json")) if out.suffix == SUFFIX else (out,)
+    is_stream = out.suffix == STREAM_SUFFIX
+    written = (out, out.with_suffix(".json")) if is_stream else (out,)
     check_output_paths((arrivals, *files_in(settings or ())), written)
     market = make_market(arrivals, settings or [], "--set")
-
-    if out.suffix == SUFFIX:
-        from auctune.sim.stream.task_writer import write_market
-
+    if is_stream:
         write_market(market, market.in_order(), out)
     else:
-        from auctune.sim.instance_file import write_instance
-
         write_instance(market, out)
     cluster = market.cluster
     typer.echo(
@@ -54,30 +48,26 @@ def workload(
     )
 
 
-def make_market(arrivals: Path | None, settings: list[str], option: str) -> "Instance":
-    """The market of a job log and KEY=VALUE texts, given as `option`.
+def make_market(arrivals: Path | None, settings: list[str], option: str) -> Instance:
+    """Make a market from a job log and KEY=VALUE texts given as `option`.
 
     Raises:
         InputError: naming the option and its key, or the file and the place in it.
     """
-    wanted = parse_key_values(settings, option)
-
-    from auctune.sim.traces import read_job_log
-    from auctune.sim.workloads.build import build_workload, is_key
-
+    given = parse_key_values(settings, option)
     log = None if arrivals is None else read_job_log(arrivals)
     if log is not None:
-        _tell(arrivals, log)
+        _print_log(arrivals, log)
     try:
-        return build_workload(wanted, log)
+        return build_workload(given, log)
     except InputError as error:
-        if is_key(error.place) or error.place in wanted:
+        if is_key(error.place) or error.place in given:
             raise InputError(f"{option} {error.place}", error.found, error.expected) from None
         if error.place == "log":
             raise InputError(str(arrivals), error.found, error.expected) from None
         raise
 
 
-def _tell(path: Path | None, log: "JobLog") -> None:
+def _print_log(path: Path | None, log: JobLog) -> None:
     left_out = "".join(f"; left out, {reason}: {n:,}" for reason, n in log.left_out.items())
     typer.echo(f"{path}: {len(log):,} jobs on {log.num_days} days{left_out}", err=True)

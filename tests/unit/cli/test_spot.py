@@ -108,7 +108,7 @@ def test_compare_shows_best_middle_and_worst_of_a_pool(ask: Ask, tmp_path: Path)
         "compare", "--policy", "od-only", "--pool", pool, "--jobs", "8", "--past", "0"
     )
     assert code == 0
-    for word in ("best", "middle", "worst"):
+    for word in ("best", "median", "worst"):
         assert re.search(rf"{word} of 3: (msu|up|od-only) ", shown)
 
 
@@ -171,7 +171,7 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
         ("simulate", ("--jobs", "0"), "--jobs: 0; expected a whole number >= 1"),
         ("compare", ("--jobs", "1000000000000"), "--jobs: 1000000000000; expected at most 100000"),
         ("simulate", ("--fixed-price", "-1"), "--fixed-price: "),
-        ("compare", ("--policy", "up", "--policy", "up"), "--policy: up is there twice"),
+        ("compare", ("--policy", "up", "--policy", "up"), "--policy: up is given twice"),
         ("compare", ("--past", "58"), "--market: 60 slots; expected 58 + 4 at least: --past"),
         ("compare", ("--pool", "nowhere.toml"), "nowhere.toml: cannot be read"),
         ("select", ("--learner", "wise"), "--learner: 'wise'; expected one of adaptive, known"),

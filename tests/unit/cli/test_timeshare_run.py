@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from auctune.cli.timeshare.watching import Watching
+from auctune.cli.timeshare.run import RunDisplay
 from auctune.run.timeshare.foresight import ThreadView, Verdict
 from auctune.run.timeshare.state import UnitRecord, read_unit
 from auctune.train.timeshare.module_thread import ModuleThread
@@ -90,7 +90,7 @@ def test_a_bundle_is_run_to_its_report_and_said_again_by_resume(ask: Ask, tmp_pa
     ("given", "message"),
     [
         ([], "BUNDLE.toml: is missing; expected a bundle file, or --resume DIR"),
-        (["b.toml"], "--out: is missing; expected a folder for what comes out"),
+        (["b.toml"], "--out: is missing; expected a folder for the run"),
         (["b.toml", "--resume", "d"], "--resume: is given with other arguments"),
         (["--resume", "nowhere"], "nowhere: holds no run"),
         (["nothing.toml", "--out", "d"], "nothing.toml: cannot be read"),
@@ -153,9 +153,9 @@ def _view(verdict: Verdict) -> ThreadView:
 def _watched(units: list[tuple[UnitRecord, ThreadView]], *, terminal: bool) -> str:
     text = StringIO()
     console = Console(file=text, force_terminal=terminal, width=100, color_system=None)
-    with Watching(console) as watching:
+    with RunDisplay(console) as display:
         for unit, view in units:
-            watching.unit_done(unit, [view])
+            display.unit_done(unit, [view])
     return text.getvalue()
 
 

@@ -13,7 +13,7 @@ Any other exception is a defect of auctune and keeps its traceback.
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -81,15 +81,19 @@ def resumable(command: str, folder: Path, is_kept: Callable[[], bool]) -> Iterat
         raise typer.Exit(INTERRUPTED) from None
 
 
-def refuse_with_resume(context: typer.Context) -> None:
-    """Refuse any option beside `--resume`: the run's folder has all the others.
+def refuse_with_resume(context: typer.Context, allowed: Collection[str] = ()) -> None:
+    """Refuse options beside `--resume`: the run's folder has them.
+
+    Args:
+        context: of the command.
+        allowed: names of parameters that may be given.
 
     Raises:
         InputError: naming `--resume`.
     """
-    for name in context.params:
+    for name in context.params.keys() - {"resume", *allowed}:
         source = context.get_parameter_source(name)
-        if name != "resume" and source is not None and source.name == "COMMANDLINE":
+        if source is not None and source.name == "COMMANDLINE":
             raise InputError("--resume", "is given with other arguments", "--resume DIR alone")
 
 

@@ -48,6 +48,8 @@ def lazy_group(entries: Mapping[str, Entry]) -> type[TyperGroup]:
     """Return a class of groups of these commands, for `typer.Typer(cls=...)`."""
 
     class LazyGroup(TyperGroup):
+        """Group whose commands are imported when used."""
+
         def list_commands(self, ctx: Any) -> list[str]:
             return list(entries)
 

@@ -2,13 +2,17 @@
 
 import typer
 
-from auctune.cli.edge.compare import compare
-from auctune.cli.edge.make import make
-from auctune.cli.edge.run import run
-from auctune.cli.edge.simulate import simulate
+from auctune.cli._support.lazy import Entry, lazy_group
 
 edge = typer.Typer(
-    help="Train where the data are: make, simulate, compare, run.", rich_markup_mode=None
+    cls=lazy_group(
+        {
+            "make": Entry("edge.simulate:make", "Generate an edge market in the paper's setting."),
+            "simulate": Entry("edge.simulate:simulate", "Simulate a market under one mechanism."),
+            "compare": Entry("edge.simulate:compare", "Compare mechanisms on a market."),
+            "run": Entry("edge.run:run", "Decide on bids and train the admitted jobs at sites."),
+        }
+    ),
+    help="Train where the data are: make, simulate, compare, run.",
+    rich_markup_mode=None,
 )
-for _command in (make, simulate, compare, run):
-    edge.command(_command.__name__)(_command)

@@ -1,17 +1,25 @@
-"""`auctune edge run`: admitted jobs trained on Ray, slot by slot, to a bill."""
+"""`auctune edge run`: train the admitted jobs of an edge market on Ray, and show the run."""
 
+import importlib.util
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
 
 from auctune.cli._support.errors import refuse_with_resume, resumable
 from auctune.cli._support.progress import warn_compiling
+from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
+from auctune.edge import EdgeMarket
+from auctune.run.edge.folder import EdgeFolder
+from auctune.run.edge.state import JobRecord
 
 if TYPE_CHECKING:
-    from auctune.run.edge.folder import EdgeFolder
     from auctune.run.edge.report import EdgeRunReport
 
 
@@ -21,64 +29,160 @@ def run(
         Path | None,
         typer.Argument(help="The market and its jobs (JSON).", show_default=False),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for what comes out, new.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run, new.")] = None,
     training: Annotated[
-        Path | None, typer.Option(help="How jobs train (TOML); none: a small network on digits.")
+        Path | None,
+        typer.Option(help="How jobs train (TOML). Default: a small network on digits."),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with the run in this folder.")
+        Path | None, typer.Option(metavar="DIR", help="Resume the run in this folder.")
     ] = None,
     mechanism: Annotated[
         str, typer.Option(metavar="NAME[:KEY=VALUE...]", help="Eris, with its settings.")
     ] = "eris",
     ray: Annotated[
         str | None,
-        typer.Option(help="Address of a cluster with a node a site; none: one is started."),
+        typer.Option(help="Address of a cluster with a node per site. Default: start one."),
     ] = None,
-    device: Annotated[str, typer.Option(help="Of workers: cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="Device of workers: cpu or cuda.")] = "cpu",
 ) -> None:
-    """Answer bids and train the admitted jobs where their data are.
+    """Decide on bids and train the admitted jobs at sites.
 
     Sites are Ray nodes, all on this machine unless --ray names a cluster. A slot lasts as long as
-    the work in it. Stopped at any moment, a run goes on with --resume, of which the folder holds
-    all it needs. A site whose node dies is lost: its jobs are planned anew, or refunded.
+    its work. A run that was stopped or killed is resumed with --resume; its folder has all it
+    needs. If a site's node dies, the site is lost: its jobs are replanned, or refunded.
     """
     if resume is None:
         _check_given(instance, out, device)
     else:
         refuse_with_resume(context)
-
-    from rich.console import Console
-
     console = Console(highlight=False)
     # torch takes seconds to import.
     with console.status("starting"):
-        _need_ray()
-        from auctune.run.edge.folder import EdgeFolder
+        _check_packages()
         from auctune.run.edge.inputs import has_inputs, keep_inputs, kept_inputs, read_inputs
         from auctune.run.edge.job_data import read_all
         from auctune.run.edge.run import nothing, run_edge
 
-    from auctune.cli.edge.watching import Watching
-
-    place = EdgeFolder(out or resume or Path())
-    with resumable("edge run", place.root, partial(has_inputs, place)):
+    folder = EdgeFolder(out or resume or Path())
+    with resumable("edge run", folder.root, partial(has_inputs, folder)):
         if instance is None:
-            # What was stopped before it began begins now.
-            inputs, begun, prepare = kept_inputs(place), place.is_begun, nothing
+            # A run that was stopped before it began begins now.
+            inputs, begun, prepare = kept_inputs(folder), folder.is_begun, nothing
         else:
             inputs, begun = read_inputs(instance, training, mechanism, device, ray or ""), False
-            prepare = partial(keep_inputs, instance, inputs, place)
+            prepare = partial(keep_inputs, instance, inputs, folder)
         data = read_all(inputs.instance.jobs, inputs.recipes)
         warn_compiling("plan_cost", "the edge's")
-        with Watching(inputs.instance.market, console) as watching:
-            report = run_edge(inputs, data, place, watching, resume=begun, prepare=prepare)
-    _show(report, place)
+        with RunDisplay(inputs.instance.market, console) as display:
+            report = run_edge(inputs, data, folder, display, resume=begun, prepare=prepare)
+    _print_report(report, folder)
 
 
-def _show(report: "EdgeRunReport", place: "EdgeFolder") -> None:
-    from auctune.cli._support.tables import make_table, print_table
+class RunDisplay:
+    """Listener of a run (`EdgeListener`): lines, and a live table on a terminal.
 
+    A context manager.
+
+    Args:
+        market: of the run.
+        console: to write to.
+    """
+
+    def __init__(self, market: EdgeMarket, console: Console) -> None:
+        self._market, self._console = market, console
+        self._slot = 0
+        self._records: dict[str, JobRecord] = {}
+        self._shares: dict[str, float] = {}
+        self._live = Live(console=console, transient=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def offered(self, record: JobRecord) -> None:
+        decision = record.decision
+        self._records[record.job.id] = record
+        if decision.admitted:
+            text = f"admitted, pays {decision.payment:,.4f}, to be done in slot {decision.finish}"
+        else:
+            text = f"rejected: {decision.reason}"
+        self._print(f"          {record.job.id} {text}")
+
+    def slot_begun(self, slot: int, records: list[JobRecord]) -> None:
+        self._slot = slot
+        self._shares = {record.job.id: 0.0 for record in records}
+        self._records |= {record.job.id: record for record in records}
+        self._print(f"slot {slot:3d}  {len(records)} training")
+        self._draw()
+
+    def went_on(self, shares: Mapping[str, float]) -> None:
+        self._shares |= shares
+        self._draw()
+
+    def trained(self, record: JobRecord, slot: int) -> None:
+        self._shares.pop(record.job.id, None)
+        outcome = record.trained[slot]
+        ended = ", done" if record.is_done else ""
+        self._print(
+            f"          {record.job.id} {_workers_text(record, slot)}; loss {outcome.loss:.3f}, "
+            f"accuracy {outcome.accuracy:.1%}, {outcome.seconds:.1f} s{ended}"
+        )
+        self._draw()
+
+    def site_lost(self, site: str, records: list[JobRecord]) -> None:
+        for record in records:
+            end = "is refunded" if record.refunded else "goes on elsewhere"
+            if record.plan is not None and not record.refunded:
+                end += f", to be done in slot {record.plan.finish}"
+            self._print(f"          {record.job.id} {end}", "red")
+
+    def slot_done(self, slot: int) -> None:
+        self._shares = {}
+        self._draw()
+
+    def noted(self, text: str) -> None:
+        self._print(f"          {text}", "red")
+
+    def _print(self, text: str, style: str = "") -> None:
+        self._console.print(text, style=style or None, markup=False, soft_wrap=True)
+
+    def _draw(self) -> None:
+        if self._console.is_terminal:
+            self._live.update(self._table(), refresh=True)
+
+    def _table(self) -> Table:
+        table = Table(title=f"slot {self._slot} of {self._market.slots}", title_justify="left")
+        for name in ("job", "workers", "server", "slot done", "chunks", "loss", "accuracy"):
+            table.add_column(name)
+        for name, share in self._shares.items():
+            record = self._records[name]
+            part = record.part(self._slot)
+            last = record.trained[max(record.trained)] if record.trained else None
+            table.add_row(
+                name,
+                "" if part is None else ", ".join(f"{n} {s}" for s, n in part.workers.items()),
+                "" if part is None else part.server,
+                f"{share:.0%}",
+                f"{record.taken(self._slot).total()} of {record.job.num_chunks}",
+                "-" if last is None else f"{last.loss:.3f}",
+                "-" if last is None else f"{last.accuracy:.1%}",
+            )
+        return table
+
+
+def _workers_text(record: JobRecord, slot: int) -> str:
+    assert record.plan is not None
+    part = next(part for part in record.plan.slots if part.slot == slot)
+    workers = ", ".join(f"{count} at {site}" for site, count in part.workers.items())
+    return f"{part.chunks} chunks, workers {workers}, server at {part.server}"
+
+
+def _print_report(report: "EdgeRunReport", folder: EdgeFolder) -> None:
     numbers = ("paid", "refund", "finish", "promised", "accuracy", "traffic MB", "planned MB")
     table = make_table("job", "state", *numbers, right=numbers)
     for bill in report.jobs:
@@ -97,12 +201,10 @@ def _show(report: "EdgeRunReport", place: "EdgeFolder") -> None:
     for site, slot in report.lost.items():
         typer.echo(f"site {site} was lost, and runs nothing from slot {slot} on")
     typer.echo(f"welfare {report.welfare:,.1f}, income {report.income:,.4f}")
-    typer.echo(f"report: {place.report}")
+    typer.echo(f"report: {folder.report}")
 
 
-def _need_ray() -> None:
-    import importlib.util
-
+def _check_packages() -> None:
     missing = [name for name in ("ray", "torch", "PIL") if importlib.util.find_spec(name) is None]
     if missing:
         found = f"need {', '.join(missing)}, which are not installed"
@@ -113,6 +215,6 @@ def _check_given(instance: Path | None, out: Path | None, device: str) -> None:
     if instance is None:
         raise InputError("INSTANCE", "is missing", "an instance, or --resume DIR")
     if out is None:
-        raise InputError("--out", "is missing", "a folder for what comes out")
+        raise InputError("--out", "is missing", "a folder for the run")
     if device not in ("cpu", "cuda"):
         raise InputError("--device", f"{device!r}", "cpu or cuda")

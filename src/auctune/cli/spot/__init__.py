@@ -2,14 +2,18 @@
 
 import typer
 
-from auctune.cli.spot.advise import advise
-from auctune.cli.spot.compare import compare
-from auctune.cli.spot.run import run
-from auctune.cli.spot.select import select
-from auctune.cli.spot.simulate import simulate
+from auctune.cli._support.lazy import Entry, lazy_group
 
 spot = typer.Typer(
-    help="Rent by deadline: simulate, compare, select, advise, run.", rich_markup_mode=None
+    cls=lazy_group(
+        {
+            "simulate": Entry("spot.simulate:simulate", "Simulate a job under one policy."),
+            "compare": Entry("spot.simulate:compare", "Compare policies on many starts of a job."),
+            "select": Entry("spot.select:select", "Learn online which policy of a pool to follow."),
+            "advise": Entry("spot.advise:advise", "Advise what a job should hold now."),
+            "run": Entry("spot.run:run", "Train an adapter on instances that come and go."),
+        }
+    ),
+    help="Rent by deadline: simulate, compare, select, advise, run.",
+    rich_markup_mode=None,
 )
-for _command in (simulate, compare, select, advise, run):
-    spot.command(_command.__name__)(_command)

@@ -1,28 +1,32 @@
-"""`auctune spot advise`: for one job, what to hold now and what is likely to come of it."""
+"""`auctune spot advise`: what a job should hold now, and its likely cost and finish."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from auctune.cli._support.options import print_json
 from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli.spot.inputs import (
-    read_foretelling,
-    read_given,
+    FORECASTERS,
+    POLICIES,
+    FixedPrice,
+    OnePrice,
+    read_forecaster,
+    read_inputs,
     read_policy,
 )
-from auctune.cli.spot.options import FORECASTERS, POLICIES, FixedPrice, OnePrice
+from auctune.cli.spot.tables import advice_record, print_advice
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
-
-if TYPE_CHECKING:
-    from auctune.sim.spot.advice import Advice
-    from auctune.sim.spot.foretelling import Foretelling
-    from auctune.sim.spot.job_file import JobFile
-    from auctune.spot import PastSlot, SpotJob, SpotMarket
-    from auctune.spot import Policy as SpotPolicy
+from auctune.sim.spot.advice import Advice
+from auctune.sim.spot.advice import advise as compute_advice
+from auctune.sim.spot.foretelling import Foretelling
+from auctune.sim.spot.job_file import JobFile
+from auctune.spot import PastSlot, Robust, SpotJob, SpotMarket
+from auctune.spot import Policy as SpotPolicy
 
 _POLICY, _FORECAST = "robust:risk=0.05", "seasonal"
 
@@ -34,42 +38,40 @@ def advise(
     job: Annotated[Path | None, typer.Option(help="The job: JOB.toml.")] = None,
     run: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A run of `auctune spot run`, in place of the rest."),
+        typer.Option(metavar="DIR", help="A run of `auctune spot run`, instead of the rest."),
     ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[:KEY=VALUE...]", help=f"How to rent: {POLICIES}; none: {_POLICY}."
+            metavar="NAME[:KEY=VALUE...]", help=f"The policy: {POLICIES}. Default: {_POLICY}."
         ),
     ] = None,
     forecast: Annotated[
         str | None,
         typer.Option(
             metavar="NAME[:KEY=VALUE...]",
-            help=f"How to forecast: {FORECASTERS}; none: {_FORECAST}.",
+            help=f"The forecaster: {FORECASTERS}. Default: {_FORECAST}.",
         ),
     ] = None,
     start: Annotated[
         int | None,
-        typer.Option(help="Slot of the market in which the job began; none: it begins now."),
+        typer.Option(help="Slot of the market in which the job started. Default: it starts now."),
     ] = None,
     now: Annotated[
-        int | None, typer.Option(help="The present slot of the market; none: its last one.")
+        int | None, typer.Option(help="The present slot of the market. Default: its last.")
     ] = None,
     futures: Annotated[
-        int | None, typer.Option(help="Look at so many possible futures at most; none: all.")
+        int | None, typer.Option(help="Use at most this many possible futures. Default: all.")
     ] = None,
     prices: OnePrice = None,
     fixed_price: FixedPrice = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Say what a job should hold now, and what is likely.
+    """Advise what a job should hold now.
 
-    Its expected cost, its finish (p50, p90), and the risk of being late.
-
-    The market's past, up to the present slot, is all that is used: nothing after it is read. Of a
-    run (--run) what it did and paid so far is taken from its journal, as of the beginning of the
-    slot that it is in; it may go on meanwhile.
+    Also shows its expected cost, its finish (p50, p90), and the risk of being late. Only the
+    market's past is used, up to the present slot. With --run the job's state is read from the
+    run's journal, as of the start of its present slot; the run may go on meanwhile.
     """
     if futures is not None:
         check_count(futures, "--futures", 1)
@@ -81,38 +83,34 @@ def advise(
         case = _case_of_run(run, given)
     else:
         case = _case(market, job, policy, forecast, start, now, prices, fixed_price)
-
-    from auctune.cli.spot.tables import show_advice
-
     spot_job = case.file.spot_job()
-    advice = _ask(case, spot_job, futures)
-    show_advice(case.policy.name, spot_job, case.seen, advice, case.file.market, as_json=as_json)
+    advice = _compute(case, spot_job, futures)
+    if as_json:
+        print_json(advice_record(case.policy.name, advice))
+    else:
+        print_advice(case.policy.name, spot_job, case.seen, advice, case.file.market)
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
-    """What advice is asked about; as `auctune.sim.spot.advice.advise` takes it."""
+class _AdviceInput:
+    """Arguments of `auctune.sim.spot.advice.advise`."""
 
-    file: "JobFile"
-    policy: "SpotPolicy"
-    foretelling: "Foretelling"
-    seen: "SpotMarket"
+    file: JobFile
+    policy: SpotPolicy
+    forecaster: Foretelling
+    seen: SpotMarket
     start: int
-    past: "tuple[PastSlot, ...]"
+    past: tuple[PastSlot, ...]
 
 
-def _ask(case: _Case, job: "SpotJob", futures: int | None) -> "Advice":
-    """The advice, under a bar; errors name options."""
-    from auctune.sim.spot.advice import advise as ask
-    from auctune.spot import Robust
-
+def _compute(case: _AdviceInput, job: SpotJob, futures: int | None) -> Advice:
     if isinstance(case.policy, Robust):
         warn_compiling("choose_within", "the spot market's")
     with ProgressBars() as bars:
         advance = bars.counter("futures")
         try:
-            return ask(
-                job, case.policy, case.foretelling, case.seen, case.start,
+            return compute_advice(
+                job, case.policy, case.forecaster, case.seen, case.start,
                 past=case.past, most_futures=futures, advance=advance,
             )  # fmt: skip
         except InputError as error:
@@ -130,31 +128,32 @@ def _case(
     now: int | None,
     prices: Path | None,
     fixed_price: float | None,
-) -> _Case:
+) -> _AdviceInput:
     if market is None or job is None:
         missing, what = ("--market", "market") if market is None else ("--job", "job")
         raise InputError(missing, "is missing", f"the {what}'s file, or --run DIR")
-    rented, foretelling = read_policy(policy or _POLICY), read_foretelling(forecast or _FORECAST)
-    given = read_given(job, market, [] if prices is None else [prices], fixed_price)
-    seen = _seen(given.markets[0], now)
-    begun = seen.num_slots - 1 if start is None else start
-    return _Case(given.file, rented, foretelling, seen, begun, ())
+    chosen, forecaster = read_policy(policy or _POLICY), read_forecaster(forecast or _FORECAST)
+    inputs = read_inputs(job, market, [] if prices is None else [prices], fixed_price)
+    seen = _past_of(inputs.markets[0], now)
+    started = seen.num_slots - 1 if start is None else start
+    return _AdviceInput(inputs.file, chosen, forecaster, seen, started, ())
 
 
-def _case_of_run(folder: Path, given: Mapping[str, object]) -> _Case:
+def _case_of_run(folder: Path, given: Mapping[str, object]) -> _AdviceInput:
     for option, value in given.items():
         if value is not None:
             raise InputError(option, "is given with --run", "one of the two")
 
+    # torch takes seconds to import.
     from auctune.run.spot.so_far import read_so_far
 
-    so_far = read_so_far(folder)
-    policy, foretelling = read_policy(so_far.policy), read_foretelling(so_far.forecast)
-    return _Case(so_far.file, policy, foretelling, so_far.seen, so_far.start, so_far.past)
+    state = read_so_far(folder)
+    policy, forecaster = read_policy(state.policy), read_forecaster(state.forecast)
+    return _AdviceInput(state.file, policy, forecaster, state.seen, state.start, state.past)
 
 
-def _seen(market: "SpotMarket", now: int | None) -> "SpotMarket":
-    """The market up to the present slot."""
+def _past_of(market: SpotMarket, now: int | None) -> SpotMarket:
+    """Return the market up to the present slot."""
     last = market.num_slots - 1
     present = last if now is None else now
     if not 0 <= present <= last:

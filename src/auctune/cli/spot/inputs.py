@@ -1,37 +1,102 @@
-"""From options of `auctune spot` to jobs, markets, policies and forecasters."""
+"""Options of `auctune spot`, and the jobs, markets, policies and forecasters that they name."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
+
+import typer
 
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
+from auctune.parameter_text import parse_label
+from auctune.registry import spot_policy, spot_policy_names
+from auctune.sim.spot import trials as spot_trials
+from auctune.sim.spot.benchmark import Start, draw_starts
+from auctune.sim.spot.forecast_cache import user_cache
+from auctune.sim.spot.foretelling import Foretelling, parse_foretelling
+from auctune.sim.spot.job_file import JobFile, read_job_file
+from auctune.sim.spot.pool_file import read_pool as read_pool_file
+from auctune.sim.spot.recipe import FixedPrice as FixedPriceSource
+from auctune.sim.spot.recipe import FromFile, MarketRecipe, read_market
+from auctune.sim.spot.variation import parse_variation
+from auctune.spot import Policy as SpotPolicy
+from auctune.spot import SpotJob, SpotMarket, default_pool
 
-if TYPE_CHECKING:
-    from auctune.sim.spot.benchmark import Start
-    from auctune.sim.spot.foretelling import Foretelling
-    from auctune.sim.spot.job_file import JobFile
-    from auctune.sim.spot.recipe import FixedPrice, FromFile
-    from auctune.sim.spot.trials import Advance, Trials
-    from auctune.spot import Policy, SpotJob, SpotMarket
-
+POLICIES = "ahap, ahanp, od-only, msu, up or robust"
+FORECASTERS = "perfect, seasonal, arima or noisy"
 DEFAULT_POOL = "default"
+# What each policy did in each slot of each job is held in memory.
+_MAX_JOBS = 100_000
 
-# What every policy did in every slot of each is held in memory.
-MOST_JOBS = 100_000
+Prices = Annotated[
+    list[Path] | None,
+    typer.Option(help="Prices from this file, with the counts of --market; repeatable."),
+]
+OnePrice = Annotated[
+    Path | None, typer.Option("--prices", help="Prices from this file. Default: from --market.")
+]
+FixedPrice = Annotated[
+    float | None,
+    typer.Option(help="A constant price, in the currency of the on-demand price."),
+]
+Policy = Annotated[
+    str, typer.Option(metavar="NAME[:KEY=VALUE...]", help=f"The policy: {POLICIES}.")
+]
+Forecast = Annotated[
+    str, typer.Option(metavar="NAME[:KEY=VALUE...]", help=f"The forecaster: {FORECASTERS}.")
+]
+Jobs = Annotated[int, typer.Option(help="Number of starts, each at a random slot.")]
+Past = Annotated[int, typer.Option(help="Slots before each random start.")]
+Seed = Annotated[int, typer.Option(help="Seed of all draws.")]
 
 
-def read_policy(label: str) -> "Policy":
-    """The policy of a text such as `ahap:window=5`.
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    """Options of commands that try policies on a job."""
+
+    market: Annotated[
+        Path,
+        typer.Option(help="The market: CSV with t_s, available and price.", show_default=False),
+    ]
+    job: Annotated[Path, typer.Option(help="The job: JOB.toml.", show_default=False)]
+    forecast: Forecast = "seasonal"
+    seed: Seed = 0
+    fixed_price: FixedPrice = None
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the cache of arima's forecasts. Default: the user's cache."),
+    ] = None
+    out: Annotated[Path | None, typer.Option(help="Write every slot of every job (parquet).")] = (
+        None
+    )
+    charts: Annotated[
+        Path | None, typer.Option(help="Write charts (SVG and PNG) to this folder.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpotInputs:
+    """A job, and the markets that it may run on.
+
+    Attributes:
+        file: the job's file.
+        job: the job in it.
+        markets: one, or one for each file of prices.
+    """
+
+    file: JobFile
+    job: SpotJob
+    markets: list[SpotMarket]
+
+
+def read_policy(label: str) -> SpotPolicy:
+    """Parse a policy such as `ahap:window=5`.
 
     Raises:
         InputError: naming `--policy`.
     """
-    from auctune.parameter_text import parse_label
-    from auctune.registry import spot_policy
-
     name, settings = parse_label(label, "--policy", "policy")
     try:
         return spot_policy(name, settings)
@@ -40,71 +105,45 @@ def read_policy(label: str) -> "Policy":
         raise InputError(place, error.found, error.expected) from None
 
 
-def read_policies(labels: Sequence[str] | None) -> "list[Policy]":
-    """The policies of texts, each once; none: one of each kind.
+def read_policies(labels: Sequence[str] | None) -> list[SpotPolicy]:
+    """Parse policies, each given once; `None`: one of each kind.
 
     Raises:
         InputError: naming `--policy`.
     """
-    from auctune.registry import spot_policy_names
-
     policies = [read_policy(label) for label in labels or spot_policy_names()]
     for index, policy in enumerate(policies):
         if policy in policies[:index]:
-            raise InputError("--policy", f"{policy.name} is there twice", "each policy once")
+            raise InputError("--policy", f"{policy.name} is given twice", "each policy once")
     return policies
 
 
-def read_pool(pool: str) -> "tuple[Policy, ...]":
-    """The policies of a pool's file, or the default ones.
+def read_pool(pool: str) -> tuple[SpotPolicy, ...]:
+    """Read the policies of a pool's file, or the default pool.
 
     Raises:
         InputError: naming the file and the key.
     """
-    if pool == DEFAULT_POOL:
-        from auctune.spot import default_pool
-
-        return default_pool()
-    from auctune.sim.spot.pool_file import read_pool as read
-
-    return read(Path(pool))
+    return default_pool() if pool == DEFAULT_POOL else read_pool_file(Path(pool))
 
 
-def read_foretelling(label: str) -> "Foretelling":
-    """The forecaster of a text such as `noisy:error=0.3`.
+def read_forecaster(label: str) -> Foretelling:
+    """Parse a forecaster such as `noisy:error=0.3`.
 
     Raises:
         InputError: naming `--forecast`.
     """
-    from auctune.sim.spot.foretelling import parse_foretelling
-
     return parse_foretelling(label, "--forecast")
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A job, and the markets it may run on.
-
-    Attributes:
-        file: the job's.
-        job: in it.
-        markets: one, or one for each file of prices.
-    """
-
-    file: "JobFile"
-    job: "SpotJob"
-    markets: "list[SpotMarket]"
-
-
-def read_given(job: Path, market: Path, prices: Sequence[Path], fixed_price: float | None) -> Given:
-    """The job and the markets of files.
+def read_inputs(
+    job: Path, market: Path, prices: Sequence[Path], fixed_price: float | None
+) -> SpotInputs:
+    """Read a job's file and its markets.
 
     Raises:
-        InputError: naming the file, or an option that says nothing.
+        InputError: naming the file, or the option.
     """
-    from auctune.sim.spot.job_file import read_job_file
-    from auctune.sim.spot.recipe import FromFile, MarketRecipe, read_market
-
     file = read_job_file(job)
     markets = [
         read_market(
@@ -117,53 +156,47 @@ def read_given(job: Path, market: Path, prices: Sequence[Path], fixed_price: flo
         )
         for source in _price_sources(prices, fixed_price)
     ]
-    return Given(file, file.spot_job(), markets)
+    return SpotInputs(file, file.spot_job(), markets)
 
 
 def _price_sources(
     prices: Sequence[Path], fixed_price: float | None
-) -> "Sequence[FromFile | FixedPrice | None]":
-    from auctune.sim.spot.recipe import FixedPrice, FromFile
-
+) -> Sequence[FromFile | FixedPriceSource | None]:
     if fixed_price is None:
         return [FromFile(path) for path in prices] or [None]
     if prices:
         raise InputError("--fixed-price", "is given with --prices", "one of the two")
     try:
-        return [FixedPrice(fixed_price)]
+        return [FixedPriceSource(fixed_price)]
     except InputError as error:
         raise InputError("--fixed-price", error.found, error.expected) from None
 
 
-def random_starts(given: Given, num_jobs: int, past: int, seed: int) -> "tuple[Start, ...]":
-    """Where a job begins, so many times.
+def random_starts(inputs: SpotInputs, num_jobs: int, past: int, seed: int) -> tuple[Start, ...]:
+    """Draw the starts of a job.
 
     Raises:
         InputError: naming an option, if a market is too short.
     """
-    from auctune.sim.spot.benchmark import draw_starts
-
     check_count(num_jobs, "--jobs", 1)
-    if num_jobs > MOST_JOBS:
-        raise InputError("--jobs", f"{num_jobs}", f"at most {MOST_JOBS}")
+    if num_jobs > _MAX_JOBS:
+        raise InputError("--jobs", f"{num_jobs}", f"at most {_MAX_JOBS}")
     check_count(past, "--past", 0)
     try:
-        return draw_starts(given.markets, num_jobs, given.job.deadline, past=past, seed=seed)
+        return draw_starts(inputs.markets, num_jobs, inputs.job.deadline, past=past, seed=seed)
     except InputError as error:
         expected = f"{error.expected}: --past and the job's deadline"
         raise InputError("--market", error.found, expected) from None
 
 
 def random_jobs(
-    job: "SpotJob", texts: Sequence[str] | None, num_jobs: int, seed: int
-) -> "tuple[SpotJob, ...]":
-    """Jobs of random size; none where nothing is to vary.
+    job: SpotJob, texts: Sequence[str] | None, num_jobs: int, seed: int
+) -> tuple[SpotJob, ...]:
+    """Draw jobs of random size; none if nothing is to vary.
 
     Raises:
         InputError: naming `--vary`.
     """
-    from auctune.sim.spot.variation import parse_variation
-
     if not texts:
         return ()
     variation = parse_variation(texts, "--vary")
@@ -173,42 +206,35 @@ def random_jobs(
         raise InputError(f"--vary: {error.place}", error.found, error.expected) from None
 
 
-def trials_of(
-    given: Given,
-    starts: "Sequence[Start]",
-    policies: "Sequence[Policy]",
-    foretelling: "Foretelling",
-    *,
-    seed: int,
-    cache: Path | None,
-    advance: "Advance | None" = None,
-) -> "Trials":
-    """What policies are tried on, with the forecasts that they need.
+def make_trials(
+    inputs: SpotInputs,
+    starts: Sequence[Start],
+    policies: Sequence[SpotPolicy],
+    forecaster: Foretelling,
+    options: TrialOptions,
+    advance: spot_trials.Advance | None = None,
+) -> spot_trials.Trials:
+    """Make the forecasts that policies need at each start.
 
     Args:
-        given: job and markets.
-        starts: where the job begins.
-        policies: that will be tried.
-        foretelling: how to forecast.
-        seed: of noise.
-        cache: as `--cache` names it; none: the user's.
-        advance: told after each trial's forecasts.
+        inputs: job and markets.
+        starts: of the job.
+        policies: to try.
+        forecaster: makes the forecasts.
+        options: seed of noise, and cache.
+        advance: called after the forecasts of each start.
 
     Raises:
-        InputError: if a forecaster is not there, or the cache cannot be written.
+        InputError: if a package of the forecaster is missing, or the cache cannot be written.
     """
-    from auctune.sim.spot.trials import make_trials
-
-    return make_trials(
-        given.job, given.markets, starts, foretelling, policies, seed=seed,
-        cache=_cache_folder(cache), advance=advance,
+    return spot_trials.make_trials(
+        inputs.job, inputs.markets, starts, forecaster, policies, seed=options.seed,
+        cache=_cache_folder(options.cache), advance=advance,
     )  # fmt: skip
 
 
 def _cache_folder(given: Path | None) -> Path | None:
-    """Where forecasts are kept; none where the user's cache cannot be written."""
-    from auctune.sim.spot.forecast_cache import user_cache
-
+    """Return the folder for forecasts; `None` if the user's cache cannot be written."""
     if given is not None:
         return given
     folder = user_cache()

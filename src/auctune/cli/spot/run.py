@@ -1,32 +1,48 @@
-"""`auctune spot run`: a job trained on instances that come and go, to its adapter and its bill."""
+"""`auctune spot run`: train an adapter on instances that come and go, and show the run."""
 
+import re
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
 from auctune.cli._support.errors import refuse_with_resume, resumable
-from auctune.cli.spot.cluster import OnCluster
-from auctune.cli.spot.inputs import read_foretelling, read_policy
-from auctune.cli.spot.options import FixedPrice, Forecast, OnePrice, Policy, Seed
+from auctune.cli.spot.inputs import (
+    FixedPrice,
+    Forecast,
+    OnePrice,
+    Policy,
+    Seed,
+    read_forecaster,
+    read_policy,
+)
+from auctune.cli.spot.tables import in_money
 from auctune.domain.errors import InputError
+from auctune.run.base_cache import base_cache
+from auctune.sim.spot.job_file import JobFile, read_job_file
+from auctune.spot import SpotJob
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from auctune.run.spot.folder import SpotFolder
     from auctune.run.spot.inputs import RunInputs
     from auctune.run.spot.report import SpotRunReport
-    from auctune.sim.spot.job_file import JobFile
+    from auctune.run.spot.state import SlotRecord
+    from auctune.train.progress import Progress as TrainingProgress
 
 # A finish so little after the deadline is rounding.
 _SLACK = 1e-9
 
-# Settings that are options of the same name.
-_OPTIONS = ("policy", "forecast", "start", "threads", "device", "dtype")
+_CLUSTER_DEFAULTS = (None, "market", "auctune:spot", "auctune:on-demand")
+_CLUSTER_OPTIONS = ("--ray-address", "--availability", "--spot-resource", "--on-demand-resource")
+_ADDRESS = re.compile(r"[^\s/:]+:[0-9]{1,5}")
+# Settings with an option of the same name.
+_SETTINGS = ("policy", "forecast", "start", "threads", "device", "dtype")
 
 
 def run(
@@ -34,24 +50,24 @@ def run(
     job: Annotated[
         Path | None, typer.Argument(help="The job: JOB.toml.", show_default=False)
     ] = None,
-    market: Annotated[Path | None, typer.Option(help="The market that is replayed: CSV.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for what comes out, new.")] = None,
+    market: Annotated[Path | None, typer.Option(help="The market to replay: CSV.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run, new.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with the run in this folder.")
+        Path | None, typer.Option(metavar="DIR", help="Resume the run in this folder.")
     ] = None,
     policy: Policy = "robust:risk=0.05",
     forecast: Forecast = "seasonal",
-    start: Annotated[int, typer.Option(help="Slot of the market in which the job begins.")] = 0,
+    start: Annotated[int, typer.Option(help="Slot of the market in which the job starts.")] = 0,
     slot_seconds: Annotated[
         float | None,
-        typer.Option(help="How long a slot lasts here; none: as in the job's [market]."),
+        typer.Option(help="Length of a slot here. Default: as in the job's [market]."),
     ] = None,
     model_time: Annotated[
         bool,
-        typer.Option("--model-time", help="Time passes as the job's model says; none is waited."),
+        typer.Option("--model-time", help="Advance time by the job's model, without waiting."),
     ] = False,
     warm: Annotated[
-        bool, typer.Option("--warm", help="Fork workers from one that has loaded everything.")
+        bool, typer.Option("--warm", help="Fork workers from a process that has loaded everything.")
     ] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
@@ -60,29 +76,29 @@ def run(
     prices: OnePrice = None,
     fixed_price: FixedPrice = None,
     provider: Annotated[
-        str, typer.Option(help="Where instances are: local, processes here, or ray, on a cluster.")
+        str,
+        typer.Option(help="Where instances run: local, as processes here, or ray, on a cluster."),
     ] = "local",
     ray_address: Annotated[
-        str | None, typer.Option(help="HOST:PORT of the cluster's head; none: one is started here.")
+        str | None, typer.Option(help="HOST:PORT of the cluster's head. Default: start one here.")
     ] = None,
     availability: Annotated[
         str,
-        typer.Option(help="How many spot instances there are: market, as in its file, or cluster."),
+        typer.Option(help="Number of spot instances: market, as in its file, or cluster."),
     ] = "market",
     spot_resource: Annotated[
         str, typer.Option(help="Custom resource of Ray nodes for spot instances.")
     ] = "auctune:spot",
     on_demand_resource: Annotated[
-        str, typer.Option(help="The same of on-demand instances.")
+        str, typer.Option(help="Custom resource of Ray nodes for on-demand instances.")
     ] = "auctune:on-demand",
 ) -> None:
     """Train an adapter on instances that come and go.
 
-    They are rented slot by slot from a market that is replayed.
-
-    An instance is a process here, or an actor of a Ray cluster; one that the market takes away is
-    killed, and one whose machine is lost is taken away. Leaves the adapter and the bill. Stopped at
-    any moment, it goes on with --resume, of which the folder holds all it needs.
+    They are rented slot by slot from a recorded market that is replayed. An instance is a process
+    here, or an actor of a Ray cluster; it is killed when the market preempts it, and counts as
+    preempted when its machine is lost. Writes the adapter and the bill. A run that was stopped or
+    killed is resumed with --resume; its folder has all it needs.
     """
     if resume is None:
         _check_given(job, market, out)
@@ -92,84 +108,197 @@ def run(
     if prices is not None and fixed_price is not None:
         raise InputError("--fixed-price", "is given with --prices", "one of the two")
     read_policy(policy)
-    read_foretelling(forecast)
-
-    from rich.console import Console
-
+    read_forecaster(forecast)
     console = Console(highlight=False)
     # torch takes seconds to import.
     with console.status("starting"):
         from auctune.run.spot.inputs import RunSettings, given_inputs
 
     if resume is not None:
-        _go_on(resume, console)
+        _resume(resume, console)
         return
     assert job is not None
     assert market is not None
     assert out is not None
-    on_cluster = OnCluster(ray_address, availability, spot_resource, on_demand_resource)
+    cluster = ClusterOptions(ray_address, availability, spot_resource, on_demand_resource)
+    real_seconds = slot_seconds or read_job_file(job).market.slot_seconds
     settings = RunSettings(
         policy=policy, forecast=forecast, start=start, warm=warm, seed=seed,
-        slot_seconds=None if model_time else (slot_seconds or _slot_seconds(job)),
+        slot_seconds=None if model_time else real_seconds,
         device=device, dtype=dtype, threads=threads, base="", fixed_price=fixed_price,
-        ray=on_cluster.record(provider, warm=warm, device=device),
+        ray=cluster.record(provider, warm=warm, device=device),
     )  # fmt: skip
-    _begin(given_inputs(job, market, prices, settings), out, console)
+    _start(given_inputs(job, market, prices, settings), out, console)
 
 
-def _slot_seconds(job: Path) -> float:
-    from auctune.sim.spot.job_file import read_job_file
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Options that say where on a cluster instances run.
 
-    return read_job_file(job).market.slot_seconds
+    Attributes:
+        address: HOST:PORT; `None`: the run starts a cluster.
+        availability: market or cluster.
+        spot, on_demand: custom resources of nodes.
+    """
+
+    address: str | None
+    availability: str
+    spot: str
+    on_demand: str
+
+    def record(self, provider: str, *, warm: bool, device: str) -> dict[str, Any] | None:
+        """Return the record that a run stores; `None` for local processes.
+
+        Raises:
+            InputError: if an option is malformed, or does not suit the provider.
+        """
+        if provider not in ("local", "ray"):
+            raise InputError("--provider", f"{provider!r}", "local or ray")
+        if provider == "local":
+            given = (self.address, self.availability, self.spot, self.on_demand)
+            for option, value, default in zip(
+                _CLUSTER_OPTIONS, given, _CLUSTER_DEFAULTS, strict=True
+            ):
+                if value != default:
+                    raise InputError(option, "is given with --provider local", "--provider ray")
+            return None
+        if self.availability not in ("market", "cluster"):
+            raise InputError("--availability", f"{self.availability!r}", "market or cluster")
+        if self.address is not None and not _ADDRESS.fullmatch(self.address):
+            raise InputError("--ray-address", f"{self.address!r}", "HOST:PORT")
+        if warm:
+            raise InputError(
+                "--warm", "is given with --provider ray", "no --warm: each worker loads by itself"
+            )
+        if self.address is not None and device.startswith("cuda:"):
+            raise InputError("--device", f"{device!r}", "cuda: Ray assigns each instance a GPU")
+
+        from auctune.run.executor.cluster.params import check_ray
+        from auctune.run.spot_ray_params import SpotRayParams
+
+        check_ray("--provider ray")
+        counts_free = self.availability == "cluster"
+        return SpotRayParams(self.address, self.spot, self.on_demand, counts_free).to_record()
 
 
-def _begin(given: "RunInputs", out: Path, console: "Console") -> None:
-    from auctune.cli.spot.watching import Watching
-    from auctune.run.base_cache import base_cache
+class RunDisplay:
+    """Listener of a run (`SpotListener`): a line per slot, and a bar on a terminal.
+
+    A context manager.
+
+    Args:
+        job: of the run.
+        console: to write to.
+    """
+
+    def __init__(self, job: SpotJob, console: Console) -> None:
+        self._job, self._console = job, console
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>5.1f}%"),
+            TextColumn("{task.fields[state]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("training", total=None, state="")
+        self._cost = 0.0
+        self._share = 0.0
+        self._loss: float | None = None
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def slot_begun(self, record: "SlotRecord") -> None:
+        seen, held = record.observation, record.allocation
+        self._cost = seen.cost + record.paid
+        self._console.print(
+            f"slot {seen.slot:3d}  price {seen.price:.3f}, {seen.available} spot available; "
+            f"holds {held.on_demand} on-demand + {held.spot} spot; cost {self._cost:.3f}"
+        )
+
+    def trained(self, now: float, num_workers: int, progress: "TrainingProgress") -> None:
+        self._loss = progress.loss if progress.loss is not None else self._loss
+        self._share = progress.rows / progress.total_rows
+        state = f"{num_workers} workers, slot {now:.2f}, cost {self._cost:.3f}{self._loss_text()}"
+        self._bar.update(
+            self._task, total=progress.total_rows, completed=progress.rows, state=state
+        )
+
+    def taken_back(self, now: float, count: int) -> None:
+        self._console.print(f"          {count} spot preempted at {now:.2f}", style="red")
+
+    def slot_done(self, record: "SlotRecord") -> None:
+        pace = min(1.0, (record.observation.slot + 1) / self._job.deadline)
+        self._console.print(
+            f"          {self._share:.1%} done, even pace {pace:.1%}{self._loss_text()}"
+        )
+
+    def ending_begun(self, now: float, num_instances: int) -> None:
+        self._console.print(
+            f"deadline  {1 - self._share:.1%} remains; {num_instances} on-demand until it is done",
+            style="red",
+        )
+
+    def ending_held(self, since: float, until: float) -> None:
+        """Show nothing: the bar moves."""
+
+    def noted(self, text: str) -> None:
+        self._console.print(text, style="yellow", markup=False)
+
+    def data_noted(self, text: str) -> None:
+        self.noted(text)
+
+    def _loss_text(self) -> str:
+        return "" if self._loss is None else f", loss {self._loss:.3f}"
+
+
+def _start(given: "RunInputs", out: Path, console: Console) -> None:
     from auctune.run.spot.folder import SpotFolder
     from auctune.run.spot.from_files import begin_files
 
-    place, job = SpotFolder(out), given.read_job()
+    folder, job = SpotFolder(out), given.read_job()
     try:
-        with _resumable(place), Watching(job.spot_job(), console) as watching:
-            report = begin_files(given, out, cache=base_cache(), listener=watching)
+        with _resumable(folder), RunDisplay(job.spot_job(), console) as display:
+            report = begin_files(given, out, cache=base_cache(), listener=display)
     except InputError as error:
-        if error.place in _OPTIONS:
+        if error.place in _SETTINGS:
             raise InputError(f"--{error.place}", error.found, error.expected) from None
         raise
-    _show(report, job, place)
+    _print_report(report, job, folder)
 
 
-def _go_on(folder: Path, console: "Console") -> None:
-    from auctune.cli.spot.watching import Watching
-    from auctune.run.base_cache import base_cache
+def _resume(path: Path, console: Console) -> None:
     from auctune.run.spot.folder import SpotFolder
     from auctune.run.spot.from_files import resume_files
     from auctune.run.spot.inputs import kept_inputs
 
-    place = SpotFolder(folder)
-    job = kept_inputs(place).read_job()
-    with _resumable(place), Watching(job.spot_job(), console) as watching:
-        report = resume_files(folder, cache=base_cache(), listener=watching)
-    _show(report, job, place)
+    folder = SpotFolder(path)
+    job = kept_inputs(folder).read_job()
+    with _resumable(folder), RunDisplay(job.spot_job(), console) as display:
+        report = resume_files(path, cache=base_cache(), listener=display)
+    _print_report(report, job, folder)
 
 
-def _resumable(place: "SpotFolder") -> AbstractContextManager[None]:
+def _resumable(folder: "SpotFolder") -> AbstractContextManager[None]:
     from auctune.run.spot.inputs import has_inputs
 
-    return resumable("spot run", place.root, partial(has_inputs, place))
+    return resumable("spot run", folder.root, partial(has_inputs, folder))
 
 
-def _show(report: "SpotRunReport", file: "JobFile", place: "SpotFolder") -> None:
-    from auctune.cli.spot.tables import in_money
-
+def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") -> None:
     job, money, outcome = file.spot_job(), file.market, report.outcome
     when = "on time" if outcome.finish <= job.deadline + _SLACK else "late"
     typer.echo(f"done after {outcome.finish:.2f} of {job.deadline} slots, {when}")
     held = outcome.allocations
     typer.echo(
         f"rented {sum(one.on_demand for one in held)} on-demand and "
-        f"{sum(one.spot for one in held)} spot GPU-slots; {report.num_taken_back} taken away"
+        f"{sum(one.spot for one in held)} spot GPU-slots; {report.num_taken_back} preempted"
     )
     if outcome.ending_cost > 0:
         typer.echo(f"after the deadline, {job.n_max} on-demand: {outcome.ending_cost:.3f}")
@@ -181,7 +310,7 @@ def _show(report: "SpotRunReport", file: "JobFile", place: "SpotFolder") -> None
             typer.echo(f"{name} measured {found:.3f}, assumed {getattr(job.overhead, name):.3f}")
     if report.note:
         typer.echo(f"note: {report.note}")
-    typer.echo(f"bill:    {place.bill}")
+    typer.echo(f"bill:    {folder.bill}")
     if report.adapter is None:
         typer.echo("no adapter: training failed", err=True)
         raise typer.Exit(1)
@@ -199,7 +328,7 @@ def _check_given(job: Path | None, market: Path | None, out: Path | None) -> Non
     for place, given, expected in (
         ("JOB.toml", job, "a job file, or --resume DIR"),
         ("--market", market, "a market file"),
-        ("--out", out, "a folder for what comes out"),
+        ("--out", out, "a folder for the run"),
     ):
         if given is None:
             raise InputError(place, "is missing", expected)

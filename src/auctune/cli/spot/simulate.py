@@ -1,114 +1,182 @@
-"""`auctune spot simulate`: one policy's allocations, slot by slot, and what they come to."""
+"""`auctune spot simulate` and `compare`: policies on recorded markets, without training."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from auctune.cli._support.options import option_groups
 from auctune.cli._support.outputs import check_output_paths, write_files
-from auctune.cli._support.progress import warn_compiling
+from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli.spot.inputs import (
-    random_starts,
-    read_foretelling,
-    read_given,
-    read_policy,
-    trials_of,
-)
-from auctune.cli.spot.options import (
-    Cache,
-    Charts,
-    FixedPrice,
-    Forecast,
-    Job,
-    Market,
+    POLICIES,
+    Jobs,
     OnePrice,
-    Out,
     Past,
     Policy,
-    Seed,
+    Prices,
+    TrialOptions,
+    make_trials,
+    random_jobs,
+    random_starts,
+    read_forecaster,
+    read_inputs,
+    read_policies,
+    read_policy,
+    read_pool,
 )
+from auctune.cli.spot.tables import print_comparison, print_schedule, print_trials
 from auctune.domain.errors import InputError
+from auctune.sim.spot.benchmark import Start
+from auctune.sim.spot.diary import DiaryLine, diary, write_diaries
+from auctune.sim.spot.rivalry import Standing, optimum_of, play_all, write_rivalry
+from auctune.sim.spot.trials import Trials
+from auctune.spot import Policy as SpotPolicy
+from auctune.spot import SpotJob, SpotOutcome, play
 
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
-    from auctune.sim.spot.diary import DiaryLine
-    from auctune.sim.spot.trials import Trials
-    from auctune.spot import Policy as SpotPolicy
-    from auctune.spot import SpotJob, SpotOutcome
 
 
+@option_groups
 def simulate(
-    market: Market,
-    job: Job,
+    options: TrialOptions,
     policy: Policy = "robust:risk=0.05",
-    forecast: Forecast = "seasonal",
     start: Annotated[
-        int | None, typer.Option(help="Slot of the market in which the job begins; none: 0.")
+        int | None, typer.Option(help="Slot of the market in which the job starts. Default: 0.")
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(help="Begin it so often, each time at a random slot; none: once, at --start."),
+        typer.Option(help="Start it this often, each at a random slot, instead of --start."),
     ] = None,
     past: Past = 0,
-    seed: Seed = 0,
     prices: OnePrice = None,
-    fixed_price: FixedPrice = None,
-    cache: Cache = None,
-    out: Out = None,
-    charts: Charts = None,
 ) -> None:
-    """Run a job by one policy, without training.
+    """Simulate a job under one policy.
 
-    Shows what was held, done and paid in each slot; with --jobs, a line for each beginning.
+    Shows the allocation, progress and cost of each slot; with --jobs, a line for each start.
     """
-    check_output_paths([market, job, prices], (out, charts))
-    rented, foretelling = read_policy(policy), read_foretelling(forecast)
+    check_output_paths([options.market, options.job, prices], (options.out, options.charts))
+    chosen, forecaster = read_policy(policy), read_forecaster(options.forecast)
     if jobs is not None and start is not None:
         raise InputError("--start", "is given with --jobs", "one of the two")
-
-    from auctune.cli.spot.tables import show_diary, show_trials
-    from auctune.sim.spot.benchmark import Start
-    from auctune.sim.spot.diary import write_diaries
-
-    given = read_given(job, market, [] if prices is None else [prices], fixed_price)
+    given = [] if prices is None else [prices]
+    inputs = read_inputs(options.job, options.market, given, options.fixed_price)
     starts: tuple[Start, ...] = (Start(0, start or 0),)
     if jobs is not None:
-        starts = random_starts(given, jobs, past, seed)
+        starts = random_starts(inputs, jobs, past, options.seed)
     warn_compiling("fill_window", "the spot market's")
-    trials = trials_of(given, starts, [rented], foretelling, seed=seed, cache=cache)
-    outcomes, diaries, optima = _play(rented, trials)
+    trials = make_trials(inputs, starts, [chosen], forecaster, options)
+    outcomes, schedules, optima = _play(chosen, trials)
     places = [(one.market, one.slot) for one in starts]
     write_files(
-        {out: lambda opened: write_diaries(places, diaries, opened.buffer)},
-        charts,
-        {"spot-diary": lambda: _draw(diaries[0], given.job)},
+        {options.out: lambda opened: write_diaries(places, schedules, opened.buffer)},
+        options.charts,
+        {"spot-diary": lambda: _draw_schedule(schedules[0], inputs.job)},
     )
     if jobs is None:
-        show_diary(rented.name, given.job, diaries[0], outcomes[0], optima[0], given.file.market)
+        market = inputs.file.market
+        print_schedule(chosen.name, inputs.job, schedules[0], outcomes[0], optima[0], market)
     else:
-        show_trials(rented.name, given.job, starts, outcomes, optima)
+        print_trials(chosen.name, inputs.job, starts, outcomes, optima)
+
+
+@option_groups
+def compare(
+    options: TrialOptions,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE...]", help=f"{POLICIES}; repeatable. Default: one of each."
+        ),
+    ] = None,
+    pool: Annotated[
+        str | None, typer.Option(metavar="POOL.toml", help="A pool of policies, or default: 112.")
+    ] = None,
+    jobs: Jobs = 200,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUES",
+            help="Jobs of random size: workload=60-100, n_min=1,2,4, n_max=8,12,16; repeatable.",
+        ),
+    ] = None,
+    past: Past = 96,
+    prices: Prices = None,
+) -> None:
+    """Compare policies on many starts of a job.
+
+    Shows mean utility and cost, the share on time, and the share of the offline optimum, each with
+    its 95% interval. Of a pool the best, the median and the worst policy are shown.
+    """
+    inputs_read = [options.market, options.job, *(prices or ())]
+    check_output_paths(inputs_read, (options.out, options.charts))
+    named = read_policies(policy)
+    pooled = () if pool is None else read_pool(pool)
+    forecaster = read_forecaster(options.forecast)
+    inputs = read_inputs(options.job, options.market, prices or (), options.fixed_price)
+    varied = random_jobs(inputs.job, vary, jobs, options.seed)
+    starts = random_starts(inputs, jobs, past, options.seed)
+    policies = [*named, *(one for one in pooled if one not in named)]
+    warn_compiling("play_pool", "the spot market's")
+    with ProgressBars() as bars:
+        advance = bars.counter("forecasts", jobs)
+        trials = make_trials(inputs, starts, policies, forecaster, options, advance)
+        trials = replace(trials, varied=varied)
+        bars.stage("policies")
+        comparison = play_all(trials, policies)
+    shown = [(one.name, index) for index, one in enumerate(named)]
+    shown += _extremes(comparison.ranked(), policies, pooled)
+    rows = [(label, comparison.standing(index)) for label, index in shown]
+    write_files(
+        {options.out: lambda opened: write_rivalry(comparison, opened.buffer)},
+        options.charts,
+        {"spot-policies": lambda: _draw_policies(rows, float(comparison.optimum.mean()))},
+    )
+    print_comparison(rows, comparison.optimum, trials)
 
 
 def _play(
-    policy: "SpotPolicy", trials: "Trials"
-) -> "tuple[list[SpotOutcome], list[list[DiaryLine]], list[float]]":
-    """Outcome, diary and optimum of each trial."""
-    from auctune.sim.spot.diary import diary
-    from auctune.sim.spot.rivalry import optimum_of
-    from auctune.spot import play
-
-    # Before what may take long: it is the larger program, and refused where it has no room.
+    policy: SpotPolicy, trials: Trials
+) -> tuple[list[SpotOutcome], list[list[DiaryLine]], list[float]]:
+    """Return outcome, schedule and optimum of each trial."""
+    # First the optimum: the larger program, which is refused if it does not fit into memory.
     optima = optimum_of(trials).tolist()
     pairs = zip(trials.markets, trials.forecasts, strict=True)
     outcomes = [play(policy, trials.job, market, forecasts) for market, forecasts in pairs]
-    diaries = [
+    schedules = [
         diary(trials.job, market, outcome)
         for market, outcome in zip(trials.markets, outcomes, strict=True)
     ]
-    return outcomes, diaries, optima
+    return outcomes, schedules, optima
 
 
-def _draw(lines: "list[DiaryLine]", job: "SpotJob") -> "AnyChart":
+def _extremes(
+    ranked: Sequence[int], policies: Sequence[SpotPolicy], pool: Sequence[SpotPolicy]
+) -> list[tuple[str, int]]:
+    """Label the best, median and worst policies of a pool, by mean utility."""
+    if not pool:
+        return []
+    members = [index for index in ranked if policies[index] in pool]
+    places = {"best": 0, "median": len(members) // 2, "worst": -1}
+    return [
+        (f"{word} of {len(members)}: {policies[members[place]].name}", members[place])
+        for word, place in places.items()
+    ]
+
+
+def _draw_schedule(lines: Sequence[DiaryLine], job: SpotJob) -> "AnyChart":
     from auctune.charts.spot_diary import DiaryPoint, spot_diary_chart
 
     return spot_diary_chart([DiaryPoint(**asdict(line)) for line in lines], job.deadline)
+
+
+def _draw_policies(rows: Sequence[tuple[str, Standing]], optimum: float) -> "AnyChart":
+    from auctune.charts.spot_rivals import Rival, spot_rivals_chart
+
+    rivals = [
+        Rival(label, one.utility.value, one.utility.low, one.utility.high, one.on_time.value)
+        for label, one in rows
+    ]
+    return spot_rivals_chart(rivals, optimum)

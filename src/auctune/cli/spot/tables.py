@@ -1,39 +1,37 @@
-"""What the commands of `auctune spot` show."""
+"""Tables and texts of the commands of `auctune spot`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
-if TYPE_CHECKING:
-    from auctune.sim.spot.advice import Advice
-    from auctune.sim.spot.benchmark import Start
-    from auctune.sim.spot.diary import DiaryLine
-    from auctune.sim.spot.estimate import Estimate
-    from auctune.sim.spot.job_file import MarketEntry
-    from auctune.sim.spot.rivalry import Standing
-    from auctune.sim.spot.selection import Selection
-    from auctune.sim.spot.trials import Trials
-    from auctune.spot import SpotJob, SpotMarket, SpotOutcome
-    from auctune.spot.arrays import Floats
+from auctune.cli._support.tables import make_table, print_table
+from auctune.sim.spot.advice import Advice
+from auctune.sim.spot.benchmark import Start
+from auctune.sim.spot.diary import DiaryLine
+from auctune.sim.spot.estimate import Estimate
+from auctune.sim.spot.job_file import MarketEntry
+from auctune.sim.spot.rivalry import Standing
+from auctune.sim.spot.selection import Selection, heaviest_ever, name_of, share_of_best, weight_of
+from auctune.sim.spot.trials import Trials
+from auctune.spot import SpotJob, SpotMarket, SpotOutcome
+from auctune.spot.arrays import Floats
 
 _SLACK = 1e-9
-_MOST_POLICIES = 5
+_MAX_POLICIES = 5
 
 
-def show_diary(
+def print_schedule(
     name: str,
-    job: "SpotJob",
-    lines: "Sequence[DiaryLine]",
-    outcome: "SpotOutcome",
+    job: SpotJob,
+    lines: Sequence[DiaryLine],
+    outcome: SpotOutcome,
     optimum: float,
-    money: "MarketEntry",
+    money: MarketEntry,
 ) -> None:
-    """One job slot by slot, then its sums."""
-    from auctune.cli._support.tables import make_table, print_table
-
-    numbers = ("slot", "price", "there", "on-demand", "spot", "progress", "even pace", "cost")
+    """Print a job slot by slot, then its totals."""
+    numbers = ("slot", "price", "available", "on-demand", "spot", "progress", "even pace", "cost")
     table = make_table(*numbers, right=numbers)
     for line in lines:
         table.add_row(
@@ -52,21 +50,18 @@ def show_diary(
     if outcome.ending_cost > 0:
         typer.echo(f"after the deadline, {job.n_max} on demand: {outcome.ending_cost:.3f}")
     typer.echo(f"cost {outcome.cost:.3f}{in_money(outcome.cost, money)}")
-    typer.echo(
-        f"value {outcome.value:.3f}, utility {outcome.utility:.3f}; {of(outcome.utility, optimum)}"
-    )
+    ratio = _ratio_text(outcome.utility, optimum)
+    typer.echo(f"value {outcome.value:.3f}, utility {outcome.utility:.3f}; {ratio}")
 
 
-def show_trials(
+def print_trials(
     name: str,
-    job: "SpotJob",
-    starts: "Sequence[Start]",
-    outcomes: "Sequence[SpotOutcome]",
+    job: SpotJob,
+    starts: Sequence[Start],
+    outcomes: Sequence[SpotOutcome],
     optima: Sequence[float],
 ) -> None:
-    """One job at many beginnings, a line each, then the means."""
-    from auctune.cli._support.tables import make_table, print_table
-
+    """Print a job's outcome at each start, then the means."""
     numbers = ("start", "finish", "cost", "value", "utility", "optimum")
     table = make_table(*numbers, "", right=numbers)
     for start, outcome, optimum in zip(starts, outcomes, optima, strict=True):
@@ -85,15 +80,11 @@ def show_trials(
     utility = sum(outcome.utility for outcome in outcomes) / num
     cost = sum(outcome.cost for outcome in outcomes) / num
     typer.echo(f"{name}: {on_time} of {num} on time; mean cost {cost:.3f}")
-    typer.echo(f"mean utility {utility:.3f}; {of(utility, sum(optima) / num)}")
+    typer.echo(f"mean utility {utility:.3f}; {_ratio_text(utility, sum(optima) / num)}")
 
 
-def show_rivalry(
-    rows: "Sequence[tuple[str, Standing]]", optimum: "Floats", trials: "Trials"
-) -> None:
-    """Policies side by side, and the optimum under them."""
-    from auctune.cli._support.tables import make_table, print_table
-
+def print_comparison(rows: Sequence[tuple[str, Standing]], optimum: Floats, trials: Trials) -> None:
+    """Print a line for each policy, and the optimum under them."""
     numbers = ("utility", "cost", "on time", "of optimum")
     table = make_table("policy", *numbers, right=numbers)
     for label, one in rows:
@@ -109,16 +100,13 @@ def show_rivalry(
     typer.echo(f"{trials.num_trials} jobs; means ± 95% intervals, in GPU-slots on demand")
 
 
-def show_selection(
-    selection: "Selection", utility: "Floats", names: Sequence[str], num_changes: int
+def print_selection(
+    selection: Selection, utility: Floats, names: Sequence[str], num_changes: int
 ) -> None:
-    """What was reached, beside the best in hindsight, and the policies with the most weight."""
-    from auctune.cli._support.tables import make_table, print_table
-    from auctune.sim.spot.selection import heaviest_ever, name_of, share_of_best, weight_of
-
+    """Print the policies with the most weight, the mean utility, and the best in hindsight."""
     numbers = ("last weight", "mean weight", "mean utility")
     table = make_table("policy", *numbers, right=numbers)
-    for group in heaviest_ever(selection, utility, _MOST_POLICIES):
+    for group in heaviest_ever(selection, utility, _MAX_POLICIES):
         weight = weight_of(selection, group)
         table.add_row(
             name_of(group, names),
@@ -136,27 +124,20 @@ def show_selection(
     if share is not None:
         typer.echo(f"{share:.1%} of {best}")
     bound = float(selection.bound[-1])
-    said = f", bound {bound:.3f}" if bound == bound else ""
-    typer.echo(f"regret of the weighted mean to {best}: {selection.regret[-1]:.3f}{said} (scaled)")
+    limit = f", bound {bound:.3f}" if bound == bound else ""
+    typer.echo(f"regret of the weighted mean to {best}: {selection.regret[-1]:.3f}{limit} (scaled)")
 
 
-def show_advice(
+def print_advice(
     name: str,
-    job: "SpotJob",
-    seen: "SpotMarket",
-    advice: "Advice",
-    money: "MarketEntry",
-    *,
-    as_json: bool,
+    job: SpotJob,
+    seen: SpotMarket,
+    advice: Advice,
+    money: MarketEntry,
 ) -> None:
-    """What to hold now, and what is likely."""
-    if as_json:
-        from auctune.cli._support.options import print_json
-
-        print_json({"policy": name} | asdict(advice))
-        return
-    price, there = float(seen.price[-1]), int(seen.available[-1])
-    typer.echo(f"slot {advice.slot} of {job.deadline}: {there} spot at {price:.3f}; {name}")
+    """Print what to hold now, and the likely cost and finish."""
+    price, available = float(seen.price[-1]), int(seen.available[-1])
+    typer.echo(f"slot {advice.slot} of {job.deadline}: {available} spot at {price:.3f}; {name}")
     if advice.is_done:
         typer.echo("the work is done; hold nothing")
         return
@@ -169,22 +150,26 @@ def show_advice(
     )
     typer.echo(f"finish p50 {advice.finish_p50:.2f}, p90 {advice.finish_p90:.2f} slots")
     typer.echo(f"risk of being late {advice.risk:.1%}; expected utility {advice.utility:.3f}")
-    typer.echo(f"read off {advice.num_futures} futures: what came after moments like this one")
+    typer.echo(f"estimated from {advice.num_futures} futures: what followed similar moments")
 
 
-def in_money(cost: float, money: "MarketEntry") -> str:
-    """A cost in the market's own money, where that is not the on-demand price."""
+def advice_record(name: str, advice: Advice) -> dict[str, Any]:
+    """Return advice as JSON values."""
+    return {"policy": name} | asdict(advice)
+
+
+def in_money(cost: float, money: MarketEntry) -> str:
+    """Format a cost in the market's currency, unless the on-demand price is 1."""
     if money.on_demand_price == 1:
         return ""
     return f" ({cost * money.on_demand_price * money.slot_seconds / 3600:,.2f} in money)"
 
 
-def of(utility: float, optimum: float) -> str:
-    """A utility beside the optimum's."""
+def _ratio_text(utility: float, optimum: float) -> str:
     share = f", {utility / optimum:.1%} of it" if optimum > 0 else ""
     return f"optimum {optimum:.3f}{share}"
 
 
-def _figure(estimate: "Estimate", form: str) -> str:
+def _figure(estimate: Estimate, form: str) -> str:
     half = "" if estimate.half_width is None else f" ± {estimate.half_width:{form}}"
     return f"{estimate.value:{form}}{half}"

@@ -1,14 +1,18 @@
-"""`auctune timeshare`: training to a loss, by threads that share a pool."""
+"""`auctune timeshare`: training to a loss on a shared pool."""
 
 import typer
 
-from auctune.cli.timeshare.compare import compare
-from auctune.cli.timeshare.record import record
-from auctune.cli.timeshare.run import run
-from auctune.cli.timeshare.simulate import simulate
+from auctune.cli._support.lazy import Entry, lazy_group
 
 timeshare = typer.Typer(
-    help="Train to a loss: simulate, compare, run, record.", rich_markup_mode=None
+    cls=lazy_group(
+        {
+            "simulate": Entry("timeshare.simulate:simulate", "Simulate one allocator on a bundle."),
+            "compare": Entry("timeshare.simulate:compare", "Compare allocators on bundles."),
+            "run": Entry("timeshare.run:run", "Train threads to their losses on one device."),
+            "record": Entry("timeshare.run:record", "Record loss curves of the synthetic tasks."),
+        }
+    ),
+    help="Train to a loss: simulate, compare, run, record.",
+    rich_markup_mode=None,
 )
-for _command in (simulate, compare, run, record):
-    timeshare.command(_command.__name__)(_command)

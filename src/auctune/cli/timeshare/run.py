@@ -1,98 +1,223 @@
-"""`auctune timeshare run`: threads that share a device, until each has its loss or is too late."""
+"""`auctune timeshare run` and `record`: train threads on a shared device, and loss curves."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
-from auctune.cli._support.errors import resumable
+from auctune.cli._support.errors import INTERRUPTED, refuse_with_resume, resumable
 from auctune.domain.errors import InputError
+from auctune.run.base_cache import base_cache
+from auctune.run.timeshare.folder import PoolFolder
+from auctune.run.timeshare.foresight import ThreadView
+from auctune.sim.timeshare.bundle_file import read_bundle_file
+from auctune.train.timeshare.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
-    from auctune.run.timeshare.folder import PoolFolder
     from auctune.run.timeshare.order import PoolOrder
     from auctune.run.timeshare.report import PoolReport
+    from auctune.run.timeshare.state import UnitRecord
+    from auctune.train.timeshare.recording import Recording
+
+_COLOURS = {"done": "green", "in time": "green", "late": "yellow", "missed": "red"}
 
 
 def run(
+    context: typer.Context,
     bundle: Annotated[
         Path | None, typer.Argument(help="The bundle: BUNDLE.toml.", show_default=False)
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for what comes out, new.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run, new.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with the run in this folder.")
+        Path | None, typer.Option(metavar="DIR", help="Resume the run in this folder.")
     ] = None,
     saved_every: Annotated[
         float, typer.Option(min=0, help="Seconds between checkpoints of a thread.")
     ] = 30.0,
 ) -> None:
-    """Train threads to their losses by their deadlines, on one device.
+    """Train threads to their losses on one device.
 
-    Leaves what each has learned, and a report. Stopped at any moment, it goes on with --resume.
+    Each thread ends at its loss or its deadline. Writes the trained models and a report. A run that
+    was stopped or killed is resumed with --resume.
     """
-    _check(bundle, out, resume)
-    from rich.console import Console
-
-    from auctune.cli.timeshare.watching import Watching
-
+    if resume is None:
+        _check_given(bundle, out)
+    else:
+        refuse_with_resume(context, allowed=("saved_every",))
     console = Console(highlight=False)
     # torch takes seconds to import.
     with console.status("starting"):
-        from auctune.run.timeshare.folder import PoolFolder
         from auctune.run.timeshare.from_file import keep_bundle, kept_beside
         from auctune.run.timeshare.job import nothing, run_pool
 
-    place = PoolFolder(out or resume or Path())
-    with resumable("timeshare run", place.root, place.bundle.is_file):
+    folder = PoolFolder(out or resume or Path())
+    with resumable("timeshare run", folder.root, folder.bundle.is_file):
         if bundle is None:
-            # What was stopped before it began begins now.
-            begun, prepare = place.is_begun, nothing
-            order = _order(place.bundle, kept_beside(place))
+            # A run that was stopped before it began begins now.
+            begun, prepare = folder.is_begun, nothing
+            order = _read_order(folder.bundle, kept_beside(folder))
         else:
-            begun, prepare = False, partial(keep_bundle, bundle, place)
-            order = _order(bundle, bundle.resolve().parent)
-        with Watching(console) as watching:
+            begun, prepare = False, partial(keep_bundle, bundle, folder)
+            order = _read_order(bundle, bundle.resolve().parent)
+        with RunDisplay(console) as display:
             report = run_pool(
                 order,
-                place.root,
-                listener=watching,
+                folder.root,
+                listener=display,
                 resume=begun,
                 saved_every=saved_every,
                 prepare=prepare,
             )
-    _show(report, place)
+    _print_report(report, folder)
 
 
-def _order(bundle: Path, beside: Path) -> "PoolOrder":
-    from auctune.run.base_cache import base_cache
+def record(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Curves to record. Default: all that the folder lacks."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the curves.")] = Path("curves"),
+    batches: Annotated[
+        int | None, typer.Option(min=1, help="Batches of each. Default: about a minute's.")
+    ] = None,
+) -> None:
+    """Record loss curves of the synthetic tasks.
+
+    Each of the fifteen is trained alone: Tables 1 and 2 of Wang et al. (ICML 2024), thread by
+    thread. A stopped recording goes on with the next curve when the command is given again.
+    """
+    # torch takes seconds to import.
+    from auctune.train.timeshare.curve_file import read_manifest
+    from auctune.train.timeshare.recording import RECORDINGS, record_all
+
+    out.mkdir(parents=True, exist_ok=True)
+    known = [entry["name"] for entry in read_manifest(out)]
+    chosen = _choose(RECORDINGS, names or [], known)
+    if batches is not None:
+        chosen = [replace(recording, batches=batches) for recording in chosen]
+    console = Console(highlight=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    disabled = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=disabled) as bar:
+        task = bar.add_task("recording", total=None)
+
+        def update(recording: "Recording", done: int) -> None:
+            bar.update(task, description=recording.name, total=recording.batches, completed=done)
+
+        try:
+            for entry in record_all(chosen, out, update):
+                console.print(
+                    f"{entry['name']}: {entry['batches']} batches, "
+                    f"{entry['batches_per_second']:g} a second, loss {entry['last_loss']:g}"
+                )
+        except KeyboardInterrupt:
+            typer.echo("stopped; recorded curves are kept", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+    typer.echo(f"curves: {out}/")
+
+
+class RunDisplay:
+    """Listener of a run (`PoolListener`), and a context manager.
+
+    A table that is updated with each unit on a terminal; elsewhere a line whenever a thread's
+    verdict changes.
+
+    Args:
+        console: to write to.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False)
+        self._verdicts: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def unit_done(self, unit: "UnitRecord", views: Sequence[ThreadView]) -> None:
+        if self._console.is_terminal:
+            self._live.update(_thread_table(unit.time, views), refresh=True)
+            return
+        for view in views:
+            if self._verdicts.get(view.name) != view.verdict:
+                self._verdicts[view.name] = view.verdict
+                loss = "" if view.loss is None else f", loss {view.loss:.4g}"
+                self._console.print(
+                    f"unit {unit.time:4d}  {view.name}: {view.verdict}, "
+                    f"{view.batches} batches{loss}"
+                )
+
+    def noted(self, text: str) -> None:
+        self._console.print(text, style="yellow", markup=False)
+
+
+def _thread_table(time: int, views: Sequence[ThreadView]) -> Table:
+    """Make a table of threads after a unit: share, progress, predicted finish, verdict."""
+    table = Table(title=f"unit {time}", title_justify="left")
+    table.add_column("thread", no_wrap=True)
+    for name in ("share", "batches", "loss", "target", "finish", "deadline"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for view in views:
+        table.add_row(
+            Text(view.name),
+            f"{view.share:.0%}" if view.share else "-",
+            f"{view.batches:,}",
+            "-" if view.loss is None else f"{view.loss:.4g}",
+            f"{view.threshold:g}",
+            "-" if view.finish is None else f"{view.finish:,.0f}",
+            f"{view.deadline}",
+            Text(view.verdict, style=_COLOURS.get(view.verdict, "")),
+        )
+    return table
+
+
+def _read_order(bundle: Path, beside: Path) -> "PoolOrder":
     from auctune.run.timeshare.from_file import make_order
-    from auctune.sim.timeshare.bundle_file import read_bundle_file
-    from auctune.train.timeshare.estimators import ESTIMATORS
 
-    file = read_bundle_file(bundle, ESTIMATORS)
-    return make_order(file, bundle, beside, base_cache())
+    return make_order(read_bundle_file(bundle, ESTIMATORS), bundle, beside, base_cache())
 
 
-def _show(report: "PoolReport", place: "PoolFolder") -> None:
+def _print_report(report: "PoolReport", folder: PoolFolder) -> None:
     figures = report.figures
     for thread in figures["threads"]:
-        how = f"done at {thread['finish']:g}" if thread["done"] else "missed"
-        typer.echo(f"{thread['name']}: {how} of {thread['deadline']}, {thread['batches']} batches")
+        end = f"done at {thread['finish']:g}" if thread["done"] else "missed"
+        typer.echo(f"{thread['name']}: {end} of {thread['deadline']}, {thread['batches']} batches")
     typer.echo(f"{figures['done']} of {figures['threads_total']} threads done")
     for note in figures["notes"]:
         typer.echo(f"note: {note}")
-    typer.echo(f"report:  {place.report}")
+    typer.echo(f"report:  {folder.report}")
     if figures["done"]:
-        typer.echo(f"results: {place.root / 'results'}/")
+        typer.echo(f"results: {folder.root / 'results'}/")
 
 
-def _check(bundle: Path | None, out: Path | None, resume: Path | None) -> None:
-    if resume is not None:
-        if bundle is not None or out is not None:
-            raise InputError("--resume", "is given with other arguments", "--resume DIR alone")
-        return
+def _check_given(bundle: Path | None, out: Path | None) -> None:
     if bundle is None:
         raise InputError("BUNDLE.toml", "is missing", "a bundle file, or --resume DIR")
     if out is None:
-        raise InputError("--out", "is missing", "a folder for what comes out")
+        raise InputError("--out", "is missing", "a folder for the run")
+
+
+def _choose(
+    recordings: "Sequence[Recording]", names: list[str], known: list[str]
+) -> "list[Recording]":
+    """Return the named recordings, or those that are not known yet."""
+    available = [recording.name for recording in recordings]
+    for name in names:
+        if name not in available:
+            raise InputError("NAMES", repr(name), f"some of {', '.join(available)}")
+    return [one for one in recordings if (one.name in names if names else one.name not in known)]

@@ -1,13 +1,38 @@
-"""`auctune timeshare simulate`: one allocator on a bundle of recorded curves."""
+"""`auctune timeshare simulate` and `compare`: allocators on recorded loss curves."""
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from auctune.cli._support.outputs import check_output_paths
-from auctune.cli.timeshare.inputs import read_allocator, read_recorded
-from auctune.cli.timeshare.options import ALLOCATORS, Curves, Out
+from auctune.cli._support.progress import ProgressBars
+from auctune.cli._support.tables import make_table, print_table
+from auctune.domain.checks import check_count
+from auctune.domain.errors import InputError
+from auctune.parameter_text import parse_label
+from auctune.registry import timeshare_allocator, timeshare_allocator_names
+from auctune.sim.atomic_file import AtomicFiles
+from auctune.sim.spot.estimate import Estimate
+from auctune.sim.timeshare.bundle import RecordedBundle
+from auctune.sim.timeshare.bundle_file import read_bundle_file
+from auctune.sim.timeshare.contest import Contest, compete, write_contest, write_play
+from auctune.sim.timeshare.drawn import draw_bundle
+from auctune.sim.timeshare.from_file import bundle_of_file
+from auctune.sim.timeshare.recorded import SHIPPED, read_curves
+from auctune.sim.timeshare.table_bundles import table_bundles
+from auctune.timeshare import Allocator, BundleOutcome, ClairvoyantOptimum
+from auctune.train.timeshare.estimators import ESTIMATORS
+
+_ALLOCATORS = "lara, headway, lrf, etf, ucb, thompson, uniform or stf"
+_TABLES = ("pure", "mixed-1", "mixed-2")
+
+Curves = Annotated[
+    Path | None, typer.Option(help="Folder of recorded curves. Default: those of this package.")
+]
+Out = Annotated[Path | None, typer.Option(help="Write every unit of every bundle (parquet).")]
 
 
 def simulate(
@@ -16,31 +41,151 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NAME[:KEY=VALUE...]",
-            help=f"How to share: {ALLOCATORS}; none: as the file says.",
+            help=f"The allocator: {_ALLOCATORS}. Default: that of the file.",
         ),
     ] = None,
     curves: Curves = None,
     out: Out = None,
 ) -> None:
-    """Share a pool among the threads of a bundle, without training.
+    """Simulate one allocator on a bundle.
 
-    Each thread follows the recorded loss curve of its kind.
+    Nothing is trained: each thread follows the recorded loss curve of its kind.
     """
     check_output_paths([bundle], (out,))
-    chosen = None if allocator is None else read_allocator(allocator)
-
-    from auctune.cli.timeshare.tables import show_play
-    from auctune.sim.atomic_file import AtomicFiles
-    from auctune.sim.timeshare.bundle_file import read_bundle_file
-    from auctune.sim.timeshare.contest import write_play
-    from auctune.sim.timeshare.from_file import bundle_of_file
-    from auctune.train.timeshare.estimators import ESTIMATORS
-
+    chosen = None if allocator is None else _read_allocator(allocator)
     file = read_bundle_file(bundle, ESTIMATORS)
-    recorded = bundle_of_file(file, read_recorded(curves), bundle)
+    recorded = bundle_of_file(file, read_curves(curves or SHIPPED), bundle)
     used = file.allocator(ESTIMATORS) if chosen is None else chosen
     outcome = recorded.play(used)
     if out is not None:
         with AtomicFiles([out]) as (opened,):
             write_play(recorded, outcome, opened.buffer)
-    show_play(used.name, recorded, outcome, recorded.optimum())
+    _print_outcome(used.name, recorded, outcome, recorded.optimum())
+
+
+def compare(
+    bundle: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BUNDLE.toml",
+            help=f"A bundle's file, or {', '.join(_TABLES)}. Default: draw bundles.",
+        ),
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Threads of each drawn bundle.")] = 10,
+    bundles: Annotated[int, typer.Option(help="Number of drawn bundles.")] = 100,
+    allocator: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE...]", help=f"{_ALLOCATORS}; repeatable. Default: one of each."
+        ),
+    ] = None,
+    curves: Curves = None,
+    seed: Annotated[int, typer.Option(help="Seed of all draws.")] = 0,
+    out: Out = None,
+) -> None:
+    """Compare allocators on bundles.
+
+    Shows completed threads, beside the clairvoyant optimum, with 95% intervals over drawn bundles.
+    Threads follow recorded loss curves.
+    """
+    check_count(threads, "--threads", 1)
+    check_count(bundles, "--bundles", 1)
+    check_count(seed, "--seed", 0)
+    named = _read_allocators(allocator)
+    check_output_paths([None if bundle is None else Path(bundle)], (out,))
+    if bundle is None:
+        recorded = read_curves(curves or SHIPPED)
+        played = [draw_bundle(recorded, threads, seed, index=index) for index in range(bundles)]
+    else:
+        played = [_read_bundle(bundle, curves)]
+    with ProgressBars() as bars:
+        advance = bars.counter("bundles", len(played))
+        contest = compete(played, [one for _, one in named], advance)
+    if out is not None:
+        with AtomicFiles([out]) as (opened,):
+            write_contest(contest, opened.buffer)
+    _print_comparison([label for label, _ in named], contest)
+
+
+def _read_allocator(label: str) -> Allocator:
+    """Parse an allocator such as `lara:estimator=mixture`.
+
+    Raises:
+        InputError: naming `--allocator`.
+    """
+    name, settings = parse_label(label, "--allocator", "allocator")
+    try:
+        return timeshare_allocator(name, settings, ESTIMATORS)
+    except InputError as error:
+        is_name = error.place == "allocator"
+        place = "--allocator" if is_name else f"--allocator {label}: {error.place}"
+        raise InputError(place, error.found, error.expected) from None
+
+
+def _read_allocators(labels: Sequence[str] | None) -> list[tuple[str, Allocator]]:
+    """Parse labels, each once; `None`: one allocator of each kind."""
+    named = [(label, _read_allocator(label)) for label in labels or timeshare_allocator_names()]
+    for index, (label, allocator) in enumerate(named):
+        if allocator in [other for _, other in named[:index]]:
+            raise InputError("--allocator", f"{label} is given twice", "each allocator once")
+    return named
+
+
+def _read_bundle(bundle: str, curves: Path | None) -> RecordedBundle:
+    recorded = read_curves(curves or SHIPPED)
+    if bundle not in _TABLES:
+        return bundle_of_file(read_bundle_file(Path(bundle), ESTIMATORS), recorded, Path(bundle))
+    for made in table_bundles(recorded):
+        if made.name == bundle:
+            return made
+    raise InputError("--bundle", f"{bundle!r} has no recorded curves", "curves of that bundle")
+
+
+def _print_outcome(
+    name: str, bundle: RecordedBundle, outcome: BundleOutcome, optimum: ClairvoyantOptimum
+) -> None:
+    numbers = ("start", "deadline", "threshold", "loss", "batches", "units", "done after")
+    table = make_table("thread", *numbers, "", right=numbers)
+    for k, thread in enumerate(bundle.threads):
+        losses = [loss for loss in outcome.losses[:, k].tolist() if not math.isnan(loss)]
+        done = bool(outcome.done[k])
+        table.add_row(
+            thread.id,
+            str(thread.start),
+            str(thread.deadline),
+            f"{thread.threshold:.4g}",
+            f"{losses[-1]:.4g}" if losses else "",
+            f"{outcome.samples[k]:.0f}",
+            f"{outcome.shares[:, k].sum():.1f}",
+            f"{outcome.finish[k]:.0f}" if done else "",
+            "done" if done else "missed",
+        )
+    print_table(table)
+    typer.echo(
+        f"{name}: {outcome.num_done} of {len(bundle.threads)} done, "
+        f"clairvoyant optimum {optimum.num_done}; {outcome.switches} turns"
+    )
+
+
+def _print_comparison(labels: Sequence[str], contest: Contest) -> None:
+    numbers = ("done", "of optimum", "turns")
+    table = make_table("allocator", *numbers, right=numbers)
+    for index, label in enumerate(labels):
+        standing = contest.standing(index)
+        ratio = standing.of_optimum
+        table.add_row(
+            label,
+            _interval(standing.done, 2),
+            "" if ratio is None else _interval(ratio, 3),
+            f"{standing.switches.value:.0f}",
+        )
+    print_table(table)
+    num = len(contest.bundles)
+    mean = contest.optimum.mean()
+    typer.echo(f"{num} bundle{'s' * (num > 1)}; clairvoyant optimum {mean:.2f}")
+
+
+def _interval(estimate: Estimate, digits: int) -> str:
+    if estimate.half_width is None:
+        return f"{estimate.value:.{digits}f}"
+    return f"{estimate.value:.{digits}f} ± {estimate.half_width:.{digits}f}"

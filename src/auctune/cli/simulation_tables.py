@@ -1,25 +1,23 @@
-"""The figures of simulated markets as tables on a terminal."""
+"""Figures of simulated markets as tables."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
 from auctune.cli._support.tables import make_console
+from auctune.sim.bound import WelfareBound
+from auctune.sim.comparison import Played
+from auctune.sim.metrics import SimulationReport
 
-if TYPE_CHECKING:
-    from auctune.sim.bound import WelfareBound
-    from auctune.sim.comparison import Played
-    from auctune.sim.metrics import SimulationReport
-
-_MOST_DAYS = 14
-# Seconds at the beginnings of slots that are no learning.
-_NOISE = 0.5
+_MAX_DAYS = 14
+# Less time than this at the starts of slots is not learning.
+_MIN_LEARNING_SECONDS = 0.5
 
 
-def show_figures(label: str, figures: "SimulationReport") -> None:
-    """One mechanism's figures, a line each."""
-    from rich.console import Console
-    from rich.table import Table
-
+def print_figures(label: str, figures: SimulationReport) -> None:
+    """Print one mechanism's figures, a line each."""
     table = Table(title=label, show_header=False, title_justify="left")
     table.add_column("what")
     table.add_column("figure", justify="right")
@@ -28,15 +26,12 @@ def show_figures(label: str, figures: "SimulationReport") -> None:
     Console().print(table)
 
 
-def show_comparison(played: "Sequence[Played]", bound: "WelfareBound") -> None:
-    """Several mechanisms' figures, a column each, and the bound under them."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
+def print_comparison(played: Sequence[Played], bound: WelfareBound) -> None:
+    """Print a column of figures for each mechanism, and the bound under them."""
     table = Table(box=SIMPLE_HEAD)
     table.add_column("", no_wrap=True)
     for one in played:
-        # Settings go under the name: a column is as wide as the longest of them.
+        # Settings go under the name, to keep the column narrow.
         name = one.contender.label.replace(":", "\n")
         table.add_column(name, justify="right", overflow="fold")
     for rows in zip(*(_compared(one.report) for one in played), strict=True):
@@ -46,7 +41,7 @@ def show_comparison(played: "Sequence[Played]", bound: "WelfareBound") -> None:
     console.print(_summary(bound, played[0].report), highlight=False, soft_wrap=True)
 
 
-def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
+def _rows(figures: SimulationReport) -> Iterator[tuple[str, str]]:
     yield "tasks", f"{figures.num_tasks:,}"
     yield "admitted", f"{figures.num_admitted:,}"
     for what in ("welfare", "revenue", "vendor_cost", "operating_cost"):
@@ -54,7 +49,7 @@ def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
     if figures.bound.value is not None:
         yield f"bound ({_bound_name(figures)})", f"{figures.bound.value:,.4f}"
         yield "welfare / bound", _share(figures.bound.ratio)
-        for day, one in enumerate(figures.by_day[:_MOST_DAYS], start=1):
+        for day, one in enumerate(figures.by_day[:_MAX_DAYS], start=1):
             yield f"welfare / bound, day {day}", _share(one.ratio)
     if figures.outages is not None:
         yield "plans changed by outages", f"{figures.outages.num_replanned:,}"
@@ -69,11 +64,11 @@ def _rows(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
     if seconds.p50 is not None and seconds.p99 is not None:
         yield "time to decide, median", f"{seconds.p50 * 1e6:,.0f} us"
         yield "time to decide, 99%", f"{seconds.p99 * 1e6:,.0f} us"
-    if figures.learning_seconds > _NOISE:
+    if figures.learning_seconds > _MIN_LEARNING_SECONDS:
         yield "learning", _time(figures.learning_seconds)
 
 
-def _bound_name(figures: "SimulationReport") -> str:
+def _bound_name(figures: SimulationReport) -> str:
     bound = figures.bound
     name = f"{bound.kind}, the optimum" if bound.exact else f"{bound.kind}"
     if bound.kind == "milp" and not bound.exact:
@@ -81,11 +76,11 @@ def _bound_name(figures: "SimulationReport") -> str:
     return name if figures.outages is None else f"{name}, no node lost"
 
 
-def _compared(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
+def _compared(figures: SimulationReport) -> Iterator[tuple[str, str]]:
     yield "welfare", f"{figures.welfare:,.0f}"
     if figures.bound.value is not None:
         yield "of bound", _share(figures.bound.ratio)
-        for day, one in enumerate(figures.by_day[:_MOST_DAYS], start=1):
+        for day, one in enumerate(figures.by_day[:_MAX_DAYS], start=1):
             yield f"  on day {day}", _share(one.ratio)
     yield "revenue", f"{figures.revenue:,.0f}"
     yield "admitted", f"{figures.num_admitted:,}"
@@ -96,10 +91,15 @@ def _compared(figures: "SimulationReport") -> Iterator[tuple[str, str]]:
     yield "memory used", _mean(figures.utilization.memory)
     yield "decides, median", _time(figures.decision_seconds.p50)
     yield "decides, 99%", _time(figures.decision_seconds.p99)
-    yield "learns", _time(figures.learning_seconds if figures.learning_seconds > _NOISE else None)
+    yield (
+        "learns",
+        _time(
+            figures.learning_seconds if figures.learning_seconds > _MIN_LEARNING_SECONDS else None
+        ),
+    )
 
 
-def _summary(bound: "WelfareBound", figures: "SimulationReport") -> str:
+def _summary(bound: WelfareBound, figures: SimulationReport) -> str:
     tasks = f"{figures.num_tasks:,} tasks"
     if bound.value is None:
         return tasks

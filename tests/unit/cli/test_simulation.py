@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.cli.history import check_learners, read_history
+from auctune.cli.simulation import read_history, require_learning_mechanism
 from auctune.domain import Cluster, InputError, Node, NodeType, Task
 from auctune.sim.comparison import Contender
 from auctune.sim.instance import Instance
@@ -57,4 +57,4 @@ def test_a_bid_for_nodes_that_this_market_lacks_is_refused(field: str, tmp_path:
 def test_earlier_days_are_refused_where_nobody_learns_from_them() -> None:
     baselines = [Contender("eft", "eft", {}), Contender("ntm:seed=2", "ntm", {"seed": "2"})]
     with pytest.raises(InputError, match=r"^--history: nothing is .* by eft or ntm:seed=2 with"):
-        check_learners(baselines)
+        require_learning_mechanism(baselines)
