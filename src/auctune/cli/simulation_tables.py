@@ -91,12 +91,8 @@ def _compared(figures: SimulationReport) -> Iterator[tuple[str, str]]:
     yield "memory used", _mean(figures.utilization.memory)
     yield "decides, median", _time(figures.decision_seconds.p50)
     yield "decides, 99%", _time(figures.decision_seconds.p99)
-    yield (
-        "learns",
-        _time(
-            figures.learning_seconds if figures.learning_seconds > _MIN_LEARNING_SECONDS else None
-        ),
-    )
+    learning = figures.learning_seconds
+    yield "learns", _time(learning if learning > _MIN_LEARNING_SECONDS else None)
 
 
 def _summary(bound: WelfareBound, figures: SimulationReport) -> str:
