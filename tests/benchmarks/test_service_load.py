@@ -3,12 +3,13 @@
 import asyncio
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from auctune.service.store import Committer, EventLog, open_store, tell_all
+from auctune.service.store import Committer, EventLog, Outcome, open_store, tell_all
 from minimal_route import make_app
 from service_load import served
 from support.load import Acknowledged, Load
@@ -50,9 +51,11 @@ def test_a_last_answer_a_little_after_the_plan_is_sustained() -> None:
 def test_the_minimal_route_writes_a_row_that_the_log_can_read(tmp_path: Path) -> None:
     async def post() -> str:
         loop = asyncio.get_running_loop()
-        with Committer(
-            store, lambda outcomes: loop.call_soon_threadsafe(tell_all, outcomes)
-        ) as committer:
+
+        def deliver(outcomes: Sequence[Outcome]) -> None:
+            loop.call_soon_threadsafe(tell_all, outcomes)
+
+        with Committer(store, deliver) as committer:
             transport = httpx2.ASGITransport(make_app(committer))
             async with httpx2.AsyncClient(transport=transport, base_url="http://minimal") as client:
                 answer = await client.post("/v1/fine_tuning/jobs", json={"bid": "1"})
