@@ -147,13 +147,13 @@ def test_broken_data_are_refused_with_a_word_on_who_could_mend_them(
 ) -> None:
     (tmp_path / "broken.jsonl").write_text(ROWS + '{"prompt": "half a row\n')
     work = (tmp_path / "broken.jsonl", "--deadline", "+20m")
-    mends = "or market.repair (--repair), and a vendor may mend it"
+    hint = "or market.repair (--repair), and a vendor may repair it"
     code, _, lines = auctune("quote", *work)
     assert (code, len(lines)) == (2, 1)
-    assert mends in lines[0]
+    assert hint in lines[0]
     code, out, _ = auctune("submit", *work, "--bid", "9", "--watch")
-    assert (code, mends in out) == (3, True)
-    # Measured on alone: nobody mends it.
+    assert (code, hint in out) == (3, True)
+    # Measured alone: it is not repaired.
     code, _, lines = auctune("quote", served.upload(), "--validation", tmp_path / "broken.jsonl")
     assert (code, "--repair" in lines[0]) == (2, False)
     assert auctune("quote", *work, "--repair")[0] == 0

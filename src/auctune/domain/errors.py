@@ -34,7 +34,7 @@ class InputError(AuctuneError, ValueError):
 
 
 class RepairableError(InputError):
-    """A row of training data is wrong in a way that a repair vendor may mend."""
+    """A row of training data is wrong in a way that a repair may fix."""
 
 
 class CheckpointError(AuctuneError):

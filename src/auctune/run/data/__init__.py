@@ -1,4 +1,4 @@
-"""Looking at data sets, mending them and packing results: in a process of its own."""
+"""The data process: measures and repairs data sets, and archives results."""
 
 from auctune.run.data.archive import Archived
 from auctune.run.data.client import DataClient, DataError

@@ -113,7 +113,7 @@ class Appraiser:
         except RepairableError as error:
             if not self.vendors:
                 raise
-            hint = f"{error.expected} (or repair = true, and a vendor mends it)"
+            hint = f"{error.expected} (or repair = true, and a vendor repairs it)"
             raise InputError(error.place, error.found, hint) from None
 
 

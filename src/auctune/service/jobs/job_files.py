@@ -54,7 +54,7 @@ class JobFiles:
 
     @property
     def has_vendors(self) -> bool:
-        """Whether there is anybody who could mend a data set."""
+        """Whether any vendor could repair a data set."""
         return self._appraiser.has_vendors
 
     async def get(self, name: str, owner: str, place: str) -> FileRecord:
@@ -104,7 +104,7 @@ class JobFiles:
         return None if size is None else _whole_size(size, of_validation, training)
 
     async def appraise(self, training: Training, owner: str) -> Appraisal:
-        """How much a job's data are, and what vendors ask if they may mend it.
+        """Return the size of a job's data, and the offers of vendors if they may repair them.
 
         Raises:
             InputError: if nobody can make anything of it, or it is somebody else's.
@@ -124,7 +124,7 @@ class JobFiles:
         except RepairableError as error:
             if not self._appraiser.has_vendors:
                 raise
-            expected = f"{error.expected}; or market.repair (--repair), and a vendor may mend it"
+            expected = f"{error.expected}; or market.repair (--repair), and a vendor may repair it"
             raise InputError(error.place, error.found, expected) from None
         return Appraisal(_whole_size(size, of_validation, training))
 

@@ -16,7 +16,7 @@ class Training:
         data, validation: ids of files; no validation: none.
         truncate: whether more rows than usual may lose their ends to `max_length`.
         share: of a node's compute that it takes at most, in (0, 1].
-        repair: whether a vendor may mend the data.
+        repair: whether vendors may repair the data.
     """
 
     data: str

@@ -1,4 +1,4 @@
-"""What a look at a data set found: how much it is, and what vendors ask for mending it."""
+"""Sizes of data sets, and the offers of vendors to repair them."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,13 +11,13 @@ from auctune.service.jobs.training import Training
 
 @dataclass(frozen=True, slots=True)
 class VendorOffer:
-    """A vendor's offer to mend the data.
+    """A vendor's offer to repair a data set.
 
     Attributes:
         vendor: its name.
-        price: what it takes.
-        seconds: how long its work lasts.
-        reference: what it calls the offer, where an order has to name it.
+        price: money.
+        seconds: delay that it promises.
+        reference: its id of the offer, where an order has to name it.
     """
 
     vendor: str
@@ -28,11 +28,11 @@ class VendorOffer:
 
 @dataclass(frozen=True, slots=True)
 class Appraisal:
-    """What a look at a data set found.
+    """Size of a data set, and offers to repair it.
 
     Attributes:
         size: of what would be trained on.
-        offers: of vendors that can mend it, where it needs that.
+        offers: of vendors that can repair it, if it is not clean.
     """
 
     size: DataSize
@@ -40,25 +40,25 @@ class Appraisal:
 
 
 class Appraiser(Protocol):
-    """Looks at data sets: reads, tokenizes, asks vendors; takes seconds, and never blocks."""
+    """Inspects data sets: reads, tokenizes, asks vendors; takes seconds, and never blocks."""
 
     @property
     def has_vendors(self) -> bool:
-        """Whether there is anybody who could mend a data set."""
+        """Whether any vendor could repair a data set."""
         ...
 
     async def size(self, file: FileRecord, max_length: int) -> DataSize:
-        """How much a clean data set is.
+        """Return the size of a clean data set.
 
         Raises:
-            InputError: if it is none that can be trained on.
+            InputError: if it is not a data set that can be trained on.
         """
         ...
 
     async def appraise(self, file: FileRecord, training: Training) -> Appraisal:
-        """How much a data set is that vendors may mend, and what they ask.
+        """Return the size of a data set that may be repaired, and the offers of vendors.
 
         Raises:
-            InputError: if nobody can make anything of it.
+            InputError: if no vendor can repair it.
         """
         ...

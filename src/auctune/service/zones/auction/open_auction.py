@@ -56,7 +56,7 @@ class OpenAuction(BiddingZone[AuctionZone, AuctionBidding]):
         if foreign is not None:
             return f"does not support {foreign}"
         if request.market.repair and not self.files.has_vendors:
-            return "has no vendor that could mend data"
+            return "has no vendor that could repair data"
         return None
 
     def _check(self, request: JobRequest) -> None:

@@ -1,4 +1,4 @@
-"""Who is to mend a job's data, for how much, and by when."""
+"""Which vendor repairs a job's data, at which price, and until when."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from auctune.service.zones.auction.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A vendor's work on a data set, as it was agreed.
+    """A repair, as agreed with a vendor.
 
     Attributes:
         vendor: its name.
-        price: what it gets once the data are there.
+        price: paid to the vendor once the result is there.
         ready: the first slot that may train on them; until it begins the vendor is not late.
-        reference: what it calls its offer, where an order has to name it.
+        reference: its id of the offer, where an order has to name it.
     """
 
     vendor: str
@@ -40,12 +40,12 @@ class Repair:
 
 
 def decided_repair(task: Task, decision: Decision, references: Mapping[str, str]) -> Repair | None:
-    """The repair that an admission came with; none: the data are clean.
+    """Return the repair that is part of an admission, or None if the data are clean.
 
     Args:
         task: as it was offered, with the vendors' quotes.
         decision: that admitted it.
-        references: what vendors call their offers, by vendor.
+        references: ids of the offers, by vendor.
     """
     assert decision.schedule is not None
     vendor = decision.schedule.vendor

@@ -1,4 +1,4 @@
-"""What becomes of a job's data: mended, or given to another vendor at the market's cost.
+"""Repairs of jobs' data: completed, or given to another vendor at the service's cost.
 
 None of it changes what a job pays. Each function leaves mechanism, state and log of one mind.
 """
@@ -33,7 +33,7 @@ def note_repaired(
     size: DataSize,
     report: dict[str, Any],
 ) -> bool:
-    """A vendor mended a job's data, and is paid; false if nobody waits for that any more."""
+    """Record a repair and pay the vendor; return False if the job does not wait for it any more."""
     if not is_waited_for(zone, name, repair):
         return False
     body = {"file": file, "report": report, "size": size.to_record()}
@@ -86,7 +86,7 @@ def _plan_anew(
             _change(zone, job, failed, why, repair)
             return
     zone.happen(AuctionKind.RELEASED, job.id, {**plans.moved(left, ()), "plan": sought})
-    message = f"{why}; nobody else could mend the data in time"
+    message = f"{why}; no other vendor could repair the data in time"
     zone.fail(job.id, "vendor_failed", message, None)
 
 

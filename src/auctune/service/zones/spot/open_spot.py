@@ -63,7 +63,7 @@ class OpenSpot(BiddingZone[SpotZone, SpotBidding]):
         if foreign is not None:
             return f"does not support {foreign}"
         if request.market.repair:
-            return "has no vendor that could mend data"
+            return "has no vendor that could repair data"
         return None if has_deadline(request) else "needs market.deadline"
 
     async def rented(self) -> Mapping[str, Any]:
@@ -73,7 +73,9 @@ class OpenSpot(BiddingZone[SpotZone, SpotBidding]):
     def _check(self, request: JobRequest) -> None:
         check_own_terms(request, self.name, SPOT, *_FOREIGN)
         if request.market.repair:
-            raise InputError("market.repair", "is set", f"data that zone {self.name} need not mend")
+            raise InputError(
+                "market.repair", "is set", f"data that zone {self.name} need not repair"
+            )
 
 
 def _rented(zone: SpotZone) -> dict[str, Any]:
