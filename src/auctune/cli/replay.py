@@ -1,4 +1,4 @@
-"""`auctune replay`: a period of a service's log once more, as it was or under other mechanisms."""
+"""`auctune replay`: verify a period of a service's log, or replay it under other mechanisms."""
 
 import time
 from pathlib import Path
@@ -25,44 +25,45 @@ def replay(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="auctune.toml, whose database and zones are meant; none: those in --data."
+            help="auctune.toml that names the database and zones. Default: those in --data."
         ),
     ] = None,
     database: Annotated[
-        str | None, typer.Option(help="URL of the database; none: as in --config, or in --data.")
+        str | None, typer.Option(help="URL of the database. Default: as in --config, or in --data.")
     ] = None,
     zone: Annotated[
-        str | None, typer.Option(help="The zone; none: the first one that was opened.")
+        str | None, typer.Option(help="The zone. Default: the first one opened.")
     ] = None,
     begin: Annotated[
         str | None,
-        typer.Option("--from", help="Slots from this time on, or -7d; none: the beginning."),
+        typer.Option("--from", help="Slots from this time on, or -7d. Default: all."),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", help="Slots before this time, or -1h; none: now.")
+        str | None, typer.Option("--to", help="Slots before this time, or -1h. Default: now.")
     ] = None,
     mechanism: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[:KEY=VALUE...]", help="Under another one; none: under that which decided."
+            metavar="NAME[:KEY=VALUE...]", help="Another mechanism. Default: the recorded one."
         ),
     ] = None,
     compare: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[:KEY=VALUE...],...", help="Several side by side, in place of --mechanism."
+            metavar="NAME[:KEY=VALUE...],...",
+            help="Compare several mechanisms, instead of --mechanism.",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the figures go too (JSON).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the figures to this file (JSON).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Verify a service's log, or replay it under other mechanisms.
 
-    The log is only read; a service may run.
+    The log is only read; the service may run.
 
-    Under the mechanism that decided, each decision, lesson, new plan and charge must come out as it
-    was: exit code 1 if one does not. Under others the table shows what they would have made of the
-    same bids and losses of nodes, jobs and market, or threads.
+    Under the recorded mechanism each decision, price update, new plan and charge must be identical:
+    exit code 1 if one is not. Under others a table shows their outcome on the same bids and lost
+    nodes, jobs and market, or threads.
     """
     contenders = _contenders(mechanism, compare)
     settings = _settings(database, config)
@@ -122,7 +123,7 @@ def _contenders(mechanism: str | None, compare: str | None) -> "Sequence[Contend
 
 
 def _check(contenders: "Sequence[Contender]", replayed: "Replay") -> None:
-    """Refuse mechanisms and settings that there are not, before any of them has run."""
+    """Refuse unknown mechanisms and settings before any mechanism runs."""
     for contender in contenders:
         try:
             replayed.check(contender)

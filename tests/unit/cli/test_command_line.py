@@ -11,7 +11,6 @@ import typer
 
 from auctune.cli import app as app_module
 from auctune.cli._support.errors import exit_code_of
-from auctune.cli._support.options import parse_key_values
 from auctune.domain import CheckpointError, Cluster, InputError, Node, NodeType, Task
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import write_instance
@@ -259,14 +258,6 @@ def test_help_imports_no_command_and_nothing_that_takes_long() -> None:
     support = ["auctune.cli._support", "auctune.cli._support.lazy"]
     assert sorted(ours.split()) == ["auctune", "auctune.cli", *support, "auctune.cli.app"]
     assert heavy == ""
-
-
-def test_settings_are_keys_and_values() -> None:
-    assert parse_key_values(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
-    with pytest.raises(InputError, match="--set: '=1'; expected KEY=VALUE"):
-        parse_key_values(["=1"])
-    with pytest.raises(InputError, match="--site: 'north'; expected NAME=FILE"):
-        parse_key_values(["north"], "--site", "NAME=FILE")
 
 
 @pytest.mark.parametrize(

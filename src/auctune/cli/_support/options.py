@@ -23,7 +23,6 @@ T = TypeVar("T")
 DATA = Path("auctune-data")
 Limit = Annotated[int, typer.Option(min=1, help="Show at most this many, the newest.")]
 ShowAll = Annotated[bool, typer.Option("--all", help="Show all, instead of --limit.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class Omit:
