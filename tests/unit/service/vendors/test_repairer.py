@@ -1,11 +1,18 @@
 import asyncio
 import time
+from pathlib import Path
 
+import httpx2
 import pytest
 
 from auctune.domain import InputError
+from auctune.service.config.vendors import VendorConfig
+from auctune.service.private_files import write_private
 from auctune.service.vendors import VendorParams, VendorToken
-from auctune.service.vendors.repairer import VendorGateway
+from auctune.service.vendors.protocol import ORDER_UPDATED, NotificationBody, OrderUpdated
+from auctune.service.vendors.repairer import VENDOR_ROOT, VendorGateway
+from support.serving import make_file, make_zone, serving
+from support.vendor_market import TOKEN_TEXT
 
 PARAMS = VendorParams("mender", "https://mender.example", VendorToken("m" * 32))
 
@@ -40,3 +47,27 @@ def test_a_name_is_one_vendor_in_all_zones(url: str, token: VendorToken, key: st
             await gateway.close()
 
     asyncio.run(share())
+
+
+def test_a_service_accepts_signed_notifications_of_its_vendors_and_shares_nothing_unasked(
+    tmp_path: Path,
+) -> None:
+    token = VendorToken(TOKEN_TEXT)
+    write_private(tmp_path / "token", TOKEN_TEXT)
+    vendor = VendorConfig(
+        name="mender", url="http://127.0.0.1:9", token_file=str(tmp_path / "token")
+    )
+    zone = make_zone().model_copy(update={"vendors": [vendor]})
+    data = OrderUpdated(order="order-1")
+    body = NotificationBody(type=ORDER_UPDATED, timestamp="", data=data).to_bytes()
+    signed = token.sign("order-1.done", time.time(), body)
+    with serving(tmp_path / "data", make_file([zone])) as served:
+        client = httpx2.Client(base_url=served.url + VENDOR_ROOT)
+        with client:
+            answers = [
+                client.post("/notifications?vendor=mender", content=body),
+                client.post("/notifications?vendor=other", content=body, headers=signed),
+                client.post("/notifications?vendor=mender", content=body, headers=signed),
+                client.get("/data/" + "0" * 64, headers={"authorization": token.authorization}),
+            ]
+    assert [answer.status_code for answer in answers] == [401, 401, 204, 403]
