@@ -60,6 +60,29 @@ def test_any_other_answer_is_a_failed_delivery(answer: bytes) -> None:
         asyncio.run(deliver(answer))
 
 
+def test_a_redirect_is_not_followed() -> None:
+    heads: list[bytes] = []
+
+    async def run() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            is_first = heads[-1].startswith(b"POST /hook ")
+            status = b"307 X\r\nlocation: /other" if is_first else b"204 X"
+            writer.write(b"HTTP/1.1 " + status + b"\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            sender = WebhookSender(private_addresses=True)
+            with pytest.raises(DeliveryError, match="status 307"):
+                await sender.send("ada", f"http://127.0.0.1:{port}/hook", {}, b"{}")
+            await sender.close()
+
+    asyncio.run(run())
+    assert len(heads) == 1
+
+
 def test_the_connection_goes_to_the_checked_address_under_the_given_name() -> None:
     lookups, heads = list[str](), list[bytes]()
 
