@@ -21,6 +21,7 @@ from auctune.service.config.secrets import read_secret, require_exactly_one
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE, ZoneConfig
+from auctune.service.vendors.protocol import check_url
 
 _URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 
@@ -239,6 +240,8 @@ class ServiceConfig(BaseModel):
         if self.public_url is not None and not _URL.fullmatch(self.public_url):
             expected = "http://host[:port][/path] or https://..., as vendors reach this service"
             raise InputError("public_url", repr(self.public_url), expected)
+        if self.public_url is not None and any(z.requirements().vendors for z in self.zones):
+            check_url(self.public_url, "public_url")
         _check_proxies(self.trusted_proxies)
         return self
 

@@ -66,6 +66,7 @@ def test_one_key_leaves_two_thirds_of_a_thousand_requests_a_second_to_others() -
             "zones[0].vendors[0].name",
         ),
         ('public_url = "market.example"\n', "public_url"),
+        ('public_url = "http://a.example"\n' + VENDOR + 'token_file = "a"\n', "public_url"),
         ('trusted_proxies = ["10.0.0.0/8", "proxy"]\n', "trusted_proxies[1]"),
         ('trusted_proxies = ["*"]\n', "trusted_proxies[0]"),
         ('[[keys]]\nuser = "ada"\nsha256 = "' + "0" * 64 + '"\n', "keys[0].user"),
