@@ -57,7 +57,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
     record = opening_record(entry, facts, time.time())
     draw = random.Random(1)
     with open_store(data, data) as store, Committer(store) as committer:
-        bind(store.writer, data, store.place)
+        bind(store.writer, data, store.label)
         directory = Directory(store.reader, committer, time.time)
         spending = Spending(directory, time.time, store.reader)
         recorder = LogRecorder(committer, spending)
@@ -66,15 +66,17 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         zone = AuctionZone(
             entry.name, supply_of(entry, facts, record), mechanism, state, clock, recorder
         )
-        zone.happen(Kind.ZONE_OPENED, None, record)
+        zone.record(Kind.ZONE_OPENED, None, record)
         zone.begin_slots()
         while zone.state.seq < count:
             zone.decide(_bid(draw))
-            recorder.record(zone.take_events(), ignore)
+            recorder.record(zone.pop_events(), ignore)
             if snapshot_after is not None and zone.state.seq >= snapshot_after:
                 body = write_snapshot(ZoneSaver().save(zone.state, zone.mechanism))
                 seq, snapshot_after = zone.state.seq, None
-                committer.submit(Snapshots(store.reader).unit(entry.name, seq, time.time(), body))
+                committer.submit(
+                    Snapshots(store.reader).write_batch(entry.name, seq, time.time(), body)
+                )
 
 
 def _unheard(_what: str, _share: float) -> None:

@@ -105,7 +105,7 @@ def measure(store: Store, submitters: int, seconds: float) -> Measured:
         while True:
             outcomes = delivered.get()
             for outcome in outcomes:
-                outcome.tell()
+                outcome.notify()
             transactions += 1
             now = time.perf_counter()
             if now >= end:
@@ -162,7 +162,7 @@ def read_seconds(store: Store) -> float:
             )
     log = EventLog(store.reader)
     begin_time = time.perf_counter()
-    assert sum(1 for _ in log.of_zone("read")) == EVENTS_READ
+    assert sum(1 for _ in log.read_zone("read")) == EVENTS_READ
     return time.perf_counter() - begin_time
 
 

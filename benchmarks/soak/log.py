@@ -111,7 +111,7 @@ def read_log(data: Path) -> Log:
     """The log in a data folder, whether or not a service is at work in it."""
     with reading(data) as engine:
         log = EventLog(engine)
-        happened = {zone: list(map(read_event, log.of_zone(zone))) for zone in log.zones()}
+        happened = {zone: list(map(read_event, log.read_zone(zone))) for zone in log.zones()}
         with engine.connect() as connection:
             booked = list(_booked(connection))
             rows = {row.id: row for row in _rows(connection)}

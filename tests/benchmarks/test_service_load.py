@@ -63,5 +63,5 @@ def test_the_minimal_route_writes_a_row_that_the_log_can_read(tmp_path: Path) ->
 
     with open_store(tmp_path) as store:
         name = asyncio.run(post())
-        (row,) = EventLog(store.reader).of_zone("minimal")
+        (row,) = EventLog(store.reader).read_zone("minimal")
     assert (row.job, json.loads(row.body)) == (name, {"bid": "1"})

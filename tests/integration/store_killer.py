@@ -29,7 +29,7 @@ def write_until_killed(database: str, acknowledged: int) -> None:
     def deliver(outcomes: Sequence[Outcome]) -> None:
         assert all(outcome.error is None for outcome in outcomes)
         for outcome in outcomes:
-            outcome.tell()
+            outcome.notify()
             committer.submit(job_unit(committer, acknowledged))
 
     committer = Committer(open_store(database), deliver)

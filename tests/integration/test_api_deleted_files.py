@@ -58,10 +58,10 @@ def work(served: Served, zone: str) -> tuple[dict[str, Any], str]:
 @contextmanager
 def turn_taken(served: Served) -> Iterator[asyncio.Lock]:
     """Somebody else of ada's budget has the turn, until the end of the block."""
-    turns = served.auction(OWNED).bidding._turns._turns
+    turns = served.auction(OWNED).bids._turns._turns
     (name,) = (one.key for one in served.market.spending.accounts("ada"))
     stack = AsyncExitStack()
-    served.run(lambda: stack.enter_async_context(turns.of([name])))
+    served.run(lambda: stack.enter_async_context(turns.acquire([name])))
     try:
         yield turns._locks[name]
     finally:
@@ -81,7 +81,7 @@ def at_start(served: Served) -> bool:
     """Whether ada has no open job, and nothing was charged or set aside."""
     with served.http() as http:
         left = Decimal(http.get("/v1/ledger").json()["budget_left"])
-    return left == 1000 and not served.market.open_jobs.of("ada")
+    return left == 1000 and not served.market.open_jobs.open_jobs("ada")
 
 
 @KINDS
@@ -132,15 +132,15 @@ def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_g
 def test_a_file_that_many_others_were_asked_for_since_is_there(served: Served) -> None:
     library, file = served.market.library, served.upload()
     library._known.clear()
-    assert library.is_there(file)
+    assert library.exists(file)
     record = served.run(lambda: library.get(file))
     served.run(lambda: library.delete(record))
-    assert not library.is_there(file)
+    assert not library.exists(file)
 
 
 def test_a_file_whose_content_goes_while_it_is_asked_about_is_refused(served: Served) -> None:
     file = served.upload()
-    served.market.library.blobs.drop(file)
+    served.market.library.blobs.delete(file)
     body = {"model": "tiny", "training_file": file, "market": {"zone": OWNED, "deadline": "+8m"}}
     with served.http() as http:
         answer = http.post("/v1/quotes", json=body)

@@ -149,7 +149,7 @@ def test_an_erased_file_stays_gone_though_it_is_looked_at_meanwhile(tmp_path: Pa
         async def erase_while_looking() -> None:
             erasing = asyncio.create_task(erase(served.market, "leaver"))
             while not erasing.done():
-                await served.market.library.note_error(file, "odd")
+                await served.market.library.set_error(file, "odd")
                 await asyncio.sleep(0)
             assert (await erasing)["files"] == 1
 
@@ -184,17 +184,17 @@ def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(
         reader = served.market.store.reader
         paid = served.market.pages.balances(["user:leaver"])
         for seq, state in ((2, f"{job} {words[2]}"), (3, "another's")):
-            unit = Snapshots(reader).unit("other", seq, 0.0, state.encode())
+            unit = Snapshots(reader).write_batch("other", seq, 0.0, state.encode())
             served.run(partial(durable, served.market.committer, unit))
         assert found() == set(words)
-        events = len(list(served.market.log.of_zone("default")))
+        events = len(list(served.market.log.read_zone("default")))
         with served.http(served.operator) as http:
             assert http.delete("/v1/users/leaver/data").json()["jobs"] == 3
         assert found() == set()
-        kept = Snapshots(reader).newest("other", bytes.decode)
+        kept = Snapshots(reader).load_latest("other", bytes.decode)
         assert kept is not None
         assert (kept.seq, kept.state) == (3, "another's")
-        assert len(list(served.market.log.of_zone("default"))) == events
+        assert len(list(served.market.log.read_zone("default"))) == events
         served.bid(served.client(), served.upload())
     with serving(tmp_path) as served:
         assert found() == set()
@@ -510,13 +510,13 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
 
     async def decide() -> None:
         # What it asked for does not say what it bids.
-        zone.bidding.docket.decide_later(job, "unlucky", training, {})
+        zone.bids.pending_jobs.enqueue(job, "unlucky", training, {})
 
     served.run(decide)
     failed = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")
     assert failed.error is not None
     assert failed.error.code == "internal"
-    assert not served.market.open_jobs.of("unlucky")
+    assert not served.market.open_jobs.open_jobs("unlucky")
     with served.http(key) as http:
         assert float(http.get("/v1/ledger").json()["balance"]) == 0
 

@@ -148,7 +148,7 @@ def test_one_explanation_of_a_user_is_made_at_a_time(served: Served) -> None:
     async def ask() -> list[Any]:
         asked = [(first, "ada"), (second, "ada"), (third, "bob")]
         return await asyncio.gather(
-            *(explanations.of(job, who) for job, who in asked), return_exceptions=True
+            *(explanations.get(job, who) for job, who in asked), return_exceptions=True
         )
 
     own, too_many, other = served.run(ask)

@@ -159,7 +159,7 @@ def test_a_base_is_learned_where_its_node_is(
     settings = NodeSettings("tiny", str(tiny_cache))
     params = RayParams(nodes.address, lease_seconds=LEASE_SECONDS)
     where, kept = ClusterNodes(params, {"gamma": "auctune:beta"}), tmp_path / "kept"
-    with where.asking("gamma", settings, tmp_path / "work") as start:
+    with where.probe("gamma", settings, tmp_path / "work") as start:
         assert start is not None
         facts = learn_base(settings, kept, elsewhere=Elsewhere("gamma", start))
     assert facts.digest == load_base("tiny", cache=tiny_cache).digest

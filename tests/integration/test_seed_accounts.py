@@ -63,7 +63,7 @@ def test_an_operator_gets_in_however_often_the_first_start_breaks_off(
     path = data / FIRST_KEY
     assert path.read_text().strip() == made
     assert path.stat().st_mode & 0o777 == 0o600
-    who = Directory(store.reader, committer).principal(made)
+    who = Directory(store.reader, committer).authenticate(made)
     assert who is not None
     assert (who.user, who.role) == ("operator", Role.OPERATOR)
     assert asyncio.run(begin(store, committer, data)) is None

@@ -79,7 +79,7 @@ class MadeUpEdge:
         self.record = opening_record(self.entry, EPOCH)
         self.kept: dict[tuple[str, int, int], SiteOutcome] = {}
         self._open(fresh_memory(self.record))
-        self.zone.happen(Kind.ZONE_OPENED, None, dict(self.record))
+        self.zone.record(Kind.ZONE_OPENED, None, dict(self.record))
         self.zone.begin_slots()
         self.keep()
         self.hear(kind="ready", lost=[])
@@ -95,7 +95,7 @@ class MadeUpEdge:
 
     def keep(self) -> None:
         """Put what happened on record."""
-        self.log.record(self.zone.take_events(), lambda error: None)
+        self.log.record(self.zone.pop_events(), lambda error: None)
 
     def folded(self) -> EdgeMemory:
         """What the log makes of an empty memory."""
@@ -112,12 +112,12 @@ class MadeUpEdge:
 
     def pass_slots(self, count: int = 1) -> None:
         self.clock.time += count * SLOT_SECONDS
-        self.foreman.tick(self.zone)
+        self.foreman.run_slot(self.zone)
         self.keep()
 
     def hear(self, **message: Any) -> None:
         """What the sites' process says."""
-        self.foreman.hear(self.zone, self.sites, message)
+        self.foreman.on_message(self.zone, self.sites, message)
         self.keep()
 
     def bid(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> EdgeBid:
@@ -129,7 +129,7 @@ class MadeUpEdge:
             training=Training("file-a", epochs=1, batch_size=8, seed=3),
             facts=SiteFacts(samples, IMAGE, 10),
             bid=Money(bid),
-            deadline=self.zone.clock.ends(self.zone.clock.slot() + slots),
+            deadline=self.zone.clock.slot_end(self.zone.clock.slot() + slots),
             request={
                 "bid": bid,
                 "sites": {site: f"file-{site}" for site in samples},
@@ -144,7 +144,7 @@ class MadeUpEdge:
     def decide(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> Any:
         row = self.zone.decide(self.bid(job, bid, slots, **more))
         self.keep()
-        self.foreman.tick(self.zone)
+        self.foreman.run_slot(self.zone)
         self.keep()
         return row
 

@@ -86,7 +86,7 @@ class LateRentals:
         deadline = now + SLOT_SECONDS * int(self.rng.integers(14, 24))
         worth = Worth(None, deadline, deadline)
         slot = self.zone.state.slot
-        slots = rental.window(deadline, slot, now + pace.start_seconds)
+        slots = rental.slot_range(deadline, slot, now + pace.start_seconds)
         terms = rental.terms(training, size, worth, slots, pace.speed)
         return SpotBid(
             job=f"ftjob-{slot}",
@@ -115,9 +115,9 @@ class LateRentals:
         speed = float(self.rng.lognormal(np.log(0.6), 0.15))
         ready_at = self.clock() + start
         num_missed = self._train(job, ready_at, start, speed)
-        self.zone.happen(Kind.FINISHED, job.id, {"files": []})
+        self.zone.record(Kind.FINISHED, job.id, {"files": []})
         self.clock.time += SLOT_SECONDS * float(self.rng.uniform(0.2, 4.0))
-        self.log.record(self.zone.take_events(), lambda _: None)
+        self.log.record(self.zone.pop_events(), lambda _: None)
         cost = sum(
             float(event.body["amount"])
             for event, _ in self.log.events
@@ -145,7 +145,7 @@ class LateRentals:
         before = rental.market.beginning(job.first)[1]
         hear(self.zone, job.id, {"kind": "ready", "seconds": start})
         for slot in range(terms.deadline):
-            begins = rental.clock.begins(job.first + slot)
+            begins = rental.clock.slot_start(job.first + slot)
             self.clock.time = max(self.clock.time, begins)
             price, available = rental.market.beginning(job.first + slot)
             held = policy.allocate(
@@ -167,7 +167,7 @@ class LateRentals:
         most = float(terms.job().scaling.throughput(terms.n_max))
         span = (terms.workload - done) / (pace * terms.mu1 * most)
         finish = terms.deadline + span
-        self.clock.time = rental.clock.begins(job.first) + finish * SLOT_SECONDS
+        self.clock.time = rental.clock.slot_start(job.first) + finish * SLOT_SECONDS
         self._tell(
             job, "held", slot=terms.deadline, since=float(terms.deadline), until=finish,
             on_demand=terms.n_max, paid=terms.n_max * span, rows=job.total_rows, steps=1,

@@ -73,12 +73,12 @@ class Renter:
 
     def rent(self, job: str) -> None:
         """A slot of a job, if its first one has begun and it is not over."""
-        self.desk.ask(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(60)
+        self.desk.submit(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(60)
 
     def end(self, job: str, finish: float) -> None:
         """All is trained."""
         message = {"kind": "ended", "state": "done", "note": "", "finish": finish}
-        self.desk.ask(lambda zone: hear(zone, job, message)).result(60)
+        self.desk.submit(lambda zone: hear(zone, job, message)).result(60)
 
     def hold_late(self, job: str, since: float, until: float) -> None:
         """A piece of the time after its deadline."""
@@ -91,12 +91,12 @@ class Renter:
             said = {"kind": "held", "on_demand": n_max, "paid": paid, **words, **trained}
             hear(zone, job, said)
 
-        self.desk.ask(held).result(60)
+        self.desk.submit(held).result(60)
 
     def cap(self, job: str) -> None:
         """What comes next would cost too much."""
         message = {"kind": "capped", "rate": 1.0}
-        self.desk.ask(lambda zone: hear(zone, job, message)).result(60)
+        self.desk.submit(lambda zone: hear(zone, job, message)).result(60)
 
 
 def _rent(zone: SpotZone, job: RentedJob | None) -> None:
@@ -156,7 +156,7 @@ class Pool:
         """It is gone, its adapter packed."""
         best = {"batches": 5, "loss": 0.4}
         self._say({"type": "left", "id": job, "how": how, "why": "", "best": best})
-        self.desk.ask(lambda zone: end_job(zone, job, ["file-a"])).result(60)
+        self.desk.submit(lambda zone: end_job(zone, job, ["file-a"])).result(60)
 
     def _say(self, event: dict[str, Any]) -> None:
         self._number += 1
@@ -164,6 +164,6 @@ class Pool:
 
         def say(zone: TimeshareZone) -> None:
             unit = zone.clock.slot()
-            hearing.hear(zone, number, {**event, "time": unit}, {})
+            hearing.on_event(zone, number, {**event, "time": unit}, {})
 
-        self.desk.ask(say).result(60)
+        self.desk.submit(say).result(60)

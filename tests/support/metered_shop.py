@@ -40,7 +40,7 @@ def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int
     assert isinstance(zone, OpenSpot)
     told = {"kind": "slot", "slot": number, "price": 0.25, "available": 4, "on_demand_price": 1.0}
     told |= {"on_demand": on_demand, "spot": spot, "paid": on_demand + 0.25 * spot, "missed": False}
-    zone.desk.ask(lambda desk: hear(desk, job, told)).result(60)
+    zone.desk.submit(lambda desk: hear(desk, job, told)).result(60)
 
 
 class Pool:
@@ -79,4 +79,4 @@ class Pool:
         assert isinstance(zone, OpenTimeshare)
         self._number += 1
         number, hearing = self._number, Hearing(zone.price)
-        zone.desk.ask(lambda desk: hearing.hear(desk, number, event, {})).result(60)
+        zone.desk.submit(lambda desk: hearing.on_event(desk, number, event, {})).result(60)

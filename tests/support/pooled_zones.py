@@ -44,7 +44,7 @@ class PooledZone:
         # Whether the service is gone while its pool goes on to the end of a unit, or two.
         self.is_away = False
         self._open(TimeshareState())
-        self.zone.happen(Kind.ZONE_OPENED, None, {"version": 1})
+        self.zone.record(Kind.ZONE_OPENED, None, {"version": 1})
         self.keep()
 
     def _open(self, state: TimeshareState) -> None:
@@ -53,8 +53,8 @@ class PooledZone:
 
     def keep(self) -> None:
         """Write what happened."""
-        assert not self.zone.is_ahead
-        self.log.record(self.zone.take_events(), lambda error: None)
+        assert not self.zone.has_unrecorded_change
+        self.log.record(self.zone.pop_events(), lambda error: None)
 
     def folded(self) -> TimeshareState:
         """The state that the log alone gives."""
@@ -68,7 +68,7 @@ class PooledZone:
         self._open(self.folded())
         self.is_away = False
         for number, event in enumerate(self.journal, start=1):
-            self.hearing.hear(self.zone, number, event, {})
+            self.hearing.on_event(self.zone, number, event, {})
         self.keep()
 
     def asked(
@@ -76,7 +76,7 @@ class PooledZone:
     ) -> Asked:
         """A job that is due in 20 slots."""
         unit = self.clock.slot() + 20
-        request = {"model": "tiny", "max_cost": cap, "deadline": self.clock.begins(unit)}
+        request = {"model": "tiny", "max_cost": cap, "deadline": self.clock.slot_start(unit)}
         return Asked(
             job=job,
             owner=owner,
@@ -104,7 +104,7 @@ class PooledZone:
         self.journal.append(event)
         self.is_away |= not heard
         if not self.is_away:
-            self.hearing.hear(self.zone, len(self.journal), event, {})
+            self.hearing.on_event(self.zone, len(self.journal), event, {})
             self.keep()
 
     def joins(self, job: str, *, heard: bool = True) -> None:
@@ -223,7 +223,7 @@ class PoolPlayer:
     def _check_money(self) -> None:
         made, sums, state = self.made, self.made.log.balances(), self.made.zone.state
         payers = [*state.jobs.values(), *(one.job for one in state.cancelled.values())]
-        held = sum((job.meter.left for job in payers), Decimal(0))
+        held = sum((job.meter.remaining for job in payers), Decimal(0))
         assert -sums.get("held", Decimal(0)) == held
         owed = sum(
             (
@@ -266,9 +266,9 @@ class PoolPlayer:
         self.made.zone.receive(asked.job, asked.owner, asked.request, asked.training, None)
 
     def decide_received(self) -> None:
-        job = self._some(list(self.made.zone.waiting))
+        job = self._some(list(self.made.zone.pending_jobs))
         if self.rng.random() < 0.2:
-            self.made.zone.refuse(job, InputError("training_file", "is empty", "rows"))
+            self.made.zone.reject_pending(job, InputError("training_file", "is empty", "rows"))
         else:
             self.made.zone.decide_received(self.made.asked(job))
 
@@ -317,7 +317,7 @@ class PoolPlayer:
 
     def cancel(self) -> None:
         zone = self.made.zone
-        assert zone.cancel(self._some([*zone.waiting, *self._jobs()]))
+        assert zone.cancel(self._some([*zone.pending_jobs, *self._jobs()]))
 
     def fail(self) -> None:
         if self.rng.random() < 0.5:

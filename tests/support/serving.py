@@ -163,7 +163,7 @@ class Served:
 
     def ask(self, run: Callable[[AuctionZone], T], zone: str = "default") -> T:
         """Have a zone do something."""
-        return self.auction(zone).desk.ask(run).result(60)
+        return self.auction(zone).desk.submit(run).result(60)
 
     def key(self, user: str, role: Role = Role.USER, **account: Any) -> str:
         """A new key of a user, who is added if need be."""
@@ -241,7 +241,7 @@ class Served:
                 "validation": [],
             }
             body = {"node": found.cells[0].node, "slot": found.cells[0].slot, "seconds": 1.0}
-            desk.happen(Kind.TRAINED, job, {**body, "result": result})
+            desk.record(Kind.TRAINED, job, {**body, "result": result})
 
         self.ask(trained, zone)
 
@@ -251,10 +251,10 @@ class Served:
         source.write_bytes(b"PK adapter")
 
         async def keep() -> str:
-            return (await self.market.library.keep(owner, source.name, source)).id
+            return (await self.market.library.import_result(owner, source.name, source)).id
 
         file: str = self.run(keep)
-        self.ask(lambda desk: desk.happen(Kind.FINISHED, job, {"files": [file]}), zone)
+        self.ask(lambda desk: desk.record(Kind.FINISHED, job, {"files": [file]}), zone)
         return file
 
 

@@ -57,7 +57,7 @@ def made_up_rental(now: Callable[[], float], jobs: int = 4) -> Rental:
         renting=Renting("msu", "seasonal"),
         clock=SlotClock(EPOCH, SLOT_SECONDS, now),
         num_slots=10,
-        jobs=jobs,
+        max_jobs=jobs,
         n_min=1,
         n_max=4,
         mu1=0.9,
@@ -122,37 +122,39 @@ class SpotPlayer:
             self.seen[command.__name__] += done is not False
         except InputError:
             self.seen["refused"] += 1
-        self.log.record(self.zone.take_events(), lambda _: None)
+        self.log.record(self.zone.pop_events(), lambda _: None)
 
     def bid(self) -> None:
         self.zone.decide(self._new_bid())
 
     def preview(self) -> None:
         self.zone.preview(self._new_bid())
-        assert all(event.kind == Kind.SLOT_BEGAN for event, _ in self.zone._happened)
+        assert all(event.kind == Kind.SLOT_BEGAN for event, _ in self.zone._events)
 
     def receive(self) -> None:
         bid = self._new_bid()
         self.zone.receive(bid.job, bid.owner, bid.request, bid.training, None)
 
     def decide_received(self) -> bool:
-        name = self._one_of(self.zone.waiting)
+        name = self._one_of(self.zone.pending_jobs)
         return bool(name) and self.zone.decide_received(self._new_bid(name)) is not None
 
     def refuse(self) -> bool:
-        name = self._one_of(self.zone.waiting)
-        self.zone.refuse(name, InputError("training_file", "is wrong", "rows"))
+        name = self._one_of(self.zone.pending_jobs)
+        self.zone.reject_pending(name, InputError("training_file", "is wrong", "rows"))
         return bool(name)
 
     def cancel(self) -> bool:
-        return self.zone.cancel(self._one_of([*self.zone.waiting, *self.zone.under_way]))
+        return self.zone.cancel(self._one_of([*self.zone.pending_jobs, *self.zone.admitted_jobs]))
 
     def pause(self) -> None:
-        self.zone.pause(self._one_of(self.zone.under_way))
+        self.zone.pause(self._one_of(self.zone.admitted_jobs))
 
     def resume(self) -> None:
-        paused = [name for name, job in self.zone.under_way.items() if job.phase is Phase.PAUSED]
-        self.zone.resume(self._one_of(paused or self.zone.under_way))
+        paused = [
+            name for name, job in self.zone.admitted_jobs.items() if job.phase is Phase.PAUSED
+        ]
+        self.zone.resume(self._one_of(paused or self.zone.admitted_jobs))
 
     def pass_slots(self) -> None:
         self.clock.time += SLOT_SECONDS * float(self.rng.choice([0.4, 1.0, 3.0]))
@@ -160,14 +162,14 @@ class SpotPlayer:
 
     def start_process(self) -> bool:
         """A process has loaded all; a restart of it says so again."""
-        name = self._one_of(self.zone.under_way)
+        name = self._one_of(self.zone.admitted_jobs)
         seconds = float(self.rng.exponential(2.0))
         hear(self.zone, name, {"kind": "ready", "seconds": seconds})
         return bool(name)
 
     def rent(self) -> bool:
         """A process begins a slot, or ends the one that it is in."""
-        name = self._one_of(self.zone.under_way)
+        name = self._one_of(self.zone.admitted_jobs)
         if not name:
             return False
         process = self.processes.setdefault(name, MadeUpProcess())
@@ -191,7 +193,7 @@ class SpotPlayer:
 
     def late(self) -> bool:
         """A process holds on-demand instances after the deadline."""
-        name = self._one_of(self.zone.under_way)
+        name = self._one_of(self.zone.admitted_jobs)
         if not name:
             return False
         process = self.processes.setdefault(name, MadeUpProcess())
@@ -215,13 +217,13 @@ class SpotPlayer:
         return bool(name)
 
     def end(self) -> bool:
-        name = self._one_of(self.zone.under_way)
+        name = self._one_of(self.zone.admitted_jobs)
         state = "done" if self.rng.random() < 0.8 else "failed"
         hear(self.zone, name, {"kind": "ended", "state": state, "note": "", "finish": 2.5})
         return bool(name)
 
     def fail(self) -> bool:
-        name = self._one_of(self.zone.under_way)
+        name = self._one_of(self.zone.admitted_jobs)
         if self.rng.random() < 0.5:
             hear(self.zone, name, {"kind": "capped", "rate": 1.0})
         else:
@@ -229,14 +231,14 @@ class SpotPlayer:
         return bool(name)
 
     def note(self) -> bool:
-        name = self._one_of(self.zone.under_way)
+        name = self._one_of(self.zone.admitted_jobs)
         hear(self.zone, name, {"kind": "noted", "text": "it is late"})
         return bool(name)
 
     def finish(self) -> bool:
-        trained = [n for n, job in self.zone.under_way.items() if job.phase is Phase.TRAINED]
+        trained = [n for n, job in self.zone.admitted_jobs.items() if job.phase is Phase.TRAINED]
         if trained:
-            self.zone.happen(Kind.FINISHED, self._one_of(trained), {"files": ["file-a"]})
+            self.zone.record(Kind.FINISHED, self._one_of(trained), {"files": ["file-a"]})
         return bool(trained)
 
     def snapshot(self) -> None:
@@ -252,12 +254,12 @@ class SpotPlayer:
 
     def check(self) -> None:
         """All that holds at any time."""
-        sums, jobs = self.log.balances(), self.zone.under_way.values()
+        sums, jobs = self.log.balances(), self.zone.admitted_jobs.values()
         assert all(balances(entries) for _, entries in self.log.entries)
-        assert sums.get(HELD, 0) == -sum(job.meter.left for job in jobs)
+        assert sums.get(HELD, 0) == -sum(job.meter.remaining for job in jobs)
         for owner in OWNERS:
             own = [job for job in jobs if job.owner == owner]
-            assert sums.get(hold_account(owner), 0) == sum(job.meter.left for job in own)
+            assert sums.get(hold_account(owner), 0) == sum(job.meter.remaining for job in own)
             assert sums.get(user_account(owner), 0) == self._owed(owner)
         assert all(Decimal(0) <= job.meter.charged <= job.meter.cap for job in jobs)
         for job in jobs:

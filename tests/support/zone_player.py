@@ -72,7 +72,7 @@ class ZonePlayer:
         except InputError:
             self.seen["refused"] += 1
         self.made.keep()
-        assert not self.made.zone.is_ahead
+        assert not self.made.zone.has_unrecorded_change
 
     def _new_bid(self) -> Bid:
         self._count += 1
@@ -121,7 +121,7 @@ class ZonePlayer:
         try:
             row = self.made.zone.decide_received(bid)
         except InputError as error:
-            self.made.zone.refuse(job, error)
+            self.made.zone.reject_pending(job, error)
         else:
             assert (row is not None) == (received is not None)
 
@@ -185,7 +185,7 @@ class ZonePlayer:
 
     def _raw(self) -> OpenJob:
         jobs = self.made.zone.state.jobs
-        return jobs[self._some([job.id for job in jobs.values() if job.is_raw])]
+        return jobs[self._some([job.id for job in jobs.values() if job.needs_repair])]
 
     def answer(self) -> None:
         orders = list(self.made.executor.orders)
@@ -203,12 +203,17 @@ class ZonePlayer:
         """A message about a slot that is on record already."""
         job = self._open()
         known = self.made.zone.state.jobs[job]
-        if known.answered < 0:
+        if known.last_reported_slot < 0:
             return
-        message = {"kind": "trained", "slot": known.answered, "seconds": 1.0, "refused": {}}
+        message = {
+            "kind": "trained",
+            "slot": known.last_reported_slot,
+            "seconds": 1.0,
+            "refused": {},
+        }
         result = {"rows": 0, "state": "training", "note": ""}
         before = len(self.made.log.events)
-        self.made.foreman.hear(self.made.zone, "n0", {**message, "results": {job: result}})
+        self.made.foreman.on_message(self.made.zone, "n0", {**message, "results": {job: result}})
         self.made.keep()
         assert len(self.made.log.events) == before
 
@@ -219,7 +224,7 @@ class ZonePlayer:
         slot, node = orders[int(self.rng.integers(len(orders)))]
         self.made.executor.orders.pop((slot, node))
         message = {"kind": "unanswered", "slot": slot, "why": "the node crashed", "stale": False}
-        self.made.foreman.hear(self.made.zone, node, message)
+        self.made.foreman.on_message(self.made.zone, node, message)
 
     def _run_out(self, slot: int, node: str) -> None:
         """Memory runs out for each task of an order."""
@@ -227,7 +232,7 @@ class ZonePlayer:
         error = {"place": "", "found": "out of memory", "expected": "", "out_of_memory": True}
         message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
         refused = {task.job.id: error for task in tasks}
-        self.made.foreman.hear(self.made.zone, node, {**message, "refused": refused})
+        self.made.foreman.on_message(self.made.zone, node, {**message, "refused": refused})
         self.seen["run_out"] += 1
 
     def pass_slots(self) -> None:
@@ -241,17 +246,17 @@ class ZonePlayer:
         for slot, name in list(self.made.executor.orders):
             if name == node:
                 del self.made.executor.orders[slot, name]
-        self.made.foreman.hear(self.made.zone, node, {"kind": "lost", "how": "crashed"})
+        self.made.foreman.on_message(self.made.zone, node, {"kind": "lost", "how": "crashed"})
         message: dict[str, object] = {
             "kind": "unanswered",
             "slot": None,
             "why": "the node is lost",
             "stale": False,
         }
-        self.made.foreman.hear(self.made.zone, node, message)
+        self.made.foreman.on_message(self.made.zone, node, message)
 
     def back(self) -> None:
-        self.made.foreman.hear(self.made.zone, self._node(), {"kind": "back"})
+        self.made.foreman.on_message(self.made.zone, self._node(), {"kind": "back"})
 
     def drain(self) -> None:
         self.made.zone.drain_node(self._node(), "drained")

@@ -164,7 +164,7 @@ class MadeUpZone:
         self.fresh = fresh_of(self.supply, mechanism, settings or {})
         self.trained: list[str] = []
         self._open(*self.fresh())
-        self.zone.happen(Kind.ZONE_OPENED, None, {"version": 1})
+        self.zone.record(Kind.ZONE_OPENED, None, {"version": 1})
         self.zone.begin_slots()
         self.keep()
 
@@ -178,7 +178,7 @@ class MadeUpZone:
 
     def keep(self) -> None:
         """Write what happened."""
-        self.log.record(self.zone.take_events(), lambda error: None)
+        self.log.record(self.zone.pop_events(), lambda error: None)
 
     def folded(self) -> tuple[ZoneState, Admission]:
         """The state that the log alone gives."""
@@ -214,7 +214,7 @@ class MadeUpZone:
             training=training,
             size=DataSize(rows, 40.0),
             bid=Decimal(amount),
-            deadline=self.clock.ends(self.clock.slot() + slots),
+            deadline=self.clock.slot_end(self.clock.slot() + slots),
             offers=offers,
             request={"model": "made-up"},
         )
@@ -241,19 +241,19 @@ class MadeUpZone:
                 "exported": done == "done",
             }
         message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": results}
-        self.foreman.hear(self.zone, node, {**message, "refused": {}, "stale": False})
+        self.foreman.on_message(self.zone, node, {**message, "refused": {}, "stale": False})
         self.keep()
 
     def pass_slots(self, count: int = 1) -> None:
         """Time goes on, and the clock says so."""
         self.now.time += count * SLOT_SECONDS
-        self.foreman.tick(self.zone)
+        self.foreman.run_slot(self.zone)
         self.keep()
 
     def finish(self, job: str) -> None:
         """Its adapter was packed."""
         if job in self.zone.state.jobs:
-            self.zone.happen(Kind.FINISHED, job, {"files": [f"file-{job}"]})
+            self.zone.record(Kind.FINISHED, job, {"files": [f"file-{job}"]})
             self.keep()
 
 

@@ -85,7 +85,7 @@ def restore(
 def _bind(where: str | Path, data: Path) -> None:
     """Record in a data folder which database it belongs to."""
     with open_store(where) as store:
-        check_same(store.writer, data, store.place)
+        check_same(store.writer, data, store.label)
         data.mkdir(parents=True, exist_ok=True)
         write_id(store.writer, data)
 

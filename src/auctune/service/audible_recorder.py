@@ -34,7 +34,7 @@ class AudibleRecorder:
     def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
         """Write events and what they change; then say so."""
         for _, change in happened:
-            self._open_jobs.note(change.rows)
+            self._open_jobs.update(change.rows)
 
         def kept(error: Exception | None) -> None:
             done(error)

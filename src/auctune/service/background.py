@@ -15,7 +15,7 @@ class Background:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin some work on the running loop."""
         task = asyncio.create_task(work)
         self._tasks.add(task)

@@ -79,7 +79,7 @@ class DatasetInspector:
         future = self._client.store(self._base, path, "training_file", max_length, owner=owner)
         await asyncio.wrap_future(future)
 
-    async def appraise(self, file: FileRecord, training: Training) -> Appraisal:
+    async def inspect(self, file: FileRecord, training: Training) -> Appraisal:
         """Return the size of a data set that may be repaired, and the offers of all vendors.
 
         Raises:

@@ -35,7 +35,7 @@ async def erase(market: Market, user: str) -> dict[str, int]:
     Raises:
         StillOpenError: if jobs of the user are not over; nothing is erased then.
     """
-    if market.open_jobs.of(user):
+    if market.open_jobs.open_jobs(user):
         raise StillOpenError("jobs of this user are not over; cancel them first")
     keys = [key.id for key in market.directory.all_keys() if key.user == user]
     for key in keys:
@@ -45,7 +45,7 @@ async def erase(market: Market, user: str) -> dict[str, int]:
         await market.webhooks.registry.remove(webhook)
     for zone in market.zones.values():
         # Rows of cancelled jobs that are charged later would bring the words back.
-        await zone.desk.ask_here(lambda one: one.settle(user))
+        await zone.desk.call(lambda one: one.settle(user))
     market.quotes.forget(user)
     jobs = await _erase_jobs(market, user)
     num_files = await _erase_files(market, user)
@@ -58,7 +58,7 @@ async def _erase_files(market: Market, user: str) -> int:
     while files := (await market.library.page(user, _AT_ONCE, None, None, False)).items:
         for record in files:
             # What is found out about it meanwhile must not write it anew.
-            async with market.library.leaving(record):
+            async with market.library.tombstone(record):
                 await market.library.delete(record)
             count += 1
     return count

@@ -40,7 +40,7 @@ class Nodes(Protocol):
         """
         ...
 
-    def asking(
+    def probe(
         self, node: str, settings: NodeSettings, work: Path
     ) -> AbstractContextManager[StartNode | None]:
         """What starts a node where it stands; none: here."""
@@ -59,7 +59,7 @@ class LocalNodes:
         """See `Nodes`."""
         return lambda hear: LocalExecutor(settings, hear, logs=logs, lock=lock)
 
-    def asking(
+    def probe(
         self, node: str, settings: NodeSettings, work: Path
     ) -> AbstractContextManager[StartNode | None]:
         """Here."""
@@ -76,7 +76,7 @@ class ClusterNodes:
     """
 
     params: RayParams
-    marks: Mapping[str, str]
+    resources: Mapping[str, str]
 
     def check(self, place: str) -> None:
         """See that Ray is installed."""
@@ -87,16 +87,16 @@ class ClusterNodes:
     ) -> MakeExecutor:
         """See `Nodes`."""
         return lambda hear: RayExecutor(
-            settings, work, hear, ray=self.params, marks=self.marks, logs=logs, lock=lock
+            settings, work, hear, ray=self.params, marks=self.resources, logs=logs, lock=lock
         )
 
     @contextmanager
-    def asking(self, node: str, settings: NodeSettings, work: Path) -> Iterator[StartNode | None]:
+    def probe(self, node: str, settings: NodeSettings, work: Path) -> Iterator[StartNode | None]:
         """On the cluster, unless that is one of our own: its nodes are this machine."""
         if self.params.address is None:
             yield None
             return
-        launch = RayLaunch({node: settings}, work, params=self.params, marks=self.marks)
+        launch = RayLaunch({node: settings}, work, params=self.params, marks=self.resources)
         try:
             yield lambda _, hear: launch.start(node, hear)
         finally:

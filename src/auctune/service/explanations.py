@@ -26,7 +26,7 @@ class Explanations:
         self._turns = UserTurns("explanation")
         self._known: OrderedDict[str, Explained] = OrderedDict()
 
-    async def of(self, job: str, asker: str) -> Explained | None:
+    async def get(self, job: str, asker: str) -> Explained | None:
         """Why a job was decided as it was; none: it was not decided on, or its zone is gone.
 
         Args:
@@ -48,7 +48,7 @@ class Explanations:
     def _explain(self, job: str) -> Explained | None:
         if (known := self._known.get(job)) is not None:
             return known
-        rows = self._log.of_job(job)
+        rows = self._log.read_job(job)
         decided = next((read_event(row) for row in rows if row.kind == Kind.DECIDED), None)
         if decided is None or decided.zone not in self._explainers:
             return None

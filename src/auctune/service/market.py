@@ -137,7 +137,7 @@ class Market:
     async def put_team(self, name: str, budget: Budget | None) -> Account:
         """Add a team, or change its budget; what was paid in its span counts."""
         team = await self.directory.put_team(name, budget)
-        await self.spending.reread(team, self.committer)
+        await self.spending.reload(team, self.committer)
         return team
 
     async def put_user(self, name: str, team: str | None, budget: Budget | None) -> Account:
@@ -151,5 +151,5 @@ class Market:
         # A team that was left is counted anew as well.
         changed = {one.key: one for one in (*before, *self.spending.accounts(name))}
         for account in changed.values():
-            await self.spending.reread(account, self.committer)
+            await self.spending.reload(account, self.committer)
         return user

@@ -83,7 +83,7 @@ class OpenMarket:
             report: told which zone it waits for: nodes of some take a minute to be there.
         """
         self.market.webhooks.start()
-        self._background.begin(keep_up(self.market.now, self.market.library.trash))
+        self._background.spawn(keep_up(self.market.now, self.market.library.trash))
         for zone, workshop in self.workshops.items():
             report(f"starting zone {zone}", 0.0)
             await workshop.start()
@@ -117,7 +117,7 @@ def learn_zone(entry: ZoneConfig, place: Place, report: Report, alone: Alone = a
         InputError: for an unknown base or device, or a profile that cannot be used.
     """
     try:
-        return KINDS[entry.kind].learn(entry, place, report, alone)
+        return KINDS[entry.kind].profile(entry, place, report, alone)
     except InputError as error:
         raise error.within(f"zone {entry.name}") from None
 
@@ -192,7 +192,7 @@ async def open_market(
         turns=turns,
         quotes=quotes,
         report=report,
-        alarm=alarm,
+        on_fatal_error=alarm,
         lock=lock,
         now=now,
         vendor_gateway=vendor_gateway,

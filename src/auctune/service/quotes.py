@@ -131,7 +131,7 @@ class Quotes:
             self._drop(next(iter(self._of[largest].values())))
         return quote
 
-    def again(self, quote: Quote, priced: Priced) -> Quote:
+    def replace(self, quote: Quote, priced: Priced) -> Quote:
         """Keep what is shown now in place of a quote."""
         return self.add(quote.owner, quote.zone, quote.kind, quote.request, priced)
 

@@ -48,7 +48,7 @@ class LogRecorder:
             # Only a job's last row would stay in any case.
             rows.update({row.id: row for row in change.rows})
             if change.entries:
-                self._spending.note(change.entries, event.at, event.seq)
+                self._spending.record(change.entries, event.at, event.seq)
                 first = self._committer.next_seq(len(change.entries))
                 unit.insert(
                     tables.entries,

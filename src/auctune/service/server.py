@@ -90,7 +90,7 @@ def serve(
         logging.configure(place.data / "logs"),
         nursery(),
     ):
-        bind(store.writer, place.data, store.place)
+        bind(store.writer, place.data, store.label)
         with ExitStack() as ends:
             facts = _profile_zones(config.zones, place, report, ends)
         report("opening the market", 0.0)
@@ -263,7 +263,7 @@ async def seed_accounts(market: Market, config: ServiceConfig) -> None:
                 budget = Budget(user.budget, user.budget_days * _DAY_SECONDS)
             await market.put_user(user.name, None, budget)
     for entry, key in keys:
-        await market.directory.take_key(entry.user, Role(entry.role), entry.name, key)
+        await market.directory.import_key(entry.user, Role(entry.role), entry.name, key)
 
 
 async def ensure_operator_key(directory: Directory, data: Path) -> str | None:
@@ -286,7 +286,7 @@ async def ensure_operator_key(directory: Directory, data: Path) -> str | None:
     if directory.user("operator") is None:
         await directory.put_user("operator", None, None)
     known = KnownKey(made.hash, made.prefix)
-    await directory.take_key("operator", Role.OPERATOR, "first key", known)
+    await directory.import_key("operator", Role.OPERATOR, "first key", known)
     return made.secret
 
 

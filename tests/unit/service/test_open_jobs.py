@@ -12,23 +12,23 @@ def row(job: str, status: Status, owner: str = "ada") -> JobRow:
 
 def test_a_job_in_work_takes_room_and_is_counted_once_when_it_is_noted() -> None:
     jobs = OpenJobs(limit=2)
-    with jobs.room("ada", "a"):
-        jobs.note([row("a", Status.QUEUED)])
-        with jobs.room("ada", "b"), pytest.raises(TooManyError), jobs.room("ada", "c"):
+    with jobs.reserve("ada", "a"):
+        jobs.update([row("a", Status.QUEUED)])
+        with jobs.reserve("ada", "b"), pytest.raises(TooManyError), jobs.reserve("ada", "c"):
             pass
-        with jobs.room("bob", "d"):
+        with jobs.reserve("bob", "d"):
             pass
-    assert jobs.of("ada") == {"a"}
+    assert jobs.open_jobs("ada") == {"a"}
 
 
 def test_what_is_over_makes_room_and_what_failed_took_none() -> None:
     jobs = OpenJobs(limit=1, held=[("ada", "old")])
-    with pytest.raises(TooManyError), jobs.room("ada", "new"):
+    with pytest.raises(TooManyError), jobs.reserve("ada", "new"):
         pass
-    jobs.note([row("old", Status.SUCCEEDED)])
-    with jobs.room("ada", "rejected"):
-        jobs.note([row("rejected", Status.FAILED)])
-    with jobs.room("ada", "new"):
-        jobs.note([row("new", Status.VALIDATING)])
-    assert jobs.of("ada") == {"new"}
+    jobs.update([row("old", Status.SUCCEEDED)])
+    with jobs.reserve("ada", "rejected"):
+        jobs.update([row("rejected", Status.FAILED)])
+    with jobs.reserve("ada", "new"):
+        jobs.update([row("new", Status.VALIDATING)])
+    assert jobs.open_jobs("ada") == {"new"}
     assert jobs.count == 1

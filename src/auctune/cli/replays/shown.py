@@ -26,8 +26,8 @@ def bounds(period: Period) -> Figures:
         "kind": period.kind,
         "first_slot": period.first_slot,
         "last_slot": last,
-        "begin": period.clock.begins(period.first_slot),
-        "end": period.clock.ends(last),
+        "begin": period.clock.slot_start(period.first_slot),
+        "end": period.clock.slot_end(last),
     }
 
 

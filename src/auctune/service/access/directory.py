@@ -103,14 +103,14 @@ class Directory:
         self._now = now
         self._held = _read(reader)
 
-    def principal(self, secret: str) -> Principal | None:
+    def authenticate(self, secret: str) -> Principal | None:
         """Whose key this is; none: nobody's, or it was revoked."""
         key = self._held.by_hash.get(hash_key(secret))
         if key is None or key.revoked_at is not None:
             return None
         return self._principal(key)
 
-    def holder(self, key: str) -> Principal | None:
+    def principal_of_key(self, key: str) -> Principal | None:
         """Whose key this is, by its id; none: nobody's, or it was revoked."""
         for record in self._held.by_hash.values():
             if record.id == key and record.revoked_at is None:
@@ -119,7 +119,7 @@ class Directory:
 
     def is_active(self, key: str) -> bool:
         """Whether a key, by its id, has not been revoked."""
-        return self.holder(key) is not None
+        return self.principal_of_key(key) is not None
 
     def user(self, name: str) -> Account | None:
         """A user."""
@@ -181,7 +181,7 @@ class Directory:
         self._held.by_hash[made.hash] = record
         return record, made
 
-    async def take_key(self, user: str, role: Role, name: str, key: KnownKey) -> None:
+    async def import_key(self, user: str, role: Role, name: str, key: KnownKey) -> None:
         """Add a key that was made elsewhere, unless it was added before; then nothing changes."""
         if key.hash not in self._held.by_hash:
             record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None)

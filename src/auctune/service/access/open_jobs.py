@@ -40,12 +40,12 @@ class OpenJobs:
         with self._lock:
             return sum(map(len, self._open.values()))
 
-    def of(self, owner: str) -> frozenset[str]:
+    def open_jobs(self, owner: str) -> frozenset[str]:
         """Those of one user."""
         with self._lock:
             return frozenset(self._open.get(owner, ()))
 
-    def note(self, rows: Iterable[JobRow]) -> None:
+    def update(self, rows: Iterable[JobRow]) -> None:
         """Take over how jobs stand."""
         with self._lock:
             for row in rows:
@@ -57,7 +57,7 @@ class OpenJobs:
                         del self._open[row.owner]
 
     @contextmanager
-    def room(self, owner: str, job: str) -> Iterator[None]:
+    def reserve(self, owner: str, job: str) -> Iterator[None]:
         """Room for a job, taken until the end of the block, by when it is noted or refused.
 
         Raises:

@@ -25,7 +25,7 @@ class RateLimit:
         self._now = now
         self._buckets: dict[str, _Bucket] = {}
 
-    def take(self, key: str, count: float = 1.0) -> float:
+    def acquire(self, key: str, count: float = 1.0) -> float:
         """Take so much from a key's bucket; seconds to wait where it has less, else 0.
 
         What is more than a full bucket holds counts as a full one.
@@ -34,7 +34,7 @@ class RateLimit:
         now = self._now()
         bucket = self._buckets.get(key)
         if bucket is None:
-            self._drop_full(now)
+            self._evict_full(now)
             bucket = self._buckets[key] = _Bucket(self._burst, now)
         bucket.left = min(self._burst, bucket.left + (now - bucket.at) * self._per_second)
         bucket.at = now
@@ -53,7 +53,7 @@ class RateLimit:
         bucket.left = min(self._burst, bucket.left + (at - bucket.at) * self._per_second)
         bucket.left, bucket.at = max(0.0, bucket.left - 1.0), at
 
-    def _drop_full(self, now: float) -> None:
+    def _evict_full(self, now: float) -> None:
         """A full bucket is as good as none: keys that come no more take no memory."""
         if len(self._buckets) < 10_000:
             return

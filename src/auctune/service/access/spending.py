@@ -80,15 +80,15 @@ class Spending:
             if account.budget is not None:
                 self._read(account)
 
-    def note(self, entries: Iterable[Entry], at: float, seq: int) -> None:
+    def record(self, entries: Iterable[Entry], at: float, seq: int) -> None:
         """Take over the entries of an event."""
         for entry in entries:
             if entry.account.startswith(_USER):
                 self._add(Paid(seq, entry.account.removeprefix(_USER), entry.amount, at))
             elif entry.account.startswith(_HOLD):
-                self._set_aside(entry.account.removeprefix(_HOLD), entry.amount)
+                self._add_hold(entry.account.removeprefix(_HOLD), entry.amount)
 
-    def left(self, user: str) -> Money | None:
+    def remaining(self, user: str) -> Money | None:
         """What a user may still pay, by its own budget and its team's; none: any amount."""
         found = [self.of(account) for account in self.accounts(user)]
         return min((left for _, left in filter(None, found)), default=None)
@@ -117,7 +117,7 @@ class Spending:
         team = None if account.team is None else self._directory.team(account.team)
         return (account,) if team is None else (account, team)
 
-    async def reread(self, account: Account, committer: Committer) -> None:
+    async def reload(self, account: Account, committer: Committer) -> None:
         """An account, or who belongs to it, has changed: its payments are read from the ledger."""
         with self._lock:
             if account.budget is None:
@@ -136,7 +136,7 @@ class Spending:
                     span.add(paid)
                     span.drop_before(paid.at - account.budget.seconds)
 
-    def _set_aside(self, user: str, amount: Money) -> None:
+    def _add_hold(self, user: str, amount: Money) -> None:
         with self._lock:
             left = self._holds.get(user, ZERO) + amount
             if left:

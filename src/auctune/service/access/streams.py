@@ -21,7 +21,7 @@ class Streams:
         self._open: Counter[str] = Counter()
 
     @contextmanager
-    def one(self, key: str) -> Iterator[None]:
+    def acquire(self, key: str) -> Iterator[None]:
         """One of them, until the end of the block.
 
         Raises:

@@ -13,7 +13,7 @@ class Turns:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def of(self, names: Iterable[str]) -> AsyncIterator[None]:
+    async def acquire(self, names: Iterable[str]) -> AsyncIterator[None]:
         """A turn of all these."""
         async with AsyncExitStack() as stack:
             # In one order everywhere, so that no two wait for each other.

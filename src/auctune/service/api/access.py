@@ -31,7 +31,7 @@ def identify(scope: Scope, market: Market) -> Principal:
     """
     header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
     scheme, _, secret = header.decode("latin-1").partition(" ")
-    who = market.directory.principal(secret.strip()) if scheme.lower() == "bearer" else None
+    who = market.directory.authenticate(secret.strip()) if scheme.lower() == "bearer" else None
     if who is None:
         raise ApiError(
             401,
@@ -51,7 +51,7 @@ def check_rate(market: Market, who: Principal) -> None:
     Raises:
         ApiError: 429 if it does.
     """
-    wait = market.rate.take(who.key)
+    wait = market.rate.acquire(who.key)
     if wait > 0:
         raise ApiError(
             429,

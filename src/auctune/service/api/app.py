@@ -127,7 +127,7 @@ def make_app(market: Market) -> FastAPI:
     async def ready(market: MarketDep) -> Response:
         """Whether bids are taken: 503 with a reason while they are not."""
         reason = clock_fault(market.now)
-        if any(zone.desk.broken is not None for zone in market.zones.values()):
+        if any(zone.desk.failure is not None for zone in market.zones.values()):
             reason = "the log cannot be written"
         if reason is not None:
             return JSONResponse({"status": "not ready", "reason": reason}, 503)

@@ -98,7 +98,7 @@ class Gate:
                 # Uploads and the page say this in their own words.
                 if path not in UPLOADS and _announced(scope) > limit:
                     raise _too_long(limit)
-                with self._market.requests.one(who.key):
+                with self._market.requests.acquire(who.key):
                     await self._app(scope, limited, answered)
             else:
                 await self._app(scope, limited, answered)

@@ -100,7 +100,7 @@ def quote_view(quote: Quote) -> Shown:
         "model": quote.request.model,
         "training_file": quote.request.training_file,
         "seed": quote.training.seed,
-        **quote.offer.shown(),
+        **quote.offer.to_response(),
         "alternatives": [_alternative(one.to_record()) for one in quote.alternatives],
         "notes": list(quote.notes),
     }
@@ -128,7 +128,7 @@ def event_view(row: EventRow, told: Mapping[str, Told]) -> Shown:
         "level": how.level,
         "message": how.message(body),
         "type": "metrics" if is_metrics else "message",
-        "data": _metrics(body) if is_metrics else _facts(row, body, how.facts),
+        "data": _metrics(body) if is_metrics else _facts(row, body, how.data_fields),
     }
 
 

@@ -101,7 +101,7 @@ class Blobs:
         await asyncio.to_thread(sync_folder, self._folder)
         return Blob(size, digest.hexdigest())
 
-    def take(self, name: str, source: Path) -> Blob:
+    def adopt(self, name: str, source: Path) -> Blob:
         """Take over a file that was made on this file system; `source` is gone then."""
         digest, size = hashlib.sha256(), 0
         with source.open("rb") as file:
@@ -117,7 +117,7 @@ class Blobs:
         """Return the names of all files."""
         return [path.name for path in self._folder.iterdir() if _OURS.fullmatch(path.name)]
 
-    def drop(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Remove a file and its tokens, if it is there."""
         self.path(name).unlink(missing_ok=True)
         shutil.rmtree(tokens_folder(self.path(name)), ignore_errors=True)

@@ -92,29 +92,29 @@ class Library:
             DiskFullError: if the service's disk has no room for it.
         """
         self._disk.check(announced)
-        async with self._room.upload(owner, announced) as upload:
+        async with self._room.reserve(owner, announced) as upload:
             name = new_id("file")
-            counted = upload.counted(chunks)
+            counted = upload.limited(chunks)
             blob = await self.blobs.write(name, counted, self.limits.upload_bytes, self._disk.check)
             try:
-                async with self._room.taking_in(upload, blob.size):
+                async with self._room.importing(upload, blob.size):
                     status = FileStatus.UPLOADED
                     record = self._record(name, owner, form.filename, form.purpose, blob, status)
                     await self._insert(record)
             except TooManyError:
-                self.blobs.drop(name)
+                self.blobs.delete(name)
                 raise
         return record
 
-    async def keep(self, owner: str, filename: str, source: Path) -> FileRecord:
+    async def import_result(self, owner: str, filename: str, source: Path) -> FileRecord:
         """Take over what came out of a job."""
         name = new_id("file")
-        blob = await asyncio.to_thread(self.blobs.take, name, source)
+        blob = await asyncio.to_thread(self.blobs.adopt, name, source)
         record = self._record(name, owner, filename, Purpose.RESULT, blob, FileStatus.PROCESSED)
         await self._insert(record)
         return record
 
-    async def note_size(self, file: str, base_digest: str, max_length: int, size: DataSize) -> None:
+    async def set_size(self, file: str, base_digest: str, max_length: int, size: DataSize) -> None:
         """Note how much a file is; it can be trained on."""
         record = await self.get(file)
         if record is not None:
@@ -123,13 +123,13 @@ class Library:
                 replace(record, status=FileStatus.PROCESSED, detail=None, sizes=sizes)
             )
 
-    async def note_error(self, file: str, detail: str) -> None:
+    async def set_error(self, file: str, detail: str) -> None:
         """Note what is wrong with a file."""
         record = await self.get(file)
         if record is not None:
             await self._update(replace(record, status=FileStatus.ERROR, detail=detail))
 
-    def known(self, file: str) -> FileRecord | None:
+    def cached(self, file: str) -> FileRecord | None:
         """A file, if it was asked for of late: no wait for the database."""
         record = self._known.get(file)
         if record is None or file in self._leaving:
@@ -139,7 +139,7 @@ class Library:
 
     async def get(self, file: str) -> FileRecord | None:
         """A file; none: there is none of this id, or it was deleted."""
-        record = self.known(file)
+        record = self.cached(file)
         if record is None and file not in self._leaving and _ID.fullmatch(file):
             row, num_deleted = None, -1
             # What was read before a file went must not bring it back.
@@ -173,7 +173,7 @@ class Library:
         rows = await asyncio.to_thread(self._pages.files_of_status, FileStatus.UPLOADED.value)
         return tuple(map(FileRecord.from_row, rows))
 
-    def is_there(self, file: str) -> bool:
+    def exists(self, file: str) -> bool:
         """Whether a file that was there has not been asked to go since; for any thread."""
         if file in self._leaving:
             return False
@@ -181,7 +181,7 @@ class Library:
         return file in self._known or self._is_stored(file)
 
     @asynccontextmanager
-    async def leaving(self, record: FileRecord) -> AsyncIterator[None]:
+    async def tombstone(self, record: FileRecord) -> AsyncIterator[None]:
         """While this lasts, nobody finds the file any more; it is there again afterwards.
 
         Unless it is deleted before.
@@ -198,7 +198,7 @@ class Library:
         await durable(self._committer, Unit().upsert(tables.files, row))
         self._known.pop(record.id, None)
         self._num_deleted += 1
-        self.blobs.drop(record.id)
+        self.blobs.delete(record.id)
 
     def path(self, record: FileRecord) -> Path:
         """Where a file's content lies."""
@@ -216,7 +216,7 @@ class Library:
             if self._pages.file(name) is None:
                 self.trash.take(self.blobs.path(name))
             else:
-                self.blobs.drop(name)
+                self.blobs.delete(name)
         self.blobs.drop_stray_tokens()
 
     def _record(

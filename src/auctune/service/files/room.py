@@ -69,7 +69,7 @@ class Upload:
         self.bytes = announced
         self._room = room
 
-    async def counted(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def limited(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same chunks, as long as there is room for them.
 
         Raises:
@@ -107,7 +107,7 @@ class Room:
         self._looking = asyncio.Lock()
 
     @asynccontextmanager
-    async def upload(self, owner: str, announced: int) -> AsyncIterator[Upload]:
+    async def reserve(self, owner: str, announced: int) -> AsyncIterator[Upload]:
         """An upload of at least so many bytes, until the end of the block.
 
         Raises:
@@ -120,7 +120,7 @@ class Room:
         known.uploads.append(upload)
         try:
             async with self._looking:
-                await self._look(known, owner)
+                await self._refresh(known, owner)
             yield upload
         finally:
             self._end(upload)
@@ -137,10 +137,10 @@ class Room:
         except TooManyError:
             # Files may have been deleted since it was looked.
             async with self._looking:
-                await self._look(known, upload.owner)
+                await self._refresh(known, upload.owner)
 
     @asynccontextmanager
-    async def taking_in(self, upload: Upload, size: int) -> AsyncIterator[None]:
+    async def importing(self, upload: Upload, size: int) -> AsyncIterator[None]:
         """An upload of this size is on disk; it is stored by the end of the block.
 
         Raises:
@@ -149,13 +149,13 @@ class Room:
         async with self._looking:
             known = self._owners[upload.owner]
             upload.bytes = size
-            await self._look(known, upload.owner)
+            await self._refresh(known, upload.owner)
             yield
             known.held = FileTotals(known.held.count + 1, known.held.bytes + size)
             known.today = FileTotals(known.today.count + 1, known.today.bytes + size)
             self._end(upload)
 
-    async def _look(self, known: _Owner, owner: str) -> None:
+    async def _refresh(self, known: _Owner, owner: str) -> None:
         known.held = await asyncio.to_thread(self._totals, owner)
         known.today = await asyncio.to_thread(self._today, owner)
         known.check(self._limits)

@@ -34,7 +34,7 @@ class Defaults:
 
 def training_of(request: JobRequest, defaults: Defaults) -> Training:
     """What a request asks to train. Without a seed it gets one, which is on record."""
-    chosen, terms = request.chosen, request.market
+    chosen, terms = request.hyperparameters_used, request.market
     lora = terms.lora
     length = lora.max_length or defaults.length
     return Training(

@@ -28,7 +28,7 @@ class BudgetTurns:
 
     def left(self, owner: str) -> Money | None:
         """What an owner may still pay; none: any amount."""
-        return self._spending.left(owner)
+        return self._spending.remaining(owner)
 
     async def in_turn(
         self, owner: str, desk: Desk[Z], check: Callable[[], None], run: Callable[[Z], T]
@@ -49,6 +49,6 @@ class BudgetTurns:
 
         names = [one.key for one in self._spending.accounts(owner) if one.budget is not None]
         if not names or self._is_alone:
-            return await desk.ask_here(checked)
-        async with self._turns.of(names):
-            return await desk.ask_here(checked)
+            return await desk.call(checked)
+        async with self._turns.acquire(names):
+            return await desk.call(checked)

@@ -31,7 +31,7 @@ class Quoter(Protocol):
         """Of which kind it is."""
         ...
 
-    def takes(self, request: JobRequest) -> str | None:
+    def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job; none: it may."""
         ...
 
@@ -98,8 +98,8 @@ def _first_to_answer(
             return place
     open_places = [place for place, zone in enumerate(zones) if zone.name not in paused]
     reasons = [alternatives[place] for place in open_places]
-    if len({one.why_not for one in reasons}) > 1:
-        said = "; ".join(f"{one.zone} ({one.kind}): {one.why_not}" for one in reasons)
+    if len({one.unavailable_reason for one in reasons}) > 1:
+        said = "; ".join(f"{one.zone} ({one.kind}): {one.unavailable_reason}" for one in reasons)
         raise InputError(
             "market", f"no zone takes this job: {said}", "a job that one of them takes"
         )
@@ -121,7 +121,7 @@ async def _ask(
     zone: Quoter, who: Principal, request: JobRequest, paused: Collection[str]
 ) -> tuple[Alternative, Priced | None]:
     """What a zone says of a job."""
-    why = "it takes no bids now" if zone.name in paused else zone.takes(request)
+    why = "it takes no bids now" if zone.name in paused else zone.unsupported_reason(request)
     priced = None
     if why is None:
         try:
@@ -129,7 +129,7 @@ async def _ask(
         # A zone whose data process failed, or that makes too many estimates, is out, no more.
         except (InputError, DataError, TooManyError) as error:
             why = str(error)
-    outlook = None if priced is None else priced.offer.outlook
+    outlook = None if priced is None else priced.offer.summary
     if priced is not None and outlook is None:
-        why = priced.offer.why_not
+        why = priced.offer.unavailable_reason
     return Alternative(zone.name, zone.kind, outlook, why), priced

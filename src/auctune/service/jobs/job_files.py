@@ -65,7 +65,7 @@ class JobFiles:
         """
         return owned(await self._library.get(name), owner, name, place)
 
-    def check_there(self, training: Training) -> None:
+    def ensure_not_deleted(self, training: Training) -> None:
         """That no file has begun to leave meanwhile; what comes next on the desk will keep it.
 
         For any thread.
@@ -77,10 +77,10 @@ class JobFiles:
             (training.data, "training_file"),
             (training.validation, "validation_file"),
         ):
-            if name is not None and not self._library.is_there(name):
+            if name is not None and not self._library.exists(name):
                 raise InputError(place, f"{name!r} is being deleted", "a file that stays")
 
-    async def known_size(self, training: Training, owner: str) -> DataSize | None:
+    async def cached_size(self, training: Training, owner: str) -> DataSize | None:
         """The size of clean data, if everything about a job's files is known.
 
         Raises:
@@ -91,13 +91,13 @@ class JobFiles:
         validation = training.validation
         if validation is not None:
             await self.get(validation, owner, "validation_file")
-        self.check_there(training)
+        self.ensure_not_deleted(training)
         if training.repair:
             return None
         key = self._base_digest, training.max_length
         size, of_validation = file.size_for(*key), None
         if validation is not None:
-            known = self._library.known(validation)
+            known = self._library.cached(validation)
             of_validation = None if known is None else known.size_for(*key)
             if of_validation is None:
                 return None
@@ -117,7 +117,7 @@ class JobFiles:
             await self._check_rows(validation, "validation_file")
             of_validation = await self._size_of_validation(validation, training.max_length)
         if training.repair:
-            found = await self._appraiser.appraise(file, training)
+            found = await self._appraiser.inspect(file, training)
             return replace(found, size=_with_validation(found.size, of_validation, training))
         try:
             size = await self._size(file, training.max_length)
@@ -128,7 +128,7 @@ class JobFiles:
             raise InputError(error.place, error.found, expected) from None
         return Appraisal(_whole_size(size, of_validation, training))
 
-    async def look_at(self, file: FileRecord, max_length: int) -> bool:
+    async def preload(self, file: FileRecord, max_length: int) -> bool:
         """Size a new upload, so that bids for it need not wait; what is wrong is noted with it.
 
         Return whether it is for this zone: images are not, and are left alone.
@@ -138,7 +138,7 @@ class JobFiles:
                 return False
             await self._size(file, max_length)
         except InputError as error:
-            await self._library.note_error(file.id, str(error))
+            await self._library.set_error(file.id, str(error))
         except (AuctuneError, OSError) as error:
             _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
         return True
@@ -173,5 +173,5 @@ class JobFiles:
         size = file.size_for(self._base_digest, max_length)
         if size is None:
             size = await self._appraiser.size(file, max_length)
-            await self._library.note_size(file.id, self._base_digest, max_length, size)
+            await self._library.set_size(file.id, self._base_digest, max_length, size)
         return size

@@ -34,7 +34,7 @@ class OfferedZones:
     def __len__(self) -> int:
         return len(self._zones)
 
-    def meant(self, request: JobRequest) -> Sequence[OpenZone]:
+    def candidates(self, request: JobRequest) -> Sequence[OpenZone]:
         """The zones that a request may mean: the one that it names, or all that have its model.
 
         Raises:
@@ -54,7 +54,7 @@ class OfferedZones:
             raise InputError("model", f"{request.model!r} is not offered", f"one of {bases}")
         return found
 
-    def named(self, name: str) -> OpenZone:
+    def get(self, name: str) -> OpenZone:
         """The zone of this name, which is there."""
         return self._zones[name]
 

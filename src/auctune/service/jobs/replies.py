@@ -41,13 +41,13 @@ class Replies:
         self._now = now
         self._recent: OrderedDict[tuple[str, str], _Answer] = OrderedDict()
 
-    def name(self, key: str, idempotency_key: str | None, body: bytes) -> Reply:
+    def key_for(self, key: str, idempotency_key: str | None, body: bytes) -> Reply:
         """By what a request is known."""
         digest = hashlib.sha256(body).hexdigest()
         token = f"body:{digest}" if idempotency_key is None else f"key:{idempotency_key}"
         return Reply(key, token, digest)
 
-    async def earlier(self, reply: Reply, *, is_retry: bool) -> str | None:
+    async def find(self, reply: Reply, *, is_retry: bool) -> str | None:
         """The job of the same request made before; none: it is the first.
 
         Raises:
@@ -60,7 +60,7 @@ class Replies:
         answer = self._under_way(reply, by_key=by_key)
         if answer is None:
             found = await asyncio.to_thread(self._stored, reply)
-            if found is not None and self._counts(found[2], by_key=by_key):
+            if found is not None and self._is_fresh(found[2], by_key=by_key):
                 _check_body(found[0], reply)
                 return found[1]
             # The same may have been begun while the database was asked.
@@ -70,7 +70,7 @@ class Replies:
         _check_body(answer.digest, reply)
         return await asyncio.shield(answer.job)
 
-    def begin(self, reply: Reply) -> "asyncio.Future[str]":
+    def start(self, reply: Reply) -> "asyncio.Future[str]":
         """Note a request that is being answered; the job's id is to be set, or the failure.
 
         To be called at once when `earlier` found nothing: whoever comes next finds this.
@@ -83,15 +83,15 @@ class Replies:
             self._recent.popitem(last=False)
         return future
 
-    def forget(self, reply: Reply) -> None:
+    def discard(self, reply: Reply) -> None:
         """The request failed: it may be made again."""
         self._recent.pop((reply.key, reply.token), None)
 
     def _under_way(self, reply: Reply, *, by_key: bool) -> _Answer | None:
         answer = self._recent.get((reply.key, reply.token))
-        return answer if answer is not None and self._counts(answer.at, by_key=by_key) else None
+        return answer if answer is not None and self._is_fresh(answer.at, by_key=by_key) else None
 
-    def _counts(self, at: float, *, by_key: bool) -> bool:
+    def _is_fresh(self, at: float, *, by_key: bool) -> bool:
         return self._now() - at < (KEY_SECONDS if by_key else BODY_SECONDS)
 
     def _stored(self, reply: Reply) -> tuple[str, str, float] | None:

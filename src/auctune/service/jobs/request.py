@@ -148,7 +148,7 @@ class Request(BaseModel):
     market: Terms = Terms()
 
     @property
-    def chosen(self) -> Hyperparameters:
+    def hyperparameters_used(self) -> Hyperparameters:
         """The hyperparameters, wherever they stand."""
         if self.method is not None:
             return self.method.supervised.hyperparameters

@@ -70,10 +70,10 @@ class Submissions:
         """
         self._check()
         job = new_id("ftjob")
-        with self._open_jobs.room(who.user, job):
+        with self._open_jobs.reserve(who.user, job):
             if isinstance(request, Acceptance):
                 return await self._accept(job, who, request, reply)
-            zones = self._zones.meant(request)
+            zones = self._zones.candidates(request)
             zone, alternatives = zones[0], NO_CHOICE
             if len(zones) > 1:
                 choice = await choose(zones, who, request, self.paused)
@@ -87,7 +87,7 @@ class Submissions:
         Raises:
             InputError: as `submit`.
         """
-        zones = self._zones.meant(request)
+        zones = self._zones.candidates(request)
         if len(zones) == 1:
             return await zones[0].preview(who, request, NO_CHOICE)
         choice = await choose(zones, who, request, self.paused)
@@ -99,21 +99,21 @@ class Submissions:
         Raises:
             InputError: as `submit`; a bid and a deadline may be left out.
         """
-        zones = self._zones.meant(request)
+        zones = self._zones.candidates(request)
         if len(zones) == 1:
-            return self._kept(who, zones[0], request, await zones[0].quote(who, request), ())
+            return self._store_quote(who, zones[0], request, await zones[0].quote(who, request), ())
         choice = await choose(zones, who, request, self.paused)
         priced = choice.priced or await choice.zone.quote(who, request)
-        return self._kept(who, choice.zone, request, priced, choice.alternatives)
+        return self._store_quote(who, choice.zone, request, priced, choice.alternatives)
 
-    def look_at(self, file: FileRecord) -> None:
+    def preload(self, file: FileRecord) -> None:
         """Look at a new upload for all zones, so that bids for it need not wait."""
-        self._background.begin(self._look_at(file))
+        self._background.spawn(self._look_at(file))
 
     async def resume(self) -> None:
         """After a start, look at the uploads that had not been looked at when the service ended."""
         for file in await self._library.unexamined():
-            self.look_at(file)
+            self.preload(file)
 
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
@@ -121,7 +121,7 @@ class Submissions:
         for zone in self._zones:
             await zone.close()
 
-    def _kept(
+    def _store_quote(
         self,
         who: Principal,
         zone: OpenZone,
@@ -132,7 +132,7 @@ class Submissions:
         return self._quotes.add(who.user, zone.name, zone.kind, request, priced, alternatives)
 
     async def _look_at(self, file: FileRecord) -> None:
-        looks = await asyncio.gather(*(zone.look_at(file) for zone in self._zones))
+        looks = await asyncio.gather(*(zone.preload(file) for zone in self._zones))
         if not any(looks):
             known = ", ".join(dict.fromkeys(zone.kind for zone in self._zones))
             error = InputError(
@@ -140,12 +140,12 @@ class Submissions:
                 f"holds data that no zone here trains on (kinds of zones here: {known})",
                 "rows of text (JSONL); or for zones of kind edge, images (.npz)",
             )
-            await self._library.note_error(file.id, str(error))
+            await self._library.set_error(file.id, str(error))
 
     async def _accept(
         self, job: str, who: Principal, accepted: Acceptance, reply: Reply | None
     ) -> JobRow:
         quote = known_quote(self._quotes, accepted, who.user)
-        zone = self._zones.named(quote.zone)
+        zone = self._zones.get(quote.zone)
         self._zones.check_open(zone)
         return await zone.accept(job, who, accepted, quote, reply)

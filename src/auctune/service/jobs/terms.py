@@ -175,7 +175,7 @@ def shown_request(
         deadline: unix time.
         alternatives: what zones said, where the market chose one: on record once and for all.
     """
-    rate = request.chosen.learning_rate_multiplier
+    rate = request.hyperparameters_used.learning_rate_multiplier
     chosen_from = {"alternatives": [one.to_record() for one in alternatives]}
     return {
         "model": request.model,

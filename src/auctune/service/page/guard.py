@@ -44,7 +44,7 @@ class House:
         charts: draws.
     """
 
-    market: Market
+    service: Market
     sessions: Sessions
     sign_ins: RateLimit
     charts: ChartClient
@@ -62,20 +62,20 @@ class Visit:
     """
 
     request: Request
-    house: House
+    context: House
     session: Session
     who: Principal
 
     @property
-    def market(self) -> Market:
+    def service(self) -> Market:
         """That is shown."""
-        return self.house.market
+        return self.context.service
 
     def param(self, name: str) -> str:
         """A part of the path."""
         return str(self.request.path_params[name])
 
-    def asked(self, name: str) -> str | None:
+    def query(self, name: str) -> str | None:
         """A part of the query; none: it is not there, or empty."""
         return self.request.query_params.get(name) or None
 
@@ -85,7 +85,7 @@ class Visit:
         Raises:
             InputError: if it is no id of this kind.
         """
-        name = self.asked("after")
+        name = self.query("after")
         if name is not None and not re.fullmatch(_IDS[kind], name):
             raise InputError("after", f"is no id of a {kind}", "an id from the list")
         return name
@@ -102,7 +102,7 @@ def signed_in(page: Page) -> Endpoint:
         visit = _visit(request)
         if visit is None:
             return to_sign_in(request)
-        with visit.market.requests.one(visit.who.key):
+        with visit.service.requests.acquire(visit.who.key):
             return await page(visit)
 
     return answer
@@ -136,14 +136,14 @@ def uploaded(page: Page) -> Page:
 
     async def checked(visit: Visit) -> Response:
         check_origin(visit.request)
-        _check_token(visit, visit.asked(TOKEN) or "")
+        _check_token(visit, visit.query(TOKEN) or "")
         return await page(visit)
 
     return checked
 
 
 def _check_token(visit: Visit, token: str) -> None:
-    if not visit.session.holds(token):
+    if not visit.session.verify_csrf(token):
         message = "the form is of another session; load the page again"
         # The rest of an upload is not waited for.
         raise ApiError(403, message, "forbidden", None, CLOSE)
@@ -240,12 +240,12 @@ def cookie_of(request: Request) -> str:
 
 def _visit(request: Request) -> Visit | None:
     house: House = request.app.state.house
-    found = house.sessions.find(cookie_of(request))
+    found = house.sessions.get(cookie_of(request))
     if found is None:
         return None
     session, who = found
     request.scope["auctune.who"] = who.key
-    check_rate(house.market, who)
+    check_rate(house.service, who)
     assert who.role is not Role.VENDOR
     return Visit(request, house, session, who)
 

@@ -28,7 +28,7 @@ async def home(visit: Visit) -> Response:
 async def list_jobs(visit: Visit) -> Response:
     """Jobs, newest first."""
     after = visit.after("job")
-    found = body_of(await jobs.list_jobs(visit.market, visit.who, visit.request, after, 20))
+    found = body_of(await jobs.list_jobs(visit.service, visit.who, visit.request, after, 20))
     return show(
         visit,
         "jobs.html",
@@ -36,7 +36,7 @@ async def list_jobs(visit: Visit) -> Response:
         more=found["has_more"],
         is_first=after is None,
         statement=await statement_of(visit),
-        now=visit.market.now(),
+        now=visit.service.now(),
         has_open=any(job["status"] in _OPEN for job in found["data"]),
     )
 
@@ -44,14 +44,14 @@ async def list_jobs(visit: Visit) -> Response:
 async def job_page(visit: Visit) -> Response:
     """One job."""
     name = visit.param("job_id")
-    job = body_of(await jobs.retrieve(visit.market, visit.who, name))
+    job = body_of(await jobs.retrieve(visit.service, visit.who, name))
     events = await _events(visit, name)
     metrics = [event["data"] for event in reversed(events) if event["type"] == "metrics"]
     zone = await _zone(visit, job["market"]["zone"])
     plan = None if zone is None else plan_of_job(job, zone)
     losses = losses_of(job, metrics)
     metered = metered_of(job, events)
-    draw = visit.house.charts.draw
+    draw = visit.context.charts.draw
     return show(
         visit,
         "job.html",
@@ -64,18 +64,18 @@ async def job_page(visit: Visit) -> Response:
         plan=None if plan is None else await draw(plan),
         losses=None if losses is None else await draw(losses),
         metered=None if metered is None else await draw(metered),
-        files=[await files.retrieve(visit.market, visit.who, one) for one in job["result_files"]],
+        files=[await files.retrieve(visit.service, visit.who, one) for one in job["result_files"]],
         data=await filename(visit, job["training_file"]),
         validation=await filename(visit, job["validation_file"]),
         is_open=job["status"] in _OPEN,
-        now=visit.market.now(),
+        now=visit.service.now(),
     )
 
 
 async def why(visit: Visit) -> Response:
     """Why a bid got its answer."""
     name = visit.param("job_id")
-    explained = await explanations.explain(visit.market, visit.who, name)
+    explained = await explanations.explain(visit.service, visit.who, name)
     return show(visit, "why.html", job=name, why=explained)
 
 
@@ -86,7 +86,7 @@ def action(
 
     async def act(visit: Visit) -> Response:
         name = visit.param("job_id")
-        await run(visit.market, visit.who, name)
+        await run(visit.service, visit.who, name)
         return RedirectResponse(f"{ROOT}/jobs/{name}", 303)
 
     return act
@@ -97,7 +97,7 @@ async def _events(visit: Visit, name: str) -> list[Shown]:
     events: list[Shown] = []
     after: str | None = None
     for _ in range(_PAGES):
-        page = body_of(await jobs.list_events(visit.market, visit.who, name, after, 100))
+        page = body_of(await jobs.list_events(visit.service, visit.who, name, after, 100))
         events += page["data"]
         if not page["has_more"]:
             break
@@ -108,6 +108,6 @@ async def _events(visit: Visit, name: str) -> list[Shown]:
 async def _zone(visit: Visit, name: str) -> Shown | None:
     """A zone; none: it is closed for good."""
     try:
-        return await zones.retrieve_zone(visit.market, visit.who, name)
+        return await zones.retrieve_zone(visit.service, visit.who, name)
     except ApiError:
         return None

@@ -14,9 +14,9 @@ _LAST = "last-event-id"
 
 async def job_news(visit: Visit) -> Response:
     """Of a job, until it is over."""
-    name, after = visit.param("job_id"), visit.asked("after")
+    name, after = visit.param("job_id"), visit.query("after")
     told = await streams.job_stream(
-        visit.market, visit.who, visit.request, name, _last(visit), _number(after)
+        visit.service, visit.who, visit.request, name, _last(visit), _number(after)
     )
     return _news(visit, told)
 
@@ -24,7 +24,7 @@ async def job_news(visit: Visit) -> Response:
 async def zone_news(visit: Visit) -> Response:
     """Of a zone."""
     told = await streams.zone_stream(
-        visit.market, visit.who, visit.request, visit.param("zone_id"), _last(visit)
+        visit.service, visit.who, visit.request, visit.param("zone_id"), _last(visit)
     )
     return _news(visit, told)
 
@@ -37,10 +37,10 @@ def _news(visit: Visit, told: StreamingResponse) -> Response:
 
 async def _said(visit: Visit, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Each event by its number alone, until the session is over or nothing more will come."""
-    sessions, secret = visit.house.sessions, cookie_of(visit.request)
+    sessions, secret = visit.context.sessions, cookie_of(visit.request)
     async with aclosing(events) as open_events:  # type: ignore[type-var]
         async for event in open_events:
-            if sessions.find(secret) is None:
+            if sessions.get(secret) is None:
                 return
             number, _, _ = event.partition(b"\n")
             yield event if event.startswith(b":") else number + b"\ndata: news\n\n"

@@ -11,12 +11,12 @@ from auctune.service.page.look import show
 
 async def statement_of(visit: Visit) -> dict[str, Any]:
     """What somebody owes."""
-    return await ledger.statement(visit.market, visit.who)
+    return await ledger.statement(visit.service, visit.who)
 
 
 async def money_page(visit: Visit) -> Response:
     """Statement and entries."""
-    found = await ledger.entries(visit.market, visit.who, visit.after("entry"), 50)
+    found = await ledger.entries(visit.service, visit.who, visit.after("entry"), 50)
     return show(
         visit,
         "money.html",

@@ -27,10 +27,10 @@ _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "ve
 
 async def new_job(visit: Visit) -> Response:
     """The form."""
-    chosen = visit.asked("file")
+    chosen = visit.query("file")
     values: dict[str, str] = {}
     if chosen is not None:
-        file = await files.retrieve(visit.market, visit.who, chosen)
+        file = await files.retrieve(visit.service, visit.who, chosen)
         values = {"training_file": chosen, "name": file["filename"].rpartition(".")[0]}
     return await _form(visit, values)
 
@@ -38,14 +38,14 @@ async def new_job(visit: Visit) -> Response:
 async def ask_quote(visit: Visit) -> Response:
     """Prices for what was filled in; or a bid, where there is one and it was asked for."""
     values = await form_values(visit)
-    listed = await zones.list_zones(visit.market, visit.who)
+    listed = await zones.list_zones(visit.service, visit.who)
     body = job_body(values, {zone["id"]: zone["model"] for zone in listed["data"]})
     try:
         if "place_bid" in values:
             return await _submit(visit, body, values)
         asked = jobs.read_request(orjson.dumps(body))
         assert isinstance(asked, JobRequest)
-        quote = await quotes.create_quote(visit.market, visit.who, asked)
+        quote = await quotes.create_quote(visit.service, visit.who, asked)
     except InputError as error:
         return await _form(visit, values, in_form(str(error)), 400)
     except ApiError as error:
@@ -55,9 +55,9 @@ async def ask_quote(visit: Visit) -> Response:
 
 async def quote_page(visit: Visit) -> Response:
     """The menu, or the estimate, beside what other zones said."""
-    quote = await quotes.retrieve_quote(visit.market, visit.who, visit.param("quote_id"))
+    quote = await quotes.retrieve_quote(visit.service, visit.who, visit.param("quote_id"))
     first = await _first(visit, quote)
-    lines, draw = quote["lines"], visit.house.charts.draw
+    lines, draw = quote["lines"], visit.context.charts.draw
     fields = dict.fromkeys(name for line in lines for name in line)
     figure, choices = _figure(visit, quote), None
     if first["alternatives"]:
@@ -79,18 +79,18 @@ async def quote_page(visit: Visit) -> Response:
             and not (name.endswith("_time") and name.removesuffix("_time") in fields)
         ],
         has_vendors=any(line.get("vendor") for line in lines),
-        is_changed=visit.asked("changed") is not None,
-        now=visit.market.now(),
+        is_changed=visit.query("changed") is not None,
+        now=visit.service.now(),
     )
 
 
 async def _first(visit: Visit, quote: dict[str, Any]) -> dict[str, Any]:
     """The quote of which this one is another zone's: it says what all of them said."""
-    beside = visit.asked("beside")
+    beside = visit.query("beside")
     if beside is None:
         return quote
     try:
-        return await quotes.retrieve_quote(visit.market, visit.who, beside)
+        return await quotes.retrieve_quote(visit.service, visit.who, beside)
     except ApiError:
         # It was of more than an hour ago.
         return quote
@@ -99,7 +99,7 @@ async def _first(visit: Visit, quote: dict[str, Any]) -> dict[str, Any]:
 def _figure(visit: Visit, quote: dict[str, Any]) -> Figure | None:
     if quote["estimate"] is None:
         return menu_of(quote)
-    kept = visit.market.quotes.get(quote["id"], visit.who.user)
+    kept = visit.service.quotes.get(quote["id"], visit.who.user)
     return spread_of(quote, None if kept is None else kept.deadline)
 
 
@@ -107,12 +107,12 @@ async def ask_zone(visit: Visit) -> Response:
     """The same question to one of the zones alone."""
     values = await form_values(visit)
     name = visit.param("quote_id")
-    kept = visit.market.quotes.get(name, visit.who.user)
+    kept = visit.service.quotes.get(name, visit.who.user)
     if kept is None:
         raise not_found("quote", name)
     market = kept.request.market.model_copy(update={"zone": values.get("zone")})
     request = kept.request.model_copy(update={"market": market})
-    quote = await quotes.create_quote(visit.market, visit.who, request)
+    quote = await quotes.create_quote(visit.service, visit.who, request)
     beside = values.get("beside", name)
     return RedirectResponse(f"{ROOT}/quotes/{quote['id']}?beside={url_text(beside, safe='')}", 303)
 
@@ -135,15 +135,15 @@ async def accept(visit: Visit) -> Response:
 async def _submit(visit: Visit, body: dict[str, Any], values: Mapping[str, str]) -> Response:
     # A form that is sent twice asks for one job.
     headers = {"idempotency-key": values["once"]} if values.get("once") else {}
-    answer = await jobs.submit(visit.market, visit.who, orjson.dumps(body), headers)
+    answer = await jobs.submit(visit.service, visit.who, orjson.dumps(body), headers)
     return RedirectResponse(f"{ROOT}/jobs/{body_of(answer)['id']}", 303)
 
 
 async def _form(
     visit: Visit, values: Mapping[str, str], wrong: str | None = None, status: int = 200
 ) -> Response:
-    listed = await zones.list_zones(visit.market, visit.who)
-    held = await files.list_files(visit.market, visit.who, limit=200, purpose="fine-tune")
+    listed = await zones.list_zones(visit.service, visit.who)
+    held = await files.list_files(visit.service, visit.who, limit=200, purpose="fine-tune")
     return show(
         visit,
         "new_job.html",

@@ -47,7 +47,7 @@ class Session:
     token: str
     until: float
 
-    def holds(self, token: str) -> bool:
+    def verify_csrf(self, token: str) -> bool:
         """Whether a form came from a page of this session."""
         return hmac.compare_digest(token.encode(), self.token.encode())
 
@@ -55,7 +55,7 @@ class Session:
 class KeyHolders(Protocol):
     """Knows keys."""
 
-    def holder(self, key: str) -> Principal | None:
+    def principal_of_key(self, key: str) -> Principal | None:
         """Whose key this is, by its id; none: nobody's, or it was revoked."""
         ...
 
@@ -78,7 +78,7 @@ class Sessions:
         # The oldest first.
         self._open: dict[str, Session] = {}
 
-    def begin(self, who: Principal) -> str:
+    def create(self, who: Principal) -> str:
         """Open a session; its id, which only the browser keeps."""
         now = self._now()
         self._open = {name: one for name, one in self._open.items() if one.until > now}
@@ -90,18 +90,18 @@ class Sessions:
         self._open[hash_key(secret)] = session
         return secret
 
-    def find(self, secret: str) -> tuple[Session, Principal] | None:
+    def get(self, secret: str) -> tuple[Session, Principal] | None:
         """The session with this id, and who it is; none: it is over, or there never was one."""
         name = hash_key(secret)
         session = self._open.get(name)
         if session is None:
             return None
-        who = self._directory.holder(session.key)
+        who = self._directory.principal_of_key(session.key)
         if who is None or session.until <= self._now():
             del self._open[name]
             return None
         return session, who
 
-    def end(self, secret: str) -> None:
+    def delete(self, secret: str) -> None:
         """Close a session, if it is open."""
         self._open.pop(hash_key(secret), None)

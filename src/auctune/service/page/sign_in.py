@@ -27,7 +27,7 @@ _FORM_BYTES = 16 * 1024
 async def sign_in_form(request: Request) -> Response:
     """Ask for a key."""
     house: House = request.app.state.house
-    if house.sessions.find(cookie_of(request)) is not None:
+    if house.sessions.get(cookie_of(request)) is not None:
         return RedirectResponse(ROOT, 303)
     return show_stranger("sign_in.html", next=_next(request.query_params.get("next")), wrong=None)
 
@@ -38,18 +38,18 @@ async def sign_in(request: Request) -> Response:
     check_origin(request)
     form = await read_form(request, _FORM_BYTES)
     place, secret = _next(form.get("next")), form.get("key", "").strip()
-    who = house.market.directory.principal(secret)
+    who = house.service.directory.authenticate(secret)
     if who is None:
         return _refuse(request, place)
     if who.role is Role.VENDOR:
         wrong = "This key is a vendor's; the page is for users and operators."
         return show_stranger("sign_in.html", 403, next=place, wrong=wrong)
     request.scope["auctune.who"] = who.key
-    house.sessions.end(cookie_of(request))
+    house.sessions.delete(cookie_of(request))
     answer = RedirectResponse(place, 303)
     answer.set_cookie(
         COOKIE,
-        house.sessions.begin(who),
+        house.sessions.create(who),
         path=ROOT,
         secure=_is_over_tls(request),
         httponly=True,
@@ -65,7 +65,7 @@ def _refuse(request: Request, place: str) -> Response:
     what the limit saves is work, and an address may be that of a proxy with many people behind it.
     """
     house: House = request.app.state.house
-    wait = house.sign_ins.take(request.client.host if request.client is not None else "")
+    wait = house.sign_ins.acquire(request.client.host if request.client is not None else "")
     if wait > 0:
         wrong = f"Too many attempts; wait {wait:.0f} s."
         answer = show_stranger("sign_in.html", 429, next=place, wrong=wrong)
@@ -82,7 +82,7 @@ def _is_over_tls(request: Request) -> bool:
 
 async def sign_out(visit: Visit) -> Response:
     """Close the session."""
-    visit.house.sessions.end(cookie_of(visit.request))
+    visit.context.sessions.delete(cookie_of(visit.request))
     answer = RedirectResponse(f"{ROOT}/sign-in", 303)
     answer.delete_cookie(COOKIE, path=ROOT, httponly=True, samesite="strict")
     return answer

@@ -20,8 +20,8 @@ Shown = dict[str, Any]
 
 async def market_page(visit: Visit) -> Response:
     """All zones, and the money."""
-    market, who = visit.market, visit.who
-    hours = visit.asked("hours")
+    market, who = visit.service, visit.who
+    hours = visit.query("hours")
     hours = hours if hours in _HOURS else "24"
     listed = (await zones.list_zones(market, who))["data"]
     history = await ledger.history(market, who, _HOURS[hours])
@@ -38,7 +38,7 @@ async def market_page(visit: Visit) -> Response:
         visit,
         "market.html",
         zones=listed,
-        chart=None if figure is None else await visit.house.charts.draw(figure),
+        chart=None if figure is None else await visit.context.charts.draw(figure),
         text="" if figure is None else figure.text,
         hours=hours,
         spans={"1": "an hour", "24": "a day", "168": "a week", "720": "30 days"},
@@ -63,7 +63,7 @@ async def market_page(visit: Visit) -> Response:
 
 async def zone_page(visit: Visit) -> Response:
     """One zone."""
-    market, who, name = visit.market, visit.who, visit.param("zone_id")
+    market, who, name = visit.service, visit.who, visit.param("zone_id")
     zone = await zones.retrieve_zone(market, who, name)
     after = visit.after("job")
     decided = await zone_records.decisions(market, who, name, after, 50)
@@ -105,9 +105,9 @@ _OWN_FIELDS = frozenset(zones.ZoneView.model_fields)
 
 
 async def _nodes(visit: Visit, name: str) -> Shown:
-    prices = await zones.prices(visit.market, visit.who, name)
-    plans = await zone_records.plans(visit.market, visit.who, name)
-    draw = visit.house.charts.draw
+    prices = await zones.prices(visit.service, visit.who, name)
+    plans = await zone_records.plans(visit.service, visit.who, name)
+    draw = visit.context.charts.draw
     plan = plan_of_zone(plans["data"], prices)
     return {
         "prices": prices,
@@ -136,7 +136,7 @@ def zone_action(run: Callable[..., Awaitable[Any]]) -> Callable[[Visit], Awaitab
 
     async def act(visit: Visit) -> Response:
         name = visit.param("zone_id")
-        await run(visit.market, visit.who, name)
+        await run(visit.service, visit.who, name)
         return RedirectResponse(f"{ROOT}/zones/{name}", 303)
 
     return act
@@ -147,7 +147,7 @@ def node_action(run: Callable[..., Awaitable[Any]]) -> Callable[[Visit], Awaitab
 
     async def act(visit: Visit) -> Response:
         zone = visit.param("zone_id")
-        await run(visit.market, visit.who, zone, visit.param("node_id"))
+        await run(visit.service, visit.who, zone, visit.param("node_id"))
         return RedirectResponse(f"{ROOT}/zones/{zone}#nodes", 303)
 
     return act

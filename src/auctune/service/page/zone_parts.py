@@ -43,13 +43,13 @@ async def _part(
     heads: tuple[str, ...] = (),
     rows: Iterable[tuple[Any, ...]] = (),
 ) -> Part:
-    chart = None if figure is None else await visit.house.charts.draw(figure)
+    chart = None if figure is None else await visit.context.charts.draw(figure)
     return Part(title, caption, chart, "" if figure is None else figure.text, heads, tuple(rows))
 
 
 async def rented_parts(visit: Visit, name: str) -> list[Part]:
     """The market of a zone that rents, and what it holds."""
-    found = await zones.rented(visit.market, visit.who, name)
+    found = await zones.rented(visit.service, visit.who, name)
     rows = (
         (
             one["slot"],
@@ -73,7 +73,7 @@ async def rented_parts(visit: Visit, name: str) -> list[Part]:
 
 async def pool_parts(visit: Visit, name: str, decided: list[Shown]) -> list[Part]:
     """How a pool was shared, and how far its jobs are."""
-    found = await zones.shares(visit.market, visit.who, name)
+    found = await zones.shares(visit.service, visit.who, name)
     rows = (
         (
             short_id(one["job"]),
@@ -104,7 +104,7 @@ async def pool_parts(visit: Visit, name: str, decided: list[Shown]) -> list[Part
 
 async def site_parts(visit: Visit, name: str) -> list[Part]:
     """Sites, what of them is sold, and at what price."""
-    found = await zones.sites(visit.market, visit.who, name)
+    found = await zones.sites(visit.service, visit.who, name)
     price, used = sites_of(found)
     rows = (
         (

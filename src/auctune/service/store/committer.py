@@ -44,7 +44,7 @@ class Outcome:
     unit: Unit
     error: Exception | None
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Call the unit's `done`."""
         self.unit.done(self.error)
 
@@ -56,7 +56,7 @@ def tell_all(outcomes: Sequence[Outcome]) -> None:
     """Tell each unit, in order; one that cannot be told keeps nothing from the others."""
     for outcome in outcomes:
         try:
-            outcome.tell()
+            outcome.notify()
         except Exception:
             _log.exception("an outcome could not be told")
 
@@ -66,21 +66,21 @@ class CommitterParams:
     """Of a committer.
 
     Attributes:
-        most_together: units in one transaction.
-        most_waiting: units that wait before `submit` blocks.
-        gather_seconds: from the beginning of a transaction of several units to that of the next.
+        max_batch: units in one transaction.
+        max_queue: units that wait before `submit` blocks.
+        batch_window_seconds: time between the starts of two transactions of several batches.
     """
 
-    most_together: int = 1000
-    most_waiting: int = 10_000
-    gather_seconds: float = 0.008
+    max_batch: int = 1000
+    max_queue: int = 10_000
+    batch_window_seconds: float = 0.008
 
     def __post_init__(self) -> None:
-        for name in ("most_together", "most_waiting"):
+        for name in ("max_batch", "max_queue"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)}; expected at least 1")
-        if not 0 <= self.gather_seconds <= 1:
-            raise ValueError(f"gather_seconds: {self.gather_seconds}; expected 0 to 1")
+        if not 0 <= self.batch_window_seconds <= 1:
+            raise ValueError(f"batch_window_seconds: {self.batch_window_seconds}; expected 0 to 1")
 
 
 class Committer:
@@ -138,13 +138,13 @@ class Committer:
             StoreError: if the committer is closed. Everything else is told to the unit.
         """
         with self._changed:
-            while len(self._waiting) >= self._params.most_waiting and not self._closing:
+            while len(self._waiting) >= self._params.max_queue and not self._closing:
                 # From its own thread it would wait for itself.
                 if threading.current_thread() is self._thread:
                     break
                 self._changed.wait()
             if self._closing:
-                raise StoreError(f"{self._store.place}: is being closed")
+                raise StoreError(f"{self._store.label}: is being closed")
             self._waiting.append(unit)
             # Whoever writes looks by itself when it is done.
             if self._is_idle:
@@ -182,10 +182,10 @@ class Committer:
             self._is_idle = False
         time.sleep(max(0.0, self._next - time.monotonic()))
         with self._changed:
-            count = min(len(self._waiting), self._params.most_together)
+            count = min(len(self._waiting), self._params.max_batch)
             units = [self._waiting.popleft() for _ in range(count)]
             self._changed.notify_all()
-        self._next = time.monotonic() + (self._params.gather_seconds if count > 1 else 0.0)
+        self._next = time.monotonic() + (self._params.batch_window_seconds if count > 1 else 0.0)
         return units
 
     def _write(self, units: list[Unit]) -> list[Outcome]:
@@ -200,7 +200,7 @@ class Committer:
             except StoreError as error:
                 self._failure = error
             except Exception as error:
-                self._failure = StoreError(f"{self._store.place}: {_reason(error)}")
+                self._failure = StoreError(f"{self._store.label}: {_reason(error)}")
                 # What a database says may quote rows; a fault of ours shows where it is.
                 self._failure.__cause__ = None if isinstance(error, StatementError) else error
             _log.error("the database failed", exc_info=self._failure)

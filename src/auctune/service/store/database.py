@@ -12,9 +12,9 @@ class Database(Protocol):
         place: what it is called in errors; holds no password.
     """
 
-    place: str
+    label: str
 
-    def own(self) -> Connection:
+    def acquire(self) -> Connection:
         """Become its owner: the one connection that writes, for as long as it is open.
 
         Raises:
@@ -27,7 +27,7 @@ class Database(Protocol):
         """Connections that read and cannot write."""
         ...
 
-    def check_still_owned(self) -> None:
+    def ensure_owned(self) -> None:
         """Before a write: that what is written to is still what was opened.
 
         Raises:
@@ -43,6 +43,6 @@ class Database(Protocol):
         """
         ...
 
-    def disown(self) -> None:
+    def release(self) -> None:
         """Let the next owner in; the writing connection is closed before."""
         ...

@@ -29,8 +29,8 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.place = database.place
-        self.writer: Connection = database.own()
+        self.label = database.label
+        self.writer: Connection = database.acquire()
         self.reader: Engine = database.reader()
 
     def check_still_owned(self) -> None:
@@ -39,7 +39,7 @@ class Store:
         Raises:
             StoreError: if what is written to is no longer what was opened.
         """
-        self._database.check_still_owned()
+        self._database.ensure_owned()
 
     def purge(self) -> None:
         """Leave nothing of what was overwritten or removed in the database's files."""
@@ -49,7 +49,7 @@ class Store:
         """Close all connections, then let the next owner in."""
         self.reader.dispose()
         self.writer.close()
-        self._database.disown()
+        self._database.release()
 
     def __enter__(self) -> Self:
         return self
@@ -73,12 +73,12 @@ def open_store(where: str | Path, folder: Path | None = None) -> Store:
     database = _find(where)
     # Before an SQLite file is made, which would be in the way of a backup.
     if folder is not None and isinstance(database, SqliteDatabase) and not database.has_content:
-        check_unused(folder, database.place)
+        check_unused(folder, database.label)
     store = Store(database)
     try:
-        if folder is not None and revision(store.writer, store.place) is None:
-            check_unused(folder, store.place)
-        prepare_tables(store.writer, store.place)
+        if folder is not None and revision(store.writer, store.label) is None:
+            check_unused(folder, store.label)
+        prepare_tables(store.writer, store.label)
     except BaseException:
         store.close()
         raise
@@ -102,11 +102,11 @@ def reading(where: str | Path) -> Iterator[Engine]:
     try:
         try:
             with reader.connect() as connection:
-                check_tables(connection, database.place)
+                check_tables(connection, database.label)
         except DBAPIError as error:
             reason = str(error.orig).splitlines()[0]
             raise InputError(
-                database.place, f"cannot be read: {reason}", "the database of a service"
+                database.label, f"cannot be read: {reason}", "the database of a service"
             ) from None
         yield reader
     finally:
@@ -116,7 +116,7 @@ def reading(where: str | Path) -> Iterator[Engine]:
 def upgrade(where: str | Path) -> None:
     """Bring a database to the tables of this release; as `open_store` otherwise."""
     with closing(Store(_find(where))) as store:
-        migrate(store.writer, store.place)
+        migrate(store.writer, store.label)
 
 
 def sqlite_file(where: str | Path) -> Path | None:
@@ -126,7 +126,7 @@ def sqlite_file(where: str | Path) -> Path | None:
         InputError: as `open_store`, for a URL that is none.
     """
     database = _find(where)
-    return Path(database.place) if isinstance(database, SqliteDatabase) else None
+    return Path(database.label) if isinstance(database, SqliteDatabase) else None
 
 
 def _find(where: str | Path) -> Database:

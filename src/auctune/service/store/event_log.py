@@ -95,7 +95,7 @@ class EventLog:
     def __init__(self, reader: Engine) -> None:
         self._reader = reader
 
-    def of_zone(
+    def read_zone(
         self, zone: str, after: int = 0, until: int | None = None, page: int = _PAGE
     ) -> Iterator[EventRow]:
         """Events of a zone, oldest first, read page by page as they are taken.
@@ -116,7 +116,7 @@ class EventLog:
                 return
             after = rows[-1].seq
 
-    def of_job(self, job: str, after: int = 0, limit: int | None = None) -> tuple[EventRow, ...]:
+    def read_job(self, job: str, after: int = 0, limit: int | None = None) -> tuple[EventRow, ...]:
         """Events of a job after a number, oldest first, at most `limit` of them."""
         chosen = (
             EVENT_COLUMNS.where(events.c.job == job, events.c.seq > after)

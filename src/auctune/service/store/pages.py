@@ -112,7 +112,7 @@ class Pages:
             chosen = chosen.where(jobs.c.zone == zone)
         if statuses is not None:
             chosen = chosen.where(jobs.c.status.in_(statuses))
-        return self._page(JobRow, chosen, jobs.c.seq, limit, self._place(jobs, owner, after))
+        return self._page(JobRow, chosen, jobs.c.seq, limit, self._cursor(jobs, owner, after))
 
     def files(
         self,
@@ -142,7 +142,7 @@ class Pages:
             chosen = chosen.where(files.c.sha256 == sha256)
         if filename is not None:
             chosen = chosen.where(files.c.filename == filename)
-        place = self._place(files, owner, after)
+        place = self._cursor(files, owner, after)
         return self._page(FileRow, chosen, files.c.seq, limit, place, oldest_first)
 
     def file_totals(self, owner: str) -> FileTotals:
@@ -200,11 +200,11 @@ class Pages:
 
     def job(self, job: str) -> JobRow | None:
         """A job by its id."""
-        return self._one(JobRow, jobs, job)
+        return self._by_id(JobRow, jobs, job)
 
     def file(self, file: str) -> FileRow | None:
         """A file by its id, also a deleted one."""
-        return self._one(FileRow, files, file)
+        return self._by_id(FileRow, files, file)
 
     def balances(
         self, accounts: Sequence[str] | None = None, since: float | None = None
@@ -225,7 +225,7 @@ class Pages:
             rows = connection.execute(chosen.order_by(entries.c.account)).all()
         return {account: int(amount) for account, amount in rows}
 
-    def movements(self, since: int, step: int) -> list[tuple[str, int, int]]:
+    def account_history(self, since: int, step: int) -> list[tuple[str, int, int]]:
         """Sums of the market's own accounts by span of time: (account, span, amount).
 
         Args:
@@ -267,7 +267,7 @@ class Pages:
             rows = connection.execute(chosen).all()
         return Page(tuple(make(*row) for row in rows[:limit]), len(rows) > limit)
 
-    def _place(self, table: Table, owner: str | None, after: str | None) -> int | None:
+    def _cursor(self, table: Table, owner: str | None, after: str | None) -> int | None:
         """The number of the row that a page comes after."""
         if after is None:
             return None
@@ -278,7 +278,7 @@ class Pages:
             raise InputError("after", f"there is no {after!r} in this list", "an id from the list")
         return seq
 
-    def _one(self, make: Callable[..., Item], table: Table, key: str) -> Item | None:
+    def _by_id(self, make: Callable[..., Item], table: Table, key: str) -> Item | None:
         with self._reader.connect() as connection:
             row = connection.execute(select(table).where(table.c.id == key)).first()
         return None if row is None else make(*row)

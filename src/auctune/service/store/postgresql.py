@@ -46,10 +46,10 @@ class PostgresqlDatabase:
     """
 
     def __init__(self, url: URL) -> None:
-        self.place = url.render_as_string(hide_password=True)
+        self.label = url.render_as_string(hide_password=True)
         self._url = url.set(drivername="postgresql+psycopg")
 
-    def own(self) -> Connection:
+    def acquire(self) -> Connection:
         """The writing connection, which holds the lock; see `Database`."""
         name = f"auctune: process {os.getpid()} on {socket.gethostname()}"[:63]
         engine = create_engine(
@@ -63,7 +63,7 @@ class PostgresqlDatabase:
         except OperationalError as error:
             reason = str(error.orig).splitlines()[0]
             raise InputError(
-                self.place, f"cannot be reached: {reason}", "a PostgreSQL server that answers"
+                self.label, f"cannot be reached: {reason}", "a PostgreSQL server that answers"
             ) from None
         try:
             self._set_up(connection)
@@ -92,23 +92,23 @@ class PostgresqlDatabase:
 
         return engine
 
-    def check_still_owned(self) -> None:
+    def ensure_owned(self) -> None:
         """Nothing to see: without the lock's session nothing can be written."""
 
     def purge(self, connection: Connection) -> None:
         """Leave it to the server, whose VACUUM frees old versions of rows."""
 
-    def disown(self) -> None:
+    def release(self) -> None:
         """Nothing to do: the lock went with its session."""
 
     def _set_up(self, connection: Connection) -> None:
         with connection.begin():
             for statement in _SETTINGS:
                 connection.exec_driver_sql(statement)
-            check_server(connection, self.place)
+            check_server(connection, self.label)
             read_only = connection.exec_driver_sql("SHOW transaction_read_only").scalar_one()
             if read_only != "off":
-                raise InputError(self.place, "can only be read", "transaction_read_only=off")
+                raise InputError(self.label, "can only be read", "transaction_read_only=off")
         try:
             with connection.begin():
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
@@ -122,7 +122,7 @@ class PostgresqlDatabase:
         with connection.begin():
             holder = holder_of(connection) or "another process"
         return InputError(
-            self.place, f"is in use by {holder}", "a database that no other process serves"
+            self.label, f"is in use by {holder}", "a database that no other process serves"
         )
 
 

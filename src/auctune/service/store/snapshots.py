@@ -44,7 +44,7 @@ class Snapshots:
     def __init__(self, reader: Engine) -> None:
         self._reader = reader
 
-    def unit(self, zone: str, seq: int, at: float, body: bytes, done: Done = ignore) -> Unit:
+    def write_batch(self, zone: str, seq: int, at: float, body: bytes, done: Done = ignore) -> Unit:
         """What writes a snapshot and removes those that are then older than the newest three.
 
         Args:
@@ -62,7 +62,7 @@ class Snapshots:
             .remove(snapshots, *({"zone": zone, "seq": stored} for stored in old))
         )
 
-    def newest(
+    def load_latest(
         self, zone: str, read: Callable[[bytes], State], until: int | None = None
     ) -> Snapshot[State] | None:
         """The newest snapshot of a zone that can be read.

@@ -39,12 +39,12 @@ class SqliteDatabase:
     """
 
     def __init__(self, path: Path) -> None:
-        self.place = str(path)
+        self.label = str(path)
         self._path = path.resolve()
         self._lock: TextIO | None = None
         self._inode = 0
 
-    def own(self) -> Connection:
+    def acquire(self) -> Connection:
         """The writing connection; see `Database`."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,13 +52,13 @@ class SqliteDatabase:
             self._path.touch(mode=0o600)
         except OSError as error:
             raise self._cannot_be_opened(error.strerror or "unknown error") from None
-        _acquire(lock, self.place)
+        _acquire(lock, self.label)
         self._lock = lock
         self._inode = self._path.stat().st_ino
         try:
             return _engine(self._path, _WRITER, "BEGIN IMMEDIATE", poolclass=NullPool).connect()
         except DBAPIError as error:
-            self.disown()
+            self.release()
             raise self._cannot_be_opened(str(error.orig)) from None
 
     @property
@@ -76,20 +76,20 @@ class SqliteDatabase:
             InputError: if there is not.
         """
         if not self._path.is_file():
-            raise InputError(self.place, "is not there", "the database of a service")
+            raise InputError(self.label, "is not there", "the database of a service")
 
     def reader(self) -> Engine:
         """Connections with `query_only`; see `Database`."""
         return _engine(self._path, _READER, "BEGIN")
 
-    def check_still_owned(self) -> None:
+    def ensure_owned(self) -> None:
         """SQLite itself would go on writing to a file that is no longer in its folder."""
         try:
             inode = self._path.stat().st_ino
         except OSError as error:
-            raise StoreError(f"{self.place}: is gone: {error.strerror}") from None
+            raise StoreError(f"{self.label}: is gone: {error.strerror}") from None
         if inode != self._inode:
-            raise StoreError(f"{self.place}: is another file than the one that was opened")
+            raise StoreError(f"{self.label}: is another file than the one that was opened")
 
     def purge(self, connection: Connection) -> None:
         """Move all of the write-ahead log into the file, and empty it; see `Database`."""
@@ -97,16 +97,16 @@ class SqliteDatabase:
         assert driver is not None
         (is_busy, *_) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if is_busy:
-            raise StoreError(f"{self.place}: readers keep its write-ahead log; try again")
+            raise StoreError(f"{self.label}: readers keep its write-ahead log; try again")
 
-    def disown(self) -> None:
+    def release(self) -> None:
         """Let go of the lock; see `Database`."""
         assert self._lock is not None
         self._lock.close()
 
     def _cannot_be_opened(self, reason: str) -> InputError:
         return InputError(
-            self.place, f"cannot be opened: {reason}", "a place for an SQLite database"
+            self.label, f"cannot be opened: {reason}", "a place for an SQLite database"
         )
 
 

@@ -56,11 +56,11 @@ class Unit:
         Raises:
             ValueError: if a column is missing, of another type, or not one of the table's.
         """
-        return self._add(table, Change.INSERT, (_full(table, row) for row in rows))
+        return self._append(table, Change.INSERT, (_full(table, row) for row in rows))
 
     def upsert(self, table: Table, *rows: Row) -> Self:
         """Rows that take the place of those with the same primary key; otherwise as `insert`."""
-        return self._add(table, Change.UPSERT, (_full(table, row) for row in rows))
+        return self._append(table, Change.UPSERT, (_full(table, row) for row in rows))
 
     def remove(self, table: Table, *keys: Row) -> Self:
         """Rows that go, by their primary key; one that is not there is no error.
@@ -72,9 +72,9 @@ class Unit:
         for key in keys:
             if key.keys() != names:
                 raise ValueError(f"{table.name}: key {sorted(key)}; expected {sorted(names)}")
-        return self._add(table, Change.REMOVE, (dict(key) for key in keys))
+        return self._append(table, Change.REMOVE, (dict(key) for key in keys))
 
-    def _add(self, table: Table, change: Change, rows: Iterable[dict[str, Any]]) -> Self:
+    def _append(self, table: Table, change: Change, rows: Iterable[dict[str, Any]]) -> Self:
         added = list(rows)
         if added:
             self.changes.setdefault((table, change), []).extend(added)

@@ -202,7 +202,7 @@ class WebhookDispatcher:
 
     def start(self) -> None:
         """Begin to deliver."""
-        self._background.begin(self._run())
+        self._background.spawn(self._run())
 
     async def close(self) -> None:
         """Stop; what was not delivered is sent after the next start."""
@@ -260,7 +260,7 @@ class WebhookDispatcher:
                 queue.timer = loop.call_at(queue.pending[0].due, self._start_due, user)
                 return
             queue.num_active += 1
-            self._background.begin(self._deliver(queue, heapq.heappop(queue.pending)))
+            self._background.spawn(self._deliver(queue, heapq.heappop(queue.pending)))
         if not queue.pending and not queue.num_active:
             del self._queues[user]
 

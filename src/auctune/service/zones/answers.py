@@ -23,16 +23,16 @@ class Post:
         self._answers: deque[tuple[asyncio.Future[Any], Any, Exception | None]] = deque()
         self._is_woken = False
 
-    def send(self, to: "asyncio.Future[T]", answer: T | None, error: Exception | None) -> None:
+    def resolve(self, to: "asyncio.Future[T]", answer: T | None, error: Exception | None) -> None:
         """An answer, or why there is none; on any thread."""
         self._answers.append((to, answer, error))
         if not self._is_woken:
             self._is_woken = True
             # Nobody waits on a loop that is closed.
             with suppress(RuntimeError):
-                self.loop.call_soon_threadsafe(self._hand_out)
+                self.loop.call_soon_threadsafe(self._drain)
 
-    def _hand_out(self) -> None:
+    def _drain(self) -> None:
         # First, so that what comes from here on wakes the loop again.
         self._is_woken = False
         while self._answers:
@@ -64,8 +64,8 @@ class LoopAnswer(Generic[T]):
 
     def set_result(self, answer: T) -> None:
         """Answer."""
-        self._post.send(self.future, answer, None)
+        self._post.resolve(self.future, answer, None)
 
     def set_exception(self, error: Exception) -> None:
         """There is none."""
-        self._post.send(self.future, None, error)
+        self._post.resolve(self.future, None, error)

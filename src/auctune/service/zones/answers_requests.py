@@ -14,7 +14,7 @@ from auctune.service.zones.offer import Alternatives, Priced
 class AnswersRequests(Protocol):
     """Shows prices or estimates, and takes jobs."""
 
-    async def look_at(self, file: FileRecord) -> bool:
+    async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload, so that bids for it need not wait.
 
         Return whether it is data of the kind that the zone trains on; if not, nothing is noted.

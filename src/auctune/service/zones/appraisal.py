@@ -55,7 +55,7 @@ class Appraiser(Protocol):
         """
         ...
 
-    async def appraise(self, file: FileRecord, training: Training) -> Appraisal:
+    async def inspect(self, file: FileRecord, training: Training) -> Appraisal:
         """Return the size of a data set that may be repaired, and the offers of vendors.
 
         Raises:

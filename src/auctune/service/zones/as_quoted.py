@@ -32,7 +32,7 @@ def check_same(accepted: Acceptance, quote: Quote, *free: str) -> None:
     whole = _given(accepted, "hyperparameters", "method", "seed", "market", "integrations", *_NAMES)
     _compare("", whole, quoted)
     _compare("", {"seed": accepted.seed}, quote.training)
-    _compare("hyperparameters.", _given(accepted.chosen), quoted.chosen)
+    _compare("hyperparameters.", _given(accepted.hyperparameters_used), quoted.hyperparameters_used)
     _compare("market.", _given(terms, "lora", "zone", "quote", "line", *free), quoted.market)
     _compare("market.lora.", _given(terms.lora), quoted.market.lora)
     if terms.zone not in (None, quote.zone):

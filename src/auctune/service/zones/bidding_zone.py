@@ -34,7 +34,7 @@ class BiddingZone(ABC, Generic[Z, B]):
     """
 
     desk: Desk[Z]
-    bidding: B
+    bids: B
     nodes: Nodes | None = None
     explainer: Explainer | None = None
 
@@ -66,25 +66,25 @@ class BiddingZone(ABC, Generic[Z, B]):
         """Where data are: nowhere but here."""
         return None
 
-    async def ask(self, run: Callable[[Z], T]) -> T:
+    async def call(self, run: Callable[[Z], T]) -> T:
         """What `run` comes to on the desk's thread, once it is on record."""
-        return await self.desk.ask_here(run)
+        return await self.desk.call(run)
 
-    async def look_at(self, file: FileRecord) -> bool:
+    async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload; see `AnswersRequests.look_at`."""
-        return await self.bidding.look_at(file)
+        return await self.bids.preload(file)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job would cost, or come to, here."""
         self._check(request)
-        return await self.bidding.quote(who, request)
+        return await self.bids.quote(who, request)
 
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives
     ) -> JobRow:
         """The job as it would be decided; nothing happens."""
         self._check(request)
-        return await self.bidding.preview(who, request, alternatives)
+        return await self.bids.preview(who, request, alternatives)
 
     async def submit(
         self,
@@ -96,23 +96,23 @@ class BiddingZone(ABC, Generic[Z, B]):
     ) -> JobRow:
         """A job, as it stands once this is on record."""
         self._check(request)
-        return await self.bidding.submit(job, who, request, reply, alternatives)
+        return await self.bids.submit(job, who, request, reply, alternatives)
 
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
     ) -> JobRow:
         """The job of what was shown, at no more than was shown."""
-        return await self.bidding.accept(job, who, accepted, quote, reply)
+        return await self.bids.accept(job, who, accepted, quote, reply)
 
-    async def decide_waiting(self) -> None:
+    async def decide_pending(self) -> None:
         """Go on with jobs that waited for a decision when the service stopped."""
-        for one in await self.ask(lambda zone: list(zone.waiting.values())):
-            self.bidding.docket.decide_later(one.id, one.owner, one.training, one.request)
+        for one in await self.call(lambda zone: list(zone.pending_jobs.values())):
+            self.bids.pending_jobs.enqueue(one.id, one.owner, one.training, one.request)
 
-    async def give_up(self, job: str, why: str) -> None:
+    async def abandon(self, job: str, why: str) -> None:
         """End a job, unless it is over, that the service cannot bring to its end."""
-        await self.ask(lambda zone: zone.give_up(job, why))
+        await self.call(lambda zone: zone.abandon(job, why))
 
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
-        await self.bidding.docket.close()
+        await self.bids.pending_jobs.close()

@@ -34,13 +34,13 @@ class Chores:
         self._failures: Counter[str] = Counter()
         self._background = Background()
 
-    def begin_once(self, job: str, work: Coroutine[Any, Any, None]) -> None:
+    def start_once(self, job: str, work: Coroutine[Any, Any, None]) -> None:
         """Begin work for a job, unless some is under way."""
         if job in self.busy:
             work.close()
             return
         self.busy.add(job)
-        self._background.begin(self._run(job, work))
+        self._background.spawn(self._run(job, work))
 
     async def close(self) -> None:
         """End what is under way."""

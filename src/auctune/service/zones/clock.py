@@ -33,22 +33,22 @@ class SlotClock:
         """The slot in which a moment lies; 0 before the epoch."""
         return max(0, math.floor((time - self.epoch) / self.slot_seconds + _SLACK))
 
-    def begins(self, slot: int) -> float:
+    def slot_start(self, slot: int) -> float:
         """When a slot begins."""
         return self.epoch + slot * self.slot_seconds
 
-    def ends(self, slot: int) -> float:
+    def slot_end(self, slot: int) -> float:
         """When a slot ends."""
-        return self.begins(slot + 1)
+        return self.slot_start(slot + 1)
 
-    def last_by(self, time: float) -> int:
+    def last_slot_by(self, time: float) -> int:
         """The last slot that ends by a moment; -1 if none does."""
         return math.floor((time - self.epoch) / self.slot_seconds + _SLACK) - 1
 
-    def first_from(self, time: float) -> int:
+    def first_slot_from(self, time: float) -> int:
         """The first slot that begins at a moment or later; below 0 long before the epoch."""
         return math.ceil((time - self.epoch) / self.slot_seconds - _SLACK)
 
-    def slots(self, seconds: float) -> int:
+    def slots_for(self, seconds: float) -> int:
         """Whole slots that a span takes, rounded up."""
         return max(0, math.ceil(seconds / self.slot_seconds - _SLACK))

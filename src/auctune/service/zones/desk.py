@@ -59,12 +59,12 @@ class Desk(Generic[Z_co]):
     def __init__(self, zone: Z_co, recorder: Recorder, tell: Broken = _unheard) -> None:
         self._zone = zone
         self._recorder = recorder
-        self._tell = tell
+        self._on_failure = tell
         self._commands: queue.SimpleQueue[_Command[Z_co, object] | None] = queue.SimpleQueue()
         self._post: Post | None = None
-        self._broken: Exception | None = None
-        self._breaking = threading.Lock()
-        self._thread = threading.Thread(target=self._work, name=f"desk-{zone.name}", daemon=True)
+        self._failure: Exception | None = None
+        self._failing = threading.Lock()
+        self._thread = threading.Thread(target=self._loop, name=f"desk-{zone.name}", daemon=True)
         self._thread.start()
 
     @property
@@ -73,17 +73,17 @@ class Desk(Generic[Z_co]):
         return self._zone.name
 
     @property
-    def broken(self) -> Exception | None:
+    def failure(self) -> Exception | None:
         """Why the desk has closed; none: all is well."""
-        return self._broken
+        return self._failure
 
-    def ask(self, run: Callable[[Z_co], T]) -> Future[T]:
+    def submit(self, run: Callable[[Z_co], T]) -> Future[T]:
         """Run a command on the zone; its answer comes when all that it did is on disk."""
         answer: Future[T] = Future()
         self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
         return answer
 
-    def ask_here(self, run: Callable[[Z_co], T]) -> "asyncio.Future[T]":
+    def call(self, run: Callable[[Z_co], T]) -> "asyncio.Future[T]":
         """The same, to be awaited on the running loop."""
         loop = asyncio.get_running_loop()
         if self._post is None or self._post.loop is not loop:
@@ -92,7 +92,7 @@ class Desk(Generic[Z_co]):
         self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
         return answer.future
 
-    def tell(self, run: Callable[[Z_co], None], alarm: Broken) -> None:
+    def post(self, run: Callable[[Z_co], None], alarm: Broken) -> None:
         """Run a command for whose answer nobody waits.
 
         Args:
@@ -102,44 +102,44 @@ class Desk(Generic[Z_co]):
 
         def check(answer: Future[None]) -> None:
             error = answer.exception()
-            if error is not None and self._broken is None:
+            if error is not None and self._failure is None:
                 alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
-        self.ask(run).add_done_callback(check)
+        self.submit(run).add_done_callback(check)
 
     def close(self) -> None:
         """Answer what was asked so far, and end."""
         self._commands.put(None)
         self._thread.join()
 
-    def _work(self) -> None:
+    def _loop(self) -> None:
         while (command := self._commands.get()) is not None:
             if command.answer.set_running_or_notify_cancel():
-                self._do_whole(command)
+                self._run_safely(command)
 
-    def _do_whole(self, command: _Command[Z_co, T]) -> None:
+    def _run_safely(self, command: _Command[Z_co, T]) -> None:
         """Whatever happens, the thread goes on, so that nobody waits for good."""
-        if self._broken is not None:
-            command.answer.set_exception(_closed(self._broken))
+        if self._failure is not None:
+            command.answer.set_exception(_closed(self._failure))
             return
         try:
-            self._do(command)
+            self._run(command)
         except BaseException as error:
             # A mistake of ours, and no command's: what is on record is not known any more.
             lost = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            self._break(lost)
+            self._fail(lost)
             with suppress(InvalidStateError):
                 command.answer.set_exception(_closed(lost))
 
-    def _do(self, command: _Command[Z_co, T]) -> None:
+    def _run(self, command: _Command[Z_co, T]) -> None:
         failure: Exception | None = None
         try:
             answer = command.run(self._zone)
         except Exception as error:
             failure = error
-        if self._zone.is_ahead:
+        if self._zone.has_unrecorded_change:
             assert failure is not None
-            self._break(failure)
+            self._fail(failure)
             command.answer.set_exception(_closed(failure))
             return
 
@@ -151,15 +151,15 @@ class Desk(Generic[Z_co]):
             else:
                 command.answer.set_result(answer)
 
-        self._keep(give)
+        self._persist(give)
 
-    def _keep(self, give: Callable[[Exception | None], None]) -> None:
+    def _persist(self, give: Callable[[Exception | None], None]) -> None:
         def done(error: Exception | None) -> None:
             if error is not None:
-                self._break(error)
+                self._fail(error)
             give(None if error is None else _closed(error))
 
-        happened = self._zone.take_events()
+        happened = self._zone.pop_events()
         if not happened:
             give(None)
             return
@@ -168,13 +168,13 @@ class Desk(Generic[Z_co]):
         except Exception as error:
             done(error)
 
-    def _break(self, error: Exception) -> None:
-        with self._breaking:
-            first, self._broken = self._broken is None, self._broken or error
+    def _fail(self, error: Exception) -> None:
+        with self._failing:
+            first, self._failure = self._failure is None, self._failure or error
         if not first:
             return
         try:
-            self._tell(error)
+            self._on_failure(error)
         except Exception:
             _log.exception("nobody heard that a desk has closed", zone=self.name, why=str(error))
 

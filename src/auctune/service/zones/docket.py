@@ -54,7 +54,7 @@ class Docket(Generic[Z, B]):
         self._make_bid = make_bid
         self._background = Background()
 
-    async def in_turn(self, bid: B, decide: Callable[[Z], T]) -> T:
+    async def decide_in_turn(self, bid: B, decide: Callable[[Z], T]) -> T:
         """Have the zone decide once it is the bid's turn.
 
         Raises:
@@ -68,15 +68,13 @@ class Docket(Generic[Z, B]):
         self, job: str, owner: str, training: Training, request: Record, reply: Reply | None
     ) -> JobRow:
         """Put a job on record whose files are not known yet, and decide on it later."""
-        row = await self._desk.ask_here(
-            lambda zone: zone.receive(job, owner, request, training, reply)
-        )
-        self.decide_later(job, owner, training, request)
+        row = await self._desk.call(lambda zone: zone.receive(job, owner, request, training, reply))
+        self.enqueue(job, owner, training, request)
         return row
 
-    def decide_later(self, job: str, owner: str, training: Training, request: Record) -> None:
+    def enqueue(self, job: str, owner: str, training: Training, request: Record) -> None:
         """Look at a received job's files, then decide on it; also after a restart."""
-        self._background.begin(self._decide(job, owner, training, request))
+        self._background.spawn(self._decide(job, owner, training, request))
 
     async def close(self) -> None:
         """Leave what is under way: it is on record, and goes on after the next start."""
@@ -85,10 +83,10 @@ class Docket(Generic[Z, B]):
     async def _decide(self, job: str, owner: str, training: Training, request: Record) -> None:
         try:
             bid = await self._make_bid(job, owner, training, request)
-            await self.in_turn(bid, lambda zone: zone.decide_received(bid))
+            await self.decide_in_turn(bid, lambda zone: zone.decide_received(bid))
         except InputError as error:
             refusal = error
-            await self._desk.ask_here(lambda zone: zone.refuse(job, refusal))
+            await self._desk.call(lambda zone: zone.reject_pending(job, refusal))
         except DataError as error:
             await self._give_up(job, "data_failed", str(error), "training_file")
         except AuctuneError as error:
@@ -104,7 +102,7 @@ class Docket(Generic[Z, B]):
         """End a job that is not decided on yet: nothing is held for it, and nothing was paid."""
 
         def end(zone: Zone) -> None:
-            if job in zone.waiting:
+            if job in zone.pending_jobs:
                 zone.fail(job, code, reason, param, refund=False)
 
-        await self._desk.ask_here(end)
+        await self._desk.call(end)

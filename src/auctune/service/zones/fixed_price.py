@@ -68,7 +68,7 @@ def price_part(row: JobRow, clock: SlotClock) -> dict[str, Any]:
         "least_bid": least_bid(decision),
         "price": None if left is None else decision["price"],
         "budget_left": left,
-        "earliest_deadline": None if earliest is None else clock.ends(earliest),
+        "earliest_deadline": None if earliest is None else clock.slot_end(earliest),
     }
 
 

@@ -41,7 +41,7 @@ async def beat(
                     raise
                 _log.warning("too many open files", retry_seconds=_RETRY_SECONDS)
                 longest = min(seconds, _RETRY_SECONDS)
-            left = clock.ends(clock.slot()) - clock.now()
+            left = clock.slot_end(clock.slot()) - clock.now()
             await asyncio.sleep(max(_LEAST_SECONDS, min(left, longest)))
     except Exception as error:
         alarm(error)

@@ -52,15 +52,15 @@ class JobRows(ABC, Generic[J]):
     """Makes rows of the jobs of one kind."""
 
     @abstractmethod
-    def nothing_own(self) -> Record:
+    def default_fields(self) -> Record:
         """The keys that rows of this kind have of their own, with nothing in them."""
 
     @abstractmethod
-    def own(self, job: J) -> Record:
+    def job_fields(self, job: J) -> Record:
         """The size and the decision of an admitted job, and what is in these keys."""
 
     @abstractmethod
-    def decided(self, body: Record) -> Record:
+    def decision_fields(self, body: Record) -> Record:
         """The same of a job that is decided on in this moment.
 
         Args:
@@ -68,11 +68,11 @@ class JobRows(ABC, Generic[J]):
         """
 
     @abstractmethod
-    def has_begun(self, job: J) -> bool:
+    def has_started(self, job: J) -> bool:
         """Whether a job has trained."""
 
     @abstractmethod
-    def why_rejected(self, body: Mapping[str, Any]) -> str:
+    def rejection_reason(self, body: Mapping[str, Any]) -> str:
         """The reason for people.
 
         Args:
@@ -80,7 +80,7 @@ class JobRows(ABC, Generic[J]):
         """
 
     @abstractmethod
-    def rejected_for(self, body: Mapping[str, Any]) -> str | None:
+    def rejected_param(self, body: Mapping[str, Any]) -> str | None:
         """The term of the request that stood against it; none: no term did.
 
         Args:
@@ -89,21 +89,21 @@ class JobRows(ABC, Generic[J]):
 
     def received(self, event: ZoneEvent, job: Received) -> JobRow:
         """A job whose data are being looked at."""
-        row = {**self._blank_of(job), "state": "validating"}
+        row = {**self._empty_of(job), "state": "validating"}
         return _row(event, job, Status.VALIDATING, row)
 
     def open(self, event: ZoneEvent, job: J) -> JobRow:
         """An admitted job."""
-        status = Status.RUNNING if self.has_begun(job) else Status.QUEUED
+        status = Status.RUNNING if self.has_started(job) else Status.QUEUED
         return _row(event, job, status, self._open_body(job))
 
     def rejected(self, event: ZoneEvent, asked: Received) -> JobRow:
         """A job that was decided on, and not admitted."""
         return _row(event, asked, Status.FAILED, self._decided(event.body) | self._over(event))
 
-    def dropped(self, event: ZoneEvent, job: Received, status: Status) -> JobRow:
+    def withdrawn(self, event: ZoneEvent, job: Received, status: Status) -> JobRow:
         """A job that is over before it was decided on."""
-        return _row(event, job, status, self._blank_of(job) | self._over(event))
+        return _row(event, job, status, self._empty_of(job) | self._over(event))
 
     def closed(self, event: ZoneEvent, job: J, status: Status, *, refunded: bool) -> JobRow:
         """An admitted job that is over.
@@ -119,7 +119,7 @@ class JobRows(ABC, Generic[J]):
             row |= {"state": "refunded", "refunded": True}
         return _row(event, job, status, row)
 
-    def previewed(self, zone: str, at: float, job: str, body: Record) -> JobRow:
+    def preview(self, zone: str, at: float, job: str, body: Record) -> JobRow:
         """A job as it would be; it is nowhere on record.
 
         Args:
@@ -135,24 +135,24 @@ class JobRows(ABC, Generic[J]):
             status = Status.FAILED
         return JobRow(job, zone, 0, body["owner"], at, status, row)
 
-    def _blank(self, owner: str, request: Record, training: Record) -> Record:
-        return {**blank_body(owner, request, training), **self.nothing_own()}
+    def _empty(self, owner: str, request: Record, training: Record) -> Record:
+        return {**blank_body(owner, request, training), **self.default_fields()}
 
-    def _blank_of(self, job: Received | J) -> Record:
-        return self._blank(job.owner, job.request, job.training.to_record())
+    def _empty_of(self, job: Received | J) -> Record:
+        return self._empty(job.owner, job.request, job.training.to_record())
 
     def _open_body(self, job: J) -> Record:
         return {
-            **self._blank_of(job),
-            **self.own(job),
+            **self._empty_of(job),
+            **self.job_fields(job),
             "state": job.phase.value,
             "progress": job.progress.to_record(),
             "notes": list(job.notes),
         }
 
     def _decided(self, body: Record) -> Record:
-        blank = self._blank(body["owner"], body["request"], body["training"])
-        return {**blank, **self.decided(body)}
+        blank = self._empty(body["owner"], body["request"], body["training"])
+        return {**blank, **self.decision_fields(body)}
 
     def _over(self, event: ZoneEvent) -> Record:
         """What of a row changes with the last event about its job, but for a refund."""
@@ -169,7 +169,7 @@ class JobRows(ABC, Generic[J]):
         return self._rejection(event.body) if event.kind == Kind.DECIDED else None
 
     def _rejection(self, body: Mapping[str, Any]) -> Record:
-        message, param = self.why_rejected(body), self.rejected_for(body)
+        message, param = self.rejection_reason(body), self.rejected_param(body)
         return {"code": "bid_rejected", "message": message, "param": param}
 
 

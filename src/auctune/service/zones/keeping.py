@@ -62,17 +62,17 @@ class Keeper(Generic[Z]):
         self._committer = committer
         self._seq = 0
 
-    async def keep(self) -> None:
+    async def snapshot_if_due(self) -> None:
         """Keep the zone's memory, when the next restart would fold much."""
-        while not await self._desk.ask_here(self._prepare):
+        while not await self._desk.call(self._prepare):
             pass
-        saved = await self._desk.ask_here(self._save)
+        saved = await self._desk.call(self._save)
         if saved is None:
             return
         self._seq, memory = saved
         body = await asyncio.to_thread(write_snapshot, memory)
         unit = await asyncio.to_thread(
-            self._snapshots.unit, self._desk.name, self._seq, self._clock.now(), body
+            self._snapshots.write_batch, self._desk.name, self._seq, self._clock.now(), body
         )
         self._committer.submit(unit)
 

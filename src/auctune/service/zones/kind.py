@@ -42,7 +42,7 @@ class Views(Protocol):
     """What readers see of jobs of this kind."""
 
     @property
-    def told(self) -> Mapping[str, Told]:
+    def messages(self) -> Mapping[str, Told]:
         """How events are told to a job's owner, by kind; others are not."""
         ...
 
@@ -80,7 +80,7 @@ class ZoneKind(Protocol):
         """Begin what can be done while bases are measured; all of it ends with the context."""
         ...
 
-    def learn(self, entry: ZoneConfig, place: Place, report: Report, alone: Alone) -> Facts:
+    def profile(self, entry: ZoneConfig, place: Place, report: Report, alone: Alone) -> Facts:
         """What must be known of a zone's base; measured once on this machine.
 
         Raises:

@@ -18,7 +18,7 @@ KINDS: Mapping[str, ZoneKind] = {
 }
 
 TOLD: tuple[str, ...] = tuple(
-    dict.fromkeys(str(name) for kind in KINDS.values() for name in kind.views.told)
+    dict.fromkeys(str(name) for kind in KINDS.values() for name in kind.views.messages)
 )
 """Kinds of events that are news to a job's owner, in any zone."""
 

@@ -49,7 +49,7 @@ class Leftovers:
         self._is_recorded = is_recorded
         self._trash = trash
 
-    async def drop(self) -> None:
+    async def clean(self) -> None:
         """Remove what belongs to jobs that are over, and that nobody is at."""
         there = await asyncio.to_thread(_found, self._work)
         if not there:
@@ -58,7 +58,7 @@ class Leftovers:
         def unneeded(zone: Zone) -> list[str]:
             return [job for job in there if not self._is_needed(zone, job)]
 
-        gone = await self._desk.ask_here(unneeded)
+        gone = await self._desk.call(unneeded)
         # What is begun for a job is begun before it is over.
         unneeded_paths = {job: there[job] for job in gone if job not in self._busy}
         await asyncio.to_thread(self._clear, unneeded_paths)

@@ -73,6 +73,6 @@ def why_changed(start: int, clock: SlotClock) -> str:
         clock: of the zone.
     """
     if start <= clock.slot():
-        began = to_rfc3339(clock.begins(start))
+        began = to_rfc3339(clock.slot_start(start))
         return f"the first slot of this line's plan began at {began}"
     return "the plan of this line is taken, or costs more by now"

@@ -80,14 +80,14 @@ class NotingZone(ABC, Generic[J, B]):
     ) -> None:
         self.name = name
         self.clock = clock
-        self._noted = state
-        self._recorder = recorder
-        self._happened: list[tuple[ZoneEvent, Change]] = []
-        self._is_ahead = False
+        self._state = state
+        self._writer = recorder
+        self._events: list[tuple[ZoneEvent, Change]] = []
+        self._has_unrecorded_change = False
 
     @property
     @abstractmethod
-    def booked_slot(self) -> int:
+    def event_slot(self) -> int:
         """The slot in which what happens now is booked."""
 
     @abstractmethod
@@ -118,47 +118,47 @@ class NotingZone(ABC, Generic[J, B]):
             InputError: if it is over, or not paused.
         """
 
-    def let_go(self, job: J) -> None:
+    def release_capacity(self, job: J) -> None:
         """A job is about to end early: give back what it has coming, if no event says so."""
 
     @property
-    def is_ahead(self) -> bool:
+    def has_unrecorded_change(self) -> bool:
         """Whether it knows of something that is on no record: a command broke off."""
-        return self._is_ahead
+        return self._has_unrecorded_change
 
     @contextmanager
-    def at_once(self) -> Iterator[None]:
+    def atomic(self) -> Iterator[None]:
         """A block whose events are all on record, or none."""
-        self._is_ahead = True
+        self._has_unrecorded_change = True
         yield
-        self._is_ahead = False
+        self._has_unrecorded_change = False
 
-    def take_events(self) -> list[tuple[ZoneEvent, Change]]:
+    def pop_events(self) -> list[tuple[ZoneEvent, Change]]:
         """What happened since the last call."""
-        happened, self._happened = self._happened, []
+        happened, self._events = self._events, []
         return happened
 
-    def happen(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
+    def record(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
         """Note that something happened, now, and take it over into the state."""
-        seq, slot = self._recorder.next_seq(), self.booked_slot
+        seq, slot = self._writer.next_seq(), self.event_slot
         event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
-        self._happened.append((event, self._noted.apply(event)))
+        self._events.append((event, self._state.apply(event)))
         return event
 
     @property
-    def waiting(self) -> Mapping[str, Received]:
+    def pending_jobs(self) -> Mapping[str, Received]:
         """Jobs that were received and not decided on, by id."""
-        return self._noted.received
+        return self._state.received
 
     @property
-    def under_way(self) -> Mapping[str, J]:
+    def admitted_jobs(self) -> Mapping[str, J]:
         """Admitted jobs that are not over, by id."""
-        return self._noted.jobs
+        return self._state.jobs
 
-    def needs(self, file: str) -> bool:
+    def uses_file(self, file: str) -> bool:
         """Whether a job that is not over needs a file."""
-        asked = [one.training for one in self.waiting.values()]
-        asked += [job.training for job in self.under_way.values()]
+        asked = [one.training for one in self.pending_jobs.values()]
+        asked += [job.training for job in self.admitted_jobs.values()]
         return any(file in (one.data, one.validation) for one in asked)
 
     def receive(
@@ -172,8 +172,8 @@ class NotingZone(ABC, Generic[J, B]):
         """Note a job whose data are still being looked at."""
         self.begin_slots()
         body = {"owner": owner, "request": request, "training": training.to_record()}
-        self.happen(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
-        return self._last_row()
+        self.record(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
+        return self._latest_row()
 
     def decide_received(self, bid: B) -> JobRow | None:
         """Decide on a job that was received; none if it was cancelled or decided on meanwhile.
@@ -181,24 +181,24 @@ class NotingZone(ABC, Generic[J, B]):
         Raises:
             InputError: as `decide`.
         """
-        return self.decide(bid) if bid.job in self.waiting else None
+        return self.decide(bid) if bid.job in self.pending_jobs else None
 
     def cancel(self, job: str) -> bool:
         """End a job for its owner; what is to come is free again. Whether it was open."""
         self.begin_slots()
-        if job in self.under_way:
-            self.let_go(self.under_way[job])
-        elif job not in self.waiting:
+        if job in self.admitted_jobs:
+            self.release_capacity(self.admitted_jobs[job])
+        elif job not in self.pending_jobs:
             return False
-        self.happen(Kind.CANCELLED, job, {})
+        self.record(Kind.CANCELLED, job, {})
         return True
 
     def settle(self, owner: str) -> None:
         """Write what is still to come of an owner's jobs that are over: in most kinds, nothing."""
 
-    def refuse(self, job: str, error: InputError) -> None:
+    def reject_pending(self, job: str, error: InputError) -> None:
         """A received job cannot be decided on: its data or its terms are wrong."""
-        if job in self.waiting:
+        if job in self.pending_jobs:
             self.fail(job, "invalid_request", str(error), error.place, refund=False)
 
     def fail(
@@ -206,20 +206,20 @@ class NotingZone(ABC, Generic[J, B]):
     ) -> None:
         """End a job that cannot be done."""
         body = {"code": code, "message": message, "param": param, "refund": refund}
-        self.happen(Kind.FAILED, job, body)
+        self.record(Kind.FAILED, job, body)
 
     def finish(self, job: str, file: str) -> bool:
         """End a job whose result is a file; false if it is over already."""
-        if job not in self.under_way:
+        if job not in self.admitted_jobs:
             return False
-        self.happen(Kind.FINISHED, job, {"files": [file]})
+        self.record(Kind.FINISHED, job, {"files": [file]})
         return True
 
-    def give_up(self, job: str, why: str) -> None:
+    def abandon(self, job: str, why: str) -> None:
         """End a job, unless it is over, that the service cannot bring to its end."""
-        if job in self.under_way:
-            self.let_go(self.under_way[job])
+        if job in self.admitted_jobs:
+            self.release_capacity(self.admitted_jobs[job])
             self.fail(job, "service_failed", why, None)
 
-    def _last_row(self) -> JobRow:
-        return self._happened[-1][1].rows[-1]
+    def _latest_row(self) -> JobRow:
+        return self._events[-1][1].rows[-1]

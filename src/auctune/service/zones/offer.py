@@ -33,16 +33,16 @@ class Offer(Protocol):
         ...
 
     @property
-    def outlook(self) -> Outlook | None:
+    def summary(self) -> Outlook | None:
         """The cheapest of it; none: the job is not to be had, `why_not`."""
         ...
 
     @property
-    def why_not(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Why there is no outlook, for people; none: there is one."""
         ...
 
-    def shown(self) -> dict[str, Any]:
+    def to_response(self) -> dict[str, Any]:
         """The part of a quote's answer that is of the zone's kind: `lines`, or `estimate`."""
         ...
 
@@ -65,21 +65,21 @@ class MenuOffer:
         return sum(len(line.schedule.cells) for line in self.menu.lines)
 
     @property
-    def outlook(self) -> Outlook | None:
+    def summary(self) -> Outlook | None:
         """The last line: what is bought is run by then, or refunded."""
         if not self.menu.lines:
             return None
         last = self.menu.lines[-1]
-        return Outlook(last.price, self.clock.ends(last.deadline), 0.0)
+        return Outlook(last.price, self.clock.slot_end(last.deadline), 0.0)
 
     @property
-    def why_not(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Whether there is no line."""
         return None if self.menu.lines else "it cannot be done by its deadline"
 
-    def shown(self) -> dict[str, Any]:
+    def to_response(self) -> dict[str, Any]:
         """All lines, in the real clock's time."""
-        ends, begins = self.clock.ends, self.clock.begins
+        ends, begins = self.clock.slot_end, self.clock.slot_start
         return {
             "lines": [
                 {
@@ -129,7 +129,7 @@ class Alternative:
     zone: str
     kind: str
     outlook: Outlook | None
-    why_not: str | None
+    unavailable_reason: str | None
 
     def to_record(self) -> dict[str, Any]:
         """As plain values; money as text."""
@@ -140,7 +140,7 @@ class Alternative:
             "cost": None if found is None else str(found.cost),
             "finish": None if found is None else found.finish,
             "risk": None if found is None else found.risk,
-            "why_not": self.why_not,
+            "why_not": self.unavailable_reason,
         }
 
 

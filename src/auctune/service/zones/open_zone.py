@@ -52,7 +52,7 @@ class Nodes(Protocol):
         """Take one off the market."""
         ...
 
-    async def give_back(self, node: str) -> None:
+    async def return_node(self, node: str) -> None:
         """Put one on the market again."""
         ...
 
@@ -144,7 +144,7 @@ class OpenZone(AnswersRequests, Protocol):
         """Explains its decisions; none: they are not explained."""
         ...
 
-    def takes(self, request: JobRequest) -> str | None:
+    def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may.
 
         For people, of the zone: "has no sites", "needs market.deadline".

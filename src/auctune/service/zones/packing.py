@@ -25,7 +25,7 @@ class Packer(Generic[Z]):
     def __init__(self, desk: Desk[Z], data: DataClient, library: Library) -> None:
         self._desk, self._data, self._library = desk, data, library
 
-    async def pack(
+    async def archive(
         self, job: str, owner: str, source: Path, target: Path, end: Callable[[Z, str], bool]
     ) -> None:
         """Pack a folder, and end its job with that.
@@ -38,7 +38,7 @@ class Packer(Generic[Z]):
             end: run on the zone with the file's id; whether the job was still there.
         """
         await asyncio.wrap_future(self._data.archive(source, target, job, owner=owner))
-        record = await self._library.keep(owner, target.name, target)
-        if not await self._desk.ask_here(lambda zone: end(zone, record.id)):
+        record = await self._library.import_result(owner, target.name, target)
+        if not await self._desk.call(lambda zone: end(zone, record.id)):
             # It was cancelled meanwhile: nobody is to have it.
             await self._library.delete(record)

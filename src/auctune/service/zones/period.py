@@ -49,14 +49,14 @@ class Period:
         self.kind: str = opened.body.get("kind", AUCTION)
         epoch, seconds = opened.body["epoch"], opened.body["slot_seconds"]
         self.clock = SlotClock(epoch, seconds, lambda: epoch)
-        self.first_slot = 0 if begin is None else max(0, self.clock.first_from(begin))
-        self.last_slot = None if end is None else self.clock.first_from(end) - 1
+        self.first_slot = 0 if begin is None else max(0, self.clock.first_slot_from(begin))
+        self.last_slot = None if end is None else self.clock.first_slot_from(end) - 1
         self.until = log.last_seq(zone)
 
     @property
     def newest_slot(self) -> int:
         """The last slot of the period that is on record; before its first one: there is none."""
-        (row,) = self.log.of_zone(self.zone, self.until - 1, self.until)
+        (row,) = self.log.read_zone(self.zone, self.until - 1, self.until)
         begun = slot_of(read_event(row))
         return begun if self.last_slot is None else min(begun, self.last_slot)
 
@@ -66,7 +66,7 @@ class Period:
         Args:
             after: number of an event; those up to it are left out.
         """
-        events = map(read_event, self.log.of_zone(self.zone, after, self.until))
+        events = map(read_event, self.log.read_zone(self.zone, after, self.until))
         last = self.last_slot
         return takewhile(lambda event: last is None or slot_of(event) <= last, events)
 

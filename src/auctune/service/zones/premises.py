@@ -56,7 +56,7 @@ class Premises:
     turns: BudgetTurns
     quotes: Quotes
     report: Report
-    alarm: Callable[[Exception], None]
+    on_fatal_error: Callable[[Exception], None]
     lock: int | None
     now: Callable[[], float]
     vendor_gateway: VendorGateway

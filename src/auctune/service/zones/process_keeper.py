@@ -66,18 +66,18 @@ class ProcessKeeper:
         self._heard_at = now()
 
     @property
-    def is_lost(self) -> bool:
+    def is_crash_looping(self) -> bool:
         """Whether it has ended so often in a row that nobody knows when it will be back."""
         return self._endings >= _TRIES
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Do what is due by now, maybe wait for an end; whether a new process was started."""
         now = self._now()
         if self._process is not None:
             if self._ended:
-                self._bury(self._process.ending())
+                self._reap(self._process.ending())
             elif now - self._heard_at > _SILENT_SECONDS:
-                self._bury(f"was silent for {_SILENT_SECONDS:g} s")
+                self._reap(f"was silent for {_SILENT_SECONDS:g} s")
         if self._process is not None or now < self._start_at:
             return False
         return self._start()
@@ -91,13 +91,13 @@ class ProcessKeeper:
     def _start(self) -> bool:
         self._ended, self._heard_at = False, self._now()
         try:
-            self._process = self._launch(self._hear)
+            self._process = self._launch(self._on_message)
         except OSError as error:
-            self._note_ending(f"cannot be started ({error.strerror})")
+            self._record_exit(f"cannot be started ({error.strerror})")
             return False
         return True
 
-    def _hear(self, message: Message | None) -> None:
+    def _on_message(self, message: Message | None) -> None:
         """On a thread of the process's; the last word of one is heard before the next begins."""
         if message is None:
             self._ended = True
@@ -107,13 +107,13 @@ class ProcessKeeper:
             self._endings = 0
         self._tell(message)
 
-    def _bury(self, how: str) -> None:
+    def _reap(self, how: str) -> None:
         assert self._process is not None
         self._process.kill()
         self._process = None
-        self._note_ending(how)
+        self._record_exit(how)
 
-    def _note_ending(self, how: str) -> None:
+    def _record_exit(self, how: str) -> None:
         self._endings += 1
         wait = 0.0
         if self._endings > 1:

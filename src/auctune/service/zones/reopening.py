@@ -36,7 +36,9 @@ class Reopening:
         self.log = EventLog(premises.store.reader)
         self.snapshots = Snapshots(premises.store.reader)
 
-    def terms(self, zone: str, wanted: Terms, check: Callable[[Terms, Terms], None]) -> Terms:
+    def recorded_settings(
+        self, zone: str, wanted: Terms, check: Callable[[Terms, Terms], None]
+    ) -> Terms:
         """Those that a zone was opened with; of one that is new, those that are wanted.
 
         Args:
@@ -50,7 +52,7 @@ class Reopening:
         check(wanted, opened.body)
         return opened.body
 
-    async def memory(self, zone: str, fresh: Callable[[], M]) -> M:
+    async def restore(self, zone: str, fresh: Callable[[], M]) -> M:
         """What a zone remembers.
 
         Args:
@@ -60,12 +62,12 @@ class Reopening:
         self._premises.report(f"reading the log of zone {zone}", 0.0)
         return await asyncio.to_thread(lambda: restart(zone, fresh, self.log, self.snapshots))
 
-    def desk(self, zone: Z, memory: Memory, terms: Terms) -> Desk[Z]:
+    def start_actor(self, zone: Z, memory: Memory, terms: Terms) -> Desk[Z]:
         """The desk of a zone that is at its newest slot; one that is new opens with it."""
         if memory.seq == 0:
-            zone.happen(Kind.ZONE_OPENED, None, dict(terms))
+            zone.record(Kind.ZONE_OPENED, None, dict(terms))
         zone.begin_slots()
-        return Desk(zone, self._premises.recorder, self._premises.alarm)
+        return Desk(zone, self._premises.recorder, self._premises.on_fatal_error)
 
 
 def check_same(zone: str, names: Iterable[str], wanted: Terms, opened: Terms) -> None:

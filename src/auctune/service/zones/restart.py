@@ -35,9 +35,9 @@ def rebuilt(
     zone: str, fresh: Callable[[], M], log: EventLog, snapshots: Snapshots, until: int | None = None
 ) -> tuple[M, int]:
     """The same after all events up to a number, and how many had to be folded for it."""
-    found = snapshots.newest(zone, lambda body: loaded(fresh, body), until=until)
+    found = snapshots.load_latest(zone, lambda body: loaded(fresh, body), until=until)
     memory, count = fresh() if found is None else found.state, 0
-    for event in map(read_event, log.of_zone(zone, memory.seq, until)):
+    for event in map(read_event, log.read_zone(zone, memory.seq, until)):
         memory.apply(event)
         count += 1
     return memory, count
@@ -64,7 +64,7 @@ def opening_of(zone: str, log: EventLog) -> ZoneEvent | None:
     Raises:
         InputError: if its log is of another version.
     """
-    events: Iterator[EventRow] = log.of_zone(zone, page=1)
+    events: Iterator[EventRow] = log.read_zone(zone, page=1)
     for row in events:
         event = read_event(row)
         assert event.kind == Kind.ZONE_OPENED

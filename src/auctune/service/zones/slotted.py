@@ -105,7 +105,7 @@ class SlottedZone(NotingZone[J, B]):
         """Begin a slot; those that passed by in which nobody was there to decide are left out."""
 
     @property
-    def booked_slot(self) -> int:
+    def event_slot(self) -> int:
         """The newest that began."""
         return max(0, self.state.slot)
 
@@ -115,12 +115,12 @@ class SlottedZone(NotingZone[J, B]):
         if now > self.state.slot:
             self.begin_slot(now)
 
-    def has_time(self, deadline: float) -> bool:
+    def has_slot_before(self, deadline: float) -> bool:
         """Whether a slot is still to begin that ends by a deadline, in unix time."""
         self.begin_slots()
-        return self.clock.last_by(deadline) > self.state.slot
+        return self.clock.last_slot_by(deadline) > self.state.slot
 
-    def to_pause(self, name: str) -> J:
+    def pausable_job(self, name: str) -> J:
         """A job that can be paused.
 
         Raises:
@@ -133,7 +133,7 @@ class SlottedZone(NotingZone[J, B]):
             raise InputError("id", f"{name} is trained already", "a job that is to train")
         return job
 
-    def to_resume(self, name: str) -> J:
+    def resumable_job(self, name: str) -> J:
         """A job that can be resumed.
 
         Raises:
@@ -145,7 +145,7 @@ class SlottedZone(NotingZone[J, B]):
         return job
 
     def _running(self, name: str) -> J:
-        job = self.under_way.get(name)
+        job = self.admitted_jobs.get(name)
         if job is None:
             raise InputError("id", f"{name} is not running", "an admitted job that is not over")
         return job
@@ -164,13 +164,13 @@ def lose_to_memory(zone: SlottedZone[H, B], name: str, slot: int, why: str, reme
         why: for its owner.
         remedy: what its owner may change.
     """
-    job = zone.under_way[name]
+    job = zone.admitted_jobs[name]
     if slot not in job.out_of_memory:
-        zone.happen(Kind.OUT_OF_MEMORY, name, {"slot": slot, "text": why})
+        zone.record(Kind.OUT_OF_MEMORY, name, {"slot": slot, "text": why})
     lost = len(job.out_of_memory)
     if lost < MAX_OUT_OF_MEMORY:
         return False
-    zone.let_go(job)
+    zone.release_capacity(job)
     message = f"there was too little memory for it in {lost} slots in a row: {why}; {remedy}"
     zone.fail(name, "out_of_memory", message, None)
     return True

@@ -48,11 +48,11 @@ class JobsState(ABC, Generic[J]):
         """
 
     @abstractmethod
-    def begin(self, job: J) -> tuple[Entry, ...]:
+    def admission_entries(self, job: J) -> tuple[Entry, ...]:
         """What the ledger says of a job that is admitted now."""
 
     @abstractmethod
-    def end(self, job: J, *, refunded: bool) -> tuple[Entry, ...]:
+    def settlement_entries(self, job: J, *, refunded: bool) -> tuple[Entry, ...]:
         """What the ledger says of a job that is over now."""
 
     def _received(self, event: ZoneEvent) -> Change:
@@ -69,7 +69,7 @@ class JobsState(ABC, Generic[J]):
             return Change((self.rows.rejected(event, asked),))
         job = self.admit(event, asked)
         self.jobs[job.id] = job
-        return Change((self.rows.open(event, job),), self.begin(job))
+        return Change((self.rows.open(event, job),), self.admission_entries(job))
 
     def _noted(self, event: ZoneEvent) -> Change:
         job = self.jobs.get(job_of(event))
@@ -90,9 +90,9 @@ class JobsState(ABC, Generic[J]):
     def _close(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Change:
         waiting = self.received.pop(job_of(event), None)
         if waiting is not None:
-            return Change((self.rows.dropped(event, waiting, status),))
+            return Change((self.rows.withdrawn(event, waiting, status),))
         job = self.jobs.pop(job_of(event))
-        entries = self.end(job, refunded=refunded)
+        entries = self.settlement_entries(job, refunded=refunded)
         return Change((self.rows.closed(event, job, status, refunded=refunded),), entries)
 
 

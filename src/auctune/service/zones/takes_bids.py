@@ -10,6 +10,6 @@ class TakesBids(AnswersRequests, Protocol):
     """Shows prices or estimates, and takes bids."""
 
     @property
-    def docket(self) -> Docket[Any, Any]:
+    def pending_jobs(self) -> Docket[Any, Any]:
         """Jobs that are to be decided on."""
         ...

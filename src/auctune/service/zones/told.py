@@ -19,7 +19,7 @@ class Told:
 
     message: Callable[[Mapping[str, Any]], str]
     level: str = "info"
-    facts: tuple[str, ...] = ()
+    data_fields: tuple[str, ...] = ()
 
 
 def _trained(body: Mapping[str, Any]) -> str:

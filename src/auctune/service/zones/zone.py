@@ -25,12 +25,12 @@ class Zone(Protocol):
         """Its slots."""
         ...
 
-    def take_events(self) -> list[tuple[ZoneEvent, Change]]:
+    def pop_events(self) -> list[tuple[ZoneEvent, Change]]:
         """What happened since the last call."""
         ...
 
     @property
-    def is_ahead(self) -> bool:
+    def has_unrecorded_change(self) -> bool:
         """Whether it knows of something that is on no record: a command broke off."""
         ...
 
@@ -39,16 +39,16 @@ class Zone(Protocol):
         ...
 
     @property
-    def waiting(self) -> Mapping[str, Any]:
+    def pending_jobs(self) -> Mapping[str, Any]:
         """Jobs that were received and not decided on, by id."""
         ...
 
     @property
-    def under_way(self) -> Container[str]:
+    def admitted_jobs(self) -> Container[str]:
         """Ids of admitted jobs that are not over."""
         ...
 
-    def needs(self, file: str) -> bool:
+    def uses_file(self, file: str) -> bool:
         """Whether a job that is not over needs a file."""
         ...
 
@@ -63,7 +63,7 @@ class Zone(Protocol):
         """Note a job whose data are still being looked at."""
         ...
 
-    def refuse(self, job: str, error: InputError) -> None:
+    def reject_pending(self, job: str, error: InputError) -> None:
         """A received job cannot be decided on: its data or its terms are wrong."""
         ...
 
@@ -100,4 +100,4 @@ class Zone(Protocol):
 
 def is_open(zone: Zone, job: str) -> bool:
     """Whether a job is not over: it waits for a decision, or goes on."""
-    return job in zone.waiting or job in zone.under_way
+    return job in zone.pending_jobs or job in zone.admitted_jobs

@@ -140,5 +140,5 @@ def test_stored_tokens_go_with_their_file_and_those_of_files_that_are_gone_at_th
     start(tmp_path)
     assert names(files) == {kept.id, "0.npz"}
     assert tokens_folder(files / kept.id).is_dir()
-    Blobs(files).drop(kept.id)
+    Blobs(files).delete(kept.id)
     assert list(files.iterdir()) == []

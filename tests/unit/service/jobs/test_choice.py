@@ -24,14 +24,14 @@ WHO = Principal("key", "ada", None, Role.USER)
 class Said:
     """An offer that is nothing but its outlook."""
 
-    outlook: Outlook | None
+    summary: Outlook | None
     size: int = 1
 
     @property
-    def why_not(self) -> str | None:
-        return None if self.outlook is not None else "it cannot be done by its deadline"
+    def unavailable_reason(self) -> str | None:
+        return None if self.summary is not None else "it cannot be done by its deadline"
 
-    def shown(self) -> dict[str, Any]:
+    def to_response(self) -> dict[str, Any]:
         return {"lines": []}
 
 
@@ -40,20 +40,20 @@ class Zone:
     """A zone that says what it was told to, and counts how often it is asked."""
 
     name: str
-    outlook: Outlook | None = None
-    why_not: str | None = None
+    summary: Outlook | None = None
+    unavailable_reason: str | None = None
     error: AuctuneError | None = None
     kind: str = "auction"
     asked: int = 0
 
-    def takes(self, _: JobRequest) -> str | None:
-        return self.why_not
+    def unsupported_reason(self, _: JobRequest) -> str | None:
+        return self.unavailable_reason
 
     async def quote(self, _: Principal, __: JobRequest) -> Priced:
         self.asked += 1
         if self.error is not None:
             raise self.error
-        return Priced(Training("file-a"), 9.0, Said(self.outlook))
+        return Priced(Training("file-a"), 9.0, Said(self.summary))
 
 
 def outlook(cost: float, risk: float = 0.0) -> Outlook:
@@ -75,7 +75,7 @@ def test_nothing_that_keeps_the_limit_is_cheaper_and_nothing_at_all_safer_if_non
     outlooks: list[Outlook | None], limit: float
 ) -> None:
     zones = [Zone(f"z{place}", one) for place, one in enumerate(outlooks)]
-    found = chosen(*zones, risk=limit).zone.outlook
+    found = chosen(*zones, risk=limit).zone.summary
     able = [one for one in outlooks if one is not None]
     within = [one for one in able if one.risk <= limit]
     if within:
@@ -98,7 +98,7 @@ def test_each_zone_that_cannot_have_the_job_says_why() -> None:
     wrong, failed = InputError("rank", "9", "less"), DataError("the data process was closed")
     zones = (
         Zone("full"),
-        Zone("other", outlook(0), why_not="has no sites"),
+        Zone("other", outlook(0), unavailable_reason="has no sites"),
         Zone("small", outlook(0), error=wrong),
         Zone("hurt", outlook(0), error=failed),
         Zone("shut", outlook(0)),
@@ -106,7 +106,7 @@ def test_each_zone_that_cannot_have_the_job_says_why() -> None:
     )
     found = chosen(*zones, paused=("shut",))
     assert found.zone.name == "able"
-    assert [one.why_not for one in found.alternatives] == [
+    assert [one.unavailable_reason for one in found.alternatives] == [
         "it cannot be done by its deadline",
         "has no sites",
         str(wrong),

@@ -18,7 +18,7 @@ class Keys:
 
     held: dict[str, Principal] = field(default_factory=lambda: {"key-1": ADA, "key-2": BOB})
 
-    def holder(self, key: str) -> Principal | None:
+    def principal_of_key(self, key: str) -> Principal | None:
         return self.held.get(key)
 
 
@@ -39,54 +39,54 @@ def open_sessions(seconds: float = 60.0, of_a_key: int = 2) -> tuple[Sessions, K
 
 def test_an_id_finds_its_own_session_alone() -> None:
     sessions, _, _ = open_sessions()
-    ada, bob = sessions.begin(ADA), sessions.begin(BOB)
-    found = sessions.find(ada)
+    ada, bob = sessions.create(ADA), sessions.create(BOB)
+    found = sessions.get(ada)
     assert found is not None
     assert found[1] is ADA
     assert ada != bob
-    assert sessions.find(ada + "x") is None
-    assert sessions.find("") is None
+    assert sessions.get(ada + "x") is None
+    assert sessions.get("") is None
 
 
 def test_a_token_is_of_one_session() -> None:
     sessions, _, _ = open_sessions()
-    first, second = sessions.find(sessions.begin(ADA)), sessions.find(sessions.begin(ADA))
+    first, second = sessions.get(sessions.create(ADA)), sessions.get(sessions.create(ADA))
     assert first is not None
     assert second is not None
-    assert first[0].holds(first[0].token)
-    assert not first[0].holds(second[0].token)
-    assert not first[0].holds("")
+    assert first[0].verify_csrf(first[0].token)
+    assert not first[0].verify_csrf(second[0].token)
+    assert not first[0].verify_csrf("")
 
 
 def test_a_session_lasts_so_long_and_no_longer() -> None:
     sessions, _, time = open_sessions(seconds=60.0)
-    ada = sessions.begin(ADA)
+    ada = sessions.create(ADA)
     time.now += 59.9
-    assert sessions.find(ada) is not None
+    assert sessions.get(ada) is not None
     time.now += 0.1
-    assert sessions.find(ada) is None
+    assert sessions.get(ada) is None
     time.now -= 30
-    assert sessions.find(ada) is None
+    assert sessions.get(ada) is None
 
 
 def test_a_revoked_key_ends_its_sessions_and_no_others() -> None:
     sessions, keys, _ = open_sessions()
-    ada, bob = sessions.begin(ADA), sessions.begin(BOB)
+    ada, bob = sessions.create(ADA), sessions.create(BOB)
     del keys.held["key-1"]
-    assert sessions.find(ada) is None
-    assert sessions.find(bob) is not None
+    assert sessions.get(ada) is None
+    assert sessions.get(bob) is not None
 
 
 def test_the_oldest_session_of_a_key_makes_room() -> None:
     sessions, _, _ = open_sessions(of_a_key=2)
-    bob, *ada = sessions.begin(BOB), *(sessions.begin(ADA) for _ in range(3))
-    assert [sessions.find(one) is not None for one in ada] == [False, True, True]
-    assert sessions.find(bob) is not None
+    bob, *ada = sessions.create(BOB), *(sessions.create(ADA) for _ in range(3))
+    assert [sessions.get(one) is not None for one in ada] == [False, True, True]
+    assert sessions.get(bob) is not None
 
 
 def test_no_id_is_kept_as_it_is() -> None:
     sessions, _, _ = open_sessions()
-    assert sessions.begin(ADA) not in str(vars(sessions))
+    assert sessions.create(ADA) not in str(vars(sessions))
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_erasure_takes_words_out_of_events_and_the_log_stays_append_only(
     erase = Unit(then=lambda: erase_words(store, ["a"], lambda body: b"{}"))
     assert write(committer, erase) == [None]
     log = EventLog(store.reader)
-    assert [event.body for event in log.of_job("a")] == [b"{}"]
+    assert [event.body for event in log.read_job("a")] == [b"{}"]
     assert [row for row in rows_of(store, events) if row["job"] != "a"] == others
     with pytest.raises(IntegrityError, match="is append-only"), store.writer.begin():
         store.writer.exec_driver_sql("UPDATE events SET at = at + 1")

@@ -74,7 +74,7 @@ def test_a_unit_is_stored_in_all_its_tables_when_it_is_told_so(
 
 
 def test_units_that_wait_together_are_one_transaction_up_to_the_limit(store: Store) -> None:
-    params = CommitterParams(most_together=20)
+    params = CommitterParams(max_batch=20)
     with recording(store, params) as (committer, deliveries):
         errors = write_together(committer, *(job_unit(committer, f"job{i}") for i in range(50)))
     assert errors == [None] * 50
@@ -84,7 +84,7 @@ def test_units_that_wait_together_are_one_transaction_up_to_the_limit(store: Sto
 
 
 def test_after_units_that_came_together_the_next_transaction_waits_for_more(store: Store) -> None:
-    params = CommitterParams(gather_seconds=1.0)
+    params = CommitterParams(batch_window_seconds=1.0)
     with recording(store, params) as (committer, deliveries):
         write_together(committer, meta_unit("a"), meta_unit("b"))
         told: list[threading.Event] = []
@@ -101,7 +101,7 @@ def test_after_units_that_came_together_the_next_transaction_waits_for_more(stor
 
 def test_units_are_told_in_the_order_in_which_they_were_submitted(store: Store) -> None:
     told: list[int] = []
-    with Committer(store, params=CommitterParams(most_together=7)) as committer:
+    with Committer(store, params=CommitterParams(max_batch=7)) as committer:
         for number in range(100):
             unit = meta_unit(str(number))
             unit.done = partial(note, told, number)
@@ -245,7 +245,7 @@ def test_who_no_longer_waits_keeps_nothing_from_those_who_do(store: Store) -> No
 
 def test_submitting_blocks_while_too_many_wait(store: Store) -> None:
     third_in = threading.Event()
-    with Committer(store, params=CommitterParams(most_waiting=2)) as committer:
+    with Committer(store, params=CommitterParams(max_queue=2)) as committer:
 
         def submit_third() -> None:
             committer.submit(meta_unit("third"))
@@ -263,7 +263,7 @@ def test_submitting_blocks_while_too_many_wait(store: Store) -> None:
 
 
 def test_a_unit_may_be_submitted_by_a_callback_even_when_too_many_wait(store: Store) -> None:
-    with Committer(store, params=CommitterParams(most_waiting=1)) as committer:
+    with Committer(store, params=CommitterParams(max_queue=1)) as committer:
         finished = threading.Event()
 
         def submit_two(_: Exception | None) -> None:

@@ -30,7 +30,7 @@ def log(store: Store, committer: Committer) -> EventLog:
 
 @pytest.mark.parametrize("page", [1, 2, 12, 13, 14, 5000])
 def test_events_of_a_zone_come_in_order_whatever_the_page(log: EventLog, page: int) -> None:
-    found = list(log.of_zone("south", page=page))
+    found = list(log.read_zone("south", page=page))
     assert [event.seq for event in found] == list(range(3, 41, 3))
     written = event_row(3, zone="south")
     del written["checksum"]
@@ -38,17 +38,17 @@ def test_events_of_a_zone_come_in_order_whatever_the_page(log: EventLog, page: i
 
 
 def test_events_after_one_and_up_to_another_are_between_them(log: EventLog) -> None:
-    assert [event.seq for event in log.of_zone("south", after=9, until=18)] == [12, 15, 18]
-    assert [event.seq for event in log.of_zone("south", after=10, until=17, page=1)] == [12, 15]
-    assert list(log.of_zone("south", after=39)) == []
-    assert list(log.of_zone("east")) == []
+    assert [event.seq for event in log.read_zone("south", after=9, until=18)] == [12, 15, 18]
+    assert [event.seq for event in log.read_zone("south", after=10, until=17, page=1)] == [12, 15]
+    assert list(log.read_zone("south", after=39)) == []
+    assert list(log.read_zone("east")) == []
 
 
 def test_events_of_a_job_come_oldest_first_after_one_and_up_to_a_number(log: EventLog) -> None:
-    assert [event.seq for event in log.of_job("b")] == [5, 15, 25, 35]
-    assert [event.seq for event in log.of_job("b", after=5, limit=2)] == [15, 25]
-    assert log.of_job("b", after=35) == ()
-    assert {event.job for event in log.of_job("a")} == {"a"}
+    assert [event.seq for event in log.read_job("b")] == [5, 15, 25, 35]
+    assert [event.seq for event in log.read_job("b", after=5, limit=2)] == [15, 25]
+    assert log.read_job("b", after=35) == ()
+    assert {event.job for event in log.read_job("a")} == {"a"}
 
 
 def test_the_last_number_is_that_of_the_newest_event(log: EventLog) -> None:
@@ -58,7 +58,7 @@ def test_the_last_number_is_that_of_the_newest_event(log: EventLog) -> None:
 def test_events_that_come_while_the_log_is_read_are_read_too(
     log: EventLog, committer: Committer
 ) -> None:
-    reading = log.of_zone("south", page=2)
+    reading = log.read_zone("south", page=2)
     first = next(reading)
     assert write(committer, Unit().insert(events, event_row(41, zone="south"))) == [None]
     assert [first.seq, *(event.seq for event in reading)] == [*range(3, 41, 3), 41]
@@ -69,7 +69,7 @@ def test_zones_are_named_in_the_order_of_their_first_events(log: EventLog) -> No
 
 
 def test_events_of_a_kind_are_counted_between_numbers(log: EventLog) -> None:
-    south = list(log.of_zone("south", after=9, until=30))
+    south = list(log.read_zone("south", after=9, until=30))
     kinds = {event.kind for event in south}
     assert sum(log.count("south", kind, 9, 30) for kind in kinds) == len(south) == 7
     assert log.count("south", "no such kind", 9, 30) == 0
@@ -89,7 +89,7 @@ def test_a_log_is_read_while_another_owns_it_and_cannot_be_written(
         log = EventLog(reader)
         assert log.zones() == ()
         assert write(committer, Unit().insert(events, event_row(1, zone="north"))) == [None]
-        assert [event.seq for event in log.of_zone("north")] == [1]
+        assert [event.seq for event in log.read_zone("north")] == [1]
         with pytest.raises(DBAPIError), reader.begin() as connection:
             connection.execute(events.insert(), [event_row(2)])
     assert write(committer, Unit().insert(events, event_row(3))) == [None]
@@ -105,6 +105,6 @@ def test_an_event_that_was_altered_is_refused_with_its_number(
     assert write(committer, Unit().insert(events, event_row(1), row)) == [None]
     log = EventLog(store.reader)
     with pytest.raises(DamagedLogError, match=rf"event {row['seq']} of zone {row['zone']}"):
-        list(log.of_zone(row["zone"]))
+        list(log.read_zone(row["zone"]))
     with pytest.raises(DamagedLogError):
-        log.of_job(row["job"])
+        log.read_job(row["job"])

@@ -32,7 +32,7 @@ def contents(folder: Path) -> list[str]:
 
 def start(database: str, folder: Path) -> bool:
     with open_store(database, folder) as store:
-        return bind(store.writer, folder, store.place)
+        return bind(store.writer, folder, store.label)
 
 
 def test_a_folder_belongs_to_the_database_that_it_was_first_used_with(
@@ -86,7 +86,7 @@ def test_a_database_that_was_served_is_not_served_from_an_empty_folder(
     database: str, folder: Path
 ) -> None:
     with open_store(database, folder) as store:
-        bind(store.writer, folder, store.place)
+        bind(store.writer, folder, store.label)
         with Committer(store) as committer:
             write(committer, Unit().insert(events, event_row(1)))
     known = folder / ID_FILE
@@ -100,5 +100,5 @@ def test_a_database_that_was_served_is_not_served_from_an_empty_folder(
 
 def test_a_first_start_that_was_cut_short_is_made_again(store: Store, folder: Path) -> None:
     # The database is there; the folder does not say so yet.
-    assert not bind(store.writer, folder, store.place)
-    assert bind(store.writer, folder, store.place)
+    assert not bind(store.writer, folder, store.label)
+    assert bind(store.writer, folder, store.label)

@@ -17,7 +17,7 @@ def stored(store: Store, committer: Committer) -> Snapshots:
     found = Snapshots(store.reader)
     for zone, seq in TAKEN:
         body = b"state %d" % seq * 1000
-        assert write(committer, found.unit(zone, seq, seq / 4, body)) == [None]
+        assert write(committer, found.write_batch(zone, seq, seq / 4, body)) == [None]
     return found
 
 
@@ -37,28 +37,28 @@ def test_the_newest_three_of_a_zone_are_kept(store: Store, stored: Snapshots) ->
 
 
 def test_the_newest_of_a_zone_is_read_as_it_was_written(stored: Snapshots) -> None:
-    assert stored.newest("north", read) == Snapshot("north", 50, 12.5, 50)
-    assert stored.newest("south", read) == Snapshot("south", 12, 3.0, 12)
-    assert stored.newest("east", read) is None
+    assert stored.load_latest("north", read) == Snapshot("north", 50, 12.5, 50)
+    assert stored.load_latest("south", read) == Snapshot("south", 12, 3.0, 12)
+    assert stored.load_latest("east", read) is None
 
 
 def test_a_snapshot_taken_again_takes_the_place_of_the_first(
     store: Store, stored: Snapshots, committer: Committer
 ) -> None:
-    write(committer, stored.unit("north", 50, 13.0, b"state 51" * 1000))
-    assert stored.newest("north", read) == Snapshot("north", 50, 13.0, 51)
+    write(committer, stored.write_batch("north", 50, 13.0, b"state 51" * 1000))
+    assert stored.load_latest("north", read) == Snapshot("north", 50, 13.0, 51)
     assert len(rows_of(store, snapshots)) == 4
 
 
 def test_a_damaged_snapshot_is_passed_over(store: Store, stored: Snapshots) -> None:
     whole = {row["seq"]: row["body"] for row in rows_of(store, snapshots)}
     damage(store, 50, whole[50][:-5])
-    assert stored.newest("north", read) == Snapshot("north", 40, 10.0, 40)
+    assert stored.load_latest("north", read) == Snapshot("north", 40, 10.0, 40)
     # The checksum of one with the content of another.
     damage(store, 40, whole[40][:4] + whole[30][4:])
-    assert stored.newest("north", read) == Snapshot("north", 30, 7.5, 30)
+    assert stored.load_latest("north", read) == Snapshot("north", 30, 7.5, 30)
     damage(store, 30, b"")
-    assert stored.newest("north", read) is None
+    assert stored.load_latest("north", read) is None
 
 
 def test_a_snapshot_of_a_form_that_is_no_longer_read_is_passed_over(stored: Snapshots) -> None:
@@ -67,4 +67,4 @@ def test_a_snapshot_of_a_form_that_is_no_longer_read_is_passed_over(stored: Snap
             raise ValueError("a later form")
         return read(body)
 
-    assert stored.newest("north", read_old) == Snapshot("north", 40, 10.0, 40)
+    assert stored.load_latest("north", read_old) == Snapshot("north", 40, 10.0, 40)

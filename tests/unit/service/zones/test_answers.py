@@ -14,14 +14,14 @@ def test_what_is_answered_together_wakes_the_loop_once() -> None:
         loop = asyncio.get_running_loop()
         woken = 0
         post = Post(loop)
-        handing_out = post._hand_out
+        handing_out = post._drain
 
         def counted() -> None:
             nonlocal woken
             woken += 1
             handing_out()
 
-        post._hand_out = counted  # type: ignore[method-assign]
+        post._drain = counted  # type: ignore[method-assign]
         answers = [LoopAnswer[int](post) for _ in range(5)]
         # The loop cannot hand anything out before it is its turn.
         _give(answers)
@@ -63,7 +63,7 @@ def test_answers_that_nobody_waits_for_are_dropped() -> None:
     post = asyncio.run(run())
     # The loop is closed: there is nobody to be told.
     late = post.loop.create_future()
-    post.send(late, 3, None)
+    post.resolve(late, 3, None)
     assert not late.done()
 
 
@@ -73,11 +73,11 @@ def test_a_desk_answers_on_the_loop_that_asks() -> None:
     desk = Desk(made.zone, log)
 
     async def ask() -> str:
-        row = await desk.ask_here(lambda zone: zone.decide(made.bid("a")))
+        row = await desk.call(lambda zone: zone.decide(made.bid("a")))
         return row.id
 
     async def ask_again() -> bool:
-        return await desk.ask_here(lambda zone: zone.cancel("nobody"))
+        return await desk.call(lambda zone: zone.cancel("nobody"))
 
     assert asyncio.run(ask()) == "a"
     assert asyncio.run(ask_again()) is False

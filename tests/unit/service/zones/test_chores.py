@@ -21,7 +21,7 @@ def given_up(make: Callable[[], Exception | None], times: int) -> list[tuple[str
     async def run() -> None:
         chores = Chores(tell)
         for _ in range(times):
-            chores.begin_once("a", work())
+            chores.start_once("a", work())
             while chores.busy:
                 await asyncio.sleep(0)
         await chores.close()
@@ -58,15 +58,15 @@ def test_work_for_a_job_that_is_under_way_is_not_begun_again() -> None:
             begun.append(number)
             await gate.wait()
 
-        chores.begin_once("a", work(1))
+        chores.start_once("a", work(1))
         await asyncio.sleep(0)
-        chores.begin_once("a", work(2))
-        chores.begin_once("b", work(3))
+        chores.start_once("a", work(2))
+        chores.start_once("b", work(3))
         await asyncio.sleep(0)
         gate.set()
         while chores.busy:
             await asyncio.sleep(0)
-        chores.begin_once("a", work(4))
+        chores.start_once("a", work(4))
         while chores.busy:
             await asyncio.sleep(0)
 

@@ -42,15 +42,15 @@ def opened(log: MemoryLog, ended: "list[Exception]") -> tuple[MadeUpZone, Desk[A
 
 def settled(desk: Desk[AuctionZone]) -> None:
     """All commands so far have run."""
-    done: Future[None] = desk.ask(lambda zone: None)
+    done: Future[None] = desk.submit(lambda zone: None)
     done.exception(WAIT)
 
 
 def test_nothing_is_answered_before_it_is_on_disk() -> None:
     log = HeldLog()
     made, desk = opened(log, [])
-    first = desk.ask(lambda zone: zone.decide(made.bid("a")))
-    second = desk.ask(lambda zone: zone.decide(made.bid("b")))
+    first = desk.submit(lambda zone: zone.decide(made.bid("a")))
+    second = desk.submit(lambda zone: zone.decide(made.bid("b")))
     settled(desk)
     assert not first.done()
     assert not second.done()
@@ -63,7 +63,7 @@ def test_nothing_is_answered_before_it_is_on_disk() -> None:
 def test_a_log_that_fails_closes_the_desk_and_is_told_once() -> None:
     log, ended = HeldLog(), list[Exception]()
     made, desk = opened(log, ended)
-    answers = [desk.ask(lambda zone, n=n: zone.decide(made.bid(n))) for n in ("a", "b")]  # type: ignore[misc]
+    answers = [desk.submit(lambda zone, n=n: zone.decide(made.bid(n))) for n in ("a", "b")]  # type: ignore[misc]
     settled(desk)
     lost = OSError("the disk is full")
     for done in log.waiting:
@@ -72,9 +72,9 @@ def test_a_log_that_fails_closes_the_desk_and_is_told_once() -> None:
         with pytest.raises(DeskClosedError, match="disk is full"):
             answer.result(WAIT)
     with pytest.raises(DeskClosedError):
-        desk.ask(lambda zone: zone.cancel("a")).result(WAIT)
+        desk.submit(lambda zone: zone.cancel("a")).result(WAIT)
     assert ended == [lost]
-    assert desk.broken is lost
+    assert desk.failure is lost
     desk.close()
 
 
@@ -83,8 +83,8 @@ def test_a_bid_that_is_refused_leaves_the_desk_open() -> None:
     made, desk = opened(MemoryLog(), ended)
     bid = made.bid("a", slots=0)
     with pytest.raises(InputError, match="deadline"):
-        desk.ask(lambda zone: zone.decide(bid)).result(WAIT)
-    assert desk.ask(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
+        desk.submit(lambda zone: zone.decide(bid)).result(WAIT)
+    assert desk.submit(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
     assert ended == []
     desk.close()
 
@@ -92,15 +92,17 @@ def test_a_bid_that_is_refused_leaves_the_desk_open() -> None:
 def test_a_command_that_breaks_off_between_mechanism_and_record_closes_it() -> None:
     ended: list[Exception] = []
     made, desk = opened(MemoryLog(), ended)
-    assert desk.ask(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT).status == "queued"
+    assert (
+        desk.submit(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT).status == "queued"
+    )
 
     def break_off(zone: AuctionZone) -> None:
         job = zone.state.jobs["a"]
-        zone.tell(Released(job.task, job.cells_from(0)))
+        zone.apply_to_mechanism(Released(job.task, job.cells_from(0)))
         raise RuntimeError("a mistake of ours")
 
     with pytest.raises(DeskClosedError, match="a mistake of ours"):
-        desk.ask(break_off).result(WAIT)
+        desk.submit(break_off).result(WAIT)
     assert [str(error) for error in ended] == ["a mistake of ours"]
     desk.close()
 
@@ -113,8 +115,8 @@ def test_a_mistake_that_touched_nothing_is_one_request_s_alone() -> None:
         raise RuntimeError("a mistake of ours")
 
     with pytest.raises(RuntimeError):
-        desk.ask(fail).result(WAIT)
-    assert desk.ask(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
+        desk.submit(fail).result(WAIT)
+    assert desk.submit(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
     assert ended == []
     desk.close()
 
@@ -129,7 +131,7 @@ def test_an_end_that_is_no_error_closes_the_desk_and_leaves_nobody_waiting() -> 
     def come_later(zone: AuctionZone) -> None:
         zone.decide(made.bid("a"))
 
-    answers = [desk.ask(leave), desk.ask(come_later)]
+    answers = [desk.submit(leave), desk.submit(come_later)]
     for answer in answers:
         with pytest.raises(DeskClosedError, match="SystemExit"):
             answer.result(WAIT)
@@ -140,15 +142,15 @@ def test_an_end_that_is_no_error_closes_the_desk_and_leaves_nobody_waiting() -> 
 def test_a_mechanism_that_is_ahead_without_an_error_closes_the_desk() -> None:
     ended: list[Exception] = []
     made, desk = opened(MemoryLog(), ended)
-    desk.ask(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT)
+    desk.submit(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT)
 
     def forget_to_note(zone: AuctionZone) -> None:
         job = zone.state.jobs["a"]
-        zone.tell(Released(job.task, job.cells_from(0)))
+        zone.apply_to_mechanism(Released(job.task, job.cells_from(0)))
 
     with pytest.raises(DeskClosedError):
-        desk.ask(forget_to_note).result(WAIT)
-    assert desk.broken is ended[0]
+        desk.submit(forget_to_note).result(WAIT)
+    assert desk.failure is ended[0]
     desk.close()
 
 
@@ -164,7 +166,7 @@ def test_an_alarm_that_fails_leaves_nobody_waiting() -> None:
     desk = Desk(made.zone, LostLog(), deaf)
     for name in ("a", "b"):
         with pytest.raises(DeskClosedError, match="disk is full"):
-            desk.ask(lambda zone, name=name: zone.decide(made.bid(name))).result(WAIT)  # type: ignore[misc]
+            desk.submit(lambda zone, name=name: zone.decide(made.bid(name))).result(WAIT)  # type: ignore[misc]
     desk.close()
 
 

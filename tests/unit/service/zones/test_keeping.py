@@ -32,7 +32,7 @@ def test_a_snapshot_is_made_once_there_is_much_to_fold_and_gives_what_the_zone_r
             with Committer(store) as committer:
                 desk = Desk(made.zone, made.log)
                 keeper = Keeper(desk, made.clock, AuctionSaver(), snapshots, committer, events)
-                asyncio.run(keeper.keep())
+                asyncio.run(keeper.snapshot_if_due())
                 desk.close()
             # The log of this store is empty: what is found is a snapshot's.
             memory, folded = rebuilt(

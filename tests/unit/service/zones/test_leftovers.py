@@ -46,11 +46,11 @@ class Place:
             await Leftovers(
                 self.folder,
                 desk,
-                self.made.foreman.is_given,
+                self.made.foreman.is_running,
                 self.busy,
                 lambda job: job not in self.unrecorded,
                 Trash(self.folder.parent / "trash"),
-            ).drop()
+            ).clean()
             await asyncio.to_thread(desk.close)
 
         asyncio.run(drop())
@@ -82,7 +82,7 @@ def test_an_order_that_nobody_answered_holds_no_folder(place: Place) -> None:
     slot = place.begin()
     place.made.zone.cancel(JOB)
     message = {"kind": "unanswered", "slot": slot, "why": "it was lost", "stale": False}
-    place.made.foreman.hear(place.made.zone, "n0", message)
+    place.made.foreman.on_message(place.made.zone, "n0", message)
     assert place.swept() == set()
 
 

@@ -55,7 +55,7 @@ def test_one_that_ended_is_started_at_once_and_then_after_growing_pauses() -> No
     starts = []
     for tenth in range(600):
         played.time = tenth / 10
-        if keeper.look():
+        if keeper.poll():
             starts.append(played.time)
             played.started[-1].hear(None)
     assert [round(later - sooner) for sooner, later in pairwise(starts)] == [
@@ -66,7 +66,7 @@ def test_one_that_ended_is_started_at_once_and_then_after_growing_pauses() -> No
         8,
         16,
     ]
-    assert keeper.is_lost
+    assert keeper.is_crash_looping
     assert all(process.killed for process in played.started[:-1])
 
 
@@ -75,31 +75,31 @@ def test_a_unit_ends_the_row() -> None:
     keeper = played.keeper()
     while len(played.started) < 5:
         played.time += 60
-        if keeper.look():
+        if keeper.poll():
             played.started[-1].hear(None)
-    keeper.look()
-    assert keeper.is_lost
+    keeper.poll()
+    assert keeper.is_crash_looping
     played.time += 60
-    assert keeper.look()
+    assert keeper.poll()
     played.started[-1].hear(UNIT)
     assert played.heard == [UNIT]
     # The next ending is the first of a row again: no pause.
     played.started[-1].hear(None)
-    assert keeper.look()
+    assert keeper.poll()
 
 
 def test_a_silent_one_is_ended_and_one_that_is_alive_is_left() -> None:
     played = Played()
     keeper = played.keeper()
-    keeper.look()
+    keeper.poll()
     (first,) = played.started
     for _ in range(20):
         played.time += 100
         first.hear({"kind": "alive"})
-        assert not keeper.look()
+        assert not keeper.poll()
     played.time += 121
     # At once, as it is the first of a row.
-    assert keeper.look()
+    assert keeper.poll()
     assert first.killed
     keeper.stop()
     assert played.started[-1].stopped

@@ -77,7 +77,7 @@ async def explain(market: MarketDep, who: Owner, job_id: str) -> dict[str, Any]:
     job = await market.job(job_id, None if who.is_operator else who.user)
     if job is None:
         raise not_found("job", job_id)
-    explained = await market.explanations.of(job_id, who.user)
+    explained = await market.explanations.get(job_id, who.user)
     if explained is None:
         raise ApiError(400, "there is no decision on it to explain", "not_decided", "id")
     return _view(explained, market.clock(job.zone), has_units=who.is_operator)
@@ -118,8 +118,8 @@ def _view(explained: Explained, clock: SlotClock, *, has_units: bool) -> dict[st
 def _plan(plan: PricedPlan, clock: SlotClock) -> dict[str, Any]:
     return {
         "vendor": plan.schedule.vendor,
-        "start": clock.begins(plan.schedule.start),
-        "finish": clock.ends(plan.schedule.finish),
+        "start": clock.slot_start(plan.schedule.start),
+        "finish": clock.slot_end(plan.schedule.finish),
         "price": None if plan.price is None else str(plan.price),
         "cost": plan.cost,
         "vendor_price": plan.vendor_price,

@@ -50,7 +50,7 @@ async def upload(market: MarketDep, who: Owner, request: Request) -> Shown:
         raise TooLargeError("file", f"has more than {limit} bytes", "a smaller file")
     form = UploadForm(request)
     record = await market.library.add(who.user, form, form.chunks(), announced)
-    market.submissions.look_at(record)
+    market.submissions.preload(record)
     return file_view(record)
 
 
@@ -105,10 +105,10 @@ async def retrieve(market: MarketDep, who: Owner, file_id: str) -> Shown:
 async def delete(market: MarketDep, who: Owner, file_id: str) -> Shown:
     """Delete a file that no open job needs."""
     record = await _own(market, who, file_id)
-    async with market.library.leaving(record):
+    async with market.library.tombstone(record):
         # From here on no job can be asked for with it; those that were are on the desks.
         for zone in market.zones.values():
-            if await asyncio.wrap_future(zone.desk.ask(lambda desk: desk.needs(file_id))):
+            if await asyncio.wrap_future(zone.desk.submit(lambda desk: desk.uses_file(file_id))):
                 raise ApiError(400, "a job that is not over needs it", "file_in_use", "id")
         await market.library.delete(record)
     return {"id": file_id, "object": "file", "deleted": True}

@@ -105,16 +105,16 @@ async def submit(
     if isinstance(body, JobRequest) and body.market.what_if:
         return _json(_shown(market, await market.submissions.preview(who, body)))
     name, is_retry = _retry(headers)
-    reply = market.replies.name(who.key, name, raw)
-    earlier = await market.replies.earlier(reply, is_retry=is_retry)
+    reply = market.replies.key_for(who.key, name, raw)
+    earlier = await market.replies.find(reply, is_retry=is_retry)
     if earlier is not None:
         return _json(await _view(market, who, earlier))
     _check_quota(market, who, len(raw))
-    answer = market.replies.begin(reply)
+    answer = market.replies.start(reply)
     try:
         row = await market.submissions.submit(who, body, reply)
     except BaseException as error:
-        market.replies.forget(reply)
+        market.replies.discard(reply)
         answer.set_exception(error)
         raise
     answer.set_result(row.id)
@@ -136,7 +136,7 @@ def _check_quota(market: Market, who: Principal, size: int) -> None:
         (market.bids, 1, "bids, pauses and resumes"),
         (market.bid_bytes, size, "bytes of bids"),
     ):
-        wait = bucket.take(who.user, count)
+        wait = bucket.acquire(who.user, count)
         if wait > 0:
             raise ApiError(
                 429,
@@ -233,7 +233,7 @@ async def list_jobs(
         rows, has_more = [read_job(row) for row in page.items], page.has_more
     else:
         # One search of a user's at a time: each goes through all of the user's jobs.
-        async with market.searches.of([who.user]):
+        async with market.searches.acquire([who.user]):
             rows, has_more = await _find(market, who.user, wanted, limit, after)
     data = [_shown(market, row) for row in rows]
     return _json({"object": "list", "data": data, "has_more": has_more})
@@ -282,7 +282,7 @@ async def list_events(
     job = await own_job(market, who, job_id)
     last = None if after is None else int(after.removeprefix("ftevent-"))
     page = await asyncio.to_thread(market.pages.events, job_id, TOLD, limit, last)
-    told = market.views(job.zone).told
+    told = market.views(job.zone).messages
     data = [event_view(row, told) for row in page.items]
     return _json({"object": "list", "data": data, "has_more": page.has_more})
 
@@ -388,7 +388,7 @@ async def _act(market: Market, who: Principal, job: str, run: Callable[[Zone], T
             raise over
         return run(desk)
 
-    return await zone.desk.ask_here(run_if_open)
+    return await zone.desk.call(run_if_open)
 
 
 def _json(body: Shown) -> Response:

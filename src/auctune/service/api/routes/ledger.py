@@ -69,7 +69,7 @@ async def statement(market: MarketDep, who: Owner) -> dict[str, Any]:
     """What one owes."""
     account = user_account(who.user)
     found = await asyncio.to_thread(market.pages.balances, [account])
-    left = market.spending.left(who.user)
+    left = market.spending.remaining(who.user)
     return {
         "object": "statement",
         "user": who.user,
@@ -126,7 +126,7 @@ async def history(
     step = max(1, math.ceil(hours * 3600 / _SPANS))
     since = max(0, until - step * _SPANS)
     spans = math.ceil((until - since) / step)
-    moved = await asyncio.to_thread(market.pages.movements, since, step)
+    moved = await asyncio.to_thread(market.pages.account_history, since, step)
     accounts: dict[str, list[str]] = {}
     for account, span, steps in moved:
         amounts = accounts.setdefault(account, ["0"] * spans)

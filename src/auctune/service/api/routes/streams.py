@@ -51,10 +51,10 @@ async def job_stream(
     """What happens to a job, from its beginning or an event on, until it is over."""
     job = await own_job(market, who, job_id)
     market.streams.check(who.key)
-    told = market.views(job.zone).told
+    told = market.views(job.zone).messages
 
     def read(seq: int) -> tuple[EventRow, ...]:
-        return market.log.of_job(job_id, seq, _AT_ONCE)
+        return market.log.read_job(job_id, seq, _AT_ONCE)
 
     def show(row: EventRow) -> Shown | None:
         return event_view(row, told) if row.kind in told else None
@@ -78,7 +78,7 @@ async def zone_stream(
     market.streams.check(who.key)
 
     def read(seq: int) -> tuple[EventRow, ...]:
-        rows = market.log.of_zone(zone_id, seq, page=_AT_ONCE)
+        rows = market.log.read_zone(zone_id, seq, page=_AT_ONCE)
         return tuple(row for row, _ in zip(rows, range(_AT_ONCE), strict=False))
 
     start = int(last_event_id) if last_event_id is not None else after
@@ -107,7 +107,7 @@ async def _events(
     Args:
         is_over: whether nothing will come that is not on record.
     """
-    with market.streams.one(who.key), market.notifier.subscribe(topic) as changed:
+    with market.streams.acquire(who.key), market.notifier.subscribe(topic) as changed:
         # So that the answer begins before there is anything to tell.
         yield b": the stream is open\n\n"
         while True:

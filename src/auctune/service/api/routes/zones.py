@@ -212,7 +212,7 @@ async def drain(market: MarketDep, who: Operator, zone_id: str, node_id: str) ->
 async def give_back(market: MarketDep, who: Operator, zone_id: str, node_id: str) -> dict[str, Any]:
     """Put a node on the market again."""
     found = zone_of(market, zone_id)
-    await _with_node(found, node_id).give_back(node_id)
+    await _with_node(found, node_id).return_node(node_id)
     return _view(market, found)
 
 
@@ -275,7 +275,7 @@ def _view(market: Market, zone: OpenZone) -> dict[str, Any]:
         "slots": zone.num_slots,
         "num_nodes": zone.num_nodes,
         "slot": slot,
-        "slot_ends_at": clock.ends(slot),
-        "latest_deadline": clock.ends(slot + zone.num_slots - 1),
+        "slot_ends_at": clock.slot_end(slot),
+        "latest_deadline": clock.slot_end(slot + zone.num_slots - 1),
         "takes_bids": zone.name not in market.pauses.paused,
     }

@@ -13,7 +13,7 @@ from auctune.service.zones.offer import MenuOffer
 
 def quote_if_early(zone: AuctionZone, bid: Bid) -> PriceMenu:
     """A menu, which is empty where no time is left."""
-    return zone.quote(bid) if zone.has_time(bid.deadline) else PriceMenu(bid.job, ())
+    return zone.quote(bid) if zone.has_slot_before(bid.deadline) else PriceMenu(bid.job, ())
 
 
 def quoted_line(accepted: Acceptance, quote: Quote) -> tuple[MenuLine, JobRequest]:

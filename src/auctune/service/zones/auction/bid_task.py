@@ -20,15 +20,15 @@ def bid_task(bid: Bid, supply: Supply, clock: SlotClock, first: int, last: int) 
     Raises:
         InputError: if its deadline leaves no slot, or no node can hold it.
     """
-    deadline = min(clock.last_by(bid.deadline), last)
+    deadline = min(clock.last_slot_by(bid.deadline), last)
     if deadline < first:
         raise InputError(
             "market.deadline",
             "leaves no whole slot",
-            f"{to_rfc3339(clock.ends(first))}, when the next slot ends, or later",
+            f"{to_rfc3339(clock.slot_end(first))}, when the next slot ends, or later",
         )
     quotes = tuple(
-        Quote(offer.vendor, offer.price, clock.slots(offer.seconds)) for offer in bid.offers
+        Quote(offer.vendor, offer.price, clock.slots_for(offer.seconds)) for offer in bid.offers
     )
     return supply.task(
         bid.job,

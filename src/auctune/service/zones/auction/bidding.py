@@ -69,12 +69,12 @@ class AuctionBidding:
         self._files = files
         self._turns = turns
         self._quotes = quotes
-        self.docket = Docket(desk, turns, self._check_there, self._received_bid)
+        self.pending_jobs = Docket(desk, turns, self._check_there, self._received_bid)
         self._quoting = Turns()
 
-    async def look_at(self, file: FileRecord) -> bool:
+    async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload; see `AnswersRequests.look_at`."""
-        return await self._files.look_at(file, self._defaults.length)
+        return await self._files.preload(file, self._defaults.length)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job would cost, by the time at which it is finished.
@@ -89,8 +89,8 @@ class AuctionBidding:
         deadline = asked_deadline(request, now) if has_deadline(request) else horizon
         bid = await self._appraised(who, request, ZERO, deadline)
         # A menu takes tens of milliseconds of the desk: one at a time of each user.
-        async with self._quoting.of((who.user,)):
-            menu = await self._desk.ask_here(lambda zone: zone.quote(bid))
+        async with self._quoting.acquire((who.user,)):
+            menu = await self._desk.call(lambda zone: zone.quote(bid))
         notes = bid.size.notes(bid.training.max_length)
         return Priced(bid.training, deadline, MenuOffer(menu, self._clock), notes)
 
@@ -104,7 +104,7 @@ class AuctionBidding:
         """
         amount, deadline = bid_amount(request), asked_deadline(request, self._clock.now())
         bid = await self._appraised(who, request, amount, deadline, alternatives)
-        return await self._desk.ask_here(lambda zone: zone.preview(bid))
+        return await self._desk.call(lambda zone: zone.preview(bid))
 
     async def submit(
         self,
@@ -121,12 +121,12 @@ class AuctionBidding:
         """
         amount, deadline = bid_amount(request), asked_deadline(request, self._clock.now())
         training = training_of(request, self._defaults)
-        size = await self._files.known_size(training, who.user)
+        size = await self._files.cached_size(training, who.user)
         shown = shown_request(request, who, amount, deadline, alternatives)
         if size is None:
-            return await self.docket.receive(job, who.user, training, shown, reply)
+            return await self.pending_jobs.receive(job, who.user, training, shown, reply)
         bid = self._bid(job, who.user, training, Appraisal(size), shown, reply)
-        return await self.docket.in_turn(bid, lambda zone: zone.decide(bid))
+        return await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.decide(bid))
 
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
@@ -138,12 +138,12 @@ class AuctionBidding:
             QuoteChangedError: if it is not to be had any more.
         """
         line, request = quoted_line(accepted, quote)
-        deadline = last_resort(quote, self._clock.ends(line.deadline))
+        deadline = last_resort(quote, self._clock.slot_end(line.deadline))
         amount = line.price if request.market.bid is None else bid_amount(request)
         shown = shown_request(request, who, amount, deadline, quote.alternatives)
         found = await self._files.appraise(quote.training, who.user)
         bid = self._bid(job, who.user, quote.training, found, shown, reply)
-        row = await self.docket.in_turn(bid, lambda zone: zone.accept(bid, line))
+        row = await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.accept(bid, line))
         if row is None:
             why = why_changed(line.schedule.start, self._clock)
             raise QuoteChangedError(why, await self._again(quote, bid))
@@ -152,10 +152,10 @@ class AuctionBidding:
     async def _again(self, quote: Quote, bid: Bid) -> Quote:
         """What is to be had now in place of a quote."""
         again = replace(bid, bid=ZERO, deadline=quote.deadline)
-        menu = await self._desk.ask_here(lambda zone: quote_if_early(zone, again))
+        menu = await self._desk.call(lambda zone: quote_if_early(zone, again))
         offer = MenuOffer(menu, self._clock)
         priced = Priced(quote.training, quote.deadline, offer, quote.notes)
-        return self._quotes.again(quote, priced)
+        return self._quotes.replace(quote, priced)
 
     async def _appraised(
         self,
@@ -177,7 +177,7 @@ class AuctionBidding:
         return self._bid(job, owner, training, found, request)
 
     def _check_there(self, bid: Bid) -> None:
-        self._files.check_there(bid.training)
+        self._files.ensure_not_deleted(bid.training)
 
     def _bid(
         self,

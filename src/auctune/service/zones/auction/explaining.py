@@ -38,5 +38,5 @@ class AuctionExplainer:
         memory, _ = rebuilt(decided.zone, self._fresh, self._log, self._snapshots, until)
         task, decision = read_task(decided.body["task"]), read_decision(decided.body["decision"])
         explanation = memory.mechanism.explain(task, decision, memory.state.slot)
-        why = None if decision.admitted else ROWS.why_rejected(decided.body)
+        why = None if decision.admitted else ROWS.rejection_reason(decided.body)
         return Explained(decided, why, explanation)

@@ -53,7 +53,7 @@ class Foreman:
         self._content = content
         self._done = done
         # Jobs of orders that were given and not answered, by (slot, node).
-        self._given: dict[tuple[int, str], frozenset[str]] = {}
+        self._in_flight: dict[tuple[int, str], frozenset[str]] = {}
         # A slot may have begun by a bid that came before the clock's word.
         self._slot = -1
 
@@ -61,9 +61,9 @@ class Foreman:
         """A job's own."""
         return self._work / job
 
-    def is_given(self, job: str) -> bool:
+    def is_running(self, job: str) -> bool:
         """Whether a node may be at a job, which may be over by now."""
-        return any(job in jobs for jobs in self._given.values())
+        return any(job in jobs for jobs in self._in_flight.values())
 
     def resume(self, zone: AuctionZone) -> None:
         """After a start: take up what was under way."""
@@ -73,45 +73,45 @@ class Foreman:
         # What was lost in another life of the market has a process again.
         for node in sorted(zone.state.lost - zone.state.drained):
             zone.return_node(node)
-        self.tick(zone)
+        self.run_slot(zone)
 
-    def tick(self, zone: AuctionZone) -> None:
+    def run_slot(self, zone: AuctionZone) -> None:
         """Begin the current slot, if it has not begun, and have it trained."""
         zone.begin_slots()
         if zone.state.slot == self._slot:
             return
         self._slot = zone.state.slot
-        self._give_orders(zone)
+        self._dispatch(zone)
         # Those that are at work are looked at when their slot is over.
         for job in list(zone.state.jobs.values()):
-            if not self._is_at_work(job):
-                self._check_plan(zone, job, "a slot passed without its work")
+            if not self._is_in_flight(job):
+                self._replan_if_short(zone, job, "a slot passed without its work")
 
-    def hear(self, zone: AuctionZone, node: str, message: dict[str, object]) -> None:
+    def on_message(self, zone: AuctionZone, node: str, message: dict[str, object]) -> None:
         """Take over what a node says."""
         match message["kind"]:
             case "trained" if not message.get("stale"):
                 self._trained(zone, node, message)
             case "failed" | "unanswered" if not message.get("stale"):
-                self._unanswered(zone, node, message)
+                self._on_slot_failed(zone, node, message)
             case "noted":
-                self._noted(zone, message)
+                self._on_note(zone, message)
             case "lost":
                 zone.lose_node(node, f"it is lost ({message['how']})")
             case "back" if node not in zone.state.drained:
                 zone.return_node(node)
 
-    def _give_orders(self, zone: AuctionZone) -> None:
+    def _dispatch(self, zone: AuctionZone) -> None:
         slot = zone.state.slot
         for node, jobs in zone.state.cells_of(slot).items():
-            if (slot, node) in self._given:
+            if (slot, node) in self._in_flight:
                 continue
-            orders = [self._order(zone, job, slot) for job in jobs if _can_train(job, slot)]
+            orders = [self._request(zone, job, slot) for job in jobs if _can_train(job, slot)]
             if orders:
-                self._given[slot, node] = frozenset(order.job.id for order in orders)
-                self._executor.start(slot, node, orders, zone.clock.ends(slot))
+                self._in_flight[slot, node] = frozenset(order.job.id for order in orders)
+                self._executor.start(slot, node, orders, zone.clock.slot_end(slot))
 
-    def _order(self, zone: AuctionZone, job: OpenJob, slot: int) -> TaskOrder:
+    def _request(self, zone: AuctionZone, job: OpenJob, slot: int) -> TaskOrder:
         training = job.training
         validation = training.validation
         return make_order(
@@ -130,14 +130,14 @@ class Foreman:
         assert isinstance(slot, int)
         assert isinstance(results, dict)
         assert isinstance(refused, dict)
-        self._given.pop((slot, node), None)
+        self._in_flight.pop((slot, node), None)
         for name, result in results.items():
             job = zone.state.jobs.get(name)
-            if job is None or job.answered >= slot:
+            if job is None or job.last_reported_slot >= slot:
                 continue
             body = {"node": node, "slot": slot, "seconds": message["seconds"], "result": result}
-            zone.happen(Kind.TRAINED, name, body)
-            self._settle(zone, job, result)
+            zone.record(Kind.TRAINED, name, body)
+            self._on_result(zone, job, result)
         for name, error in refused.items():
             job = zone.state.jobs.get(name)
             if job is None:
@@ -147,14 +147,14 @@ class Foreman:
                 why = f"slot {slot} was not trained on {node}: {error['found']}"
                 _log.warning("a slot was not trained", node=node, slot=slot, job=name, why=why)
                 if not lose_to_memory(zone, name, slot, why, _LESS_MEMORY):
-                    self._check_plan(zone, job, why)
+                    self._replan_if_short(zone, job, why)
             else:
                 plans.release(zone, job)
                 zone.fail(name, "training_failed", f"{error['place']} {error['found']}", None)
 
-    def _settle(self, zone: AuctionZone, job: OpenJob, result: dict[str, object]) -> None:
+    def _on_result(self, zone: AuctionZone, job: OpenJob, result: dict[str, object]) -> None:
         if result["note"]:
-            zone.happen(Kind.JOB_NOTED, job.id, {"text": result["note"]})
+            zone.record(Kind.JOB_NOTED, job.id, {"text": result["note"]})
         if result["state"] == "done":
             plans.release(zone, job)
             self._done(job)
@@ -163,9 +163,9 @@ class Foreman:
             # Settings that let the weights go astray are not the market's failure.
             zone.fail(job.id, "training_failed", str(result["note"]), None, refund=False)
         else:
-            self._check_plan(zone, job, "its slots trained less than was sold")
+            self._replan_if_short(zone, job, "its slots trained less than was sold")
 
-    def _unanswered(self, zone: AuctionZone, node: str, message: dict[str, object]) -> None:
+    def _on_slot_failed(self, zone: AuctionZone, node: str, message: dict[str, object]) -> None:
         slot = message.get("slot")
         why = message.get("why")
         if message.get("begun", True):
@@ -173,23 +173,23 @@ class Foreman:
         else:
             # As after each restart: later slots make up for it, or it is planned anew.
             _log.info("a slot was skipped", node=node, slot=slot, why=why)
-        given = {one for one in self._given if one[1] == node and slot in (None, one[0])}
+        given = {one for one in self._in_flight if one[1] == node and slot in (None, one[0])}
         for one in given:
-            del self._given[one]
+            del self._in_flight[one]
         for job in list(zone.state.jobs.values()):
             if any((cell.slot, cell.node) in given for cell in job.cells):
-                self._check_plan(zone, job, f"node {node} did not train a slot: {why}")
+                self._replan_if_short(zone, job, f"node {node} did not train a slot: {why}")
 
-    def _noted(self, zone: AuctionZone, message: dict[str, object]) -> None:
+    def _on_note(self, zone: AuctionZone, message: dict[str, object]) -> None:
         job = zone.state.jobs.get(str(message["task"]))
         text = str(message["text"])
         if job is not None and text not in job.notes:
-            zone.happen(Kind.JOB_NOTED, job.id, {"text": text})
+            zone.record(Kind.JOB_NOTED, job.id, {"text": text})
 
-    def _is_at_work(self, job: OpenJob) -> bool:
-        return any((cell.slot, cell.node) in self._given for cell in job.cells)
+    def _is_in_flight(self, job: OpenJob) -> bool:
+        return any((cell.slot, cell.node) in self._in_flight for cell in job.cells)
 
-    def _check_plan(self, zone: AuctionZone, job: OpenJob, why: str) -> None:
+    def _replan_if_short(self, zone: AuctionZone, job: OpenJob, why: str) -> None:
         """Plan anew if what is left of a plan cannot do what is left of the work."""
         if job.phase is Phase.PAUSED:
             pauses.end_if_late(zone, job)
@@ -198,7 +198,7 @@ class Foreman:
         left = job.cells_from(zone.state.slot + 1)
         speeds = [job.task.throughput[zone.state.node_type(cell.node)] for cell in left]
         spare = _SHORT * (min(speeds) if speeds else 0.0)
-        if job.work_left > sum(speeds) + spare and not self._is_at_work(job):
+        if job.work_left > sum(speeds) + spare and not self._is_in_flight(job):
             plans.replan(zone, job, why)
 
 
@@ -217,4 +217,8 @@ def _target(zone: AuctionZone, job: OpenJob, slot: int) -> int:
 
 def _can_train(job: OpenJob, slot: int) -> bool:
     # After a restart a slot may be on record already.
-    return not job.is_raw and job.phase in (Phase.PLANNED, Phase.TRAINING) and job.answered < slot
+    return (
+        not job.needs_repair
+        and job.phase in (Phase.PLANNED, Phase.TRAINING)
+        and job.last_reported_slot < slot
+    )

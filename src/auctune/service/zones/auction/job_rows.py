@@ -31,7 +31,7 @@ _OF_DECISION = ("size", "task", "decision", "earliest", "budget_left")
 class AuctionRows(JobRows[OpenJob]):
     """Makes rows of an auction's jobs."""
 
-    def nothing_own(self) -> Record:
+    def default_fields(self) -> Record:
         """The keys of an auction's rows, with nothing in them."""
         return {
             "task": None,
@@ -42,7 +42,7 @@ class AuctionRows(JobRows[OpenJob]):
             "repaired": None,
         }
 
-    def own(self, job: OpenJob) -> Record:
+    def job_fields(self, job: OpenJob) -> Record:
         """What was promised, and the plan as it stands."""
         return {
             "size": job.size.to_record(),
@@ -53,21 +53,21 @@ class AuctionRows(JobRows[OpenJob]):
             "repaired": job.repaired,
         }
 
-    def decided(self, body: Record) -> Record:
+    def decision_fields(self, body: Record) -> Record:
         """What was answered; of a plan, its cells and its vendor."""
         known = {name: body.get(name) for name in _OF_DECISION}
         plan = body["decision"]["schedule"]
         return known if plan is None else known | plan
 
-    def has_begun(self, job: OpenJob) -> bool:
+    def has_started(self, job: OpenJob) -> bool:
         """Whether a job has trained."""
         return bool(job.progress.steps or job.progress.rows)
 
-    def why_rejected(self, body: Mapping[str, Any]) -> str:
+    def rejection_reason(self, body: Mapping[str, Any]) -> str:
         """The reason for people."""
         return fixed_price.why_rejected(body, _WHY)
 
-    def rejected_for(self, body: Mapping[str, Any]) -> str:
+    def rejected_param(self, body: Mapping[str, Any]) -> str:
         """The deadline, or the bid."""
         return fixed_price.rejected_for(body)
 

@@ -47,7 +47,7 @@ class AuctionZones:
         """Have what they decide with compiled."""
         return Kernels([_own(entry) for entry in entries])
 
-    def learn(
+    def profile(
         self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base, by node type; measured once where its nodes are."""
@@ -62,7 +62,7 @@ class AuctionZones:
             # A type without nodes is asked here.
             nodes = [node.id for node in entry.nodes if node.type == name]
             work = place.data / "work" / entry.name
-            asking = nodes_of(entry).asking(nodes[0], settings, work) if nodes else nullcontext()
+            asking = nodes_of(entry).probe(nodes[0], settings, work) if nodes else nullcontext()
             with asking as start:
                 there = None if start is None else Elsewhere(f"{entry.name} {name}", start)
                 facts[name] = learn_base(settings, kept, report, given[name], alone, there)

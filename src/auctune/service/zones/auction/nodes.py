@@ -26,15 +26,15 @@ class AuctionNodes:
 
     async def prices(self) -> dict[str, Any]:
         """Prices and use by slot and node, arrays [slot, node]."""
-        return await self._desk.ask_here(_prices)
+        return await self._desk.call(_prices)
 
     async def drain(self, node: str) -> None:
         """Take one off the market; what it was to run is planned anew, or refunded."""
-        await self._desk.ask_here(lambda zone: zone.drain_node(node, "drained by an operator"))
+        await self._desk.call(lambda zone: zone.drain_node(node, "drained by an operator"))
 
-    async def give_back(self, node: str) -> None:
+    async def return_node(self, node: str) -> None:
         """Put one on the market again."""
-        await self._desk.ask_here(lambda zone: zone.return_node(node))
+        await self._desk.call(lambda zone: zone.return_node(node))
 
 
 def _prices(zone: AuctionZone) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _prices(zone: AuctionZone) -> dict[str, Any]:
     return {
         "zone": zone.name,
         "first_slot": state.first_slot,
-        "first_begins_at": zone.clock.begins(state.first_slot),
+        "first_begins_at": zone.clock.slot_start(state.first_slot),
         "slot_seconds": zone.clock.slot_seconds,
         "nodes": [
             {"id": node.id, "type": node.type, "state": _state(node.id, lost, drained)}

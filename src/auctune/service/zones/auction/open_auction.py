@@ -50,7 +50,7 @@ class OpenAuction(BiddingZone[AuctionZone, AuctionBidding]):
         """How many nodes it has."""
         return len(self.supply.cluster.nodes)
 
-    def takes(self, request: JobRequest) -> str | None:
+    def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
         foreign = foreign_term(request, *_FOREIGN)
         if foreign is not None:

@@ -53,15 +53,15 @@ class OpenJob:
     failed_vendors: tuple[str, ...] = ()
     repaired: str | None = None
     progress: Progress = field(default_factory=Progress)
-    answered: int = -1
-    newest: int = 0
+    last_reported_slot: int = -1
+    last_event_seq: int = 0
     request: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     out_of_memory: list[int] = field(default_factory=list)
     given_up: GivenUp | None = None
 
     @property
-    def is_raw(self) -> bool:
+    def needs_repair(self) -> bool:
         """Whether its data are still to be mended."""
         return self.repair is not None and self.repaired is None
 
@@ -83,7 +83,7 @@ class OpenJob:
         return tuple(cell for cell in self.cells if cell.slot >= slot)
 
     @property
-    def ready(self) -> int:
+    def data_ready_slot(self) -> int:
         """The first slot for which its data are prepared."""
         return self.task.arrival if self.repair is None else self.repair.ready
 

@@ -55,15 +55,15 @@ class AuctionOpening:
         """One zone, as it stood."""
         here = self._premises
         wanted = opening_record(entry, facts, here.now())
-        record = self._past.terms(entry.name, wanted, partial(_check_same, entry))
+        record = self._past.recorded_settings(entry.name, wanted, partial(_check_same, entry))
         supply = supply_of(entry, facts, record)
         await asyncio.to_thread(_warm_up, record, supply.cluster, here.report)
         energy = zone_energy(entry, record["epoch"])
-        memory = await self._past.memory(entry.name, lambda: fresh_memory(record, energy))
+        memory = await self._past.restore(entry.name, lambda: fresh_memory(record, energy))
         clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
         mechanism, state = memory.mechanism, memory.state
         zone = AuctionZone(entry.name, supply, mechanism, state, clock, here.recorder)
-        desk = self._past.desk(zone, memory, record)
+        desk = self._past.start_actor(zone, memory, record)
         builtin = builtin_vendor(entry.builtin_vendor, here.data)
         external = self._external_vendors(entry)
         inspector = DatasetInspector(
@@ -97,7 +97,7 @@ class AuctionOpening:
             supply=supply,
             clock=clock,
             files=files,
-            bidding=AuctionBidding(desk, clock, slots, defaults, files, here.turns, here.quotes),
+            bids=AuctionBidding(desk, clock, slots, defaults, files, here.turns, here.quotes),
             nodes=AuctionNodes(desk, tuple(node.id for node in supply.cluster.nodes)),
             explainer=AuctionExplainer(
                 lambda: fresh_memory(record), self._past.log, self._past.snapshots
@@ -126,7 +126,7 @@ class AuctionOpening:
             RepairCoordinator(open_zone, vendors, inspector, here.library, work),
             self._past.snapshots,
             here.committer,
-            here.alarm,
+            here.on_fatal_error,
         )
 
     def _external_vendors(self, entry: AuctionConfig) -> tuple[ExternalVendor, ...]:

@@ -24,12 +24,12 @@ def pause(zone: "AuctionZone", name: str) -> None:
     Raises:
         InputError: if it is over, or paused already.
     """
-    job = zone.to_pause(name)
+    job = zone.pausable_job(name)
     left = job.cells_from(zone.state.slot + 1)
-    zone.tell(Released(job.task, left))
+    zone.apply_to_mechanism(Released(job.task, left))
     given_up = _given_up(zone, job, left)
     body = {"given_up_for": None if given_up is None else given_up.to_record()}
-    zone.happen(Kind.PAUSED, name, {**plans.moved(left, ()), **body})
+    zone.record(Kind.PAUSED, name, {**plans.moved(left, ()), **body})
 
 
 def resume(zone: "AuctionZone", name: str) -> bool:
@@ -38,7 +38,7 @@ def resume(zone: "AuctionZone", name: str) -> bool:
     Raises:
         InputError: if it is over, or not paused, or if cells cost more than those given up.
     """
-    job = zone.to_resume(name)
+    job = zone.resumable_job(name)
     found, sought = plans.plan_rest(zone, job)
     if found is None:
         return False
@@ -46,8 +46,8 @@ def resume(zone: "AuctionZone", name: str) -> bool:
         price = _price(zone, job, found, job.work_left)
         assert price is not None
         job.given_up.check(price, job.work_left)
-    zone.tell(Replanned(job.task, zone.state.slot + 1, (), found, refunded=False))
-    zone.happen(Kind.RESUMED, name, {**plans.moved((), found), "plan": sought})
+    zone.apply_to_mechanism(Replanned(job.task, zone.state.slot + 1, (), found, refunded=False))
+    zone.record(Kind.RESUMED, name, {**plans.moved((), found), "plan": sought})
     return True
 
 
@@ -66,7 +66,9 @@ def _given_up(zone: "AuctionZone", job: OpenJob, cells: tuple[Cell, ...]) -> Giv
     if not cells:
         return None
     slot = zone.state.slot
-    at_work = _speed(zone, job, (cell for cell in job.cells if cell.slot == slot > job.answered))
+    at_work = _speed(
+        zone, job, (cell for cell in job.cells if cell.slot == slot > job.last_reported_slot)
+    )
     work = min(max(0.0, job.work_left - at_work), _speed(zone, job, cells))
     price = None if work <= 0 else _price(zone, job, cells, work)
     return None if price is None else GivenUp(price, work)

@@ -82,7 +82,7 @@ class LoggedPeriod:
         period = self._period
         first = period.log.first_seq(period.zone, period.first_slot)
         last = period.until if first is None else min(period.until, first - 1)
-        found = snapshots.newest(period.zone, read, until=last)
+        found = snapshots.load_latest(period.zone, read, until=last)
         if found is None:
             return self.whole(), fresh_zone(self._opened)[1]
         body, mechanism = found.state

@@ -20,8 +20,8 @@ def release(zone: "AuctionZone", job: OpenJob) -> None:
     """Give a job's cells to come back to the market."""
     left = job.cells_from(zone.state.slot + 1)
     if left:
-        zone.tell(Released(job.task, left))
-        zone.happen(AuctionKind.RELEASED, job.id, moved(left, ()))
+        zone.apply_to_mechanism(Released(job.task, left))
+        zone.record(AuctionKind.RELEASED, job.id, moved(left, ()))
 
 
 def replan(zone: "AuctionZone", job: OpenJob, why: str, *, at_work: float = 0.0) -> bool:
@@ -38,16 +38,16 @@ def replan(zone: "AuctionZone", job: OpenJob, why: str, *, at_work: float = 0.0)
     """
     first = zone.state.slot + 1
     left = job.cells_from(first)
-    zone.tell(Released(job.task, left))
+    zone.apply_to_mechanism(Released(job.task, left))
     found, sought = plan_rest(zone, job, at_work)
     if found is None:
-        zone.happen(AuctionKind.RELEASED, job.id, {**moved(left, ()), "plan": sought})
+        zone.record(AuctionKind.RELEASED, job.id, {**moved(left, ()), "plan": sought})
         zone.fail(
             job.id, "deadline_missed", f"{why}; no slots are left for it before its deadline", None
         )
         return False
-    zone.tell(Replanned(job.task, first, (), found, refunded=False))
-    zone.happen(AuctionKind.REPLANNED, job.id, {**moved(left, found), "why": why, "plan": sought})
+    zone.apply_to_mechanism(Replanned(job.task, first, (), found, refunded=False))
+    zone.record(AuctionKind.REPLANNED, job.id, {**moved(left, found), "why": why, "plan": sought})
     return True
 
 
@@ -65,7 +65,7 @@ def plan_rest(
     Returns:
         The cells, and what the mechanism was asked for, for the record; none: it was not asked.
     """
-    first = max(zone.state.slot + 1, job.ready if ready is None else ready)
+    first = max(zone.state.slot + 1, job.data_ready_slot if ready is None else ready)
     left = job.work_left - at_work
     if left <= 0 < at_work:
         return (), None
@@ -87,14 +87,14 @@ def drain_node(zone: "AuctionZone", node: str, why: str) -> None:
         _take_off(zone, node, why, first=zone.state.slot + 1, drained=True)
     elif node not in zone.state.drained:
         # It is lost already, and shall not be for sale again when it comes back.
-        zone.happen(AuctionKind.NODE_LOST, None, {"node": node, "why": why, "drained": True})
+        zone.record(AuctionKind.NODE_LOST, None, {"node": node, "why": why, "drained": True})
 
 
 def return_node(zone: "AuctionZone", node: str) -> None:
     """A node that is off the market is for sale again."""
     if node in zone.state.lost:
-        zone.tell(NodeReturned(node, zone.state.slot))
-        zone.happen(AuctionKind.NODE_RETURNED, None, {"node": node})
+        zone.apply_to_mechanism(NodeReturned(node, zone.state.slot))
+        zone.record(AuctionKind.NODE_RETURNED, None, {"node": node})
 
 
 def moved(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def moved(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
 
 
 def _take_off(zone: "AuctionZone", node: str, why: str, *, first: int, drained: bool) -> None:
-    zone.tell(NodeLost(node, zone.state.slot))
-    zone.happen(AuctionKind.NODE_LOST, None, {"node": node, "why": why, "drained": drained})
+    zone.apply_to_mechanism(NodeLost(node, zone.state.slot))
+    zone.record(AuctionKind.NODE_LOST, None, {"node": node, "why": why, "drained": drained})
     hit = [job for job in zone.state.jobs.values() if _needs(job, node, first)]
     for job in sorted(hit, key=lambda job: job.task.deadline):
         why = f"node {node} {'was drained' if drained else 'was lost'}"
@@ -123,7 +123,7 @@ def _needs(job: OpenJob, node: str, first: int) -> bool:
 def _at_work(zone: "AuctionZone", job: OpenJob, gone: str) -> float:
     """Samples that a job is sold in the current slot, on a node that still trains."""
     slot = zone.state.slot
-    if job.answered >= slot or (job.is_raw):
+    if job.last_reported_slot >= slot or (job.needs_repair):
         return 0.0
     return sum(
         job.task.throughput[zone.state.node_type(cell.node)]

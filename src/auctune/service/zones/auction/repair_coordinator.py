@@ -87,8 +87,8 @@ class RepairCoordinator:
         report = (await vendor.repair(order, source, target)).to_json()
         size = await self._inspector.size_of(target, job.training.max_length, job.owner)
         _check_growth(name, size, job.size)
-        record = await self._library.keep(job.owner, f"{job.id}-repaired.jsonl", target)
-        is_taken = await self._zone.ask(
+        record = await self._library.import_result(job.owner, f"{job.id}-repaired.jsonl", target)
+        is_taken = await self._zone.call(
             lambda zone: repairs.note_repaired(zone, job.id, order.repair, record.id, size, report)
         )
         if not is_taken:
@@ -98,11 +98,13 @@ class RepairCoordinator:
     async def _replace(self, job: OpenJob, order: RepairOrder, error: AuctuneError) -> None:
         name = order.repair.vendor
         _log.warning("vendor_failed", job=job.id, vendor=name, reason=str(error))
-        if not await self._zone.ask(lambda zone: repairs.is_waited_for(zone, job.id, order.repair)):
+        if not await self._zone.call(
+            lambda zone: repairs.is_waited_for(zone, job.id, order.repair)
+        ):
             return
         offers = await self._offers(job, {name, *job.failed_vendors})
         why = f"vendor {name} did not repair the data{_public_reason(error)}"
-        await self._zone.ask(
+        await self._zone.call(
             lambda zone: repairs.change_vendor(zone, job.id, order.repair, why, offers)
         )
 
@@ -112,14 +114,14 @@ class RepairCoordinator:
 
     def _order(self, job: OpenJob) -> RepairOrder:
         assert job.repair is not None
-        due_at = self._zone.clock.begins(job.repair.ready)
+        due_at = self._zone.clock.slot_start(job.repair.ready)
         return RepairOrder(job.id, job.owner, job.repair, due_at)
 
     def _discard_order(self, order: RepairOrder) -> None:
         """In the background: a vendor that is away may take long to answer."""
         vendor = self._vendors.get(order.repair.vendor)
         if vendor is not None:
-            self._background.begin(_discard(vendor, order))
+            self._background.spawn(_discard(vendor, order))
 
 
 async def _discard(vendor: Repairer, order: RepairOrder) -> None:

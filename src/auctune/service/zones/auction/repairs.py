@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def is_waited_for(zone: "AuctionZone", name: str, repair: Repair) -> bool:
     """Whether a job is open and still waits for this repair."""
     job = zone.state.jobs.get(name)
-    return job is not None and job.is_raw and job.repair == repair
+    return job is not None and job.needs_repair and job.repair == repair
 
 
 def note_repaired(
@@ -37,7 +37,7 @@ def note_repaired(
     if not is_waited_for(zone, name, repair):
         return False
     body = {"file": file, "report": report, "size": size.to_record()}
-    zone.happen(AuctionKind.REPAIRED, name, body)
+    zone.record(AuctionKind.REPAIRED, name, body)
     return True
 
 
@@ -76,27 +76,29 @@ def _plan_anew(
     zone: "AuctionZone", job: OpenJob, failed: Repair, why: str, repairs: Sequence[Repair]
 ) -> None:
     left, sought = job.cells_from(zone.state.slot + 1), None
-    zone.tell(Released(job.task, left))
+    zone.apply_to_mechanism(Released(job.task, left))
     for repair in repairs:
         found, sought = plans.plan_rest(zone, job, ready=repair.ready)
         if found is not None:
-            zone.tell(Replanned(job.task, zone.state.slot + 1, (), found, refunded=False))
+            zone.apply_to_mechanism(
+                Replanned(job.task, zone.state.slot + 1, (), found, refunded=False)
+            )
             body = {**plans.moved(left, found), "why": why, "plan": sought}
-            zone.happen(AuctionKind.REPLANNED, job.id, body)
+            zone.record(AuctionKind.REPLANNED, job.id, body)
             _change(zone, job, failed, why, repair)
             return
-    zone.happen(AuctionKind.RELEASED, job.id, {**plans.moved(left, ()), "plan": sought})
+    zone.record(AuctionKind.RELEASED, job.id, {**plans.moved(left, ()), "plan": sought})
     message = f"{why}; no other vendor could repair the data in time"
     zone.fail(job.id, "vendor_failed", message, None)
 
 
 def _change(zone: "AuctionZone", job: OpenJob, failed: Repair, why: str, repair: Repair) -> None:
     body = {"failed": failed.vendor, "why": why, "repair": repair.to_record()}
-    zone.happen(AuctionKind.VENDOR_CHANGED, job.id, body)
+    zone.record(AuctionKind.VENDOR_CHANGED, job.id, body)
 
 
 def _repair(zone: "AuctionZone", offer: VendorOffer) -> Repair:
-    ready = zone.state.slot + 1 + zone.clock.slots(offer.seconds)
+    ready = zone.state.slot + 1 + zone.clock.slots_for(offer.seconds)
     return Repair(offer.vendor, offer.price, ready, offer.reference)
 
 

@@ -33,7 +33,7 @@ class ZoneSaver:
         """Put some jobs into words ahead of `save`; whether all are. Bids go on in between."""
         for job in state.jobs.values():
             known = self._written.get(job.id)
-            if known is None or known[0] != job.newest:
+            if known is None or known[0] != job.last_event_seq:
                 if most == 0:
                     return False
                 self._written[job.id] = self._write(job)
@@ -59,9 +59,9 @@ class ZoneSaver:
 
     def _write(self, job: OpenJob) -> tuple[int, bytes]:
         known = self._written.get(job.id)
-        if known is not None and known[0] == job.newest:
+        if known is not None and known[0] == job.last_event_seq:
             return known
-        return job.newest, orjson.dumps(_job_record(job))
+        return job.last_event_seq, orjson.dumps(_job_record(job))
 
 
 def load_zone(body: bytes, state: ZoneState, mechanism: Admission) -> None:
@@ -88,7 +88,7 @@ def _job_record(job: OpenJob) -> dict[str, Any]:
     return {
         "id": job.id,
         "seq": job.seq,
-        "newest": job.newest,
+        "newest": job.last_event_seq,
         "owner": job.owner,
         "training": job.training.to_record(),
         "task": task_record(job.task),
@@ -101,7 +101,7 @@ def _job_record(job: OpenJob) -> dict[str, Any]:
         "failed_vendors": list(job.failed_vendors),
         "repaired": job.repaired,
         "progress": job.progress.to_record(),
-        "answered": job.answered,
+        "answered": job.last_reported_slot,
         "request": job.request,
         "notes": list(job.notes),
         "out_of_memory": list(job.out_of_memory),
@@ -113,7 +113,7 @@ def _read_job(record: dict[str, Any]) -> OpenJob:
     return OpenJob(
         id=record["id"],
         seq=record["seq"],
-        newest=record["newest"],
+        last_event_seq=record["newest"],
         owner=record["owner"],
         training=Training.from_record(record["training"]),
         task=read_task(record["task"]),
@@ -126,7 +126,7 @@ def _read_job(record: dict[str, Any]) -> OpenJob:
         failed_vendors=tuple(record["failed_vendors"]),
         repaired=record["repaired"],
         progress=Progress(**record["progress"]),
-        answered=record["answered"],
+        last_reported_slot=record["answered"],
         request=record["request"],
         notes=list(record["notes"]),
         out_of_memory=list(record["out_of_memory"]),

@@ -54,7 +54,7 @@ class ZoneState(JobsState[OpenJob]):
         change = apply(_HANDLERS, self, event)
         job = None if event.job is None else self.jobs.get(event.job)
         if job is not None:
-            job.newest = event.seq
+            job.last_event_seq = event.seq
         return change
 
     def cells_of(self, slot: int) -> dict[str, list[OpenJob]]:
@@ -99,11 +99,11 @@ class ZoneState(JobsState[OpenJob]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def begin(self, job: OpenJob) -> tuple[Entry, ...]:
+    def admission_entries(self, job: OpenJob) -> tuple[Entry, ...]:
         """It is charged at once."""
         return charge(job.owner, job.decision.payment)
 
-    def end(self, job: OpenJob, *, refunded: bool) -> tuple[Entry, ...]:
+    def settlement_entries(self, job: OpenJob, *, refunded: bool) -> tuple[Entry, ...]:
         """Its price is earned, or given back."""
         return fixed_price.end(job.owner, job.decision.payment, refunded=refunded)
 
@@ -138,7 +138,7 @@ class ZoneState(JobsState[OpenJob]):
     def _trained(self, event: ZoneEvent) -> Change:
         job, result = self.jobs[job_of(event)], event.body["result"]
         job.progress = job.progress.after(result)
-        job.answered = event.body["slot"]
+        job.last_reported_slot = event.body["slot"]
         job.out_of_memory.clear()
         if result["state"] == "done":
             job.phase = Phase.TRAINED

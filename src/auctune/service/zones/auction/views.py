@@ -19,7 +19,7 @@ class AuctionViews:
     """Of all auctions."""
 
     @property
-    def told(self) -> Mapping[str, Told]:
+    def messages(self) -> Mapping[str, Told]:
         """How events are told to a job's owner, by kind."""
         return _TOLD
 
@@ -36,7 +36,7 @@ class AuctionViews:
     def finish(self, row: JobRow, clock: SlotClock) -> float | None:
         """When the last cell of its plan ends."""
         cells = row.body["cells"]
-        return clock.ends(cells[-1]["slot"]) if cells else None
+        return clock.slot_end(cells[-1]["slot"]) if cells else None
 
 
 def _plan(body: Shown, clock: SlotClock) -> Shown | None:
@@ -44,15 +44,15 @@ def _plan(body: Shown, clock: SlotClock) -> Shown | None:
     if not cells or decision is None or decision["schedule"] is None:
         return None
     return {
-        "cells": [{**cell, "begins_at": clock.begins(cell["slot"])} for cell in cells],
+        "cells": [{**cell, "begins_at": clock.slot_start(cell["slot"])} for cell in cells],
         "vendor": body["vendor"],
-        "start": clock.begins(cells[0]["slot"]),
-        "finish": clock.ends(cells[-1]["slot"]),
+        "start": clock.slot_start(cells[0]["slot"]),
+        "finish": clock.slot_end(cells[-1]["slot"]),
     }
 
 
 def _decided(body: Mapping[str, Any]) -> str:
-    return fixed_price.told(body, ROWS.why_rejected)
+    return fixed_price.told(body, ROWS.rejection_reason)
 
 
 def _repaired(body: Mapping[str, Any]) -> str:

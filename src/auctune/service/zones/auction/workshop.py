@@ -78,28 +78,28 @@ class AuctionWorkshop:
         self._repairs = repairs
         self._alarm = alarm
         self._background = Background()
-        self._chores = Chores(zone.give_up)
+        self._chores = Chores(zone.abandon)
         self._keeper = Keeper(zone.desk, zone.clock, AuctionSaver(), snapshots, committer)
 
     async def start(self) -> None:
         """Start the nodes, and take up what was under way."""
         self._loop = asyncio.get_running_loop()
         self._work.mkdir(parents=True, exist_ok=True)
-        self._executor = self._make_executor(self._hear)
+        self._executor = self._make_executor(self._on_message)
         self._foreman = Foreman(self._executor, self._work, self._library.blobs.path, self._trained)
         self._leftovers = Leftovers(
             self._work,
             self._zone.desk,
-            self._foreman.is_given,
+            self._foreman.is_running,
             self._chores.busy,
             self._library.has_job,
             self._library.trash,
         )
-        await self._zone.decide_waiting()
-        self._repairs.resume(await self._zone.ask(lambda zone: list(zone.state.jobs.values())))
-        await self._zone.ask(self._foreman.resume)
+        await self._zone.decide_pending()
+        self._repairs.resume(await self._zone.call(lambda zone: list(zone.state.jobs.values())))
+        await self._zone.call(self._foreman.resume)
         beating = beat(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
-        self._background.begin(beating)
+        self._background.spawn(beating)
 
     async def stop(self) -> None:
         """Stop the nodes; what they trained in this slot is in their checkpoints."""
@@ -111,26 +111,28 @@ class AuctionWorkshop:
             await asyncio.to_thread(self._executor.close)
 
     async def _tick(self) -> None:
-        await self._zone.ask(self._foreman.tick)
+        await self._zone.call(self._foreman.run_slot)
         await self._take_up()
-        await self._leftovers.drop()
-        await self._keeper.keep()
+        await self._leftovers.clean()
+        await self._keeper.snapshot_if_due()
 
-    def _hear(self, node: str, message: dict[str, Any]) -> None:
+    def _on_message(self, node: str, message: dict[str, Any]) -> None:
         """On the executor's thread."""
         if message["kind"] in ("trained", "failed", "unanswered", "noted", "lost", "back"):
-            self._zone.desk.tell(lambda zone: self._foreman.hear(zone, node, message), self._alarm)
+            self._zone.desk.post(
+                lambda zone: self._foreman.on_message(zone, node, message), self._alarm
+            )
 
     def _trained(self, job: OpenJob) -> None:
         """On the desk's thread: a job's adapter is to be packed."""
-        self._loop.call_soon_threadsafe(self._pack, job.id, job.owner)
+        self._loop.call_soon_threadsafe(self._archive, job.id, job.owner)
 
-    def _pack(self, job: str, owner: str) -> None:
-        self._chores.begin_once(job, self._finish(job, owner))
+    def _archive(self, job: str, owner: str) -> None:
+        self._chores.start_once(job, self._finish(job, owner))
 
     async def _finish(self, job: str, owner: str) -> None:
         source, target = adapter_folder(self._foreman.folder(job)), self._work / f"{job}.zip"
-        await self._packer.pack(
+        await self._packer.archive(
             job, owner, source, target, lambda zone, file: zone.finish(job, file)
         )
 
@@ -140,19 +142,19 @@ class AuctionWorkshop:
         def waiting(zone: AuctionZone) -> tuple[list[OpenJob], list[OpenJob], list[OpenJob]]:
             jobs = zone.state.jobs.values()
             return (
-                [job for job in jobs if job.is_raw],
+                [job for job in jobs if job.needs_repair],
                 [job for job in jobs if job.phase is Phase.TRAINED],
-                [job for job in jobs if not job.is_raw and job.phase is not Phase.TRAINED],
+                [job for job in jobs if not job.needs_repair and job.phase is not Phase.TRAINED],
             )
 
-        to_repair, to_pack, to_train = await self._zone.ask(waiting)
+        to_repair, to_pack, to_train = await self._zone.call(waiting)
         for job in to_repair:
-            self._chores.begin_once(job.id, self._repairs.run(job))
+            self._chores.start_once(job.id, self._repairs.run(job))
         for job in to_pack:
-            self._pack(job.id, job.owner)
+            self._archive(job.id, job.owner)
         for job in to_train:
             if job.id not in self._ready:
-                self._background.begin(self._store_tokens(job))
+                self._background.spawn(self._store_tokens(job))
         self._ready = {job.id for job in to_train}
 
     async def _store_tokens(self, job: OpenJob) -> None:

@@ -64,26 +64,28 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         self.mechanism = mechanism
         self.state: ZoneState = state
 
-    def happen(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
+    def record(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
         """Note that something happened; what the mechanism took over before is on record now."""
-        event = super().happen(kind, job, body)
-        self._is_ahead = False
+        event = super().record(kind, job, body)
+        self._has_unrecorded_change = False
         return event
 
-    def needs(self, file: str) -> bool:
+    def uses_file(self, file: str) -> bool:
         """Whether a job that is not over needs a file, be it one that a vendor made."""
-        return super().needs(file) or any(file == job.repaired for job in self.state.jobs.values())
+        return super().uses_file(file) or any(
+            file == job.repaired for job in self.state.jobs.values()
+        )
 
-    def tell(self, event: Event) -> None:
+    def apply_to_mechanism(self, event: Event) -> None:
         """Have the mechanism take something over; `happen` must follow."""
-        self._is_ahead = True
+        self._has_unrecorded_change = True
         self.mechanism.apply(event)
 
     def begin_slot(self, slot: int) -> None:
         """Slots in which nobody was there to decide are gone over in one step."""
         self._advance(slot)
 
-    def let_go(self, job: OpenJob) -> None:
+    def release_capacity(self, job: OpenJob) -> None:
         """Cells to come go back to the market."""
         plans.release(self, job)
 
@@ -98,7 +100,7 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         task = self.task(bid)
         decision = self._within_budget(task)
         if decision is None:
-            decision = self._changing(lambda slot: self.mechanism.offer(task, slot))
+            decision = self._atomic(lambda slot: self.mechanism.offer(task, slot))
         return self._decided(bid, task, decision)
 
     def preview(self, bid: Bid) -> JobRow:
@@ -110,7 +112,7 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         if task.budget is not None and decision.payment > task.budget:
             decision = _over_budget(task, decision.payment)
         body = self._body(bid, task, decision)
-        return ROWS.previewed(self.name, self.clock.now(), bid.job, body)
+        return ROWS.preview(self.name, self.clock.now(), bid.job, body)
 
     def quote(self, bid: Bid) -> PriceMenu:
         """Prices by finish time; what it bids does not count."""
@@ -129,9 +131,9 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         if task.budget is not None and line.price > task.budget:
             decision: Decision | None = self._rejected_over_budget(task, line.price)
         else:
-            decision = self._changing(lambda slot: self.mechanism.take(task, line, slot))
+            decision = self._atomic(lambda slot: self.mechanism.take(task, line, slot))
             if decision is None:
-                self._is_ahead = False
+                self._has_unrecorded_change = False
         return None if decision is None else self._decided(bid, task, decision, line)
 
     def pause(self, job: str) -> None:
@@ -179,18 +181,18 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         return self.state.slot + self.supply.cluster.slots - 1
 
     def _advance(self, slot: int) -> None:
-        self._is_ahead = True
+        self._has_unrecorded_change = True
         for event in self.mechanism.advance(slot):
-            self.happen(market_kind(event), None, market_record(event))
-        self._is_ahead = False
+            self.record(market_kind(event), None, market_record(event))
+        self._has_unrecorded_change = False
 
-    def _changing(self, decide: Callable[[int], T]) -> T:
+    def _atomic(self, decide: Callable[[int], T]) -> T:
         """A decision that the mechanism books at once; a bid that it refuses changes nothing."""
-        self._is_ahead = True
+        self._has_unrecorded_change = True
         try:
             return decide(self.state.slot)
         except InputError:
-            self._is_ahead = False
+            self._has_unrecorded_change = False
             raise
 
     def _decided(
@@ -201,8 +203,8 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         line: MenuLine | None = None,
     ) -> JobRow:
         body = self._body(bid, task, decision) | {"line": line_record(line)}
-        self.happen(Kind.DECIDED, bid.job, body)
-        return self._last_row()
+        self.record(Kind.DECIDED, bid.job, body)
+        return self._latest_row()
 
     def _body(self, bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
         slot, last = self.state.slot, self._last_slot()
@@ -220,7 +222,7 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
 
     def _rejected_over_budget(self, task: Task, price: Money) -> Decision:
         decision = _over_budget(task, price)
-        self.tell(Offered(task, decision, self.state.slot))
+        self.apply_to_mechanism(Offered(task, decision, self.state.slot))
         return decision
 
 

@@ -26,4 +26,4 @@ def quoted_line(accepted: Acceptance, quote: Quote) -> tuple[EdgeMenuLine, JobRe
 
 def question_if_early(zone: EdgeZone, bid: EdgeBid) -> EdgeQuestion | None:
     """What a quote asks; none where no time is left."""
-    return zone.question(bid) if zone.has_time(bid.deadline) else None
+    return zone.question(bid) if zone.has_slot_before(bid.deadline) else None

@@ -39,7 +39,7 @@ class EdgeAgain:
             job = self._memory.state.jobs.get(event.job or "")
             if job is None:
                 return None
-            plan = plan_rest(self._memory.eris, job, event.slot)
+            plan = plan_rest(self._memory.mechanism, job, event.slot)
             return None if plan is None else event.body | {"found": plan_record(plan)}
         return event.body
 
@@ -48,7 +48,7 @@ class EdgeAgain:
         self._memory.apply(event)
 
     def _answer(self, body: Body) -> Answer | None:
-        eris, slot = self._memory.eris, self._memory.state.slot
+        eris, slot = self._memory.mechanism, self._memory.state.slot
         job, left = read_job(body["job"]), body["budget_left"]
         before = read_decision(body["answer"])
         budget = None if left is None else Money(left)

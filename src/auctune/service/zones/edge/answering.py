@@ -90,7 +90,11 @@ def plan_rest(eris: Eris, job: SiteJob, slot: int) -> EdgePlan | None:
     if not job.chunks_left:
         return EdgePlan(())
     first = slot + 1
-    return eris.plan_rest(job.commitment(), first, job.last) if first <= job.last else None
+    return (
+        eris.plan_rest(job.commitment(), first, job.deadline_slot)
+        if first <= job.deadline_slot
+        else None
+    )
 
 
 def over_budget(job: EdgeJob, price: Money, left: Money, line: int | None = None) -> Answer:

@@ -68,7 +68,7 @@ class EdgeBidding:
     ) -> None:
         self._desk, self._supply, self._defaults = desk, supply, defaults
         self._files, self._turns, self._quotes, self._now = files, turns, quotes, now
-        self.docket = Docket(desk, turns, self._check_there, self._received_bid)
+        self.pending_jobs = Docket(desk, turns, self._check_there, self._received_bid)
         self._quoting = asyncio.Lock()
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
@@ -83,7 +83,7 @@ class EdgeBidding:
         horizon = now + self._supply.market.slots * clock.slot_seconds
         deadline = asked_deadline(request, now) if has_deadline(request) else horizon
         training, shown = self._training(request), self._shown(who, request, ZERO, deadline)
-        facts = await self._files.look(training, shown["sites"], who.user)
+        facts = await self._files.inspect(training, shown["sites"], who.user)
         bid = self._bid(new_id("ftjob"), who.user, training, facts, shown)
         menu = await self._menu(bid, lambda zone: zone.question(bid))
         return Priced(training, deadline, EdgeOffer(menu, clock))
@@ -97,9 +97,9 @@ class EdgeBidding:
             InputError: if it is no job that could be decided on.
         """
         training, shown = self._training(request), self._asked(who, request, alternatives)
-        facts = await self._files.look(training, shown["sites"], who.user)
+        facts = await self._files.inspect(training, shown["sites"], who.user)
         bid = self._bid(new_id("ftjob"), who.user, training, facts, shown)
-        return await self._desk.ask_here(lambda zone: zone.preview(bid))
+        return await self._desk.call(lambda zone: zone.preview(bid))
 
     async def submit(
         self,
@@ -118,11 +118,11 @@ class EdgeBidding:
         sites = shown["sites"]
         await self._files.check_owned(training, sites, who.user)
         self._files.check_there(training, sites)
-        facts = self._files.known(training, sites)
+        facts = self._files.cached(training, sites)
         if facts is None:
-            return await self.docket.receive(job, who.user, training, shown, reply)
+            return await self.pending_jobs.receive(job, who.user, training, shown, reply)
         bid = self._bid(job, who.user, training, facts, shown, reply)
-        return await self.docket.in_turn(bid, lambda zone: zone.decide(bid))
+        return await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.decide(bid))
 
     async def accept(
         self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
@@ -134,33 +134,33 @@ class EdgeBidding:
             QuoteChangedError: if it is not to be had any more.
         """
         line, request = quoted_line(accepted, quote)
-        deadline = last_resort(quote, self._supply.clock.ends(line.finish))
+        deadline = last_resort(quote, self._supply.clock.slot_end(line.finish))
         amount = line.price if request.market.bid is None else bid_amount(request)
         training = quote.training
         shown = self._shown(who, request, amount, deadline, quote.alternatives)
-        facts = await self._files.look(training, shown["sites"], who.user)
+        facts = await self._files.inspect(training, shown["sites"], who.user)
         bid = self._bid(job, who.user, training, facts, shown, reply)
-        row = await self.docket.in_turn(bid, lambda zone: zone.accept(bid, line))
+        row = await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.accept(bid, line))
         if row is None:
             why = why_changed(line.plan.slots[0].slot, self._supply.clock)
             raise QuoteChangedError(why, await self._again(quote, bid))
         return row
 
-    async def look_at(self, file: FileRecord) -> bool:
+    async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload; see `AnswersRequests.look_at`."""
-        return await self._files.look_at(file)
+        return await self._files.preload(file)
 
     async def _again(self, quote: Quote, bid: EdgeBid) -> Quote:
         """What is to be had now in place of a quote."""
         again = replace(bid, bid=ZERO, deadline=quote.deadline)
         menu = await self._menu(again, lambda zone: question_if_early(zone, again))
         offer = EdgeOffer(menu, self._supply.clock)
-        return self._quotes.again(quote, Priced(quote.training, quote.deadline, offer))
+        return self._quotes.replace(quote, Priced(quote.training, quote.deadline, offer))
 
     async def _menu(self, bid: EdgeBid, ask: Callable[[EdgeZone], EdgeQuestion | None]) -> EdgeMenu:
         """What is to be had, found out beside the desk; one after the other, as threads are few."""
         async with self._quoting:
-            question = await self._desk.ask_here(ask)
+            question = await self._desk.call(ask)
             if question is None:
                 return EdgeMenu(bid.job, ())
             return await asyncio.to_thread(question.answer)
@@ -168,7 +168,7 @@ class EdgeBidding:
     async def _received_bid(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
     ) -> EdgeBid:
-        facts = await self._files.look(training, request["sites"], owner)
+        facts = await self._files.inspect(training, request["sites"], owner)
         return self._bid(job, owner, training, facts, request)
 
     def _check_there(self, bid: EdgeBid) -> None:

@@ -39,8 +39,8 @@ class EdgeExplainer:
         memory, _ = rebuilt(decided.zone, self._fresh, self._log, self._snapshots, until)
         job, answer = read_job(decided.body["job"]), read_decision(decided.body["answer"])
         slot, last = memory.state.slot, int(decided.body["last"])
-        found = _explanation(memory.eris, job, answer, slot, last)
-        why = None if answer.admitted else ROWS.why_rejected(decided.body)
+        found = _explanation(memory.mechanism, job, answer, slot, last)
+        why = None if answer.admitted else ROWS.rejection_reason(decided.body)
         return Explained(decided, why, found)
 
 

@@ -69,26 +69,26 @@ class Foreman:
         # When jobs that wait for a site were looked at: the slot, and the sites lost then.
         self._looked: tuple[int, frozenset[str]] = (-1, frozenset())
 
-    def is_given(self, job: str) -> bool:
+    def is_running(self, job: str) -> bool:
         """Whether the sites may be at a job, which may be over by now."""
         return job in self._busy
 
-    def ended(self) -> None:
+    def on_process_exit(self) -> None:
         """The process has ended: what it was at is given out again, or has passed."""
         self._sites, self._is_out, self._slot, self._expected = None, False, -1, _NOBODY
         self._busy.clear()
 
-    def lose_all(self, zone: EdgeZone) -> None:
+    def mark_all_lost(self, zone: EdgeZone) -> None:
         """Take all sites off the market, unless their process is there: it says which are back."""
         if self._sites is None:
             zone.begin_slots()
             for site in zone.supply.market.site_ids:
                 plans.lose_site(zone, site, self._busy)
 
-    def tick(self, zone: EdgeZone) -> None:
+    def run_slot(self, zone: EdgeZone) -> None:
         """Begin the current slot, if it has not begun, and have it trained."""
         zone.begin_slots()
-        self._take_over(zone)
+        self._recover_results(zone)
         plans.make_good(zone, self._busy)
         now = (zone.state.slot, frozenset(zone.state.lost))
         if now != self._looked:
@@ -99,15 +99,15 @@ class Foreman:
         slot = zone.state.slot
         if slot > self._slot and not self._is_out:
             self._slot = slot
-            self._give_out(zone, slot)
-        self._announce(zone, max(slot, self._slot + 1))
+            self._dispatch(zone, slot)
+        self._prewarm(zone, max(slot, self._slot + 1))
 
-    def hear(self, zone: EdgeZone, sites: Sites, message: Message) -> None:
+    def on_message(self, zone: EdgeZone, sites: Sites, message: Message) -> None:
         """Take over what the process says."""
         zone.begin_slots()
         match message["kind"]:
             case "ready":
-                self.ended()
+                self.on_process_exit()
                 self._sites = sites
                 for site in sorted(zone.state.lost - set(message["lost"])):
                     plans.return_site(zone, site)
@@ -116,7 +116,7 @@ class Foreman:
             case "trained":
                 self._trained(zone, message["job"], message["slot"], message["outcome"])
             case "torn":
-                self._torn(zone, message)
+                self._on_slot_failed(zone, message)
             case "broken":
                 self._busy.discard(message["job"])
                 if message["job"] in zone.state.jobs:
@@ -128,27 +128,27 @@ class Foreman:
                 plans.lose_site(zone, message["site"], self._busy)
             case "back":
                 plans.return_site(zone, message["site"])
-        self.tick(zone)
+        self.run_slot(zone)
 
-    def _take_over(self, zone: EdgeZone) -> None:
+    def _recover_results(self, zone: EdgeZone) -> None:
         """Note slots that were trained by a process that could not tell of them any more."""
         idle = [job for job in zone.state.jobs.values() if job.id not in self._busy]
         for job in idle:
-            for slot in job.missed(zone.state.slot):
+            for slot in job.missed_slots(zone.state.slot):
                 found = self._kept(job.id, slot, job.steps)
                 if found is None:
                     break
                 self._trained(zone, job.id, slot, asdict(found))
 
-    def _give_out(self, zone: EdgeZone, slot: int) -> None:
+    def _dispatch(self, zone: EdgeZone, slot: int) -> None:
         jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
         if jobs:
             self._busy, self._is_out, self._expected = {job.id for job in jobs}, True, []
-            orders = [self._order(zone, job, slot) for job in jobs]
+            orders = [self._request(zone, job, slot) for job in jobs]
             assert self._sites is not None
             self._sites.train(slot, list(zone.state.jobs), orders)
 
-    def _announce(self, zone: EdgeZone, slot: int) -> None:
+    def _prewarm(self, zone: EdgeZone, slot: int) -> None:
         """Let actors start before their slot does, also while another goes on."""
         jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
         expected = [f"{self._is_out}:{slot}:{job.id}" for job in jobs]
@@ -156,15 +156,15 @@ class Foreman:
             expected = _NOBODY
         if expected != self._expected:
             self._expected = expected
-            orders = [self._order(zone, job, slot) for job in jobs]
+            orders = [self._request(zone, job, slot) for job in jobs]
             assert self._sites is not None
             if self._is_out:
                 self._sites.look_ahead(orders)
             else:
                 self._sites.expect(list(zone.state.jobs), orders)
 
-    def _order(self, zone: EdgeZone, job: SiteJob, slot: int) -> SiteOrder:
-        part = job.part(slot)
+    def _request(self, zone: EdgeZone, job: SiteJob, slot: int) -> SiteOrder:
+        part = job.slot_plan(slot)
         assert part is not None
         terms = zone.supply.terms(job.training, job.facts, job.request["sites"], self._content)
         others = {one.slot for one in job.plan.slots} - {slot} - set(job.trained)
@@ -172,17 +172,17 @@ class Foreman:
             job=job.job,
             terms=terms,
             part=part,
-            taken=job.taken(slot),
+            taken=job.consumed_chunks(slot),
             steps=job.steps,
             is_last=not others and not job.chunks_left,
             # What runs into the next slot holds that up, and no promise of its own; a deadline is.
-            until=zone.clock.ends(min(slot + 1, job.last)),
+            until=zone.clock.slot_end(min(slot + 1, job.deadline_slot)),
         )
 
     def _trained(self, zone: EdgeZone, name: str, slot: int, outcome: dict[str, Any]) -> None:
         self._busy.discard(name)
         job = zone.state.jobs.get(name)
-        part = None if job is None else job.part(slot)
+        part = None if job is None else job.slot_plan(slot)
         if job is None or part is None:
             return
         loss = outcome["loss"]
@@ -198,14 +198,14 @@ class Foreman:
             "result": _result(job, outcome),
             "outcome": outcome,
         }
-        zone.happen(Kind.TRAINED, name, body)
+        zone.record(Kind.TRAINED, name, body)
         plans.leave_lost_sites(zone, [name])
 
-    def _torn(self, zone: EdgeZone, message: Message) -> None:
+    def _on_slot_failed(self, zone: EdgeZone, message: Message) -> None:
         name, slot, why = message["job"], message["slot"], message["why"]
         self._busy.discard(name)
         job = zone.state.jobs.get(name)
-        if job is not None and job.part(slot) is not None:
+        if job is not None and job.slot_plan(slot) is not None:
             _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot, why=why)
             text = f"slot {slot} was not trained: {why}"
             if message.get("out_of_memory") and lose_to_memory(
@@ -213,7 +213,7 @@ class Foreman:
             ):
                 return
             # What it ran into has passed with it: one plan is for all of it.
-            torn = sorted({slot, *job.missed(zone.state.slot)})
+            torn = sorted({slot, *job.missed_slots(zone.state.slot)})
             plans.plan_anew(zone, {name: torn}, text)
 
 
@@ -221,7 +221,7 @@ def _trains_in(job: SiteJob, slot: int) -> bool:
     """Whether a job is to train in a slot, and has trained all before."""
     if job.phase not in (Phase.PLANNED, Phase.TRAINING):
         return False
-    return job.part(slot) is not None and not job.missed(slot)
+    return job.slot_plan(slot) is not None and not job.missed_slots(slot)
 
 
 def _result(job: SiteJob, outcome: dict[str, Any]) -> dict[str, Any]:

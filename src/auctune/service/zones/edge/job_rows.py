@@ -34,7 +34,7 @@ _OF_DECISION = ("size", "decision", "facts", "earliest", "budget_left")
 class EdgeRows(JobRows[SiteJob]):
     """Makes rows of edge jobs."""
 
-    def nothing_own(self) -> Record:
+    def default_fields(self) -> Record:
         """The keys of an edge job's row, with nothing in them."""
         return {
             "facts": None,
@@ -46,7 +46,7 @@ class EdgeRows(JobRows[SiteJob]):
             "budget_left": None,
         }
 
-    def own(self, job: SiteJob) -> Record:
+    def job_fields(self, job: SiteJob) -> Record:
         """What was promised, and how far it is."""
         return {
             "size": size_record(job.facts),
@@ -54,25 +54,25 @@ class EdgeRows(JobRows[SiteJob]):
             "facts": job.facts.to_record(),
             "plan": plan_record(job.plan),
             "trained": list(job.trained),
-            "torn": job.torn,
-            "crossed_mb": job.crossed_mb,
+            "torn": job.failed_slots,
+            "crossed_mb": job.transferred_mb,
         }
 
-    def decided(self, body: Record) -> Record:
+    def decision_fields(self, body: Record) -> Record:
         """What was answered, and the plan, if there is one."""
         plan = body["answer"]["plan"]
         known = {name: body[name] for name in _OF_DECISION}
         return {**known, "plan": [] if plan is None else plan}
 
-    def has_begun(self, job: SiteJob) -> bool:
+    def has_started(self, job: SiteJob) -> bool:
         """Whether a job has trained."""
         return bool(job.trained)
 
-    def why_rejected(self, body: Mapping[str, Any]) -> str:
+    def rejection_reason(self, body: Mapping[str, Any]) -> str:
         """The reason for people."""
         return fixed_price.why_rejected(body, _WHY)
 
-    def rejected_for(self, body: Mapping[str, Any]) -> str:
+    def rejected_param(self, body: Mapping[str, Any]) -> str:
         """The deadline, or the bid."""
         return fixed_price.rejected_for(body)
 

@@ -37,7 +37,7 @@ class EdgeZones:
         """Their kernels are compiled as they open, and kept."""
         yield NothingToDo()
 
-    def learn(
+    def profile(
         self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """Nothing: they have no base, and settings say how fast their model trains."""

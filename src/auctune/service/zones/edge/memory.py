@@ -39,7 +39,7 @@ class EdgeMemory:
     """State and mechanism."""
 
     state: EdgeState
-    eris: Eris
+    mechanism: Eris
 
     @property
     def seq(self) -> int:
@@ -59,7 +59,7 @@ class EdgeMemory:
     def load(self, body: bytes) -> None:
         """Take over a snapshot."""
         saved = read_snapshot(body)
-        self.eris.load(saved["eris"])
+        self.mechanism.load(saved["eris"])
         record = orjson.loads(saved["state"].tobytes())
         state = self.state
         state.seq, state.slot, state.lost = record["seq"], record["slot"], set(record["lost"])
@@ -80,12 +80,12 @@ class EdgeMemory:
         }
         # As bytes: names that users chose stand for nothing in it.
         text = np.frombuffer(orjson.dumps(record), dtype=np.uint8)
-        return {"state": text, "eris": self.eris.save()}
+        return {"state": text, "eris": self.mechanism.save()}
 
     def apply(self, event: ZoneEvent) -> Change:
         """Take over one event."""
         for told in to_eris(event, self.state):
-            self.eris.apply(told)
+            self.mechanism.apply(told)
         return self.state.apply(event)
 
 

@@ -27,21 +27,21 @@ class EdgeOffer:
         return sum(1 + len(part.moves) for line in self.menu.lines for part in line.plan.slots)
 
     @property
-    def outlook(self) -> Outlook | None:
+    def summary(self) -> Outlook | None:
         """The last line: what is bought is run by then, or refunded."""
         if not self.menu.lines:
             return None
         last = self.menu.lines[-1]
-        return Outlook(last.price, self.clock.ends(last.finish), 0.0)
+        return Outlook(last.price, self.clock.slot_end(last.finish), 0.0)
 
     @property
-    def why_not(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Whether there is no line."""
         return None if self.menu.lines else "it cannot be done by its deadline"
 
-    def shown(self) -> dict[str, Any]:
+    def to_response(self) -> dict[str, Any]:
         """All lines, in the real clock's time."""
-        ends, begins = self.clock.ends, self.clock.begins
+        ends, begins = self.clock.slot_end, self.clock.slot_start
         lines = []
         for index, line in enumerate(self.menu.lines):
             finish, start = ends(line.finish), begins(line.plan.slots[0].slot)

@@ -60,7 +60,7 @@ class OpenEdge(BiddingZone[EdgeZone, EdgeBidding]):
         """Its sites, as an operator sees them."""
         return self
 
-    def takes(self, request: JobRequest) -> str | None:
+    def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
         if request.market.sites is None:
             return "needs market.sites"
@@ -72,7 +72,7 @@ class OpenEdge(BiddingZone[EdgeZone, EdgeBidding]):
 
     async def table(self) -> Mapping[str, Any]:
         """Sites, prices and use by slot: `SiteTable` of the API."""
-        return await self.ask(site_table)
+        return await self.call(site_table)
 
     def _check(self, request: JobRequest) -> None:
         check_own_terms(request, self.name, EDGE, *_FOREIGN)

@@ -48,13 +48,13 @@ class SiteJob:
     created_at: float
     request: dict[str, Any]
     job: EdgeJob
-    last: int
+    deadline_slot: int
     decision: dict[str, Any]
     plan: EdgePlan
     trained: list[int] = field(default_factory=list)
     steps: int = 0
-    torn: int = 0
-    crossed_mb: float = 0.0
+    failed_slots: int = 0
+    transferred_mb: float = 0.0
     phase: Phase = Phase.PLANNED
     progress: Progress = field(default_factory=Progress)
     notes: list[str] = field(default_factory=list)
@@ -76,17 +76,17 @@ class SiteJob:
         """Whether all of its data are."""
         return not self.chunks_left and {part.slot for part in self.plan.slots} <= set(self.trained)
 
-    def part(self, slot: int) -> SlotPlan | None:
+    def slot_plan(self, slot: int) -> SlotPlan | None:
         """What it is to train in a slot; none if nothing is."""
         if slot in self.trained:
             return None
         return next((part for part in self.plan.slots if part.slot == slot), None)
 
-    def missed(self, slot: int) -> list[int]:
+    def missed_slots(self, slot: int) -> list[int]:
         """Slots before one that were to train, and did not."""
         return [part.slot for part in self.plan.before(slot).slots if part.slot not in self.trained]
 
-    def taken(self, slot: int) -> dict[str, int]:
+    def consumed_chunks(self, slot: int) -> dict[str, int]:
         """Chunks by site that slots before one have trained."""
         taken: Counter[str] = Counter()
         for part in self.plan.before(slot).slots:
@@ -103,7 +103,7 @@ class SiteJob:
         """Give up what lies behind a slot, and slots before that came to nothing."""
         kept = self.plan.before(slot + 1).slots
         self.plan = EdgePlan(tuple(part for part in kept if part.slot not in torn))
-        self.torn += len(torn)
+        self.failed_slots += len(torn)
 
     def commitment(self) -> EdgeCommitment:
         """It and its plan, as the mechanism knows them."""

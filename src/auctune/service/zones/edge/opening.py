@@ -46,18 +46,20 @@ class EdgeOpening:
         """One zone, as it stood."""
         here = self._premises
         wanted = opening_record(entry, here.now())
-        record = self._past.terms(entry.name, wanted, partial(check_same, entry.name, _FIXED))
+        record = self._past.recorded_settings(
+            entry.name, wanted, partial(check_same, entry.name, _FIXED)
+        )
         fresh = partial(fresh_memory, dict(record))
         supply = supply_of(entry, record, here.now)
         here.report(f"preparing zone {entry.name}", 0.0)
         await asyncio.to_thread(_warm_up, record, supply)
-        memory = await self._past.memory(entry.name, fresh)
+        memory = await self._past.restore(entry.name, fresh)
         zone = EdgeZone(entry.name, supply, memory, here.recorder)
-        desk = self._past.desk(zone, memory, record)
+        desk = self._past.start_actor(zone, memory, record)
         files = SiteFiles(here.library, here.data)
         bidding = EdgeBidding(desk, supply, DEFAULTS, files, here.turns, here.quotes, here.now)
         explainer = EdgeExplainer(fresh, self._past.log, self._past.snapshots)
-        open_zone = OpenEdge(desk=desk, supply=supply, bidding=bidding, explainer=explainer)
+        open_zone = OpenEdge(desk=desk, supply=supply, bids=bidding, explainer=explainer)
         return Opened(open_zone, self._workshop(entry, open_zone))
 
     def _workshop(self, entry: EdgeConfig, zone: OpenEdge) -> EdgeWorkshop:
@@ -77,7 +79,7 @@ class EdgeOpening:
             self._past.snapshots,
             here.committer,
             here.lock,
-            here.alarm,
+            here.on_fatal_error,
         )
 
 
@@ -112,7 +114,7 @@ def supply_of(entry: EdgeConfig, record: Mapping[str, Any], now: Now) -> EdgeSup
 
 def _warm_up(record: Mapping[str, Any], supply: EdgeSupply) -> None:
     """Price one job: kernels are compiled, or loaded, before anybody waits for them."""
-    eris, (site, *_) = fresh_memory(dict(record)).eris, supply.market.site_ids
+    eris, (site, *_) = fresh_memory(dict(record)).mechanism, supply.market.site_ids
     job = EdgeJob(
         id="warm-up",
         arrival=0,

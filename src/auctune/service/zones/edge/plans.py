@@ -34,15 +34,15 @@ def plan_anew(zone: "EdgeZone", torn: Mapping[str, list[int]], why: str) -> None
     """
     jobs = [zone.state.jobs[name] for name in torn]
     jobs.sort(key=lambda job: (-job.job.utility(0), job.id))
-    with zone.at_once():
+    with zone.atomic():
         for job in jobs:
-            zone.happen(EdgeKind.RELEASED, job.id, {"torn": torn[job.id], "why": why})
+            zone.record(EdgeKind.RELEASED, job.id, {"torn": torn[job.id], "why": why})
         for job in jobs:
             if job.phase is Phase.PAUSED:
                 continue
             if not _planned(zone, job, why) and _may_wait(zone, job):
                 text = f"{why}; it waits for a site to return"
-                zone.happen(Kind.JOB_NOTED, job.id, {"text": text})
+                zone.record(Kind.JOB_NOTED, job.id, {"text": text})
 
 
 def plan_waiting(zone: "EdgeZone", busy: Collection[str]) -> None:
@@ -63,7 +63,7 @@ def _planned(zone: "EdgeZone", job: SiteJob, why: str) -> bool:
     """Plan what is left of a job, or refund it if nothing can save it; whether there is a plan."""
     found = plan_rest(zone.eris, job, zone.state.slot)
     if found is not None:
-        zone.happen(EdgeKind.REPLANNED, job.id, {"found": plan_record(found), "why": why})
+        zone.record(EdgeKind.REPLANNED, job.id, {"found": plan_record(found), "why": why})
     elif not _may_wait(zone, job):
         zone.fail(
             job.id, "deadline_missed", f"{why}; no slots are left for it before its deadline", None
@@ -73,7 +73,7 @@ def _planned(zone: "EdgeZone", job: SiteJob, why: str) -> bool:
 
 def _may_wait(zone: "EdgeZone", job: SiteJob) -> bool:
     """Whether a site that is lost may be back before a job's last slot."""
-    return bool(zone.state.lost) and zone.state.slot + 1 < job.last
+    return bool(zone.state.lost) and zone.state.slot + 1 < job.deadline_slot
 
 
 def lose_site(zone: "EdgeZone", site: str, busy: Collection[str]) -> None:
@@ -86,7 +86,7 @@ def lose_site(zone: "EdgeZone", site: str, busy: Collection[str]) -> None:
     """
     if site in zone.state.lost:
         return
-    zone.happen(EdgeKind.SITE_LOST, None, {"site": site, "why": "its node is gone"})
+    zone.record(EdgeKind.SITE_LOST, None, {"site": site, "why": "its node is gone"})
     leave_lost_sites(zone, [name for name in zone.state.jobs if name not in busy])
 
 
@@ -102,7 +102,7 @@ def leave_lost_sites(zone: "EdgeZone", names: Collection[str]) -> None:
 def return_site(zone: "EdgeZone", site: str) -> None:
     """A site that was lost is for sale again."""
     if site in zone.state.lost:
-        zone.happen(EdgeKind.SITE_RETURNED, None, {"site": site})
+        zone.record(EdgeKind.SITE_RETURNED, None, {"site": site})
 
 
 def make_good(zone: "EdgeZone", busy: Collection[str]) -> None:
@@ -117,12 +117,12 @@ def make_good(zone: "EdgeZone", busy: Collection[str]) -> None:
     missed = {
         job.id: slots
         for job in idle
-        if job.phase in (Phase.PLANNED, Phase.TRAINING) and (slots := job.missed(slot))
+        if job.phase in (Phase.PLANNED, Phase.TRAINING) and (slots := job.missed_slots(slot))
     }
     if missed:
         plan_anew(zone, missed, "a slot passed without its work")
     for job in idle:
-        if job.phase is Phase.PAUSED and slot > job.last:
+        if job.phase is Phase.PAUSED and slot > job.deadline_slot:
             why = "its deadline passed while it was paused"
             zone.fail(job.id, "deadline_passed", why, None, refund=False)
 
@@ -133,9 +133,9 @@ def pause(zone: "EdgeZone", name: str) -> None:
     Raises:
         InputError: if it is over, or paused already.
     """
-    given_up = _given_up(zone, zone.to_pause(name))
+    given_up = _given_up(zone, zone.pausable_job(name))
     body = {"given_up_for": None if given_up is None else given_up.to_record()}
-    zone.happen(Kind.PAUSED, name, body)
+    zone.record(Kind.PAUSED, name, body)
 
 
 def resume(zone: "EdgeZone", name: str) -> bool:
@@ -144,13 +144,13 @@ def resume(zone: "EdgeZone", name: str) -> bool:
     Raises:
         InputError: if it is over, or not paused, or if slots cost more than those given up.
     """
-    job = zone.to_resume(name)
+    job = zone.resumable_job(name)
     found = plan_rest(zone.eris, job, zone.state.slot)
     if found is None:
         return False
     if job.given_up is not None:
         job.given_up.check(_price(zone.eris, job, found), job.chunks_left)
-    zone.happen(Kind.RESUMED, name, {"found": plan_record(found)})
+    zone.record(Kind.RESUMED, name, {"found": plan_record(found)})
     return True
 
 

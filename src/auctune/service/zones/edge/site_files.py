@@ -58,10 +58,10 @@ class SiteFiles:
             InputError: if one has.
         """
         for file, place in _named(training, sites):
-            if not self._library.is_there(file):
+            if not self._library.exists(file):
                 raise InputError(place, f"{file!r} is being deleted", "a file that stays")
 
-    def known(self, training: Training, sites: Sites) -> SiteFacts | None:
+    def cached(self, training: Training, sites: Sites) -> SiteFacts | None:
         """What a job's data are, if all of them were looked at.
 
         Raises:
@@ -75,7 +75,7 @@ class SiteFiles:
             found[file] = self._known[file]
         return _facts(training, sites, found)
 
-    async def look(self, training: Training, sites: Sites, owner: str) -> SiteFacts:
+    async def inspect(self, training: Training, sites: Sites, owner: str) -> SiteFacts:
         """Look at a job's data.
 
         Raises:
@@ -88,7 +88,7 @@ class SiteFiles:
         }
         return _facts(training, sites, found)
 
-    async def look_at(self, file: FileRecord) -> bool:
+    async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload; return whether it holds images: rows of text are left alone."""
         path = self._library.path(file)
         try:
@@ -96,12 +96,12 @@ class SiteFiles:
                 return False
             found = await self._look(file.id, "file", file.owner)
         except InputError as error:
-            await self._library.note_error(file.id, str(error))
+            await self._library.set_error(file.id, str(error))
         except (AuctuneError, OSError) as error:
             _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
         else:
             size = DataSize(found.samples, float(found.image[0] * found.image[1] * found.image[2]))
-            await self._library.note_size(file.id, _NOTED, _LENGTH, size)
+            await self._library.set_size(file.id, _NOTED, _LENGTH, size)
         return True
 
     async def _look(self, file: str, place: str, owner: str) -> ImageFacts:

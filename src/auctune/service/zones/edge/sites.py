@@ -13,7 +13,7 @@ def site_table(zone: EdgeZone) -> dict[str, Any]:
     return {
         "zone": zone.name,
         "first_slot": first,
-        "first_begins_at": clock.begins(first),
+        "first_begins_at": clock.slot_start(first),
         "slot_seconds": clock.slot_seconds,
         "types": list(market.types),
         "sites": [
@@ -36,7 +36,7 @@ def site_table(zone: EdgeZone) -> dict[str, Any]:
                 "state": job.phase.value,
                 "slots": [part.slot for part in job.plan.slots],
                 "trained": list(job.trained),
-                "torn": job.torn,
+                "torn": job.failed_slots,
             }
             for job in zone.state.jobs.values()
         ],

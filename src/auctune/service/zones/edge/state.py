@@ -52,18 +52,18 @@ class EdgeState(JobsState[SiteJob]):
             **vars(asked),
             facts=SiteFacts.from_record(body["facts"]),
             job=read_job(body["job"]),
-            last=body["last"],
+            deadline_slot=body["last"],
             decision=body["decision"],
             plan=plan,
         )
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def begin(self, job: SiteJob) -> tuple[Entry, ...]:
+    def admission_entries(self, job: SiteJob) -> tuple[Entry, ...]:
         """It is charged at once."""
         return charge(job.owner, Money(job.decision["payment"]))
 
-    def end(self, job: SiteJob, *, refunded: bool) -> tuple[Entry, ...]:
+    def settlement_entries(self, job: SiteJob, *, refunded: bool) -> tuple[Entry, ...]:
         """Its price is earned, or given back."""
         return fixed_price.end(job.owner, Money(job.decision["payment"]), refunded=refunded)
 
@@ -78,7 +78,7 @@ class EdgeState(JobsState[SiteJob]):
         job.trained.append(slot)
         job.out_of_memory.clear()
         job.steps = outcome["steps"]
-        job.crossed_mb += (outcome["chunk_bytes"] + outcome["parameter_bytes"]) / 1e6
+        job.transferred_mb += (outcome["chunk_bytes"] + outcome["parameter_bytes"]) / 1e6
         job.progress = job.progress.after(body["result"])
         if job.is_trained:
             job.phase = Phase.TRAINED

@@ -76,9 +76,11 @@ class EdgeSupply:
                 zone takes.
         """
         first, horizon = slot + 1, slot + self.market.slots - 1
-        last = min(self.clock.last_by(bid.deadline), horizon)
+        last = min(self.clock.last_slot_by(bid.deadline), horizon)
         if last < first:
-            expected = f"{to_rfc3339(self.clock.ends(first))}, when the next slot ends, or later"
+            expected = (
+                f"{to_rfc3339(self.clock.slot_end(first))}, when the next slot ends, or later"
+            )
             raise InputError("market.deadline", "leaves no whole slot", expected)
         try:
             return self._edge_job(bid, slot, first, last), last

@@ -21,7 +21,7 @@ class EdgeViews:
     """Of all edge zones."""
 
     @property
-    def told(self) -> Mapping[str, Told]:
+    def messages(self) -> Mapping[str, Told]:
         """How events are told to a job's owner, by kind."""
         return _TOLD
 
@@ -37,7 +37,7 @@ class EdgeViews:
     def finish(self, row: JobRow, clock: SlotClock) -> float | None:
         """When the last slot of its plan ends."""
         plan = row.body["plan"]
-        return clock.ends(plan[-1]["slot"]) if plan else None
+        return clock.slot_end(plan[-1]["slot"]) if plan else None
 
 
 def _plan(body: Shown, clock: SlotClock) -> Shown | None:
@@ -46,7 +46,7 @@ def _plan(body: Shown, clock: SlotClock) -> Shown | None:
     if not slots:
         return None
     cells = [
-        {"slot": part["slot"], "node": site, "begins_at": clock.begins(part["slot"])}
+        {"slot": part["slot"], "node": site, "begins_at": clock.slot_start(part["slot"])}
         for part in slots
         for site, workers in part["workers"].items()
         if workers
@@ -54,8 +54,8 @@ def _plan(body: Shown, clock: SlotClock) -> Shown | None:
     return {
         "cells": cells,
         "vendor": None,
-        "start": clock.begins(slots[0]["slot"]),
-        "finish": clock.ends(slots[-1]["slot"]),
+        "start": clock.slot_start(slots[0]["slot"]),
+        "finish": clock.slot_end(slots[-1]["slot"]),
     }
 
 
@@ -69,7 +69,7 @@ def _edge(body: Shown, clock: SlotClock) -> Shown | None:
         "slots": [
             {
                 **part,
-                "begins_at": clock.begins(part["slot"]),
+                "begins_at": clock.slot_start(part["slot"]),
                 "trained": part["slot"] in body["trained"],
             }
             for part in body["plan"]
@@ -80,7 +80,7 @@ def _edge(body: Shown, clock: SlotClock) -> Shown | None:
 
 
 def _decided(body: Mapping[str, Any]) -> str:
-    return fixed_price.told(body, ROWS.why_rejected)
+    return fixed_price.told(body, ROWS.rejection_reason)
 
 
 _TOLD: Mapping[str, Told] = {

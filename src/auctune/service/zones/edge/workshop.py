@@ -69,18 +69,18 @@ class EdgeWorkshop:
         self._lock, self._alarm = lock, alarm
         self._place = OpenSitesFolder.at(Path(settings.folder))
         self._background = Background()
-        self._chores = Chores(zone.give_up)
+        self._chores = Chores(zone.abandon)
         self._keeper = Keeper(zone.desk, zone.clock, EdgeSaver(), snapshots, committer)
         self._foreman = Foreman(library.blobs.path, self._place.kept)
         self._leftovers = Leftovers(
             self._place.jobs,
             zone.desk,
-            self._foreman.is_given,
+            self._foreman.is_running,
             self._chores.busy,
             library.has_job,
             library.trash,
         )
-        self._sites = ProcessKeeper(zone.name, self._launch, self._hear, _has_trained)
+        self._sites = ProcessKeeper(zone.name, self._launch, self._on_message, _has_trained)
         self._process: SitesProcess | None = None
 
     async def start(self) -> None:
@@ -89,9 +89,9 @@ class EdgeWorkshop:
         self._loop = asyncio.get_running_loop()
         self._place.jobs.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
-        await self._zone.decide_waiting()
+        await self._zone.decide_pending()
         beating = beat(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
-        self._background.begin(beating)
+        self._background.spawn(beating)
         try:
             await asyncio.wait_for(self._ready.wait(), _START_SECONDS)
         except TimeoutError:
@@ -104,27 +104,27 @@ class EdgeWorkshop:
         await asyncio.to_thread(self._sites.stop)
 
     async def _tick(self) -> None:
-        await asyncio.to_thread(self._sites.look)
-        if self._sites.is_lost:
-            await self._zone.ask(self._foreman.lose_all)
-        await self._zone.ask(self._foreman.tick)
-        for job in await self._zone.ask(_trained):
-            self._chores.begin_once(job.id, self._finish(job.id, job.owner))
-        await self._leftovers.drop()
-        await self._keeper.keep()
+        await asyncio.to_thread(self._sites.poll)
+        if self._sites.is_crash_looping:
+            await self._zone.call(self._foreman.mark_all_lost)
+        await self._zone.call(self._foreman.run_slot)
+        for job in await self._zone.call(_trained):
+            self._chores.start_once(job.id, self._finish(job.id, job.owner))
+        await self._leftovers.clean()
+        await self._keeper.snapshot_if_due()
 
     def _launch(self, hear: Hear) -> SitesProcess:
         log = self._logs / f"{self._zone.name}.log"
 
         def told(message: Message | None) -> None:
             if message is None:
-                self._zone.desk.ask(lambda _: self._foreman.ended())
+                self._zone.desk.submit(lambda _: self._foreman.on_process_exit())
             hear(message)
 
         self._process = SitesProcess(self._settings, told, lock=self._lock, log=log)
         return self._process
 
-    def _hear(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         """On a thread of the process's."""
         kind, process = message["kind"], self._process
         if kind == "failed":
@@ -133,11 +133,13 @@ class EdgeWorkshop:
             self._loop.call_soon_threadsafe(self._ready.set)
         if kind in ("alive", "failed") or process is None:
             return
-        self._zone.desk.tell(lambda zone: self._foreman.hear(zone, process, message), self._alarm)
+        self._zone.desk.post(
+            lambda zone: self._foreman.on_message(zone, process, message), self._alarm
+        )
 
     async def _finish(self, job: str, owner: str) -> None:
         source, target = self._place.model(job), self._place.jobs / f"{job}.zip"
-        await self._packer.pack(
+        await self._packer.archive(
             job, owner, source, target, lambda zone, file: zone.finish(job, file)
         )
 

@@ -44,17 +44,17 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
     @property
     def eris(self) -> Eris:
         """The mechanism: asked here, and changed by events alone."""
-        return self.memory.eris
+        return self.memory.mechanism
 
-    def needs(self, file: str) -> bool:
+    def uses_file(self, file: str) -> bool:
         """Whether a job that is not over needs a file, at whatever site."""
-        requests = [one.request for one in self.waiting.values()]
-        requests += [job.request for job in self.under_way.values()]
-        return super().needs(file) or any(file in one["sites"].values() for one in requests)
+        requests = [one.request for one in self.pending_jobs.values()]
+        requests += [job.request for job in self.admitted_jobs.values()]
+        return super().uses_file(file) or any(file in one["sites"].values() for one in requests)
 
     def begin_slot(self, slot: int) -> None:
         """Note it."""
-        self.happen(Kind.SLOT_BEGAN, None, {"slot": slot})
+        self.record(Kind.SLOT_BEGAN, None, {"slot": slot})
 
     def decide(self, bid: EdgeBid) -> JobRow:
         """Decide on a bid, at once and for good; the job as it stands then.
@@ -68,7 +68,7 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
     def preview(self, bid: EdgeBid) -> JobRow:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
-        return ROWS.previewed(self.name, self.clock.now(), bid.job, self._body(bid))
+        return ROWS.preview(self.name, self.clock.now(), bid.job, self._body(bid))
 
     def question(self, bid: EdgeBid) -> EdgeQuestion:
         """What a quote up to the deadline asks.
@@ -108,8 +108,8 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
         return plans.resume(self, job)
 
     def _decided(self, bid: EdgeBid, body: dict[str, Any]) -> JobRow:
-        self.happen(Kind.DECIDED, bid.job, body | {"reply": reply_record(bid.reply)})
-        return self._last_row()
+        self.record(Kind.DECIDED, bid.job, body | {"reply": reply_record(bid.reply)})
+        return self._latest_row()
 
     def _body(self, bid: EdgeBid) -> dict[str, Any]:
         slot = self.state.slot

@@ -71,7 +71,7 @@ class EstimateOffer:
         return 0
 
     @property
-    def why_not(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Whether the owner's cap is too low."""
         need = self.estimate.p90_cost
         if self.cap is None or need <= self.cap:
@@ -79,14 +79,14 @@ class EstimateOffer:
         return f"it may cost {need}, above the cap of {self.cap}"
 
     @property
-    def outlook(self) -> Outlook | None:
+    def summary(self) -> Outlook | None:
         """The estimate in the terms that zones compare by."""
-        if self.why_not is not None:
+        if self.unavailable_reason is not None:
             return None
         found = self.estimate
         return Outlook(found.p90_cost, found.finish_p90, found.risk)
 
-    def shown(self) -> dict[str, Any]:
+    def to_response(self) -> dict[str, Any]:
         """The estimate, in the real clock's time; no lines."""
         return {"lines": [], "estimate": estimate_view(self.estimate.to_record(), self.cap)}
 

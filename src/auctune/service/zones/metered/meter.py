@@ -25,7 +25,7 @@ class Meter:
     next_slot: int = 0
 
     @property
-    def left(self) -> Money:
+    def remaining(self) -> Money:
         """What is still set aside."""
         return self.cap - self.charged
 
@@ -45,15 +45,15 @@ class Meter:
             amount: at most what is left.
         """
         assert not self.is_charged(slot), slot
-        assert ZERO <= amount <= self.left, (amount, self.left)
+        assert ZERO <= amount <= self.remaining, (amount, self.remaining)
         self.next_slot = slot + 1
         self.charged += amount
         return meter(self.owner, amount)
 
     def lower(self, held: Money) -> tuple[Entry, ...]:
         """Lower the cap, so that no more than `held` is still set aside; release the rest."""
-        assert ZERO <= held <= self.left, (held, self.left)
-        released, self.cap = self.left - held, self.charged + held
+        assert ZERO <= held <= self.remaining, (held, self.remaining)
+        released, self.cap = self.remaining - held, self.charged + held
         return release(self.owner, released)
 
     def end(self, *, refunded: bool) -> tuple[Entry, ...]:

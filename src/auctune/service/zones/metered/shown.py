@@ -25,7 +25,7 @@ def metered_part(row: JobRow) -> dict[str, Any] | None:
         "max_cost": decision["max_cost"],
         "least_max_cost": decision.get("least_max_cost"),
         "cost": "0.0000" if found is None else str(found.charged),
-        "held": "0.0000" if found is None else str(found.left),
+        "held": "0.0000" if found is None else str(found.remaining),
         "slots": 0 if found is None else found.next_slot,
         "value": (row.body.get("worth") or {}).get("reached"),
         "estimate": None if estimate is None else estimate_view(estimate, decision["max_cost"]),

@@ -107,7 +107,7 @@ class SpotAgain:
             return None
         held = self._ending(body, job) if body["price"] is None else self._slot(body, job)
         cost = round_money(held["paid"] * job.unit_cost)
-        amount = slot_charge(held.pop("paid"), job.unit_price, job.meter.left)
+        amount = slot_charge(held.pop("paid"), job.unit_price, job.meter.remaining)
         charged = {"slot": job.meter.next_slot, "amount": str(amount), "cost": str(cost)}
         return {**body, **held, **charged}
 
@@ -136,7 +136,7 @@ class SpotAgain:
         job = self._state.jobs.get(str(event.job))
         if job is None:
             return None
-        done = self._clock.begins(job.first) + event.body["finish"] * self._clock.slot_seconds
+        done = self._clock.slot_start(job.first) + event.body["finish"] * self._clock.slot_seconds
         worth = worth_at(job.worth, done)
         return {**event.body, "worth": None if worth is None else str(worth)}
 

@@ -71,7 +71,7 @@ class SpotBidding:
         self._quotes = quotes
         self._now = now
         self._estimates = UserTurns("estimate", _WAITING_ESTIMATES)
-        self.docket = Docket(desk, turns, self._check_there, self._received_bid)
+        self.pending_jobs = Docket(desk, turns, self._check_there, self._received_bid)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job is likely to come to.
@@ -107,7 +107,7 @@ class SpotBidding:
         if why is None:
             shown = _record(request, who, worth, cap, quote.alternatives)
             bid = self._with(job, who.user, training, size, shown, made, reply)
-            row = await self.docket.in_turn(
+            row = await self.pending_jobs.decide_in_turn(
                 bid, lambda zone: zone.decide(bid) if zone.has_room else None
             )
             if row is not None:
@@ -115,7 +115,7 @@ class SpotBidding:
             why = "the zone has as many jobs as it runs at once by now"
         offer = EstimateOffer(made[0], said_cap(quote.request))
         again = Priced(training, quote.deadline, offer, quote.notes)
-        raise QuoteChangedError(why, self._quotes.again(quote, again))
+        raise QuoteChangedError(why, self._quotes.replace(quote, again))
 
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives
@@ -128,7 +128,7 @@ class SpotBidding:
         training, shown = self._training(request), self._shown(who, request, alternatives)
         size = (await self._files.appraise(training, who.user)).size
         bid = await self._bid(new_id("ftjob"), who.user, training, size, shown, None)
-        return await self._desk.ask_here(lambda zone: zone.preview(bid))
+        return await self._desk.call(lambda zone: zone.preview(bid))
 
     async def submit(
         self,
@@ -144,15 +144,15 @@ class SpotBidding:
             InputError: if it is no job that could be decided on.
         """
         training, shown = self._training(request), self._shown(who, request, alternatives)
-        size = await self._files.known_size(training, who.user)
+        size = await self._files.cached_size(training, who.user)
         if size is None:
-            return await self.docket.receive(job, who.user, training, shown, reply)
+            return await self.pending_jobs.receive(job, who.user, training, shown, reply)
         bid = await self._bid(job, who.user, training, size, shown, reply)
-        return await self.docket.in_turn(bid, lambda zone: zone.decide(bid))
+        return await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.decide(bid))
 
-    async def look_at(self, file: FileRecord) -> bool:
+    async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload; see `AnswersRequests.look_at`."""
-        return await self._files.look_at(file, self._defaults.length)
+        return await self._files.preload(file, self._defaults.length)
 
     def _training(self, request: JobRequest) -> Training:
         return training_of(request, self._defaults)
@@ -216,9 +216,9 @@ class SpotBidding:
     ) -> tuple[Estimate, Estimated]:
         self._rental.check(training, size)
         slot = self._rental.clock.slot()
-        pace = await self._desk.ask_here(lambda zone: zone.pace)
+        pace = await self._desk.call(lambda zone: zone.pace)
         ready_at = self._rental.clock.now() + pace.start_seconds
-        slots = self._rental.window(worth.deadline, slot, ready_at)
+        slots = self._rental.slot_range(worth.deadline, slot, ready_at)
         if not slots:
             raise no_slot(self._rental.clock, slots.start)
         terms = self._rental.terms(training, size, worth, slots, pace.speed)
@@ -244,7 +244,7 @@ class SpotBidding:
         return await self._bid(job, owner, training, size, request, None, is_limited=False)
 
     def _check_there(self, bid: SpotBid) -> None:
-        self._files.check_there(bid.training)
+        self._files.ensure_not_deleted(bid.training)
 
 
 def _record(

@@ -48,7 +48,7 @@ def to_hold(cap: Money, left: Money | None) -> Money:
 
 def first_slot(clock: SlotClock, slot: int, ready_at: float) -> int:
     """Return the first slot after `slot` that begins when a job can train."""
-    return max(slot + 1, clock.first_from(ready_at))
+    return max(slot + 1, clock.first_slot_from(ready_at))
 
 
 def estimate_of(
@@ -75,7 +75,7 @@ def estimate_of(
     """
     speeds = [speed / pace.speed for speed in pace.speeds]
     found = estimate(terms.job(), renting, market.seen(slot), first - slot, speeds)
-    begins, seconds = clock.begins(first), clock.slot_seconds
+    begins, seconds = clock.slot_start(first), clock.slot_seconds
     return Estimate(
         expected_cost=round_money(found.cost * unit_price),
         p90_cost=round_money(found.cost_p90 * unit_price),

@@ -27,7 +27,7 @@ def hear(zone: SpotZone, name: str, message: Message) -> None:
         return
     match message["kind"]:
         case "ready":
-            zone.happen(SpotKind.READY, name, {"seconds": message["seconds"]})
+            zone.record(SpotKind.READY, name, {"seconds": message["seconds"]})
         case "slot":
             _meter(zone, job, message)
         case "held":
@@ -38,7 +38,7 @@ def hear(zone: SpotZone, name: str, message: Message) -> None:
         case "ended":
             _end(zone, job, message)
         case "capped":
-            next_slot, left = round_money(message["rate"] * job.unit_price), job.meter.left
+            next_slot, left = round_money(message["rate"] * job.unit_price), job.meter.remaining
             why = (
                 f"the cap of {job.meter.cap} is reached: {left} of it is left, "
                 f"and the next slot would cost {next_slot}"
@@ -48,14 +48,14 @@ def hear(zone: SpotZone, name: str, message: Message) -> None:
             why = " ".join(str(message[part]) for part in ("place", "found") if message[part])
             zone.fail(name, "training_failed", why, None)
         case "noted" if message["text"] not in job.notes:
-            zone.happen(Kind.JOB_NOTED, name, {"text": message["text"]})
+            zone.record(Kind.JOB_NOTED, name, {"text": message["text"]})
 
 
 def _meter(zone: SpotZone, job: RentedJob, message: Message) -> None:
     number = message["slot"]
     if job.meter.is_charged(number):
         return
-    amount = slot_charge(message["paid"], job.unit_price, job.meter.left)
+    amount = slot_charge(message["paid"], job.unit_price, job.meter.remaining)
     at, share = job.first + number, 1.0
     if "since" in message:
         at = job.first + int(message["since"])
@@ -71,7 +71,7 @@ def _meter(zone: SpotZone, job: RentedJob, message: Message) -> None:
         "spot": message["spot"],
         "missed": message["missed"],
     }
-    zone.happen(MeteredKind.METERED, job.id, body)
+    zone.record(MeteredKind.METERED, job.id, body)
 
 
 def _train(zone: SpotZone, job: RentedJob, message: Message) -> None:
@@ -96,7 +96,7 @@ def _train(zone: SpotZone, job: RentedJob, message: Message) -> None:
         "number": number,
         "result": result,
     }
-    zone.happen(Kind.TRAINED, job.id, body)
+    zone.record(Kind.TRAINED, job.id, body)
 
 
 def _end(zone: SpotZone, job: RentedJob, message: Message) -> None:
@@ -106,7 +106,7 @@ def _end(zone: SpotZone, job: RentedJob, message: Message) -> None:
         # Settings that let the weights go astray are not the market's failure.
         zone.fail(job.id, "training_failed", message["note"], None, refund=False)
         return
-    done = zone.clock.begins(job.first) + message["finish"] * zone.clock.slot_seconds
+    done = zone.clock.slot_start(job.first) + message["finish"] * zone.clock.slot_seconds
     worth = worth_at(job.worth, done)
     body = {name: message[name] for name in ("state", "note", "finish")}
-    zone.happen(SpotKind.ENDED, job.id, body | {"worth": None if worth is None else str(worth)})
+    zone.record(SpotKind.ENDED, job.id, body | {"worth": None if worth is None else str(worth)})

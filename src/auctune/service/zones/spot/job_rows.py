@@ -28,11 +28,11 @@ _PARAM = {OVER_CAP: "market.max_cost", OVER_BUDGET: "market.max_cost", NO_CAPACI
 class SpotRows(JobRows[RentedJob]):
     """Makes rows of rented jobs."""
 
-    def nothing_own(self) -> Record:
+    def default_fields(self) -> Record:
         """The keys of a rented job's row, with nothing in them."""
         return {**METERED_ROW, "first": None, "deadline_slots": None, "worth": None}
 
-    def own(self, job: RentedJob) -> Record:
+    def job_fields(self, job: RentedJob) -> Record:
         """What it is to do by when, and what it costs."""
         return {
             "size": job.size.to_record(),
@@ -43,7 +43,7 @@ class SpotRows(JobRows[RentedJob]):
             "meter": job.meter.to_record(),
         }
 
-    def decided(self, body: Record) -> Record:
+    def decision_fields(self, body: Record) -> Record:
         """What was answered, and what it is to do by when."""
         return {
             "size": body["size"],
@@ -53,17 +53,17 @@ class SpotRows(JobRows[RentedJob]):
             "worth": body["worth"],
         }
 
-    def has_begun(self, job: RentedJob) -> bool:
+    def has_started(self, job: RentedJob) -> bool:
         """Whether a job has trained."""
         return bool(job.progress.rows)
 
-    def why_rejected(self, body: Mapping[str, Any]) -> str:
+    def rejection_reason(self, body: Mapping[str, Any]) -> str:
         """The reason for people, and the cap that would do."""
         decision = body["decision"]
         least = decision["least_max_cost"]
         return _WHY[decision["reason"]] + ("" if least is None else f"; {least} would do")
 
-    def rejected_for(self, body: Mapping[str, Any]) -> str | None:
+    def rejected_param(self, body: Mapping[str, Any]) -> str | None:
         """The cap, unless there is no room."""
         return _PARAM[body["decision"]["reason"]]
 

@@ -53,7 +53,7 @@ class SpotZones:
         """Their kernels are compiled at the first estimate, and kept."""
         yield NothingToDo()
 
-    def learn(
+    def profile(
         self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base on an instance; measured once on this machine."""

@@ -50,14 +50,14 @@ class OpenSpot(BiddingZone[SpotZone, SpotBidding]):
     @property
     def num_nodes(self) -> int:
         """How many instances its jobs hold at most."""
-        return self.rental.n_max * self.rental.jobs
+        return self.rental.n_max * self.rental.max_jobs
 
     @property
     def renting(self) -> "OpenSpot":
         """What an operator sees of what it rents."""
         return self
 
-    def takes(self, request: JobRequest) -> str | None:
+    def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
         foreign = foreign_term(request, *_FOREIGN)
         if foreign is not None:
@@ -68,7 +68,7 @@ class OpenSpot(BiddingZone[SpotZone, SpotBidding]):
 
     async def rented(self) -> Mapping[str, Any]:
         """The market and what is held by slot: `RentedTable` of the API."""
-        return await self.ask(_rented)
+        return await self.call(_rented)
 
     def _check(self, request: JobRequest) -> None:
         check_own_terms(request, self.name, SPOT, *_FOREIGN)
@@ -86,5 +86,5 @@ def _rented(zone: SpotZone) -> dict[str, Any]:
         "slot_seconds": zone.clock.slot_seconds,
         "unit_cost": zone.rental.unit_cost,
         "unit_price": zone.rental.unit_price,
-        "slots": [{**vars(one), "begins_at": zone.clock.begins(one.slot)} for one in seen],
+        "slots": [{**vars(one), "begins_at": zone.clock.slot_start(one.slot)} for one in seen],
     }

@@ -49,18 +49,20 @@ class SpotOpening:
         here = self._premises
         market = await asyncio.to_thread(market_of, entry)
         wanted = opening_record(entry, market, here.now())
-        record = self._past.terms(entry.name, wanted, partial(check_same, entry.name, _FIXED))
+        record = self._past.recorded_settings(
+            entry.name, wanted, partial(check_same, entry.name, _FIXED)
+        )
         rental = rental_of(entry, facts, market, record, here.now)
         here.report(f"getting the estimates of zone {entry.name} ready", 0.0)
         await asyncio.to_thread(_warm_up, rental)
-        memory = await self._past.memory(entry.name, SpotMemory)
+        memory = await self._past.restore(entry.name, SpotMemory)
         zone = SpotZone(entry.name, rental, memory.state, here.recorder)
-        desk = self._past.desk(zone, memory, record)
+        desk = self._past.start_actor(zone, memory, record)
         inspector = DatasetInspector(entry.base_source, here.data, here.library)
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
         files = JobFiles(here.library, facts.digest, inspector)
         bidding = SpotBidding(desk, rental, defaults, files, here.turns, here.quotes, here.now)
-        open_zone = OpenSpot(desk=desk, rental=rental, bidding=bidding)
+        open_zone = OpenSpot(desk=desk, rental=rental, bids=bidding)
         return Opened(open_zone, self._workshop(entry, open_zone))
 
     def _workshop(self, entry: SpotConfig, zone: OpenSpot) -> SpotWorkshop:
@@ -76,7 +78,7 @@ class SpotOpening:
             self._past.snapshots,
             here.committer,
             here.lock,
-            here.alarm,
+            here.on_fatal_error,
         )
 
 
@@ -130,7 +132,7 @@ def rental_of(
         renting=entry.renting,
         clock=SlotClock(record["epoch"], record["slot_seconds"], now),
         num_slots=entry.num_slots,
-        jobs=entry.max_jobs,
+        max_jobs=entry.max_jobs,
         n_min=entry.n_min,
         n_max=entry.n_max,
         mu1=entry.mu1,
@@ -145,8 +147,8 @@ def rental_of(
 def _warm_up(rental: Rental) -> None:
     """Make one estimate: kernels are compiled, or loaded, before anybody waits for them."""
     pace = learned_pace((), (), 0.0)
-    slots = rental.window(rental.clock.begins(4), 0, rental.clock.begins(1))
+    slots = rental.slot_range(rental.clock.slot_start(4), 0, rental.clock.slot_start(1))
     if slots:
-        worth = Worth(None, rental.clock.ends(slots[-1]), rental.clock.ends(slots[-1]))
+        worth = Worth(None, rental.clock.slot_end(slots[-1]), rental.clock.slot_end(slots[-1]))
         terms = rental.terms(Training("none"), DataSize(8, 16.0), worth, slots, pace.speed)
         rental.estimate(terms, slots.start, 0, pace)

@@ -54,12 +54,12 @@ class JobProcesses:
         self._stopping: dict[str, ChildProcess] = {}
         self._began: dict[str, float] = {}
 
-    def is_there(self, job: str) -> bool:
+    def is_running(self, job: str) -> bool:
         """Whether a job has a process, be it one that ends."""
         with self._guard:
             return job in self._running or job in self._stopping
 
-    def keep(self, wanted: Iterable[RentedJob]) -> None:
+    def reconcile(self, wanted: Iterable[RentedJob]) -> None:
         """Have a process for each of these jobs, and for no other."""
         jobs = {job.id: job for job in wanted}
         with self._guard:
@@ -72,7 +72,7 @@ class JobProcesses:
         for job in missing:
             self._start(job)
 
-    def ended(self, job: str) -> str | None:
+    def reap(self, job: str) -> str | None:
         """Let go of a process that has ended; how it did, none if it was told to."""
         with self._guard:
             process = self._running.pop(job, None)
@@ -147,7 +147,7 @@ class JobProcesses:
             micro_batch=min(entry.micro_batch, training.batch_size),
             trace=rental.market.trace(job.first, job.terms.deadline + 1),
             seen={"price": seen.price.tolist(), "available": seen.available.tolist()},
-            begins=rental.clock.begins(job.first),
+            begins=rental.clock.slot_start(job.first),
             slot_seconds=rental.clock.slot_seconds,
             market_slot_seconds=entry.replayed_seconds,
             cap=float(job.meter.cap) / job.unit_price,

@@ -48,7 +48,7 @@ class Rental:
     renting: Renting
     clock: SlotClock
     num_slots: int
-    jobs: int
+    max_jobs: int
     n_min: int
     n_max: int
     mu1: float
@@ -58,7 +58,7 @@ class Rental:
     unit_cost: float
     unit_price: float
 
-    def window(self, deadline: float, slot: int, ready_at: float) -> range:
+    def slot_range(self, deadline: float, slot: int, ready_at: float) -> range:
         """The slots of a job that is decided on in `slot`.
 
         They go from the first one that its process can train in to its deadline, cut to what the
@@ -72,7 +72,7 @@ class Rental:
         first = first_slot(self.clock, slot, ready_at)
         known = longest_deadline(self.market.seen(slot)) - (first - slot)
         most = max(0, min(self.num_slots, known))
-        return range(first, min(self.clock.last_by(deadline) + 1, first + most))
+        return range(first, min(self.clock.last_slot_by(deadline) + 1, first + most))
 
     def terms(
         self, training: Training, size: DataSize, worth: Worth, slots: range, speed_ratio: float

@@ -89,11 +89,11 @@ class SpotState(JobsState[RentedJob]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def begin(self, job: RentedJob) -> tuple[Entry, ...]:
+    def admission_entries(self, job: RentedJob) -> tuple[Entry, ...]:
         """Its cap is set aside."""
         return job.meter.begin()
 
-    def end(self, job: RentedJob, *, refunded: bool) -> tuple[Entry, ...]:
+    def settlement_entries(self, job: RentedJob, *, refunded: bool) -> tuple[Entry, ...]:
         """What was not used is released, and what was may be refunded."""
         return job.meter.end(refunded=refunded)
 

@@ -20,7 +20,7 @@ class SpotViews:
     """Of all rented zones."""
 
     @property
-    def told(self) -> Mapping[str, Told]:
+    def messages(self) -> Mapping[str, Told]:
         """How events are told to a job's owner, by kind."""
         return _TOLD
 
@@ -43,7 +43,7 @@ class SpotViews:
 def _decided(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     if not decision["admitted"]:
-        return f"Rejected ({decision['reason']}): {ROWS.why_rejected(body)}"
+        return f"Rejected ({decision['reason']}): {ROWS.rejection_reason(body)}"
     found = decision["estimate"]
     return (
         f"Admitted: {found['expected_cost']} expected, {found['p90_cost']} at p90, "
@@ -63,6 +63,6 @@ _FACTS = ("amount", "at", "price", "on_demand", "spot", "missed")
 _TOLD: Mapping[str, Told] = {
     **COMMON,
     Kind.DECIDED: Told(_decided),
-    MeteredKind.METERED: Told(_metered, facts=_FACTS),
+    MeteredKind.METERED: Told(_metered, data_fields=_FACTS),
     SpotKind.ENDED: Told(lambda _: "All is trained; the adapter is being packed"),
 }

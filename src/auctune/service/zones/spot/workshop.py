@@ -76,15 +76,15 @@ class SpotWorkshop:
         self._alarm = alarm
         self._deaths: Counter[str] = Counter()
         self._background = Background()
-        self._chores = Chores(zone.give_up)
+        self._chores = Chores(zone.abandon)
         self._keeper = Keeper(zone.desk, zone.clock, SpotSaver(), snapshots, committer)
         self._processes = JobProcesses(
-            entry, zone.rental, cache, work, logs, library.blobs.path, lock, self._hear
+            entry, zone.rental, cache, work, logs, library.blobs.path, lock, self._on_message
         )
         self._leftovers = Leftovers(
             work,
             zone.desk,
-            self._processes.is_there,
+            self._processes.is_running,
             self._chores.busy,
             library.has_job,
             library.trash,
@@ -94,9 +94,9 @@ class SpotWorkshop:
         """Take up what was under way."""
         self._loop = asyncio.get_running_loop()
         self._work.mkdir(parents=True, exist_ok=True)
-        await self._zone.decide_waiting()
+        await self._zone.decide_pending()
         beating = beat(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
-        self._background.begin(beating)
+        self._background.spawn(beating)
 
     async def stop(self) -> None:
         """Stop the jobs' processes; what they trained is in their checkpoints."""
@@ -105,14 +105,14 @@ class SpotWorkshop:
         await asyncio.to_thread(self._processes.close)
 
     async def _tick(self) -> None:
-        jobs = await self._zone.ask(_under_way)
-        await asyncio.to_thread(self._processes.keep, jobs)
-        for job in await self._zone.ask(_trained):
-            self._chores.begin_once(job.id, self._finish(job.id, job.owner))
-        await self._leftovers.drop()
-        await self._keeper.keep()
+        jobs = await self._zone.call(_under_way)
+        await asyncio.to_thread(self._processes.reconcile, jobs)
+        for job in await self._zone.call(_trained):
+            self._chores.start_once(job.id, self._finish(job.id, job.owner))
+        await self._leftovers.clean()
+        await self._keeper.snapshot_if_due()
 
-    def _hear(self, job: str, message: dict[str, Any] | None) -> None:
+    def _on_message(self, job: str, message: dict[str, Any] | None) -> None:
         """On a thread of the job's process."""
         if message is None:
             self._loop.call_soon_threadsafe(self._ended, job)
@@ -125,16 +125,16 @@ class SpotWorkshop:
         def take(zone: SpotZone) -> None:
             hear(zone, job, message)
 
-        heard = self._zone.desk.ask(take)
+        heard = self._zone.desk.submit(take)
         heard.add_done_callback(lambda done: self._check_heard(done.exception()))
 
     def _check_heard(self, error: BaseException | None) -> None:
-        if error is not None and self._zone.desk.broken is None:
+        if error is not None and self._zone.desk.failure is None:
             self._alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
     def _ended(self, job: str) -> None:
         """A process has ended: by itself, as it was told to, or otherwise."""
-        how = self._processes.ended(job)
+        how = self._processes.reap(job)
         if how is None:
             return
         self._deaths[job] += 1
@@ -143,13 +143,13 @@ class SpotWorkshop:
         say("a job's process has ended", job=job, how=how)
         if self._deaths[job] >= _DEATHS:
             del self._deaths[job]
-            self._background.begin(
-                self._zone.give_up(job, f"its process ended again and again ({how})")
+            self._background.spawn(
+                self._zone.abandon(job, f"its process ended again and again ({how})")
             )
 
     async def _finish(self, job: str, owner: str) -> None:
         source, target = adapter_in(self._work / job), self._work / f"{job}.zip"
-        await self._packer.pack(
+        await self._packer.archive(
             job, owner, source, target, lambda zone, file: zone.finish(job, file)
         )
 

@@ -38,7 +38,7 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
     @property
     def has_room(self) -> bool:
         """Whether it could run one job more."""
-        return len(self.state.jobs) < self.rental.jobs
+        return len(self.state.jobs) < self.rental.max_jobs
 
     @property
     def pace(self) -> Pace:
@@ -49,7 +49,7 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         """Record it, with the market as it begins: what jobs hold is chosen by that."""
         price, available = self.rental.market.beginning(slot)
         body = {"slot": slot, "price": price, "available": available}
-        self.happen(Kind.SLOT_BEGAN, None, body)
+        self.record(Kind.SLOT_BEGAN, None, body)
 
     def decide(self, bid: SpotBid) -> JobRow:
         """Decide on a bid, at once and for good; the job as it stands then.
@@ -58,13 +58,13 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
             InputError: if its deadline leaves no slot; nothing has happened then.
         """
         self.begin_slots()
-        self.happen(Kind.DECIDED, bid.job, self._body(bid) | {"reply": reply_record(bid.reply)})
-        return self._last_row()
+        self.record(Kind.DECIDED, bid.job, self._body(bid) | {"reply": reply_record(bid.reply)})
+        return self._latest_row()
 
     def preview(self, bid: SpotBid) -> JobRow:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
-        return ROWS.previewed(self.name, self.clock.now(), bid.job, self._body(bid))
+        return ROWS.preview(self.name, self.clock.now(), bid.job, self._body(bid))
 
     def pause(self, job: str) -> None:
         """Hold no instances for a job, from now on until it is resumed.
@@ -73,8 +73,8 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
             InputError: if it is over, trained, or paused already.
         """
         self.begin_slots()
-        self.to_pause(job)
-        self.happen(Kind.PAUSED, job, {})
+        self.pausable_job(job)
+        self.record(Kind.PAUSED, job, {})
 
     def resume(self, job: str) -> bool:
         """Rent again for a paused job: that is always possible.
@@ -83,18 +83,18 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
             InputError: if it is over, or not paused.
         """
         self.begin_slots()
-        self.to_resume(job)
-        self.happen(Kind.RESUMED, job, {})
+        self.resumable_job(job)
+        self.record(Kind.RESUMED, job, {})
         return True
 
     def _body(self, bid: SpotBid) -> dict[str, Any]:
         rental, pace = self.rental, bid.estimated.pace
         ready_at = self.clock.now() + pace.start_seconds
-        slots = rental.window(bid.worth.deadline, self.state.slot, ready_at)
+        slots = rental.slot_range(bid.worth.deadline, self.state.slot, ready_at)
         if not slots:
             raise no_slot(self.clock, slots.start)
         left, worth, need = bid.left(), bid.worth, bid.estimate.p90_cost
-        reason = why_not(need, bid.cap, left, len(self.state.jobs), rental.jobs)
+        reason = why_not(need, bid.cap, left, len(self.state.jobs), rental.max_jobs)
         decision = {
             "admitted": reason is None,
             "reason": reason,
@@ -109,7 +109,7 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
             "size": bid.size.to_record(),
             "decision": decision,
             "left": None if left is None else str(left),
-            "jobs": rental.jobs,
+            "jobs": rental.max_jobs,
             "estimated": asdict(bid.estimated),
             "held": str(to_hold(bid.cap, left)),
             "first": slots.start,
@@ -129,6 +129,6 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
 
 def no_slot(clock: SlotClock, first: int) -> InputError:
     """Of a deadline that is before the end of the first slot that a job could use."""
-    end = to_rfc3339(clock.ends(first))
+    end = to_rfc3339(clock.slot_end(first))
     expected = f"{end}, when the first slot ends that the job can use, or later"
     return InputError("market.deadline", "leaves no whole slot", expected)

@@ -85,7 +85,7 @@ class TimeshareAgain:
             "max_cost": str(cap if reason else to_pay(cap, left)),
             "estimate": None if estimate is None else estimate.to_record(),
         }
-        unit = self._clock.last_by(body["request"]["deadline"]) + 1
+        unit = self._clock.last_slot_by(body["request"]["deadline"]) + 1
         return {**body, "deadline_unit": unit, "decision": found}
 
     def _estimate(self, event: ZoneEvent, cap: Money) -> Estimate | None:
@@ -110,17 +110,19 @@ class TimeshareAgain:
         return forecast(question, terms, evidence)
 
     def _unit(self, event: ZoneEvent) -> Body | None:
-        return event.body if event.body["number"] > self._state.heard else None
+        return event.body if event.body["number"] > self._state.journal_offset else None
 
     def _joined(self, event: ZoneEvent) -> Body | None:
         is_known = self._state.charged_job(str(event.job)) is not None
-        return event.body if is_known and event.body["number"] > self._state.heard else None
+        return (
+            event.body if is_known and event.body["number"] > self._state.journal_offset else None
+        )
 
     def _cancelled(self, event: ZoneEvent) -> Body | None:
         job = self._state.jobs.get(str(event.job))
         if job is None or job.left is not None:
             return {} if self._is_open(str(event.job)) else None
-        held = held_after_cancel(self._price, self._clock.slot_seconds, job.meter.left)
+        held = held_after_cancel(self._price, self._clock.slot_seconds, job.meter.remaining)
         return {"held": str(held)}
 
     def _settled(self, event: ZoneEvent) -> Body | None:
@@ -132,7 +134,7 @@ class TimeshareAgain:
             return None
         found: dict[str, Any] = {
             "slot": job.meter.next_slot,
-            "amount": str(unit_charge(body["seconds"], self._price, job.meter.left)),
+            "amount": str(unit_charge(body["seconds"], self._price, job.meter.remaining)),
             "cost": "0",
         }
         if body["batches"]:

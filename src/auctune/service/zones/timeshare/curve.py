@@ -46,9 +46,9 @@ class Curve:
             # The newest stays as it is, so that what was seen last is seen sharply.
             *older, newest = self.points
             starts = range(0, len(older), 2)
-            self.points = [self._together(older, start) for start in starts] + [newest]
+            self.points = [self._merge(older, start) for start in starts] + [newest]
 
-    def _together(self, points: list[Point], start: int) -> Point:
+    def _merge(self, points: list[Point], start: int) -> Point:
         first = points[start]
         if start + 1 == len(points):
             return first

@@ -20,16 +20,16 @@ def end_job(zone: TimeshareZone, name: str, files: list[str]) -> bool:
     if job is None:
         return False
     assert job.left is not None
-    if job.left.how == How.REACHED and files:
-        zone.happen(Kind.FINISHED, name, {"files": files})
+    if job.left.reason == How.REACHED and files:
+        zone.record(Kind.FINISHED, name, {"files": files})
     else:
-        zone.happen(Kind.FAILED, name, {**_failure(job), "files": files})
+        zone.record(Kind.FAILED, name, {**_failure(job), "files": files})
     return True
 
 
 def _failure(job: TargetJob) -> dict[str, Any]:
     assert job.left is not None
-    how, param, refund = job.left.how, None, False
+    how, param, refund = job.left.reason, None, False
     best = "" if job.best is None else f"; its best loss was {job.best:.6g}"
     if how == How.MISSED:
         code, param = "target_not_reached", "market.target_loss"

@@ -35,7 +35,7 @@ class Evidence:
         rivals: jobs that share the pool.
     """
 
-    seen: tuple[PastJob, ...]
+    history: tuple[PastJob, ...]
     rivals: tuple[Rival, ...]
 
 
@@ -51,7 +51,7 @@ def evidence_of(state: TimeshareState) -> Evidence:
 
 
 def _rival(job: TargetJob) -> Rival:
-    return Rival(job.deadline_unit, job.target_loss, _copy(job.curve), job.meter.left)
+    return Rival(job.deadline_unit, job.target_loss, _copy(job.curve), job.meter.remaining)
 
 
 def _copy(curve: Curve) -> Curve:

@@ -119,11 +119,11 @@ def _capped(cost: Money, cap: Money | None) -> Money:
 
 def _needs(question: Question, evidence: Evidence) -> Iterator[tuple[float, float]]:
     """Weights, and seconds of the pool that jobs like it would need for the target."""
-    weights = [math.exp(-question.features.distance(seen.features)) for seen in evidence.seen]
+    weights = [math.exp(-question.features.distance(seen.features)) for seen in evidence.history]
     of_owner: dict[str, float] = {}
-    for seen, weight in zip(evidence.seen, weights, strict=True):
+    for seen, weight in zip(evidence.history, weights, strict=True):
         of_owner[seen.owner] = of_owner.get(seen.owner, 0.0) + weight
-    for seen, weight in zip(evidence.seen, weights, strict=True):
+    for seen, weight in zip(evidence.history, weights, strict=True):
         if seen.owner != question.owner:
             weight /= max(1.0, of_owner[seen.owner])
         pace = seen.curve.seconds / seen.curve.batches

@@ -28,7 +28,7 @@ class Hearing:
     def __init__(self, price: Money) -> None:
         self._price = price
 
-    def hear(
+    def on_event(
         self, zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views
     ) -> None:
         """Take over an event of the pool's journal, unless it is on record.
@@ -39,14 +39,14 @@ class Hearing:
             event: as `auctune.run.open_pool.state` says.
             views: of a unit's jobs; none where it is told again.
         """
-        if number <= zone.state.heard:
+        if number <= zone.state.journal_offset:
             return
         kind, job = event["type"], event.get("id")
         if kind == "unit":
-            with zone.at_once():
+            with zone.atomic():
                 self._unit(zone, number, event, views)
         elif kind == "joined" and zone.state.charged_job(event["id"]) is not None:
-            with zone.at_once():
+            with zone.atomic():
                 self._joined(zone, number, event)
         elif job not in zone.state.jobs:
             # Its owner ended it meanwhile.
@@ -55,19 +55,19 @@ class Hearing:
             best = event["best"]
             loss = None if best is None else best["loss"]
             body = {"how": event["how"], "why": event["why"], "best": loss}
-            zone.happen(TimeshareKind.LEFT, job, {"number": number, **body})
+            zone.record(TimeshareKind.LEFT, job, {"number": number, **body})
         elif kind == "refused":
             why = f"{event['place']} {event['found']}".strip()
             zone.fail(job, "training_failed", why, None)
         elif kind == "noted":
-            zone.happen(Kind.JOB_NOTED, job, {"number": number, "text": event["text"]})
+            zone.record(Kind.JOB_NOTED, job, {"number": number, "text": event["text"]})
 
     def _joined(self, zone: TimeshareZone, number: int, event: Mapping[str, Any]) -> None:
         """A job was loaded, which takes the pool's time as training does."""
         job, unit, seconds = zone.state.charged_job(event["id"]), event["time"], event["seconds"]
         assert job is not None
         body = {"unit": unit, "rate": event["rate"], "memory": event["memory"]}
-        zone.happen(TimeshareKind.JOINED, job.id, {"number": number, **body})
+        zone.record(TimeshareKind.JOINED, job.id, {"number": number, **body})
         if job.left is None and seconds:
             row = {"seconds": seconds, "batches": 0, "losses": math.nan}
             self._meter(zone, job, unit, row, 0.0, {})
@@ -77,7 +77,7 @@ class Hearing:
     ) -> None:
         shares = dict(zip(event["names"], event["shares"], strict=True))
         unit = {"number": number, "unit": event["time"], "span": event["span"]}
-        zone.happen(TimeshareKind.UNIT, None, {**unit, "shares": shares})
+        zone.record(TimeshareKind.UNIT, None, {**unit, "shares": shares})
         for place, name in enumerate(event["names"]):
             job = zone.state.charged_job(name)
             if job is not None and job.left is None and event["seconds"][place]:
@@ -111,7 +111,7 @@ class Hearing:
             "note": "",
         }
         trained = {"node": NODE, "slot": unit, "seconds": row["seconds"], "result": result}
-        zone.happen(Kind.TRAINED, job.id, trained)
+        zone.record(Kind.TRAINED, job.id, trained)
 
     def _meter(
         self,
@@ -126,7 +126,7 @@ class Hearing:
         loss = row["losses"] if math.isfinite(row["losses"]) else None
         body = {
             "slot": job.meter.next_slot,
-            "amount": str(unit_charge(row["seconds"], self._price, job.meter.left)),
+            "amount": str(unit_charge(row["seconds"], self._price, job.meter.remaining)),
             "cost": "0",
             "unit": unit,
             "seconds": row["seconds"],
@@ -136,5 +136,5 @@ class Hearing:
             "finish": view.get("finish"),
             "verdict": view.get("verdict"),
         }
-        zone.happen(MeteredKind.METERED, job.id, body)
+        zone.record(MeteredKind.METERED, job.id, body)
         return loss

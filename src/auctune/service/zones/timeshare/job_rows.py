@@ -23,11 +23,11 @@ from auctune.service.zones.timeshare.open_job import CancelledJob, TargetJob
 class TimeshareRows(JobRows[TargetJob]):
     """Makes rows of a timeshare zone's jobs."""
 
-    def nothing_own(self) -> Record:
+    def default_fields(self) -> Record:
         """The keys of such rows, with nothing in them."""
         return {**METERED_ROW, "target": None}
 
-    def own(self, job: TargetJob) -> Record:
+    def job_fields(self, job: TargetJob) -> Record:
         """What it costs, and how far it is from its target."""
         return {
             "size": job.size.to_record(),
@@ -45,11 +45,11 @@ class TimeshareRows(JobRows[TargetJob]):
             },
         }
 
-    def decided(self, body: Record) -> Record:
+    def decision_fields(self, body: Record) -> Record:
         """What was answered."""
         return {"size": body["size"], "decision": body["decision"]}
 
-    def has_begun(self, job: TargetJob) -> bool:
+    def has_started(self, job: TargetJob) -> bool:
         """Whether a job has trained."""
         return bool(job.progress.steps)
 
@@ -58,13 +58,13 @@ class TimeshareRows(JobRows[TargetJob]):
         last = replace(event, kind=Kind.CANCELLED, at=cancelled.at)
         return self.closed(last, cancelled.job, Status.CANCELLED, refunded=False)
 
-    def why_rejected(self, body: Mapping[str, Any]) -> str:
+    def rejection_reason(self, body: Mapping[str, Any]) -> str:
         """The reason for people: there is one."""
         reason = body["decision"]["reason"]
         assert reason == OVER_BUDGET, reason
         return "nothing is left of the budget"
 
-    def rejected_for(self, body: Mapping[str, Any]) -> str:
+    def rejected_param(self, body: Mapping[str, Any]) -> str:
         """The cap."""
         return "market.max_cost"
 

@@ -40,7 +40,7 @@ class TimeshareZones:
         """Nothing."""
         yield Nothing()
 
-    def learn(
+    def profile(
         self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base; measured once on this machine."""

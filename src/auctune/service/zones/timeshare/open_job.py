@@ -36,7 +36,7 @@ class Left:
         best: loss of the unit whose adapter is handed out; none: there is no adapter.
     """
 
-    how: str
+    reason: str
     why: str
     best: float | None
 
@@ -87,9 +87,9 @@ class TargetJob:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def is_spent(self) -> bool:
+    def is_cap_reached(self) -> bool:
         """Whether it may cost no more."""
-        return self.meter.left == ZERO
+        return self.meter.remaining == ZERO
 
     @property
     def cost(self) -> Money:

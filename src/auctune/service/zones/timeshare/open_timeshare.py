@@ -48,7 +48,7 @@ class OpenTimeshare(BiddingZone[TimeshareZone, Taking]):
         """What its jobs share."""
         return self
 
-    def takes(self, request: JobRequest) -> str | None:
+    def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
         if request.market.target_loss is None:
             return "needs market.target_loss"
@@ -59,7 +59,7 @@ class OpenTimeshare(BiddingZone[TimeshareZone, Taking]):
 
     async def shares(self) -> Mapping[str, Any]:
         """Shares of the newest units, and who is in the pool: `PoolTable` of the API."""
-        return await self.ask(_shares)
+        return await self.call(_shares)
 
     def _check(self, request: JobRequest) -> None:
         check_own_terms(request, self.name, TIMESHARE, *_FOREIGN)
@@ -78,7 +78,7 @@ def _unknown(request: JobRequest) -> str | None:
         "market.repair": request.market.repair,
         "validation_file": request.validation_file is not None,
         "market.lora.patience": request.market.lora.patience > 0,
-        "hyperparameters.n_epochs": request.chosen.n_epochs != "auto",
+        "hyperparameters.n_epochs": request.hyperparameters_used.n_epochs != "auto",
     }
     return next((name for name, is_said in said.items() if is_said), None)
 
@@ -98,12 +98,12 @@ def _shares(zone: TimeshareZone) -> dict[str, Any]:
                 "share": job.share,
                 "finish": None
                 if job.finish is None
-                else clock.begins(0) + job.finish * (clock.slot_seconds),
-                "deadline": clock.begins(job.deadline_unit),
+                else clock.slot_start(0) + job.finish * (clock.slot_seconds),
+                "deadline": clock.slot_start(job.deadline_unit),
                 "verdict": job.verdict,
                 "cost": str(job.cost),
             }
             for job in state.jobs.values()
         ],
-        "units": [{**unit, "begins_at": clock.begins(unit["unit"])} for unit in state.units],
+        "units": [{**unit, "begins_at": clock.slot_start(unit["unit"])} for unit in state.units],
     }

@@ -47,12 +47,14 @@ class TimeshareOpening:
         """One zone, as it stood."""
         here = self._premises
         wanted = opening_record(entry, here.now())
-        record = self._past.terms(entry.name, wanted, partial(check_same, entry.name, _FIXED))
-        memory = await self._past.memory(entry.name, TimeshareMemory)
+        record = self._past.recorded_settings(
+            entry.name, wanted, partial(check_same, entry.name, _FIXED)
+        )
+        memory = await self._past.restore(entry.name, TimeshareMemory)
         clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
         price = Money(record["price_per_second"])
         zone = TimeshareZone(entry.name, memory.state, clock, here.recorder, price)
-        desk = self._past.desk(zone, memory, record)
+        desk = self._past.start_actor(zone, memory, record)
         open_zone = self._open_zone(entry, record, desk, clock, facts[NODE_TYPE])
         profile = facts[NODE_TYPE].profile
         return Opened(open_zone, self._workshop(entry, open_zone, profile))
@@ -92,7 +94,7 @@ class TimeshareOpening:
             price=price,
             clock=clock,
             num_slots=entry.slots,
-            bidding=taking,
+            bids=taking,
         )
 
     def _workshop(
@@ -122,7 +124,7 @@ class TimeshareOpening:
             self._past.snapshots,
             here.committer,
             here.lock,
-            here.alarm,
+            here.on_fatal_error,
         )
 
 

@@ -37,7 +37,7 @@ class Orders:
         self._content, self._pool, self._price = content, pool, price
         self._profile, self._unit_seconds = profile, unit_seconds
 
-    def wanted(self, state: TimeshareState) -> tuple[WantedThread, ...]:
+    def desired_threads(self, state: TimeshareState) -> tuple[WantedThread, ...]:
         """All jobs that are to be in the pool, and what they are to do."""
         return tuple(
             self._thread(job) for job in state.jobs.values() if job.phase is not Phase.LEFT
@@ -60,6 +60,6 @@ class Orders:
         )
 
     def _wish(self, job: TargetJob) -> Wish:
-        if job.is_spent and self._price:
+        if job.is_cap_reached and self._price:
             return Wish.END
         return Wish.REST if job.phase is Phase.PAUSED else Wish.LEARN

@@ -39,7 +39,7 @@ class TimeshareState(JobsState[TargetJob]):
         cancelled: jobs that were cancelled, and that the pool may not have dropped yet, by id.
     """
 
-    heard: int = 0
+    journal_offset: int = 0
     units: list[dict[str, Any]] = field(default_factory=list)
     past: list[PastJob] = field(default_factory=list)
     cancelled: dict[str, CancelledJob] = field(default_factory=dict)
@@ -51,14 +51,14 @@ class TimeshareState(JobsState[TargetJob]):
 
     def apply(self, event: ZoneEvent) -> Change:
         """Take over what happened."""
-        self.heard = max(self.heard, event.body.get("number", 0))
+        self.journal_offset = max(self.journal_offset, event.body.get("number", 0))
         return apply(_HANDLERS, self, event)
 
     def to_record(self) -> dict[str, Any]:
         """As plain values."""
         return {
             "seq": self.seq,
-            "heard": self.heard,
+            "heard": self.journal_offset,
             "received": [one.to_record() for one in self.received.values()],
             "jobs": [job.to_record() for job in self.jobs.values()],
             "units": list(self.units),
@@ -68,7 +68,7 @@ class TimeshareState(JobsState[TargetJob]):
 
     def load(self, record: dict[str, Any]) -> None:
         """Take over what `to_record` gave, into a state of nothing."""
-        self.seq, self.heard = record["seq"], record["heard"]
+        self.seq, self.journal_offset = record["seq"], record["heard"]
         self.received = {one["id"]: Received.from_record(one) for one in record["received"]}
         self.jobs = {one["id"]: TargetJob.from_record(one) for one in record["jobs"]}
         self.units = record["units"]
@@ -93,11 +93,11 @@ class TimeshareState(JobsState[TargetJob]):
             meter=Meter(asked.owner, Money(decision["max_cost"])),
         )
 
-    def begin(self, job: TargetJob) -> tuple[Entry, ...]:
+    def admission_entries(self, job: TargetJob) -> tuple[Entry, ...]:
         """Its cap is set aside."""
         return job.meter.begin()
 
-    def end(self, job: TargetJob, *, refunded: bool) -> tuple[Entry, ...]:
+    def settlement_entries(self, job: TargetJob, *, refunded: bool) -> tuple[Entry, ...]:
         """What was not used is released, and what was may be refunded; its curve is kept."""
         if len(job.curve.points) >= past_job.LEAST_POINTS:
             self.past.append(
@@ -154,7 +154,7 @@ class TimeshareState(JobsState[TargetJob]):
 
     def _settled(self, event: ZoneEvent) -> Change:
         cancelled = self.cancelled.pop(job_of(event))
-        entries = self.end(cancelled.job, refunded=False)
+        entries = self.settlement_entries(cancelled.job, refunded=False)
         return Change((self.rows.cancelled(event, cancelled),), entries)
 
     def _trained(self, event: ZoneEvent) -> Change:

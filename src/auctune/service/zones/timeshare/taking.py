@@ -92,11 +92,11 @@ class Taking:
         self._desk, self._clock, self._num_slots, self._price = desk, clock, num_slots, price
         self._defaults, self._files, self._turns = defaults, files, turns
         self._quotes, self._profile, self._room_gb = quotes, profile, room_gb
-        self.docket = Docket(desk, turns, self._check_there, self._received)
+        self.pending_jobs = Docket(desk, turns, self._check_there, self._received)
 
-    async def look_at(self, file: FileRecord) -> bool:
+    async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload; see `AnswersRequests.look_at`."""
-        return await self._files.look_at(file, self._defaults.length)
+        return await self._files.preload(file, self._defaults.length)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:
         """What a job is likely to come to.
@@ -133,12 +133,12 @@ class Taking:
         if why is not None:
             offer = EstimateOffer(estimate, goal.cap)
             again = Priced(training, quote.deadline, offer, quote.notes)
-            raise QuoteChangedError(why, self._quotes.again(quote, again))
+            raise QuoteChangedError(why, self._quotes.replace(quote, again))
         goal = replace(goal, cap=self._paying(cap))
         shown = self._shown(request, who, goal, quote.alternatives)
         asked = await self._asked(job, who.user, training, size, goal, shown)
         asked = replace(asked, reply=reply)
-        return await self.docket.in_turn(asked, lambda zone: zone.decide(asked))
+        return await self.pending_jobs.decide_in_turn(asked, lambda zone: zone.decide(asked))
 
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives
@@ -153,7 +153,7 @@ class Taking:
         size = (await self._files.appraise(training, who.user)).size
         shown = self._shown(request, who, goal, alternatives)
         asked = await self._asked(new_id("ftjob"), who.user, training, size, goal, shown)
-        return await self._desk.ask_here(lambda zone: zone.preview(asked))
+        return await self._desk.call(lambda zone: zone.preview(asked))
 
     async def submit(
         self,
@@ -170,13 +170,13 @@ class Taking:
         """
         goal = self._capped_goal(request)
         training = self._training(request)
-        size = await self._files.known_size(training, who.user)
+        size = await self._files.cached_size(training, who.user)
         shown = self._shown(request, who, goal, alternatives)
         if size is None:
-            return await self.docket.receive(job, who.user, training, shown, reply)
+            return await self.pending_jobs.receive(job, who.user, training, shown, reply)
         asked = await self._asked(job, who.user, training, size, goal, shown)
         asked = replace(asked, reply=reply)
-        return await self.docket.in_turn(asked, lambda zone: zone.decide(asked))
+        return await self.pending_jobs.decide_in_turn(asked, lambda zone: zone.decide(asked))
 
     async def _received(
         self, job: str, owner: str, training: Training, request: dict[str, Any]
@@ -188,7 +188,7 @@ class Taking:
         return await self._asked(job, owner, training, size, goal, request)
 
     def _check_there(self, asked: Asked) -> None:
-        self._files.check_there(asked.training)
+        self._files.ensure_not_deleted(asked.training)
 
     async def _asked(
         self,
@@ -226,7 +226,7 @@ class Taking:
         check_batch(training, size)
         check_adapter(training, self._profile, self._room_gb)
         check_step(training, size, self._profile, self._clock.slot_seconds)
-        seq, evidence = await self._desk.ask_here(
+        seq, evidence = await self._desk.call(
             lambda zone: (zone.state.seq, evidence_of(zone.state))
         )
         question = Question(
@@ -258,7 +258,7 @@ class Taking:
         Raises:
             InputError: if there is no whole unit before it, or it is beyond the horizon.
         """
-        unit, now = self._clock.last_by(deadline) + 1, self._clock.slot()
+        unit, now = self._clock.last_slot_by(deadline) + 1, self._clock.slot()
         if unit <= now + 1:
             expected = f"a whole slot of {self._clock.slot_seconds:g} s at least before it"
             raise InputError("market.deadline", "is too soon", expected)

@@ -20,7 +20,7 @@ class TimeshareViews:
     """Of all of them."""
 
     @property
-    def told(self) -> Mapping[str, Told]:
+    def messages(self) -> Mapping[str, Told]:
         """How events are told to a job's owner, by kind."""
         return _TOLD
 
@@ -56,7 +56,7 @@ def _time(unit: float | None, clock: SlotClock) -> float | None:
 def _decided(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     if not decision["admitted"]:
-        return f"Rejected ({decision['reason']}): {ROWS.why_rejected(body)}"
+        return f"Rejected ({decision['reason']}): {ROWS.rejection_reason(body)}"
     chance = decision["estimate"]["success_probability"]
     return (
         f"Admitted for at most {decision['max_cost']}, without a promise: "
@@ -90,7 +90,7 @@ _FACTS = ("amount", "unit", "seconds", "share")
 _TOLD: Mapping[str, Told] = {
     **COMMON,
     Kind.DECIDED: Told(_decided),
-    MeteredKind.METERED: Told(_metered, facts=_FACTS),
+    MeteredKind.METERED: Told(_metered, data_fields=_FACTS),
     Kind.TRAINED: Told(_trained),
     TimeshareKind.JOINED: Told(lambda _: "It has joined the pool"),
     TimeshareKind.LEFT: Told(_left),

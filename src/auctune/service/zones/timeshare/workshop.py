@@ -81,7 +81,7 @@ class TimeshareWorkshop:
             library.blobs.path, self._place.root, zone.price, profile, zone.clock.slot_seconds
         )
         self._background = Background()
-        self._chores = Chores(zone.give_up)
+        self._chores = Chores(zone.abandon)
         self._keeper = Keeper(zone.desk, zone.clock, TimeshareSaver(), snapshots, committer)
         self._leftovers = Leftovers(
             self._place.results,
@@ -91,7 +91,7 @@ class TimeshareWorkshop:
             library.has_job,
             library.trash,
         )
-        self._pool = ProcessKeeper(zone.name, self._launch, self._hear, _has_trained)
+        self._pool = ProcessKeeper(zone.name, self._launch, self._on_message, _has_trained)
         self._process: PoolProcess | None = None
         self._after = 0
         self._said: tuple[WantedThread, ...] | None = None
@@ -101,9 +101,9 @@ class TimeshareWorkshop:
         """Start the pool, and take up what was under way."""
         self._place.results.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
-        await self._zone.decide_waiting()
+        await self._zone.decide_pending()
         beating = beat(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
-        self._background.begin(beating)
+        self._background.spawn(beating)
 
     async def stop(self) -> None:
         """Stop the pool; what it trained is in its journal."""
@@ -112,25 +112,25 @@ class TimeshareWorkshop:
         await asyncio.to_thread(self._pool.stop)
 
     async def _tick(self) -> None:
-        self._after = await self._zone.ask(lambda zone: zone.state.heard)
-        if await asyncio.to_thread(self._pool.look):
+        self._after = await self._zone.call(lambda zone: zone.state.journal_offset)
+        if await asyncio.to_thread(self._pool.poll):
             self._said = None
-        wanted, seq, cancelled = await self._zone.ask(self._wanted)
+        wanted, seq, cancelled = await self._zone.call(self._wanted)
         is_new = wanted != self._said or cancelled > self._said_seq
         if is_new and self._process is not None:
             self._process.want(wanted, seq)
             self._said, self._said_seq = wanted, seq
-        if self._pool.is_lost:
-            await self._zone.ask(_give_up_late)
-        await self._pack_all()
-        await self._leftovers.drop()
-        await self._keeper.keep()
+        if self._pool.is_crash_looping:
+            await self._zone.call(_give_up_late)
+        await self._archive_all()
+        await self._leftovers.clean()
+        await self._keeper.snapshot_if_due()
 
     def _wanted(self, zone: TimeshareZone) -> tuple[tuple[WantedThread, ...], int, int]:
         """Return who is wanted, by which event, and the newest cancellation to be settled."""
         state = zone.state
         cancelled = max((one.seq for one in state.cancelled.values()), default=0)
-        return self._orders.wanted(state), state.seq, cancelled
+        return self._orders.desired_threads(state), state.seq, cancelled
 
     def _launch(self, hear: Hear) -> PoolProcess:
         settings = replace(self._settings, after=self._after)
@@ -138,37 +138,37 @@ class TimeshareWorkshop:
         self._process = PoolProcess(settings, hear, lock=self._lock, log=log)
         return self._process
 
-    def _hear(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         """On a thread of the pool's process."""
         if message["kind"] == "failed":
             _log.error("the pool failed", zone=self._zone.name, why=message["found"])
         if message["kind"] == "followed":
             seq = message["seq"]
-            self._zone.desk.tell(lambda zone: zone.settle_dropped(seq), self._alarm)
+            self._zone.desk.post(lambda zone: zone.settle_dropped(seq), self._alarm)
         if message["kind"] != "event":
             return
         number, event, views = message["number"], message["event"], message["views"]
-        self._zone.desk.tell(
-            lambda zone: self._hearing.hear(zone, number, event, views), self._alarm
+        self._zone.desk.post(
+            lambda zone: self._hearing.on_event(zone, number, event, views), self._alarm
         )
 
-    async def _pack_all(self) -> None:
+    async def _archive_all(self) -> None:
         def left(zone: TimeshareZone) -> list[TargetJob]:
             return [job for job in zone.state.jobs.values() if job.phase is Phase.LEFT]
 
-        for job in await self._zone.ask(left):
+        for job in await self._zone.call(left):
             assert job.left is not None
-            self._chores.begin_once(
+            self._chores.start_once(
                 job.id, self._finish(job.id, job.owner, has_result=job.left.best is not None)
             )
 
     async def _finish(self, job: str, owner: str, *, has_result: bool) -> None:
         if not has_result:
-            await self._zone.ask(lambda zone: end_job(zone, job, []))
+            await self._zone.call(lambda zone: end_job(zone, job, []))
             return
         target = self._place.results / f"{job}.zip"
         source = adapter_folder(self._place.result(job))
-        await self._packer.pack(
+        await self._packer.archive(
             job, owner, source, target, lambda zone, file: end_job(zone, job, [file])
         )
 

@@ -45,7 +45,7 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
         self._price = price
 
     @property
-    def booked_slot(self) -> int:
+    def event_slot(self) -> int:
         """That of the clock."""
         return self.clock.slot()
 
@@ -54,12 +54,12 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
 
     def decide(self, asked: Asked) -> JobRow:
         """Take a job, unless its owner may not pay anything; the job as it stands then."""
-        self.happen(Kind.DECIDED, asked.job, self._body(asked))
-        return self._last_row()
+        self.record(Kind.DECIDED, asked.job, self._body(asked))
+        return self._latest_row()
 
     def preview(self, asked: Asked) -> JobRow:
         """What `decide` would answer; nothing happens."""
-        return ROWS.previewed(self.name, self.clock.now(), asked.job, self._body(asked))
+        return ROWS.preview(self.name, self.clock.now(), asked.job, self._body(asked))
 
     def pause(self, job: str) -> None:
         """Have a job have no share until it is resumed; its deadline stays.
@@ -72,7 +72,7 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
             raise InputError("id", f"{job} is paused already", "a job that is not paused")
         if found.phase not in (Phase.ADMITTED, Phase.LEARNING):
             raise InputError("id", f"{job} is {found.phase.value}", "a job that is to learn")
-        self.happen(Kind.PAUSED, job, {})
+        self.record(Kind.PAUSED, job, {})
 
     def resume(self, job: str) -> bool:
         """Have a paused job go on.
@@ -82,7 +82,7 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
         """
         if self._open(job).phase is not Phase.PAUSED:
             raise InputError("id", f"{job} is not paused", "a paused job")
-        self.happen(Kind.RESUMED, job, {})
+        self.record(Kind.RESUMED, job, {})
         return True
 
     def cancel(self, job: str) -> bool:
@@ -94,8 +94,8 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
         found = self.state.jobs.get(job)
         if found is None or found.left is not None:
             return super().cancel(job)
-        held = held_after_cancel(self._price, self.clock.slot_seconds, found.meter.left)
-        self.happen(Kind.CANCELLED, job, {"held": str(held)})
+        held = held_after_cancel(self._price, self.clock.slot_seconds, found.meter.remaining)
+        self.record(Kind.CANCELLED, job, {"held": str(held)})
         return True
 
     def settle_dropped(self, seq: int) -> None:
@@ -106,13 +106,13 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
         """
         for one in list(self.state.cancelled.values()):
             if one.seq <= seq:
-                self.happen(TimeshareKind.SETTLED, one.job.id, {})
+                self.record(TimeshareKind.SETTLED, one.job.id, {})
 
     def settle(self, owner: str) -> None:
         """Settle the cancelled jobs of an owner at what they were charged so far."""
         for one in list(self.state.cancelled.values()):
             if one.job.owner == owner:
-                self.happen(TimeshareKind.SETTLED, one.job.id, {})
+                self.record(TimeshareKind.SETTLED, one.job.id, {})
 
     def _open(self, job: str) -> TargetJob:
         found = self.state.jobs.get(job)

@@ -31,10 +31,10 @@ def test_a_slot_that_a_bid_began_is_ordered_all_the_same() -> None:
     made = with_job()
     slot = first_slot(made)
     go_to(made, slot - 1)
-    made.now.time = made.clock.begins(slot)
+    made.now.time = made.clock.slot_start(slot)
     made.zone.decide(made.bid("b", "0.0001"))
     assert made.zone.state.slot == slot
-    made.foreman.tick(made.zone)
+    made.foreman.run_slot(made.zone)
     assert (slot, "n0", "a") in made.executor.given
 
 
@@ -80,12 +80,12 @@ def test_a_trained_job_is_packed_after_a_restart_however_early_it_stopped() -> N
 
 def test_a_node_that_was_lost_before_a_restart_is_for_sale_after_it_but_not_a_drained_one() -> None:
     made = MadeUpZone(num_nodes=2)
-    made.foreman.hear(made.zone, "n0", {"kind": "lost", "how": "crashed"})
+    made.foreman.on_message(made.zone, "n0", {"kind": "lost", "how": "crashed"})
     made.zone.drain_node("n1", "repairs")
     made.keep()
     made.restart()
     assert made.zone.state.lost == {"n1"}
-    made.foreman.hear(made.zone, "n1", {"kind": "back"})
+    made.foreman.on_message(made.zone, "n1", {"kind": "back"})
     assert made.zone.state.lost == {"n1"}
     made.zone.return_node("n1")
     assert made.zone.state.lost == set()
@@ -109,7 +109,7 @@ def test_a_drained_node_ends_its_slot_and_gets_no_other() -> None:
 def test_slots_that_passed_while_nobody_was_there_are_planned_anew_or_refunded() -> None:
     made = with_job(rows=100, slots=11)
     passed = first_slot(made)
-    made.now.time = made.clock.begins(passed + 1)
+    made.now.time = made.clock.slot_start(passed + 1)
     made.restart()
     assert made.zone.state.slot == passed + 1
     for slot, node in list(made.executor.orders):
@@ -179,7 +179,7 @@ def test_a_job_whose_deadline_passed_while_it_was_paused_ends_at_a_restart() -> 
     job = made.zone.state.jobs["a"]
     made.zone.pause("a")
     made.keep()
-    made.now.time = made.clock.begins(job.task.deadline + 1)
+    made.now.time = made.clock.slot_start(job.task.deadline + 1)
     made.restart()
     assert made.log.rows["a"].body["error"]["code"] == "deadline_passed"
 
@@ -192,7 +192,7 @@ def run_out(made: MadeUpZone, slot: int) -> None:
     made.executor.orders.pop((slot, "n0"))
     error = {"place": "", "found": NO_MEMORY, "expected": "", "out_of_memory": True}
     message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
-    made.foreman.hear(made.zone, "n0", {**message, "refused": {"a": error}})
+    made.foreman.on_message(made.zone, "n0", {**message, "refused": {"a": error}})
     made.keep()
 
 

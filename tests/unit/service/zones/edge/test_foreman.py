@@ -57,7 +57,10 @@ def test_a_slot_may_run_into_the_next_one_but_not_beyond_the_deadline() -> None:
     made.pass_slots()
     slot, orders = made.sites.slots[0]
     until = {order.job.id: order.until for order in orders}
-    assert until == {"job": made.zone.clock.ends(slot + 1), "late": made.zone.clock.ends(slot)}
+    assert until == {
+        "job": made.zone.clock.slot_end(slot + 1),
+        "late": made.zone.clock.slot_end(slot),
+    }
 
 
 def test_what_came_to_nothing_is_planned_anew_and_all_is_trained_once() -> None:
@@ -72,7 +75,7 @@ def test_what_came_to_nothing_is_planned_anew_and_all_is_trained_once() -> None:
     assert [event.body["why"] for event in released] == [why]
     made.hear(kind="slot_done", slot=first)
     job = made.zone.state.jobs["job"]
-    assert (job.torn, job.chunks_left) == (1, 0)
+    assert (job.failed_slots, job.chunks_left) == (1, 0)
     assert first not in planned(made)
     while made.zone.state.jobs["job"].phase is not Phase.TRAINED:
         made.pass_slots()
@@ -91,7 +94,7 @@ def test_a_slot_that_ran_over_the_next_one_in_vain_has_both_planned_anew_at_once
     made.hear(kind="torn", job="job", slot=first, why="the sites have no room for its data now")
     made.hear(kind="slot_done", slot=first)
     job = made.zone.state.jobs["job"]
-    assert (job.torn, job.chunks_left) == (2, 0)
+    assert (job.failed_slots, job.chunks_left) == (2, 0)
     released = [event for event in made.log.read() if event.kind == EdgeKind.RELEASED]
     assert [event.body["torn"] for event in released] == [[first, first + 1]]
     assert "no room for its data" in released[0].body["why"]
@@ -127,7 +130,7 @@ def test_a_job_that_never_fits_loses_two_slots_and_is_refunded_with_what_to_chan
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
     run_out(made)
-    assert made.zone.state.jobs["job"].torn == 1
+    assert made.zone.state.jobs["job"].failed_slots == 1
     made.restart()
     last = run_out(made)
     row = made.log.rows["job"]
@@ -148,7 +151,7 @@ def test_slots_lost_to_memory_are_forgotten_once_the_job_has_trained() -> None:
         made.pass_slots()
         made.train(made.zone.state.slot)
     job = made.zone.state.jobs["job"]
-    assert (job.torn, job.out_of_memory) == (2, [])
+    assert (job.failed_slots, job.out_of_memory) == (2, [])
 
 
 def test_who_trains_next_is_told_of_while_others_train() -> None:
@@ -189,7 +192,7 @@ def test_slots_that_pass_while_nobody_is_there_are_made_good_after_a_restart() -
     made.restart()
     job = made.zone.state.jobs["job"]
     assert job.chunks_left == 0
-    assert not job.missed(made.zone.state.slot)
+    assert not job.missed_slots(made.zone.state.slot)
     assert planned(made) != slots
     assert notes(made, Kind.FAILED) == 0
 
@@ -203,7 +206,7 @@ def test_a_slot_that_was_trained_and_not_told_of_is_taken_over_and_not_trained_a
     made.clock.time += 10.0
     made.restart()
     job = made.zone.state.jobs["job"]
-    assert (job.trained, job.torn) == ([slot], 0)
+    assert (job.trained, job.failed_slots) == ([slot], 0)
     # Told once more, it says nothing new.
     made.hear(
         kind="trained", job="job", slot=slot,
@@ -248,8 +251,8 @@ def test_a_process_that_ends_has_its_slot_given_out_again() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
     made.pass_slots()
-    made.foreman.ended()
-    made.foreman.tick(made.zone)
+    made.foreman.on_process_exit()
+    made.foreman.run_slot(made.zone)
     assert len(made.sites.slots) == 1
     made.hear(kind="ready", lost=[])
     assert len(made.sites.slots) == 2
@@ -259,12 +262,12 @@ def test_a_process_that_ends_has_its_slot_given_out_again() -> None:
 def test_nothing_is_sold_while_nobody_knows_when_the_process_will_be_back() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
-    made.foreman.lose_all(made.zone)
+    made.foreman.mark_all_lost(made.zone)
     made.keep()
     assert "job" in made.zone.state.jobs
     assert made.zone.preview(made.bid("other", "90", 9)).body["decision"]["admitted"]
-    made.foreman.ended()
-    made.foreman.lose_all(made.zone)
+    made.foreman.on_process_exit()
+    made.foreman.mark_all_lost(made.zone)
     made.keep()
     assert not made.zone.preview(made.bid("other", "90", 9)).body["decision"]["admitted"]
     made.hear(kind="ready", lost=["a"])
@@ -297,7 +300,7 @@ def test_a_job_whose_sites_are_gone_for_a_moment_waits_and_is_trained_in_time() 
 def test_a_job_whose_sites_stay_away_is_refunded_when_no_slot_is_left() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
-    last = made.zone.state.jobs["job"].last
+    last = made.zone.state.jobs["job"].deadline_slot
     for site in ("a", "b", "c"):
         made.hear(kind="lost", site=site)
     while made.zone.state.slot + 1 < last:
@@ -329,9 +332,9 @@ def test_a_job_that_is_cancelled_while_it_trains_is_heard_of_no_more() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
     made.pass_slots()
-    assert made.foreman.is_given("job")
+    assert made.foreman.is_running("job")
     made.zone.cancel("job")
     made.keep()
     made.train(made.zone.state.slot)
     assert notes(made, Kind.TRAINED) == 0
-    assert not made.foreman.is_given("job")
+    assert not made.foreman.is_running("job")

@@ -36,18 +36,18 @@ def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: P
         jobs = [dict(zip("abc", names[:3], strict=True)), dict(zip("abc", names[1:], strict=True))]
         trainings = [Training(sites["a"]) for sites in jobs]
         asked = zip(trainings, jobs, strict=True)
-        found = await asyncio.gather(*(files.look(one, sites, "ada") for one, sites in asked))
+        found = await asyncio.gather(*(files.inspect(one, sites, "ada") for one, sites in asked))
         assert [facts.samples for facts in found] == [
             {"a": 8, "b": 9, "c": 10},
             {"a": 9, "b": 10, "c": 11},
         ]
         # Those asked for last are known without a look; a job with others is decided on later.
-        await files.look(Training(names[0]), {"a": names[0], "b": names[1]}, "ada")
-        known = files.known(Training(names[1]), {"b": names[1]})
+        await files.inspect(Training(names[0]), {"a": names[0], "b": names[1]}, "ada")
+        known = files.cached(Training(names[1]), {"b": names[1]})
         assert known is not None
-        await files.look(Training(names[2]), {"c": names[2]}, "ada")
-        assert files.known(Training(names[1]), {"b": names[1]}) is not None
-        assert files.known(Training(names[0]), {"a": names[0]}) is None
+        await files.inspect(Training(names[2]), {"c": names[2]}, "ada")
+        assert files.cached(Training(names[1]), {"b": names[1]}) is not None
+        assert files.cached(Training(names[0]), {"a": names[0]}) is None
 
     data = DataClient(tmp_path / "cache", program=(str(Path(word_data.__file__)),))
     with open_store(tmp_path) as store:

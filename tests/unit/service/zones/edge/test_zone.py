@@ -57,12 +57,12 @@ def test_the_log_makes_the_same_zone_again_to_the_last_bit() -> None:
     live = made.snapshot
     folded = made.folded()
     assert folded.state == made.zone.state
-    np.testing.assert_array_equal(folded.eris.ledger.used, made.zone.eris.ledger.used)
-    np.testing.assert_array_equal(folded.eris.ledger.traffic, made.zone.eris.ledger.traffic)
+    np.testing.assert_array_equal(folded.mechanism.ledger.used, made.zone.eris.ledger.used)
+    np.testing.assert_array_equal(folded.mechanism.ledger.traffic, made.zone.eris.ledger.traffic)
     loaded = fresh_memory(made.record)
     loaded.load(live)
     assert loaded.state == made.zone.state
-    np.testing.assert_array_equal(loaded.eris.ledger.used, made.zone.eris.ledger.used)
+    np.testing.assert_array_equal(loaded.mechanism.ledger.used, made.zone.eris.ledger.used)
     bid = made.bid("next", "30", 5)
     made.restart()
     again = made.zone.preview(bid)

@@ -30,7 +30,7 @@ def test_what_is_charged_is_owed_and_nothing_stays_set_aside(
     assert sums(entries).get("hold:ada", 0) == cap
     charged = Decimal(0)
     for slot, amount in enumerate(wanted):
-        amount = min(amount, meter.left)
+        amount = min(amount, meter.remaining)
         entries += meter.charge(slot, amount)
         charged += amount
         meter = Meter.from_record(meter.to_record())

@@ -95,7 +95,7 @@ def test_one_owner_cannot_talk_others_out_of_the_pool() -> None:
     flat = Curve([(10 * n, 3.0, 5.0) for n in range(1, 40)])
     for count in (1, 40):
         failed = tuple(PastJob("bad", "eve", LIKE, flat) for _ in range(count))
-        spoiled = forecast(QUESTION, TERMS, replace(evidence, seen=evidence.seen + failed))
+        spoiled = forecast(QUESTION, TERMS, replace(evidence, history=evidence.history + failed))
         assert spoiled.success_probability == pytest.approx(10 * alone / 11)
 
 
