@@ -36,7 +36,7 @@ from auctune.service.recorder import LogRecorder
 from auctune.service.store import Committer, EventLog, Pages, Store
 from auctune.service.upkeep import ClockError, clock_fault, keep_up
 from auctune.service.vendors.repairer import VendorGateway
-from auctune.service.webhooks.dispatcher import open_dispatcher
+from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.kind import Facts
 from auctune.service.zones.kinds import KINDS, kind_of_opening
 from auctune.service.zones.open_zone import OpenZone
@@ -226,7 +226,7 @@ async def open_market(
         explanations=Explanations(
             log, {one.name: one.explainer for one in zones.values() if one.explainer is not None}
         ),
-        webhooks=open_dispatcher(file, place.data, store.reader, committer, notifier, now),
+        webhooks=WebhookDispatcher(file, place.data, store.reader, committer, notifier, now),
         committer=committer,
         store=store,
         metrics=metrics,

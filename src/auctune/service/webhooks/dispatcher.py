@@ -7,7 +7,7 @@ deliveries that are not known to have succeeded are sent again, under the same i
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,7 @@ import structlog
 from sqlalchemy import Engine, and_, or_, select
 
 from auctune.service.background import Background
-from auctune.service.config.models import ServiceConfig, WebhooksConfig
+from auctune.service.config.models import ServiceConfig
 from auctune.service.notifier import Notifier
 from auctune.service.store import Committer, Unit, tables
 from auctune.service.webhooks.delivery import (
@@ -164,41 +164,43 @@ class WebhookDispatcher:
     """Reads the log and delivers webhooks.
 
     Args:
-        zones: whose jobs are notified of.
-        registry: of webhooks.
-        signer: signs deliveries.
+        config: of the service: its zones, limits and settings of webhooks.
+        data: folder with the signing key.
         reader: of the store.
         committer: stores the cursors.
         notifier: wakes the dispatcher.
         now: returns unix time.
-        settings: attempts, waits and allowed addresses.
+
+    Raises:
+        InputError: if the file of the signing key holds something else.
     """
 
     def __init__(
         self,
-        zones: Iterable[str],
-        registry: WebhookRegistry,
-        signer: WebhookSigner,
+        config: ServiceConfig,
+        data: Path,
         reader: Engine,
         committer: Committer,
         notifier: Notifier,
         now: Callable[[], float],
-        settings: WebhooksConfig,
     ) -> None:
-        self.registry = registry
-        self.signer = signer
+        private_addresses = config.webhooks.private_addresses
+        self.registry = WebhookRegistry(
+            reader, committer, config.limits.webhooks, now, private_addresses=private_addresses
+        )
+        self.signer = WebhookSigner(load_signing_key(data / KEY_FILE))
         self._reader = reader
         self._committer = committer
         self._notifier = notifier
         self._now = now
-        self._settings = settings
-        self._sender = WebhookSender(private_addresses=settings.private_addresses)
+        self._settings = config.webhooks
+        self._sender = WebhookSender(private_addresses=private_addresses)
         self._background = Background()
         self._free = asyncio.Semaphore(MAX_CONCURRENCY)
         # Only users with deliveries have a queue.
         self._queues: dict[str, _Queue] = {}
         self._numbers = count()
-        self._cursors = {zone: _load_cursor(reader, zone) for zone in zones}
+        self._cursors = {zone.name: _load_cursor(reader, zone.name) for zone in config.zones}
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -307,33 +309,6 @@ class WebhookDispatcher:
             cursor.stored = cursor.delivered
             row = {"name": _CURSOR_PREFIX + zone, "value": str(cursor.stored)}
             self._committer.submit(Unit().upsert(tables.meta, row))
-
-
-def open_dispatcher(
-    file: ServiceConfig,
-    data: Path,
-    reader: Engine,
-    committer: Committer,
-    notifier: Notifier,
-    now: Callable[[], float],
-) -> WebhookDispatcher:
-    """Build the dispatcher of a service; its signing key is in the folder `data`."""
-    return WebhookDispatcher(
-        [zone.name for zone in file.zones],
-        WebhookRegistry(
-            reader,
-            committer,
-            file.limits.webhooks,
-            now,
-            private_addresses=file.webhooks.private_addresses,
-        ),
-        WebhookSigner(load_signing_key(data / KEY_FILE)),
-        reader,
-        committer,
-        notifier,
-        now,
-        file.webhooks,
-    )
 
 
 def _log_dropped(webhook: Webhook, ended: JobEnded, reason: str) -> None:
