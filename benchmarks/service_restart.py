@@ -27,8 +27,8 @@ from auctune.service.access.spending import Spending
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.models import read_config
 from auctune.service.jobs.training import Training
-from auctune.service.opening import learn_zone
 from auctune.service.recorder import LogRecorder
+from auctune.service.service import profile_zone
 from auctune.service.store import Committer, Snapshots, open_store
 from auctune.service.store.identity import bind
 from auctune.service.store.unit import ignore
@@ -53,7 +53,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
     data.mkdir()
     entry = read_config(config).zones[0]
     assert isinstance(entry, AuctionConfig)
-    facts = learn_zone(entry, Place(data, base_cache()), _unheard)
+    facts = profile_zone(entry, Place(data, base_cache()), _unheard)
     record = opening_record(entry, facts, time.time())
     draw = random.Random(1)
     with open_store(data, data) as store, Committer(store) as committer:

@@ -59,7 +59,7 @@ def work(served: Served, zone: str) -> tuple[dict[str, Any], str]:
 def turn_taken(served: Served) -> Iterator[asyncio.Lock]:
     """Somebody else of ada's budget has the turn, until the end of the block."""
     turns = served.auction(OWNED).bids._turns._turns
-    (name,) = (one.key for one in served.market.spending.accounts("ada"))
+    (name,) = (one.key for one in served.service.spending.accounts("ada"))
     stack = AsyncExitStack()
     served.run(lambda: stack.enter_async_context(turns.acquire([name])))
     try:
@@ -81,7 +81,7 @@ def at_start(served: Served) -> bool:
     """Whether ada has no open job, and nothing was charged or set aside."""
     with served.http() as http:
         left = Decimal(http.get("/v1/ledger").json()["budget_left"])
-    return left == 1000 and not served.market.open_jobs.open_jobs("ada")
+    return left == 1000 and not served.service.open_jobs.open_jobs("ada")
 
 
 @KINDS
@@ -108,7 +108,7 @@ def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_g
 ) -> None:
     body, file = work(served, zone)
     if zone == SITES:
-        served.market.zones[SITES].bidding._files._known.clear()  # type: ignore[attr-defined]
+        served.service.zones[SITES].bidding._files._known.clear()  # type: ignore[attr-defined]
     else:
         # Nobody has counted by rows of this length.
         body["market"]["lora"] = {"max_length": 100}
@@ -120,8 +120,8 @@ def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_g
             refused = http.delete(f"/v1/files/{file}")
             assert (refused.status_code, refused.json()["error"]["code"]) == (400, "file_in_use")
             # As an operator's erasure of a user's data does, who asks no zone.
-            record = served.run(lambda: served.market.library.get(file))
-            served.run(lambda: served.market.library.delete(record))
+            record = served.run(lambda: served.service.library.get(file))
+            served.run(lambda: served.service.library.delete(record))
         client = served.client()
         found = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")
     assert found.error is not None
@@ -130,7 +130,7 @@ def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_g
 
 
 def test_a_file_that_many_others_were_asked_for_since_is_there(served: Served) -> None:
-    library, file = served.market.library, served.upload()
+    library, file = served.service.library, served.upload()
     library._known.clear()
     assert library.exists(file)
     record = served.run(lambda: library.get(file))
@@ -140,7 +140,7 @@ def test_a_file_that_many_others_were_asked_for_since_is_there(served: Served) -
 
 def test_a_file_whose_content_goes_while_it_is_asked_about_is_refused(served: Served) -> None:
     file = served.upload()
-    served.market.library.blobs.delete(file)
+    served.service.library.blobs.delete(file)
     body = {"model": "tiny", "training_file": file, "market": {"zone": OWNED, "deadline": "+8m"}}
     with served.http() as http:
         answer = http.post("/v1/quotes", json=body)

@@ -68,7 +68,7 @@ def refused(served: Served, path: str, body: dict[str, Any], status: int = 400) 
 
 
 def desk(served: Served) -> Desk[EdgeZone]:
-    zone = served.market.zones["sites"]
+    zone = served.service.zones["sites"]
     assert isinstance(zone, OpenEdge)
     return zone.desk
 
@@ -209,7 +209,7 @@ def test_it_is_taken_up_by_the_official_client_in_strict_mode(served: Served) ->
 
 def test_a_job_whose_files_nobody_has_looked_at_is_decided_on_later(served: Served) -> None:
     body = work(served, bid="60")
-    zone = served.market.zones["sites"]
+    zone = served.service.zones["sites"]
     assert isinstance(zone, OpenEdge)
     zone.bids._files._known.clear()
     job = post(served, JOBS, body)

@@ -190,7 +190,7 @@ def test_a_team_never_pays_more_than_its_budget_whoever_bids_at_once_and_where(
     served: Served,
 ) -> None:
     async def add_team() -> None:
-        await served.market.put_team("crew", budget("3.0000"))
+        await served.service.put_team("crew", budget("3.0000"))
 
     served.run(add_team)
     users = [f"sailor{n}" for n in range(6)]

@@ -14,10 +14,10 @@ import pytest
 
 from auctune.doctor.checks_network import answers_as_auctune
 from auctune.schema import to_input_error
-from auctune.service import erasure
 from auctune.service.access.key import Role
 from auctune.service.durable import durable
-from auctune.service.erasure import erase
+from auctune.service.jobs import erasure
+from auctune.service.jobs.erasure import erase
 from auctune.service.jobs.training import Training
 from auctune.service.store import Pages, Snapshots
 from support.serving import EPOCH, ROWS, Clock, Served, make_file, make_zone, serving
@@ -147,9 +147,9 @@ def test_an_erased_file_stays_gone_though_it_is_looked_at_meanwhile(tmp_path: Pa
         file = served.upload(served.key("leaver"))
 
         async def erase_while_looking() -> None:
-            erasing = asyncio.create_task(erase(served.market, "leaver"))
+            erasing = asyncio.create_task(erase(served.service, "leaver"))
             while not erasing.done():
-                await served.market.library.set_error(file, "odd")
+                await served.service.library.set_error(file, "odd")
                 await asyncio.sleep(0)
             assert (await erasing)["files"] == 1
 
@@ -181,24 +181,24 @@ def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(
                 )
                 job = posted.json()["id"]
                 http.post(f"/v1/fine_tuning/jobs/{job}/cancel").raise_for_status()
-        reader = served.market.store.reader
-        paid = served.market.pages.balances(["user:leaver"])
+        reader = served.service.store.reader
+        paid = served.service.pages.balances(["user:leaver"])
         for seq, state in ((2, f"{job} {words[2]}"), (3, "another's")):
             unit = Snapshots(reader).write_batch("other", seq, 0.0, state.encode())
-            served.run(partial(durable, served.market.committer, unit))
+            served.run(partial(durable, served.service.committer, unit))
         assert found() == set(words)
-        events = len(list(served.market.log.read_zone("default")))
+        events = len(list(served.service.log.read_zone("default")))
         with served.http(served.operator) as http:
             assert http.delete("/v1/users/leaver/data").json()["jobs"] == 3
         assert found() == set()
         kept = Snapshots(reader).load_latest("other", bytes.decode)
         assert kept is not None
         assert (kept.seq, kept.state) == (3, "another's")
-        assert len(list(served.market.log.read_zone("default"))) == events
+        assert len(list(served.service.log.read_zone("default"))) == events
         served.bid(served.client(), served.upload())
     with serving(tmp_path) as served:
         assert found() == set()
-        assert served.market.pages.balances(["user:leaver"]) == paid != {}
+        assert served.service.pages.balances(["user:leaver"]) == paid != {}
 
 
 def test_no_job_is_ever_admitted_for_a_file_that_was_deleted_meanwhile(served: Served) -> None:
@@ -516,7 +516,7 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
     failed = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")
     assert failed.error is not None
     assert failed.error.code == "internal"
-    assert not served.market.open_jobs.open_jobs("unlucky")
+    assert not served.service.open_jobs.open_jobs("unlucky")
     with served.http(key) as http:
         assert float(http.get("/v1/ledger").json()["balance"]) == 0
 

@@ -47,7 +47,7 @@ def refused(served: Served, path: str, body: dict[str, Any]) -> Any:
 
 
 def desk(served: Served) -> Desk[SpotZone]:
-    zone = served.market.zones["rented"]
+    zone = served.service.zones["rented"]
     assert isinstance(zone, OpenSpot)
     return zone.desk
 
@@ -200,7 +200,7 @@ def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(serv
     assert [one["metrics"]["train_loss"] for one in points] == [1.25]
     first = desk(served).submit(lambda zone: zone.state.jobs[name].first).result(60)
     deadline = job["market"]["deadline"]
-    clock = served.market.zones["rented"].clock
+    clock = served.service.zones["rented"].clock
     # Half of the time between deadline and nothing.
     finish = (deadline + 300 - clock.slot_start(first)) / SLOT_SECONDS
     tell(served, name, "ended", state="done", note="", finish=finish)

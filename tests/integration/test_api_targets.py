@@ -121,7 +121,7 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     assert http.post(f"{path}/pause").json()["market"]["state"] == "paused"
     assert http.post(f"{path}/pause").status_code == 400
     assert http.post(f"{path}/resume").json()["market"]["state"] == "admitted"
-    unit = served.market.zones["pool"].clock.slot()
+    unit = served.service.zones["pool"].clock.slot()
     says(
         served,
         1,
@@ -169,14 +169,14 @@ def test_a_job_is_paused_resumed_charged_and_seen(
 
 def settle_dropped(served: Served) -> None:
     """The pool has dropped what is not wanted."""
-    zone = served.market.zones["pool"]
+    zone = served.service.zones["pool"]
     assert isinstance(zone, OpenTimeshare)
     zone.desk.submit(lambda desk: desk.settle_dropped(desk.state.seq)).result(60)
 
 
 def says(served: Served, number: int, event: dict[str, Any], views: Any = None) -> None:
     """The pool says something."""
-    zone = served.market.zones["pool"]
+    zone = served.service.zones["pool"]
     assert isinstance(zone, OpenTimeshare)
     hearing = Hearing(zone.price)
     zone.desk.submit(lambda desk: hearing.on_event(desk, number, event, views or {})).result(60)

@@ -79,8 +79,8 @@ def test_a_stream_ends_with_its_key_and_there_are_only_so_many(served: Served) -
             next(one)
         refused = http.get(path)
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "limit_reached")
-        key = next(k.id for k in served.market.directory.all_keys() if k.user == "watcher")
-        served.run(lambda: served.market.directory.revoke_key(key))
+        key = next(k.id for k in served.service.directory.all_keys() if k.user == "watcher")
+        served.run(lambda: served.service.directory.revoke_key(key))
         served.train(job, 8)
         for one, opened in zip(told, streams, strict=True):
             assert len(list(one)) <= 1
@@ -120,7 +120,7 @@ def test_a_decision_is_explained_by_the_market_as_it_was(served: Served) -> None
     for _ in range(5):
         served.bid(client, file)
     served.clock.pass_slots(2)
-    served.market.explanations._known.clear()
+    served.service.explanations._cache.clear()
     assert explanation(served, first.id) == told
     chosen = told["chosen"]
     assert told["payment"] == chosen["price"] == first.market["payment"]
@@ -143,7 +143,7 @@ def test_a_rejected_bid_is_explained_by_the_plan_it_could_not_pay(served: Served
 def test_one_explanation_of_a_user_is_made_at_a_time(served: Served) -> None:
     client, file = served.client(), served.upload()
     first, second, third = (served.bid(client, file).id for _ in range(3))
-    explanations = served.market.explanations
+    explanations = served.service.explanations
 
     async def ask() -> list[Any]:
         asked = [(first, "ada"), (second, "ada"), (third, "bob")]
@@ -252,7 +252,7 @@ def test_what_was_not_heard_is_told_after_a_restart_and_once_then(tmp_path: Path
             other = served.bid(served.client(), served.upload()).id
             served.client().fine_tuning.jobs.cancel(other)
         with serving(tmp_path, hooked_file(), clock) as served:
-            assert len(served.market.webhooks.registry)
+            assert len(served.service.webhooks.registry)
             third = served.bid(served.client(), served.upload()).id
             served.client().fine_tuning.jobs.cancel(third)
             heard = []
@@ -294,8 +294,8 @@ def test_an_address_within_is_not_told_unless_the_operator_allows_it(tmp_path: P
         job = served.bid(served.client(), served.upload()).id
         served.client().fine_tuning.jobs.cancel(job)
         # It has been given up once this is on record.
-        seq = served.market.log.last_seq()
-        cursor = served.market.webhooks._cursors["default"]
+        seq = served.service.log.last_seq()
+        cursor = served.service.webhooks._cursors["default"]
         for _ in range(2000):
             served.client().fine_tuning.jobs.retrieve(job)
             if cursor.stored >= seq:

@@ -14,7 +14,7 @@ from auctune.run.child import Message
 from auctune.run.executor import KeeperParams, LoraJob, NodeSettings, RayExecutor, RayParams
 from auctune.run.executor.kept import KeptExecutor
 from auctune.run.executor.messages import TaskOrder
-from auctune.service.executors import ClusterNodes
+from auctune.service.zones.auction.executors import RayExecutorFactory
 from auctune.train.base import load_base
 from auctune.train.node import NodeTrainer
 from support.executor_kinds import LEASE_SECONDS, NEEDS_RAY
@@ -158,7 +158,7 @@ def test_a_base_is_learned_where_its_node_is(
 ) -> None:
     settings = NodeSettings("tiny", str(tiny_cache))
     params = RayParams(nodes.address, lease_seconds=LEASE_SECONDS)
-    where, kept = ClusterNodes(params, {"gamma": "auctune:beta"}), tmp_path / "kept"
+    where, kept = RayExecutorFactory(params, {"gamma": "auctune:beta"}), tmp_path / "kept"
     with where.probe("gamma", settings, tmp_path / "work") as start:
         assert start is not None
         facts = learn_base(settings, kept, elsewhere=Elsewhere("gamma", start))

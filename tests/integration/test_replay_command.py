@@ -72,7 +72,7 @@ def keep_snapshot(served: Served) -> None:
     async def write() -> None:
         with reading(served.folder) as reader:
             unit = Snapshots(reader).write_batch("default", seq, served.clock.time, body)
-            await durable(served.market.committer, unit)
+            await durable(served.service.committer, unit)
 
     served.run(write)
 
@@ -98,7 +98,7 @@ def at(slot: float) -> str:
 
 
 def num_decided(served: Served, zone: str = "default", after_slot: int = -1) -> int:
-    rows = served.market.log.read_zone(zone)
+    rows = served.service.log.read_zone(zone)
     return sum(row.kind == "job.decided" and row.slot > after_slot for row in rows)
 
 

@@ -128,7 +128,7 @@ def at(slot: int) -> str:
 
 
 def logged(site: Site, zone: str, kind: str) -> int:
-    return sum(row.kind == kind for row in site.served.market.log.read_zone(zone))
+    return sum(row.kind == kind for row in site.served.service.log.read_zone(zone))
 
 
 @pytest.mark.parametrize("zone", ["rented", "pool"])

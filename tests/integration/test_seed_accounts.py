@@ -27,8 +27,8 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
     ]
     file = make_file().model_copy(update={"users": users, "keys": keys})
     with serving(tmp_path / "data", file) as served:
-        served.run(lambda: seed_accounts(served.market, file))
-        (known,) = [one for one in served.market.directory.all_keys() if one.user == "ada"]
+        served.run(lambda: seed_accounts(served.service, file))
+        (known,) = [one for one in served.service.directory.all_keys() if one.user == "ada"]
         with served.http(KEY) as ada, served.http("r" * 40) as root:
             assert ada.get("/v1/ledger").json()["budget_left"] == "5.0000"
             assert ada.get("/v1/users").status_code == 403
@@ -36,11 +36,11 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
             assert root.delete(f"/v1/keys/{known.id}").status_code == 200
             root.post("/v1/users", json={"id": "ada", "budget": None}).raise_for_status()
     with serving(tmp_path / "data", file) as served:
-        served.run(lambda: seed_accounts(served.market, file))
+        served.run(lambda: seed_accounts(served.service, file))
         with served.http(KEY) as client:
             assert client.get("/v1/ledger").status_code == 401
-        assert len(served.market.directory.all_keys()) == 4
-        account = served.market.directory.user("ada")
+        assert len(served.service.directory.all_keys()) == 4
+        account = served.service.directory.user("ada")
         assert account is not None
         assert account.budget is None
 

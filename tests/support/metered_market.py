@@ -67,7 +67,7 @@ class Renter:
     """
 
     def __init__(self, served: Served) -> None:
-        zone = served.market.zones["rented"]
+        zone = served.service.zones["rented"]
         assert isinstance(zone, OpenSpot)
         self.desk: Desk[SpotZone] = zone.desk
 
@@ -124,7 +124,7 @@ class Pool:
     """
 
     def __init__(self, served: Served) -> None:
-        zone = served.market.zones["pool"]
+        zone = served.service.zones["pool"]
         assert isinstance(zone, OpenTimeshare)
         self.desk: Desk[TimeshareZone] = zone.desk
         self._number = 0

@@ -36,7 +36,7 @@ def ask(served: Served, file: str, market: dict[str, Any], key: str | None = Non
 
 def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int) -> None:
     """A slot of a rented job, as its process would tell of it."""
-    zone = served.market.zones[RENTED]
+    zone = served.service.zones[RENTED]
     assert isinstance(zone, OpenSpot)
     told = {"kind": "slot", "slot": number, "price": 0.25, "available": 4, "on_demand_price": 1.0}
     told |= {"on_demand": on_demand, "spot": spot, "paid": on_demand + 0.25 * spot, "missed": False}
@@ -72,10 +72,10 @@ class Pool:
         self._say(event | {"learned": [[32 * self._number, 320 * self._number]] * count})
 
     def _unit(self) -> int:
-        return self._served.market.zones[POOL].clock.slot()
+        return self._served.service.zones[POOL].clock.slot()
 
     def _say(self, event: dict[str, Any]) -> None:
-        zone = self._served.market.zones[POOL]
+        zone = self._served.service.zones[POOL]
         assert isinstance(zone, OpenTimeshare)
         self._number += 1
         number, hearing = self._number, Hearing(zone.price)

@@ -203,7 +203,7 @@ def operator_answers(served: Served) -> Found:
             "/v1/teams",
         ):
             asked.get(path)
-        for zone in served.market.zones:
+        for zone in served.service.zones:
             for what in ("", "/prices", "/rented", "/shares", "/sites", "/plans"):
                 asked.get(f"/v1/zones/{zone}{what}")
             asked.pages(f"/v1/zones/{zone}/decisions", "job")
@@ -290,13 +290,13 @@ def snapshots(served: Served) -> dict[str, Any]:
         name: _plain(
             read_snapshot(write_snapshot(zone.desk.submit(_SAVERS[zone.kind].save).result(60)))
         )
-        for name, zone in served.market.zones.items()
+        for name, zone in served.service.zones.items()
     }
 
 
 def keep_snapshots(served: Served) -> None:
     """Have each zone keep a snapshot, of which its next life begins."""
-    market = served.market
+    market = served.service
     for zone in market.zones.values():
         saver, kept = _SAVERS[zone.kind], Snapshots(market.store.reader)
         keeper = Keeper(zone.desk, zone.clock, saver, kept, market.committer, events=1)

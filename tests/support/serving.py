@@ -31,8 +31,7 @@ from auctune.service.config.models import LimitsConfig, ServiceConfig
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.market import Market
-from auctune.service.opening import OpenMarket, open_market
+from auctune.service.service import Service, ServiceRuntime, build_service
 from auctune.service.store import open_store
 from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.zone import AuctionZone
@@ -139,7 +138,7 @@ class Served:
 
     url: str
     folder: Path
-    opened: OpenMarket
+    opened: ServiceRuntime
     app: FastAPI
     clock: Clock
     loop: asyncio.AbstractEventLoop
@@ -148,8 +147,8 @@ class Served:
     _clients: list[openai.OpenAI] = field(default_factory=list)
 
     @property
-    def market(self) -> Market:
-        return self.opened.market
+    def service(self) -> Service:
+        return self.opened.service
 
     def run(self, work: Callable[[], Any]) -> Any:
         """What a coroutine function gives, on the market's loop."""
@@ -157,7 +156,7 @@ class Served:
 
     def auction(self, zone: str = "default") -> OpenAuction:
         """A zone of this market."""
-        found = self.market.zones[zone]
+        found = self.service.zones[zone]
         assert isinstance(found, OpenAuction)
         return found
 
@@ -169,9 +168,9 @@ class Served:
         """A new key of a user, who is added if need be."""
 
         async def add() -> str:
-            directory = self.market.directory
+            directory = self.service.directory
             if directory.user(user) is None:
-                await self.market.put_user(user, account.get("team"), account.get("budget"))
+                await self.service.put_user(user, account.get("team"), account.get("budget"))
             _, made = await directory.add_key(user, role, "")
             return made.secret
 
@@ -251,7 +250,7 @@ class Served:
         source.write_bytes(b"PK adapter")
 
         async def keep() -> str:
-            return (await self.market.library.import_result(owner, source.name, source)).id
+            return (await self.service.library.import_result(owner, source.name, source)).id
 
         file: str = self.run(keep)
         self.ask(lambda desk: desk.record(Kind.FINISHED, job, {"files": [file]}), zone)
@@ -313,13 +312,13 @@ async def _serve(
         }
         with open_store(folder) as store:
             data = DataClient(folder / "cache", program=_WORDS)
-            opened = await open_market(
+            opened = await build_service(
                 file,
                 facts,
                 store,
                 Place(folder, folder / "cache"),
                 report=lambda what, share: None,
-                alarm=lambda error: None,
+                on_fatal_error=lambda error: None,
                 now=SteadyClock(2 * SLOT_SECONDS, unix=clock, boot=clock.since_boot),
                 data=data,
             )
@@ -337,14 +336,14 @@ async def _serve(
 
 
 async def _listen(
-    opened: OpenMarket,
+    opened: ServiceRuntime,
     file: ServiceConfig,
     limits: ConnectionLimits | None,
     folder: Path,
     clock: Clock,
     ready: "Future[Served]",
 ) -> None:
-    app = make_app(opened.market)
+    app = make_app(opened.service)
     config = uvicorn.Config(
         app,
         port=0,
@@ -365,7 +364,7 @@ async def _listen(
     )
 
     async def operator() -> None:
-        directory = opened.market.directory
+        directory = opened.service.directory
         if directory.user("operator") is None:
             await directory.put_user("operator", None, None)
         served.operator = (await directory.add_key("operator", Role.OPERATOR, ""))[1].secret

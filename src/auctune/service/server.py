@@ -27,9 +27,8 @@ from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ConnectionLimits, LimitedServer
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.market import Market
-from auctune.service.opening import learn_zone, open_market
 from auctune.service.private_files import write_private
+from auctune.service.service import Service, build_service, profile_zone
 from auctune.service.store import Store, open_store
 from auctune.service.store.identity import bind
 from auctune.service.zones.kind import Facts
@@ -117,7 +116,7 @@ def _profile_zones(
         for task in tasks:
             task.wait(report)
 
-    facts = {zone.name: learn_zone(zone, place, report, wait) for zone in zones}
+    facts = {zone.name: profile_zone(zone, place, report, wait) for zone in zones}
     for zone, types in facts.items():
         for node_type, base in types.items():
             for warning in base.profile.warnings():
@@ -142,15 +141,15 @@ async def _serve(
     shutdown, fatal = ShutdownSignal(), FatalErrorHandler(asyncio.get_running_loop())
     host, port = listening.getsockname()[:2]
     url = f"http://{host}:{port}"
-    opened = await open_market(
+    opened = await build_service(
         config, facts, store, place, report, fatal.report, lock, clock, url=url
     )
     try:
-        await seed_accounts(opened.market, config)
-        key = await ensure_operator_key(opened.market.directory, place.data)
+        await seed_accounts(opened.service, config)
+        key = await ensure_operator_key(opened.service.directory, place.data)
         await opened.start(report)
         options = uvicorn.Config(
-            make_app(opened.market),
+            make_app(opened.service),
             # Its warnings are about invalid HTTP: any client could fill the log with them.
             log_level="error",
             access_log=False,
@@ -249,7 +248,7 @@ def freeze_startup_objects() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-async def seed_accounts(market: Market, config: ServiceConfig) -> None:
+async def seed_accounts(service: Service, config: ServiceConfig) -> None:
     """Add users and keys of the settings that do not exist yet. A revoked key stays revoked.
 
     Raises:
@@ -257,13 +256,13 @@ async def seed_accounts(market: Market, config: ServiceConfig) -> None:
     """
     keys = [(entry, entry.key(f"keys[{index}]")) for index, entry in enumerate(config.keys)]
     for user in config.users:
-        if market.directory.user(user.name) is None:
+        if service.directory.user(user.name) is None:
             budget = None
             if user.budget is not None:
                 budget = Budget(user.budget, user.budget_days * _DAY_SECONDS)
-            await market.put_user(user.name, None, budget)
+            await service.put_user(user.name, None, budget)
     for entry, key in keys:
-        await market.directory.import_key(entry.user, Role(entry.role), entry.name, key)
+        await service.directory.import_key(entry.user, Role(entry.role), entry.name, key)
 
 
 async def ensure_operator_key(directory: Directory, data: Path) -> str | None:

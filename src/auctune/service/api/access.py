@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from auctune.service.access.key import Principal, Role
 from auctune.service.api.errors import ApiError
-from auctune.service.market import Market
+from auctune.service.service import Service
 
 _PRINCIPAL = "auctune.principal"
 _bearer = HTTPBearer(auto_error=False, description="An API key")
@@ -17,13 +17,13 @@ SECURED: dict[str, Any] = {"security": [{"HTTPBearer": []}]}
 """For the OpenAPI document, where a route asks by itself who it is."""
 
 
-async def market_of(request: Request) -> Market:
-    """The market that the app serves."""
-    market: Market = request.app.state.market
-    return market
+async def get_service(request: Request) -> Service:
+    """Return the service of the app."""
+    service: Service = request.app.state.service
+    return service
 
 
-def identify(scope: Scope, market: Market) -> Principal:
+def identify(scope: Scope, service: Service) -> Principal:
     """Return whose request it is, from its head alone.
 
     Raises:
@@ -31,7 +31,7 @@ def identify(scope: Scope, market: Market) -> Principal:
     """
     header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
     scheme, _, secret = header.decode("latin-1").partition(" ")
-    who = market.directory.authenticate(secret.strip()) if scheme.lower() == "bearer" else None
+    who = service.directory.authenticate(secret.strip()) if scheme.lower() == "bearer" else None
     if who is None:
         raise ApiError(
             401,
@@ -41,17 +41,17 @@ def identify(scope: Scope, market: Market) -> Principal:
         )
     scope["auctune.who"] = who.key
     scope[_PRINCIPAL] = who
-    check_rate(market, who)
+    check_rate(service, who)
     return who
 
 
-def check_rate(market: Market, who: Principal) -> None:
+def check_rate(service: Service, who: Principal) -> None:
     """That a key does not ask too often.
 
     Raises:
         ApiError: 429 if it does.
     """
-    wait = market.rate.acquire(who.key)
+    wait = service.rate.acquire(who.key)
     if wait > 0:
         raise ApiError(
             429,
@@ -90,6 +90,6 @@ async def operator_of(who: Annotated[Principal, Depends(owner_of)]) -> Principal
     return who
 
 
-MarketDep = Annotated[Market, Depends(market_of)]
+ServiceDep = Annotated[Service, Depends(get_service)]
 Owner = Annotated[Principal, Depends(owner_of)]
 Operator = Annotated[Principal, Depends(operator_of)]

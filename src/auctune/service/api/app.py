@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp
 
 import auctune
-from auctune.service.api.access import MarketDep, Operator
+from auctune.service.api.access import Operator, ServiceDep
 from auctune.service.api.errors import ERRORS, handle_errors
 from auctune.service.api.gate import Gate
 from auctune.service.api.routes import (
@@ -28,9 +28,9 @@ from auctune.service.api.routes import (
     zones,
 )
 from auctune.service.api.short_way import Bids, ShortWay
-from auctune.service.market import Market
 from auctune.service.page.app import make_page
 from auctune.service.page.guard import ROOT
+from auctune.service.service import Service
 from auctune.service.upkeep import clock_fault
 from auctune.service.vendors.repairer import VENDOR_ROOT
 
@@ -67,7 +67,7 @@ class _App(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """All layers; those of the framework are not on the way of bids."""
         bids = Bids(jobs.create, self.exception_handlers)
-        return ShortWay(super().build_middleware_stack(), Gate(bids, self.state.market))
+        return ShortWay(super().build_middleware_stack(), Gate(bids, self.state.service))
 
     def openapi(self) -> dict[str, Any]:
         """Return the document, with the bodies that routes read themselves."""
@@ -76,23 +76,23 @@ class _App(FastAPI):
         return document
 
 
-def make_app(market: Market) -> FastAPI:
-    """The application around a market that is open."""
+def make_app(service: Service) -> FastAPI:
+    """Return the ASGI application of a service."""
     app = _App(
         title="auctune",
         version=auctune.__version__,
         description="A market for fine-tuning, with OpenAI's fine-tuning API in front.",
         openapi_url=None,
     )
-    app.state.market = market
+    app.state.service = service
     handle_errors(app)
-    app.add_middleware(Gate, market=market)
+    app.add_middleware(Gate, service=service)
     for module in _MODULES:
         app.include_router(module.router)
-    if market.vendor_app is not None:
-        app.mount(VENDOR_ROOT, market.vendor_app)
+    if service.vendor_app is not None:
+        app.mount(VENDOR_ROOT, service.vendor_app)
 
-    app.mount(ROOT, make_page(market))
+    app.mount(ROOT, make_page(service))
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
@@ -124,10 +124,10 @@ def make_app(market: Market) -> FastAPI:
         response_model=Readiness,
         responses={503: {"model": Readiness}},
     )
-    async def ready(market: MarketDep) -> Response:
+    async def ready(service: ServiceDep) -> Response:
         """Whether bids are taken: 503 with a reason while they are not."""
-        reason = clock_fault(market.now)
-        if any(zone.desk.failure is not None for zone in market.zones.values()):
+        reason = clock_fault(service.now)
+        if any(zone.desk.failure is not None for zone in service.zones.values()):
             reason = "the log cannot be written"
         if reason is not None:
             return JSONResponse({"status": "not ready", "reason": reason}, 503)
@@ -139,8 +139,8 @@ def make_app(market: Market) -> FastAPI:
         responses={**ERRORS, 200: {"content": {"text/plain": {}}}},
         response_class=Response,
     )
-    async def metrics(market: MarketDep, who: Operator) -> Any:
+    async def metrics(service: ServiceDep, who: Operator) -> Any:
         """For Prometheus: totals alone. They are an operator's; see docs/reference/api.md."""
-        return Response(market.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+        return Response(service.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     return app

@@ -21,7 +21,7 @@ from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.disk import DiskFullError
 from auctune.service.jobs.offered_zones import ZonePausedError
-from auctune.service.quotes import QuoteChangedError
+from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.store.errors import StoreError
 from auctune.service.upkeep import ClockError
 from auctune.service.zones.desk import DeskClosedError

@@ -15,7 +15,7 @@ from fastapi import Response
 from auctune.service.access.open_jobs import TooManyError
 from auctune.service.api.access import identify
 from auctune.service.api.errors import CLOSE, ApiError, answer_error
-from auctune.service.market import Market
+from auctune.service.service import Service
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -41,12 +41,12 @@ class Gate:
 
     Args:
         app: behind.
-        market: that the app serves.
+        service: the service.
     """
 
-    def __init__(self, app: App, market: Market) -> None:
+    def __init__(self, app: App, service: Service) -> None:
         self._app = app
-        self._market = market
+        self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through."""
@@ -75,7 +75,7 @@ class Gate:
         finally:
             seconds = time.perf_counter() - began
             route = getattr(scope.get("route"), "path", "-")
-            self._market.metrics.observe_request(
+            self._service.metrics.observe_request(
                 route, scope["method"], status, None if is_stream else seconds
             )
             _log.info(
@@ -94,11 +94,11 @@ class Gate:
         limited, answered = _limited(scope, receive, send, limit)
         try:
             if path.startswith(_PRIVATE):
-                who = identify(scope, self._market)
+                who = identify(scope, self._service)
                 # Uploads and the page say this in their own words.
                 if path not in UPLOADS and _announced(scope) > limit:
                     raise _too_long(limit)
-                with self._market.requests.acquire(who.key):
+                with self._service.requests.acquire(who.key):
                     await self._app(scope, limited, answered)
             else:
                 await self._app(scope, limited, answered)
@@ -110,7 +110,7 @@ class Gate:
     def _limit(self, path: str) -> int:
         """Return how many bytes a body has at most."""
         if path in UPLOADS:
-            return self._market.library.limits.upload_bytes + FRAME_BYTES
+            return self._service.library.limits.upload_bytes + FRAME_BYTES
         if path in _LARGE or path.startswith("/page/"):
             return LARGE_BYTES
         return SMALL_BYTES

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 
 from auctune.service.files.record import FileRecord
+from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
 from auctune.service.jobs.time import to_rfc3339
-from auctune.service.quotes import SECONDS, Quote
 from auctune.service.store.event_log import EventRow
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
@@ -93,8 +93,8 @@ def quote_view(quote: Quote) -> Shown:
         "id": quote.id,
         "object": "quote",
         "created_at": int(quote.at),
-        "expires_at": int(quote.at + SECONDS),
-        "expires_time": to_rfc3339(int(quote.at + SECONDS)),
+        "expires_at": int(quote.at + QUOTE_TTL_SECONDS),
+        "expires_time": to_rfc3339(int(quote.at + QUOTE_TTL_SECONDS)),
         "zone": quote.zone,
         "kind": quote.kind,
         "model": quote.request.model,

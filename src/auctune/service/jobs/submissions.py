@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from auctune.domain import InputError
 from auctune.service.access.key import Principal
 from auctune.service.access.open_jobs import OpenJobs
-from auctune.service.background import Background
 from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.choice import choose
 from auctune.service.jobs.offered_zones import OfferedZones
+from auctune.service.jobs.quotes import Quote, QuoteStore, require_quote
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.quotes import Quote, Quotes, known_quote
+from auctune.service.tasks import TaskSet
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Priced
 from auctune.service.zones.open_zone import OpenZone
@@ -39,7 +39,7 @@ class Submissions:
         self,
         zones: Mapping[str, OpenZone],
         open_jobs: OpenJobs,
-        quotes: Quotes,
+        quotes: QuoteStore,
         library: Library,
         check: Callable[[], None],
     ) -> None:
@@ -48,7 +48,7 @@ class Submissions:
         self._open_jobs = open_jobs
         self._zones = OfferedZones(zones)
         self._quotes = quotes
-        self._background = Background()
+        self._background = TaskSet()
 
     @property
     def paused(self) -> set[str]:
@@ -145,7 +145,7 @@ class Submissions:
     async def _accept(
         self, job: str, who: Principal, accepted: Acceptance, reply: Reply | None
     ) -> JobRow:
-        quote = known_quote(self._quotes, accepted, who.user)
+        quote = require_quote(self._quotes, accepted, who.user)
         zone = self._zones.get(quote.zone)
         self._zones.check_open(zone)
         return await zone.accept(job, who, accepted, quote, reply)

@@ -18,7 +18,6 @@ from auctune.run.report_parts import page_style
 from auctune.service.access.rate import RateLimit
 from auctune.service.api.errors import handle_errors
 from auctune.service.api.routes import jobs, zones
-from auctune.service.market import Market
 from auctune.service.page import (
     file_pages,
     job_pages,
@@ -40,12 +39,13 @@ from auctune.service.page.guard import (
 from auctune.service.page.headers import StrictHeaders
 from auctune.service.page.look import show_error
 from auctune.service.page.sessions import Sessions
+from auctune.service.service import Service
 
 _SIGN_INS_PER_SECOND, _SIGN_INS = 0.5, 30.0
 _TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg": "image/svg+xml"}
 
 
-def make_page(market: Market) -> Starlette:
+def make_page(service: Service) -> Starlette:
     """The page of a market, to be mounted at `ROOT`."""
     app = Starlette(
         routes=[_named(path, method, endpoint) for path, method, endpoint in _routes()],
@@ -53,7 +53,8 @@ def make_page(market: Market) -> Starlette:
         exception_handlers=_error_pages(),
     )
     sign_ins = RateLimit(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
-    app.state.house = House(market, Sessions(market.directory, market.now), sign_ins, market.charts)
+    sessions = Sessions(service.directory, service.now)
+    app.state.house = House(service, sessions, sign_ins, service.charts)
     return app
 
 

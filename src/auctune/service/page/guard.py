@@ -13,9 +13,9 @@ from auctune.service.access.key import Principal, Role
 from auctune.service.access.rate import RateLimit
 from auctune.service.api.access import check_rate
 from auctune.service.api.errors import CLOSE, ApiError
-from auctune.service.market import Market
 from auctune.service.page.chart_client import ChartClient
 from auctune.service.page.sessions import Session, Sessions
+from auctune.service.service import Service
 
 COOKIE = "auctune_session"
 ROOT = "/page"
@@ -38,13 +38,13 @@ class House:
     """What all pages share.
 
     Attributes:
-        market: that is shown.
+        service: the service.
         sessions: who is signed in.
         sign_ins: failed attempts, by address.
         charts: draws.
     """
 
-    service: Market
+    service: Service
     sessions: Sessions
     sign_ins: RateLimit
     charts: ChartClient
@@ -67,7 +67,7 @@ class Visit:
     who: Principal
 
     @property
-    def service(self) -> Market:
+    def service(self) -> Service:
         """That is shown."""
         return self.context.service
 

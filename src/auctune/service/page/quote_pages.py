@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from auctune.domain import InputError
 from auctune.service.api.errors import ApiError, not_found
 from auctune.service.api.routes import files, jobs, quotes, zones
+from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
 from auctune.service.page.chart_client import Figure
 from auctune.service.page.figures import menu_of
@@ -20,7 +21,6 @@ from auctune.service.page.job_form import job_body
 from auctune.service.page.look import body_of, show
 from auctune.service.page.metered_figures import choices_of, spread_of
 from auctune.service.page.words import in_form
-from auctune.service.quotes import QuoteChangedError
 
 _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "vendor", "slots")
 
@@ -110,8 +110,8 @@ async def ask_zone(visit: Visit) -> Response:
     kept = visit.service.quotes.get(name, visit.who.user)
     if kept is None:
         raise not_found("quote", name)
-    market = kept.request.market.model_copy(update={"zone": values.get("zone")})
-    request = kept.request.model_copy(update={"market": market})
+    service = kept.request.market.model_copy(update={"zone": values.get("zone")})
+    request = kept.request.model_copy(update={"market": service})
     quote = await quotes.create_quote(visit.service, visit.who, request)
     beside = values.get("beside", name)
     return RedirectResponse(f"{ROOT}/quotes/{quote['id']}?beside={url_text(beside, safe='')}", 303)

@@ -20,20 +20,20 @@ Shown = dict[str, Any]
 
 async def market_page(visit: Visit) -> Response:
     """All zones, and the money."""
-    market, who = visit.service, visit.who
+    service, who = visit.service, visit.who
     hours = visit.query("hours")
     hours = hours if hours in _HOURS else "24"
-    listed = (await zones.list_zones(market, who))["data"]
-    history = await ledger.history(market, who, _HOURS[hours])
+    listed = (await zones.list_zones(service, who))["data"]
+    history = await ledger.history(service, who, _HOURS[hours])
     decided: list[Shown] = []
     is_cut = False
     for zone in listed:
-        page = await zone_records.decisions(market, who, zone["id"], None, _MOST)
+        page = await zone_records.decisions(service, who, zone["id"], None, _MOST)
         decided += page["data"]
         oldest = page["data"][-1]["created_at"] if page["data"] else 0
         is_cut |= page["has_more"] and oldest > history["since"]
     figure = money_over_time(history, decided)
-    accounts = (await ledger.balances(market, who))["accounts"]
+    accounts = (await ledger.balances(service, who))["accounts"]
     return show(
         visit,
         "market.html",
@@ -63,11 +63,11 @@ async def market_page(visit: Visit) -> Response:
 
 async def zone_page(visit: Visit) -> Response:
     """One zone."""
-    market, who, name = visit.service, visit.who, visit.param("zone_id")
-    zone = await zones.retrieve_zone(market, who, name)
+    service, who, name = visit.service, visit.who, visit.param("zone_id")
+    zone = await zones.retrieve_zone(service, who, name)
     after = visit.after("job")
-    decided = await zone_records.decisions(market, who, name, after, 50)
-    found = zones.zone_of(market, name)
+    decided = await zone_records.decisions(service, who, name, after, 50)
+    found = zones.zone_of(service, name)
     # Where use is metered nobody bids.
     is_metered = found.renting is not None or found.pool is not None
     shown: Shown = {
@@ -95,7 +95,7 @@ async def zone_page(visit: Visit) -> Response:
         decisions=decided["data"],
         more=decided["has_more"],
         totals=totals_of(decided["data"]),
-        now=market.now(),
+        now=service.now(),
         **shown,
     )
 

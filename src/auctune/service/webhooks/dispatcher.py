@@ -16,10 +16,10 @@ import orjson
 import structlog
 from sqlalchemy import Engine, and_, or_, select
 
-from auctune.service.background import Background
 from auctune.service.config.models import ServiceConfig
 from auctune.service.notifier import Notifier
 from auctune.service.store import Committer, Unit, tables
+from auctune.service.tasks import TaskSet
 from auctune.service.webhooks.delivery import (
     DeliveryError,
     WebhookSender,
@@ -195,7 +195,7 @@ class WebhookDispatcher:
         self._now = now
         self._settings = config.webhooks
         self._sender = WebhookSender(private_addresses=private_addresses)
-        self._background = Background()
+        self._background = TaskSet()
         self._free = asyncio.Semaphore(MAX_CONCURRENCY)
         # Only users with deliveries have a queue.
         self._queues: dict[str, _Queue] = {}

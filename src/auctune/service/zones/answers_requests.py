@@ -4,9 +4,9 @@ from typing import Protocol
 
 from auctune.service.access.key import Principal
 from auctune.service.files.record import FileRecord
+from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.quotes import Quote
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.offer import Alternatives, Priced
 

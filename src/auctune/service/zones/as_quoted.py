@@ -5,8 +5,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from auctune.domain import InputError
+from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import Acceptance
-from auctune.service.quotes import Quote
 
 # Names that an owner gives to a job are not part of what is quoted.
 _NAMES = ("suffix", "metadata")

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from auctune.domain import AuctuneError, InputError
-from auctune.service.background import Background
+from auctune.service.tasks import TaskSet
 
 _log = structlog.get_logger(__name__)
 
@@ -32,7 +32,7 @@ class Chores:
         self.busy: set[str] = set()
         self._give_up = give_up
         self._failures: Counter[str] = Counter()
-        self._background = Background()
+        self._background = TaskSet()
 
     def start_once(self, job: str, work: Coroutine[Any, Any, None]) -> None:
         """Begin work for a job, unless some is under way."""

@@ -11,10 +11,10 @@ import structlog
 
 from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
-from auctune.service.background import Background
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.training import Training
+from auctune.service.tasks import TaskSet
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.noting import Asks, NotingZone
@@ -52,7 +52,7 @@ class Docket(Generic[Z, B]):
         self._turns = turns
         self._check_there = check_there
         self._make_bid = make_bid
-        self._background = Background()
+        self._background = TaskSet()
 
     async def decide_in_turn(self, bid: B, decide: Callable[[Z], T]) -> T:
         """Have the zone decide once it is the bid's turn.

@@ -8,7 +8,7 @@ from auctune.run.base_facts import Report
 from auctune.run.data.client import DataClient
 from auctune.service.files.library import Library
 from auctune.service.jobs.budget_turns import BudgetTurns
-from auctune.service.quotes import Quotes
+from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.store import Committer, Store
 from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.zones.recorder import Recorder
@@ -54,7 +54,7 @@ class Premises:
     library: Library
     data: DataClient
     turns: BudgetTurns
-    quotes: Quotes
+    quotes: QuoteStore
     report: Report
     on_fatal_error: Callable[[Exception], None]
     lock: int | None

@@ -110,7 +110,7 @@ def test_a_user_has_so_many_deliveries_pending_and_each_is_a_few_bytes(
     monkeypatch.setattr(dispatcher, "MAX_PENDING_PER_USER", most)
     file = make_file().model_copy(update={"webhooks": WebhooksConfig(private_addresses=True)})
     with serving(tmp_path, file) as served, Receiver().open() as silent:
-        webhooks = served.market.webhooks
+        webhooks = served.service.webhooks
         with served.http(served.key("ada")) as http:
             assert http.post("/v1/webhooks", json={"url": silent.url}).status_code == 200
         end_jobs(served, "ada", 3 * most)

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from auctune.domain import PricedPlan
-from auctune.service.api.access import MarketDep, Owner
+from auctune.service.api.access import Owner, ServiceDep
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.open_zone import Explained
@@ -68,19 +68,19 @@ class ExplanationAnswer(BaseModel):
 
 
 @router.get("/{job_id}/explanation", response_model=ExplanationAnswer)
-async def explain(market: MarketDep, who: Owner, job_id: str) -> dict[str, Any]:
+async def explain(service: ServiceDep, who: Owner, job_id: str) -> dict[str, Any]:
     """Why a bid got its answer, told by the market as it was just before.
 
     The market is rebuilt from its log, one question after the other: it may take seconds. A
     user asks one at a time.
     """
-    job = await market.job(job_id, None if who.is_operator else who.user)
+    job = await service.job(job_id, None if who.is_operator else who.user)
     if job is None:
         raise not_found("job", job_id)
-    explained = await market.explanations.get(job_id, who.user)
+    explained = await service.explanations.get(job_id, who.user)
     if explained is None:
         raise ApiError(400, "there is no decision on it to explain", "not_decided", "id")
-    return _view(explained, market.clock(job.zone), has_units=who.is_operator)
+    return _view(explained, service.clock(job.zone), has_units=who.is_operator)
 
 
 def _view(explained: Explained, clock: SlotClock, *, has_units: bool) -> dict[str, Any]:

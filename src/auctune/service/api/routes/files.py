@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
 from auctune.service.access.key import Principal
-from auctune.service.api.access import MarketDep, Owner
+from auctune.service.api.access import Owner, ServiceDep
 from auctune.service.api.answers import FileDeleted, FileObject, FilePage
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.api.gate import FRAME_BYTES
@@ -16,7 +16,7 @@ from auctune.service.api.upload_form import UploadForm
 from auctune.service.api.views import Shown, file_view
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.record import FileRecord
-from auctune.service.market import Market
+from auctune.service.service import Service
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)
 
@@ -41,23 +41,23 @@ _FORM: dict[str, Any] = {
 
 
 @router.post("", response_model=FileObject, openapi_extra=_FORM)
-async def upload(market: MarketDep, who: Owner, request: Request) -> Shown:
+async def upload(service: ServiceDep, who: Owner, request: Request) -> Shown:
     """Upload a data set: JSON lines."""
     length = request.headers.get("content-length", "")
     announced = max(0, int(length) - FRAME_BYTES) if length.isascii() and length.isdecimal() else 0
-    limit = market.library.limits.upload_bytes
+    limit = service.library.limits.upload_bytes
     if announced > limit:
         raise TooLargeError("file", f"has more than {limit} bytes", "a smaller file")
     form = UploadForm(request)
-    record = await market.library.add(who.user, form, form.chunks(), announced)
-    market.submissions.preload(record)
+    record = await service.library.add(who.user, form, form.chunks(), announced)
+    service.submissions.preload(record)
     return file_view(record)
 
 
 # Ten thousand files take the framework a quarter of a second, in which nobody else is answered.
 @router.get("", response_model=FilePage)
 async def ask_files(
-    market: MarketDep,
+    service: ServiceDep,
     who: Owner,
     after: Annotated[str | None, Query(pattern=r"^file-[A-Za-z0-9]{1,64}$")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
@@ -67,12 +67,12 @@ async def ask_files(
     filename: Annotated[str | None, Query(pattern=r"^[^\x00]{1,255}$")] = None,
 ) -> Response:
     """Files of one's own; by `sha256` and `filename`, whether an upload is there already."""
-    page = await list_files(market, who, after, limit, order, purpose, sha256, filename)
+    page = await list_files(service, who, after, limit, order, purpose, sha256, filename)
     return Response(orjson.dumps(page), media_type="application/json")
 
 
 async def list_files(
-    market: Market,
+    service: Service,
     who: Principal,
     after: str | None = None,
     limit: int = 100,
@@ -82,7 +82,7 @@ async def list_files(
     filename: str | None = None,
 ) -> Shown:
     """Return a page of one's own files."""
-    page = await market.library.page(
+    page = await service.library.page(
         who.user, limit, after, purpose, order == "asc", sha256, filename
     )
     data = [file_view(record) for record in page.items]
@@ -96,21 +96,21 @@ async def list_files(
 
 
 @router.get("/{file_id}", response_model=FileObject)
-async def retrieve(market: MarketDep, who: Owner, file_id: str) -> Shown:
+async def retrieve(service: ServiceDep, who: Owner, file_id: str) -> Shown:
     """One file."""
-    return file_view(await _own(market, who, file_id))
+    return file_view(await _own(service, who, file_id))
 
 
 @router.delete("/{file_id}", response_model=FileDeleted)
-async def delete(market: MarketDep, who: Owner, file_id: str) -> Shown:
+async def delete(service: ServiceDep, who: Owner, file_id: str) -> Shown:
     """Delete a file that no open job needs."""
-    record = await _own(market, who, file_id)
-    async with market.library.tombstone(record):
+    record = await _own(service, who, file_id)
+    async with service.library.tombstone(record):
         # From here on no job can be asked for with it; those that were are on the desks.
-        for zone in market.zones.values():
+        for zone in service.zones.values():
             if await asyncio.wrap_future(zone.desk.submit(lambda desk: desk.uses_file(file_id))):
                 raise ApiError(400, "a job that is not over needs it", "file_in_use", "id")
-        await market.library.delete(record)
+        await service.library.delete(record)
     return {"id": file_id, "object": "file", "deleted": True}
 
 
@@ -119,9 +119,9 @@ async def delete(market: MarketDep, who: Owner, file_id: str) -> Shown:
     response_class=FileResponse,
     responses={200: {"content": {"application/octet-stream": {}}, "description": "Raw bytes"}},
 )
-async def content(market: MarketDep, who: Owner, file_id: str) -> FileResponse:
+async def content(service: ServiceDep, who: Owner, file_id: str) -> FileResponse:
     """A file's raw bytes."""
-    path = market.library.path(await _own(market, who, file_id))
+    path = service.library.path(await _own(service, who, file_id))
     try:
         found = await asyncio.to_thread(path.stat)
     except FileNotFoundError:
@@ -129,8 +129,8 @@ async def content(market: MarketDep, who: Owner, file_id: str) -> FileResponse:
     return FileResponse(path, media_type="application/octet-stream", stat_result=found)
 
 
-async def _own(market: Market, who: Principal, name: str) -> FileRecord:
-    record = await market.library.get(name)
+async def _own(service: Service, who: Principal, name: str) -> FileRecord:
+    record = await service.library.get(name)
     if record is None or record.owner != who.user:
         raise not_found("file", name)
     return record

@@ -15,13 +15,13 @@ from starlette.datastructures import QueryParams
 from auctune.domain import InputError
 from auctune.schema import to_input_error
 from auctune.service.access.key import Principal
-from auctune.service.api.access import SECURED, MarketDep, Owner, ask_owner
+from auctune.service.api.access import SECURED, Owner, ServiceDep, ask_owner
 from auctune.service.api.answers import Checkpoint, Job, JobEvent, Page
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.api.views import Shown, checkpoint_view, event_view, job_view
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.market import Market
 from auctune.service.recorder import read_job
+from auctune.service.service import Service
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.kinds import TOLD
@@ -85,47 +85,47 @@ def described_models() -> dict[str, Any]:
 )
 async def create(request: Request) -> Response:
     """Bid for a job; decided at once, and for good."""
-    market: Market = request.app.state.market
+    service: Service = request.app.state.service
     who = ask_owner(request)
-    return await submit(market, who, await request.body(), request.headers)
+    return await submit(service, who, await request.body(), request.headers)
 
 
 async def submit(
-    market: Market, who: Principal, raw: bytes, headers: Mapping[str, str]
+    service: Service, who: Principal, raw: bytes, headers: Mapping[str, str]
 ) -> Response:
     """The answer to a request for a job.
 
     Args:
-        market: that is asked.
+        service: the service.
         who: asks.
         raw: the request's body.
         headers: of the request, by names in small letters; they say whether it is made again.
     """
     body = read_request(raw)
     if isinstance(body, JobRequest) and body.market.what_if:
-        return _json(_shown(market, await market.submissions.preview(who, body)))
+        return _json(_shown(service, await service.submissions.preview(who, body)))
     name, is_retry = _retry(headers)
-    reply = market.replies.key_for(who.key, name, raw)
-    earlier = await market.replies.find(reply, is_retry=is_retry)
+    reply = service.replies.key_for(who.key, name, raw)
+    earlier = await service.replies.find(reply, is_retry=is_retry)
     if earlier is not None:
-        return _json(await _view(market, who, earlier))
-    _check_quota(market, who, len(raw))
-    answer = market.replies.start(reply)
+        return _json(await _view(service, who, earlier))
+    _check_quota(service, who, len(raw))
+    answer = service.replies.start(reply)
     try:
-        row = await market.submissions.submit(who, body, reply)
+        row = await service.submissions.submit(who, body, reply)
     except BaseException as error:
-        market.replies.discard(reply)
+        service.replies.discard(reply)
         answer.set_exception(error)
         raise
     answer.set_result(row.id)
-    return _json(_shown(market, row))
+    return _json(_shown(service, row))
 
 
-def _check_quota(market: Market, who: Principal, size: int) -> None:
+def _check_quota(service: Service, who: Principal, size: int) -> None:
     """Count a bid, pause or resume, whose record is kept for good, whatever becomes of it.
 
     Args:
-        market: that keeps it.
+        service: the service.
         who: asks.
         size: bytes of the request's body.
 
@@ -133,8 +133,8 @@ def _check_quota(market: Market, who: Principal, size: int) -> None:
         ApiError: 429 if the user has used up its quota of them, or of their bytes.
     """
     for bucket, count, what in (
-        (market.bids, 1, "bids, pauses and resumes"),
-        (market.bid_bytes, size, "bytes of bids"),
+        (service.bids, 1, "bids, pauses and resumes"),
+        (service.bid_bytes, size, "bytes of bids"),
     ):
         wait = bucket.acquire(who.user, count)
         if wait > 0:
@@ -224,88 +224,88 @@ def _named(error: ValidationError, value: Any, model: type[BaseModel]) -> InputE
 
 @router.get("", response_model=Page[Job], openapi_extra={"parameters": [_LISTED_METADATA]})
 async def list_jobs(
-    market: MarketDep, who: Owner, request: Request, after: AfterJob = None, limit: Limit = 20
+    service: ServiceDep, who: Owner, request: Request, after: AfterJob = None, limit: Limit = 20
 ) -> Response:
     """Jobs of one's own, newest first."""
     wanted = _wanted(request.query_params)
     if wanted is None:
-        page = await asyncio.to_thread(market.pages.jobs, who.user, limit, after)
+        page = await asyncio.to_thread(service.pages.jobs, who.user, limit, after)
         rows, has_more = [read_job(row) for row in page.items], page.has_more
     else:
         # One search of a user's at a time: each goes through all of the user's jobs.
-        async with market.searches.acquire([who.user]):
-            rows, has_more = await _find(market, who.user, wanted, limit, after)
-    data = [_shown(market, row) for row in rows]
+        async with service.searches.acquire([who.user]):
+            rows, has_more = await _find(service, who.user, wanted, limit, after)
+    data = [_shown(service, row) for row in rows]
     return _json({"object": "list", "data": data, "has_more": has_more})
 
 
 @router.get("/{job_id}", response_model=Job)
-async def retrieve(market: MarketDep, who: Owner, job_id: str) -> Response:
+async def retrieve(service: ServiceDep, who: Owner, job_id: str) -> Response:
     """One job."""
-    return _json(await _view(market, who, job_id))
+    return _json(await _view(service, who, job_id))
 
 
 @router.post("/{job_id}/cancel", response_model=Job)
-async def cancel(market: MarketDep, who: Owner, job_id: str) -> Response:
+async def cancel(service: ServiceDep, who: Owner, job_id: str) -> Response:
     """End a job; its cells to come go back to the market, and nothing is refunded."""
-    await _act(market, who, job_id, lambda zone: zone.cancel(job_id))
-    return _json(await _view(market, who, job_id))
+    await _act(service, who, job_id, lambda zone: zone.cancel(job_id))
+    return _json(await _view(service, who, job_id))
 
 
 @router.post("/{job_id}/pause", response_model=Job)
-async def pause(market: MarketDep, who: Owner, job_id: str) -> Response:
+async def pause(service: ServiceDep, who: Owner, job_id: str) -> Response:
     """Give up a job's cells to come, until it is resumed."""
-    _check_quota(market, who, 0)
-    await _act(market, who, job_id, lambda zone: zone.pause(job_id))
-    return _json(await _view(market, who, job_id))
+    _check_quota(service, who, 0)
+    await _act(service, who, job_id, lambda zone: zone.pause(job_id))
+    return _json(await _view(service, who, job_id))
 
 
 @router.post("/{job_id}/resume", response_model=Job)
-async def resume(market: MarketDep, who: Owner, job_id: str) -> Response:
+async def resume(service: ServiceDep, who: Owner, job_id: str) -> Response:
     """Find a paused job new cells, at no new charge, before its deadline.
 
     In zones of kind `auction` and `edge` they are worth no more than those it gave up were.
     """
-    _check_quota(market, who, 0)
-    if not await _act(market, who, job_id, lambda zone: zone.resume(job_id)):
+    _check_quota(service, who, 0)
+    if not await _act(service, who, job_id, lambda zone: zone.resume(job_id)):
         raise ApiError(
             400, "what is left of the nodes cannot finish it by its deadline", "no_capacity", "id"
         )
-    return _json(await _view(market, who, job_id))
+    return _json(await _view(service, who, job_id))
 
 
 @router.get("/{job_id}/events", response_model=Page[JobEvent])
 async def list_events(
-    market: MarketDep, who: Owner, job_id: str, after: AfterEvent = None, limit: Limit = 20
+    service: ServiceDep, who: Owner, job_id: str, after: AfterEvent = None, limit: Limit = 20
 ) -> Response:
     """What happened to a job, newest first."""
-    job = await own_job(market, who, job_id)
+    job = await own_job(service, who, job_id)
     last = None if after is None else int(after.removeprefix("ftevent-"))
-    page = await asyncio.to_thread(market.pages.events, job_id, TOLD, limit, last)
-    told = market.views(job.zone).messages
+    page = await asyncio.to_thread(service.pages.events, job_id, TOLD, limit, last)
+    told = service.views(job.zone).messages
     data = [event_view(row, told) for row in page.items]
     return _json({"object": "list", "data": data, "has_more": page.has_more})
 
 
 @router.get("/{job_id}/checkpoints", response_model=Page[Checkpoint])
 async def list_checkpoints(
-    market: MarketDep, who: Owner, job_id: str, after: AfterCheckpoint = None, limit: Limit = 10
+    service: ServiceDep, who: Owner, job_id: str, after: AfterCheckpoint = None, limit: Limit = 10
 ) -> Response:
     """Where a job could be taken up again, newest first."""
-    job = await own_job(market, who, job_id)
+    job = await own_job(service, who, job_id)
     last = None if after is None else int(after.removeprefix("ftckpt-"))
-    page = await asyncio.to_thread(market.pages.events, job_id, [Kind.TRAINED], limit, last)
+    page = await asyncio.to_thread(service.pages.events, job_id, [Kind.TRAINED], limit, last)
     data = [checkpoint_view(row, job) for row in page.items]
     return _json({"object": "list", "data": data, "has_more": page.has_more})
 
 
-async def own_job(market: Market, who: Principal, job: str) -> JobRow:
+async def own_job(service: Service, who: Principal, job: str) -> JobRow:
     """A job of one's own.
 
     Raises:
         ApiError: 404, whether there is none or it is somebody else's.
     """
-    row = await market.job(job, who.user)
+    row = await service.job(job, who.user)
     if row is None:
         raise not_found("job", job)
     return row
@@ -328,7 +328,7 @@ def _wanted(query: QueryParams) -> dict[str, str] | None:
 
 
 async def _find(
-    market: Market, owner: str, wanted: dict[str, str], limit: int, after: str | None
+    service: Service, owner: str, wanted: dict[str, str], limit: int, after: str | None
 ) -> tuple[list[JobRow], bool]:
     """Return jobs of an owner with this metadata, and whether there are more.
 
@@ -337,7 +337,7 @@ async def _find(
     """
     found: list[JobRow] = []
     while True:
-        rows, has_more = await asyncio.to_thread(_scan, market, owner, wanted, after)
+        rows, has_more = await asyncio.to_thread(_scan, service, owner, wanted, after)
         for row, is_wanted in rows:
             if is_wanted and len(found) == limit:
                 return found, True
@@ -349,35 +349,35 @@ async def _find(
 
 
 def _scan(
-    market: Market, owner: str, wanted: dict[str, str], after: str | None
+    service: Service, owner: str, wanted: dict[str, str], after: str | None
 ) -> tuple[list[tuple[JobRow, bool]], bool]:
     """Return the next jobs, whether each is wanted, and whether there are more."""
-    page = market.pages.jobs(owner, _SCANNED, after)
+    page = service.pages.jobs(owner, _SCANNED, after)
     rows = [read_job(stored) for stored in page.items]
     metadata = [row.body["request"]["metadata"] or {} for row in rows]
     are_wanted = [wanted.items() <= has.items() if wanted else not has for has in metadata]
     return list(zip(rows, are_wanted, strict=True)), page.has_more
 
 
-def _shown(market: Market, row: JobRow) -> Shown:
-    return job_view(row, market.views(row.zone), market.clock(row.zone))
+def _shown(service: Service, row: JobRow) -> Shown:
+    return job_view(row, service.views(row.zone), service.clock(row.zone))
 
 
-async def _view(market: Market, who: Principal, job: str) -> Shown:
-    return _shown(market, await own_job(market, who, job))
+async def _view(service: Service, who: Principal, job: str) -> Shown:
+    return _shown(service, await own_job(service, who, job))
 
 
-async def _act(market: Market, who: Principal, job: str, run: Callable[[Zone], T]) -> T:
+async def _act(service: Service, who: Principal, job: str, run: Callable[[Zone], T]) -> T:
     """Have a zone do something with a job of one's own that is not over.
 
     Raises:
         ApiError: 404, as `own_job`; `job_over`; `zone_closed`.
     """
-    row = await own_job(market, who, job)
+    row = await own_job(service, who, job)
     over = ApiError(400, "the job is over", "job_over", "id")
     if row.body["finished_at"] is not None:
         raise over
-    zone = market.zones.get(row.zone)
+    zone = service.zones.get(row.zone)
     if zone is None:
         raise ApiError(400, f"zone {row.zone} is closed", "zone_closed", "id")
 

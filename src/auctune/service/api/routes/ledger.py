@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from auctune.service.api.access import MarketDep, Operator, Owner
+from auctune.service.api.access import Operator, Owner, ServiceDep
 from auctune.service.api.errors import ERRORS
 from auctune.service.ledger.entry import user_account
 from auctune.service.recorder import from_steps
@@ -65,11 +65,11 @@ class History(BaseModel):
 
 
 @router.get("", response_model=Statement)
-async def statement(market: MarketDep, who: Owner) -> dict[str, Any]:
+async def statement(service: ServiceDep, who: Owner) -> dict[str, Any]:
     """What one owes."""
     account = user_account(who.user)
-    found = await asyncio.to_thread(market.pages.balances, [account])
-    left = market.spending.remaining(who.user)
+    found = await asyncio.to_thread(service.pages.balances, [account])
+    left = service.spending.remaining(who.user)
     return {
         "object": "statement",
         "user": who.user,
@@ -80,14 +80,14 @@ async def statement(market: MarketDep, who: Owner) -> dict[str, Any]:
 
 @router.get("/entries", response_model=EntryPage)
 async def entries(
-    market: MarketDep,
+    service: ServiceDep,
     who: Owner,
     after: Annotated[str | None, Query(pattern=r"^entry-\d{1,18}$")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
     """Movements on one's own account."""
     last = None if after is None else int(after.removeprefix("entry-"))
-    page = await asyncio.to_thread(market.pages.entries, user_account(who.user), limit, last)
+    page = await asyncio.to_thread(service.pages.entries, user_account(who.user), limit, last)
     return {
         "object": "list",
         "data": [
@@ -106,9 +106,9 @@ async def entries(
 
 
 @router.get("/balances", response_model=Balances)
-async def balances(market: MarketDep, who: Operator) -> dict[str, Any]:
+async def balances(service: ServiceDep, who: Operator) -> dict[str, Any]:
     """All accounts."""
-    found = await asyncio.to_thread(market.pages.balances)
+    found = await asyncio.to_thread(service.pages.balances)
     return {
         "object": "balances",
         "accounts": {name: str(from_steps(steps)) for name, steps in found.items()},
@@ -117,16 +117,16 @@ async def balances(market: MarketDep, who: Operator) -> dict[str, Any]:
 
 @router.get("/history", response_model=History)
 async def history(
-    market: MarketDep,
+    service: ServiceDep,
     who: Operator,
     hours: Annotated[float, Query(gt=0, le=24 * 366)] = 24.0,
 ) -> dict[str, Any]:
     """What moved on the market's own accounts in the last hours."""
-    until = int(market.now()) + 1
+    until = int(service.now()) + 1
     step = max(1, math.ceil(hours * 3600 / _SPANS))
     since = max(0, until - step * _SPANS)
     spans = math.ceil((until - since) / step)
-    moved = await asyncio.to_thread(market.pages.account_history, since, step)
+    moved = await asyncio.to_thread(service.pages.account_history, since, step)
     accounts: dict[str, list[str]] = {}
     for account, span, steps in moved:
         amounts = accounts.setdefault(account, ["0"] * spans)

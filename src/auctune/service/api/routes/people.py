@@ -9,11 +9,11 @@ from pydantic import BaseModel, Field, StringConstraints
 from auctune.domain import parse_money
 from auctune.service.access.directory import Account, Budget, KeyRecord
 from auctune.service.access.key import Role
-from auctune.service.api.access import MarketDep, Operator
+from auctune.service.api.access import Operator, ServiceDep
 from auctune.service.api.errors import ERRORS, ApiError, not_found
-from auctune.service.erasure import StillOpenError, erase
+from auctune.service.jobs.erasure import StillOpenError, erase
 from auctune.service.jobs.request import CLOSED
-from auctune.service.market import Market
+from auctune.service.service import Service
 
 router = APIRouter(prefix="/v1", tags=["people"], responses=ERRORS)
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -110,71 +110,71 @@ class KeyPage(BaseModel):
 
 
 @router.post("/teams", response_model=AccountView)
-async def put_team(market: MarketDep, who: Operator, body: TeamBody) -> dict[str, Any]:
+async def put_team(service: ServiceDep, who: Operator, body: TeamBody) -> dict[str, Any]:
     """Add a team, or change its budget; null takes it away, and left out it stays."""
-    known = market.directory.team(body.id)
-    return _account(market, await market.put_team(body.id, _budget_said(body, known)))
+    known = service.directory.team(body.id)
+    return _account(service, await service.put_team(body.id, _budget_said(body, known)))
 
 
 @router.get("/teams", response_model=AccountPage)
-async def list_teams(market: MarketDep, who: Operator) -> dict[str, Any]:
+async def list_teams(service: ServiceDep, who: Operator) -> dict[str, Any]:
     """All teams."""
-    return _page([_account(market, team) for team in market.directory.teams()])
+    return _page([_account(service, team) for team in service.directory.teams()])
 
 
 @router.post("/users", response_model=AccountView)
-async def put_user(market: MarketDep, who: Operator, body: UserBody) -> dict[str, Any]:
+async def put_user(service: ServiceDep, who: Operator, body: UserBody) -> dict[str, Any]:
     """Add a user, or change its team and budget; null takes them away, and left out they stay."""
-    known = market.directory.user(body.id)
+    known = service.directory.user(body.id)
     is_said = "team" in body.model_fields_set
     team = body.team if known is None or is_said else known.team
-    return _account(market, await market.put_user(body.id, team, _budget_said(body, known)))
+    return _account(service, await service.put_user(body.id, team, _budget_said(body, known)))
 
 
 @router.get("/users", response_model=AccountPage)
-async def list_users(market: MarketDep, who: Operator) -> dict[str, Any]:
+async def list_users(service: ServiceDep, who: Operator) -> dict[str, Any]:
     """All users."""
-    return _page([_account(market, user) for user in market.directory.users()])
+    return _page([_account(service, user) for user in service.directory.users()])
 
 
 @router.delete("/users/{user_id}/data", response_model=Erased)
-async def erase_user(market: MarketDep, who: Operator, user_id: str) -> dict[str, Any]:
+async def erase_user(service: ServiceDep, who: Operator, user_id: str) -> dict[str, Any]:
     """Erase a user's files, checkpoints, webhooks, metadata and keys; the books stay."""
-    if market.directory.user(user_id) is None:
+    if service.directory.user(user_id) is None:
         raise not_found("user", user_id)
-    _check_operated(market, lambda key: key.user == user_id)
+    _check_operated(service, lambda key: key.user == user_id)
     try:
-        return {"user": user_id, "object": "erased", **await erase(market, user_id)}
+        return {"user": user_id, "object": "erased", **await erase(service, user_id)}
     except StillOpenError as error:
         raise ApiError(400, str(error), "jobs_open", "user_id") from None
 
 
 @router.post("/keys", response_model=KeyView)
-async def add_key(market: MarketDep, who: Operator, body: KeyBody) -> dict[str, Any]:
+async def add_key(service: ServiceDep, who: Operator, body: KeyBody) -> dict[str, Any]:
     """Make a key; its secret is in this answer, and in no other."""
-    record, made = await market.directory.add_key(body.user, Role(body.role), body.name)
+    record, made = await service.directory.add_key(body.user, Role(body.role), body.name)
     return {**_key(record), "secret": made.secret}
 
 
 @router.get("/keys", response_model=KeyPage)
-async def list_keys(market: MarketDep, who: Operator) -> dict[str, Any]:
+async def list_keys(service: ServiceDep, who: Operator) -> dict[str, Any]:
     """All keys."""
-    return _page([_key(record) for record in market.directory.all_keys()])
+    return _page([_key(record) for record in service.directory.all_keys()])
 
 
 @router.delete("/keys/{key_id}", response_model=KeyView)
-async def revoke_key(market: MarketDep, who: Operator, key_id: str) -> dict[str, Any]:
+async def revoke_key(service: ServiceDep, who: Operator, key_id: str) -> dict[str, Any]:
     """End a key, at once."""
-    _check_operated(market, lambda key: key.id == key_id)
-    record = await market.directory.revoke_key(key_id)
+    _check_operated(service, lambda key: key.id == key_id)
+    record = await service.directory.revoke_key(key_id)
     if record is None:
         raise not_found("key", key_id)
     return _key(record)
 
 
-def _check_operated(market: Market, ends: Callable[[KeyRecord], bool]) -> None:
+def _check_operated(service: Service, ends: Callable[[KeyRecord], bool]) -> None:
     """That an operator is left when some keys end: nobody else could make a new one."""
-    keys = market.directory.all_keys()
+    keys = service.directory.all_keys()
     operators = [key for key in keys if key.role is Role.OPERATOR and key.revoked_at is None]
     if operators and all(map(ends, operators)):
         raise ApiError(
@@ -198,10 +198,10 @@ def _budget(body: BudgetBody | None) -> Budget | None:
     return Budget(parse_money(body.amount, "budget.amount"), body.seconds)
 
 
-def _account(market: Market, account: Account) -> dict[str, Any]:
+def _account(service: Service, account: Account) -> dict[str, Any]:
     budget = account.budget
     shown = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
-    spent, left = market.spending.of(account) or (None, None)
+    spent, left = service.spending.of(account) or (None, None)
     return {
         "id": account.id,
         "object": account.kind,

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from auctune.service.access.key import Principal
-from auctune.service.api.access import MarketDep, Owner
+from auctune.service.api.access import Owner, ServiceDep
 from auctune.service.api.answers import AlternativeView, EstimateView
 from auctune.service.api.errors import ERRORS, not_found
 from auctune.service.api.routes.jobs import described_body, read_body
 from auctune.service.api.views import quote_view
 from auctune.service.jobs.request import JobRequest
-from auctune.service.market import Market
+from auctune.service.service import Service
 
 router = APIRouter(prefix="/v1/quotes", tags=["market"], responses=ERRORS)
 
@@ -61,20 +61,20 @@ class QuoteAnswer(BaseModel):
 
 # The framework would list all that is wrong with a body, which may take seconds.
 @router.post("", response_model=QuoteAnswer, openapi_extra=described_body(JobRequest))
-async def ask_quote(market: MarketDep, who: Owner, request: Request) -> dict[str, Any]:
+async def ask_quote(service: ServiceDep, who: Owner, request: Request) -> dict[str, Any]:
     """Ask what a job would cost. A bid is not needed, and does not count."""
-    return await create_quote(market, who, read_body(await request.body(), JobRequest))
+    return await create_quote(service, who, read_body(await request.body(), JobRequest))
 
 
-async def create_quote(market: Market, who: Principal, body: JobRequest) -> dict[str, Any]:
+async def create_quote(service: Service, who: Principal, body: JobRequest) -> dict[str, Any]:
     """Return a new quote, as the API shows it."""
-    return quote_view(await market.submissions.quote(who, body))
+    return quote_view(await service.submissions.quote(who, body))
 
 
 @router.get("/{quote_id}", response_model=QuoteAnswer)
-async def retrieve_quote(market: MarketDep, who: Owner, quote_id: str) -> dict[str, Any]:
+async def retrieve_quote(service: ServiceDep, who: Owner, quote_id: str) -> dict[str, Any]:
     """A quote of the last hour, as it was shown."""
-    quote = market.quotes.get(quote_id, who.user)
+    quote = service.quotes.get(quote_id, who.user)
     if quote is None:
         raise not_found("quote", quote_id)
     return quote_view(quote)

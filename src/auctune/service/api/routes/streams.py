@@ -14,12 +14,12 @@ from fastapi.responses import StreamingResponse
 
 from auctune.service.access.key import Principal
 from auctune.service.access.open_jobs import OPEN
-from auctune.service.api.access import MarketDep, Operator, Owner
+from auctune.service.api.access import Operator, Owner, ServiceDep
 from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.jobs import own_job
 from auctune.service.api.routes.zones import zone_of
 from auctune.service.api.views import Shown, event_view
-from auctune.service.market import Market
+from auctune.service.service import Service
 from auctune.service.store import EventRow
 from auctune.service.zones.event import Kind
 
@@ -41,7 +41,7 @@ Show = Callable[[EventRow], Shown | None]
 
 @router.get("/fine_tuning/jobs/{job_id}/events/stream", **_STREAM)
 async def job_stream(
-    market: MarketDep,
+    service: ServiceDep,
     who: Owner,
     request: Request,
     job_id: str,
@@ -49,24 +49,24 @@ async def job_stream(
     after: After = None,
 ) -> StreamingResponse:
     """What happens to a job, from its beginning or an event on, until it is over."""
-    job = await own_job(market, who, job_id)
-    market.streams.check(who.key)
-    told = market.views(job.zone).messages
+    job = await own_job(service, who, job_id)
+    service.streams.check(who.key)
+    told = service.views(job.zone).messages
 
     def read(seq: int) -> tuple[EventRow, ...]:
-        return market.log.read_job(job_id, seq, _AT_ONCE)
+        return service.log.read_job(job_id, seq, _AT_ONCE)
 
     def show(row: EventRow) -> Shown | None:
         return event_view(row, told) if row.kind in told else None
 
     start = int(last_event_id) if last_event_id is not None else after or 0
     is_over = job.status not in OPEN
-    return _answer(_events(market, who, job_id, start, read, show, is_over=is_over))
+    return _answer(_events(service, who, job_id, start, read, show, is_over=is_over))
 
 
 @router.get("/zones/{zone_id}/events/stream", **_STREAM)
 async def zone_stream(
-    market: MarketDep,
+    service: ServiceDep,
     who: Operator,
     request: Request,
     zone_id: str,
@@ -74,17 +74,17 @@ async def zone_stream(
     after: After = None,
 ) -> StreamingResponse:
     """All that happens in a zone, from now or an event on."""
-    zone_of(market, zone_id)
-    market.streams.check(who.key)
+    zone_of(service, zone_id)
+    service.streams.check(who.key)
 
     def read(seq: int) -> tuple[EventRow, ...]:
-        rows = market.log.read_zone(zone_id, seq, page=_AT_ONCE)
+        rows = service.log.read_zone(zone_id, seq, page=_AT_ONCE)
         return tuple(row for row, _ in zip(rows, range(_AT_ONCE), strict=False))
 
     start = int(last_event_id) if last_event_id is not None else after
     if start is None:
-        start = await asyncio.to_thread(market.log.last_seq, zone_id)
-    return _answer(_events(market, who, zone_id, start, read, _whole))
+        start = await asyncio.to_thread(service.log.last_seq, zone_id)
+    return _answer(_events(service, who, zone_id, start, read, _whole))
 
 
 def _answer(events: AsyncIterator[bytes]) -> StreamingResponse:
@@ -93,7 +93,7 @@ def _answer(events: AsyncIterator[bytes]) -> StreamingResponse:
 
 
 async def _events(
-    market: Market,
+    service: Service,
     who: Principal,
     topic: str,
     seq: int,
@@ -107,7 +107,7 @@ async def _events(
     Args:
         is_over: whether nothing will come that is not on record.
     """
-    with market.streams.acquire(who.key), market.notifier.subscribe(topic) as changed:
+    with service.streams.acquire(who.key), service.notifier.subscribe(topic) as changed:
         # So that the answer begins before there is anything to tell.
         yield b": the stream is open\n\n"
         while True:
@@ -128,7 +128,7 @@ async def _events(
                 await asyncio.wait_for(changed.wait(), _SILENT_SECONDS)
             except TimeoutError:
                 yield b": still there\n\n"
-            if not market.directory.is_active(who.key):
+            if not service.directory.is_active(who.key):
                 return
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, StringConstraints
 
-from auctune.service.api.access import MarketDep, Owner
+from auctune.service.api.access import Owner, ServiceDep
 from auctune.service.api.errors import ERRORS, not_found
 from auctune.service.jobs.request import CLOSED
 from auctune.service.webhooks.delivery import WebhookSigner
@@ -49,27 +49,27 @@ class WebhookDeleted(BaseModel):
 
 
 @router.post("", response_model=WebhookView)
-async def add_webhook(market: MarketDep, who: Owner, body: WebhookBody) -> dict[str, Any]:
+async def add_webhook(service: ServiceDep, who: Owner, body: WebhookBody) -> dict[str, Any]:
     """Register an address that is notified when a job of the user ends."""
-    webhook = await market.webhooks.registry.add(who.user, body.url)
-    return _view(webhook, market.webhooks.signer)
+    webhook = await service.webhooks.registry.add(who.user, body.url)
+    return _view(webhook, service.webhooks.signer)
 
 
 @router.get("", response_model=WebhookPage)
-async def list_webhooks(market: MarketDep, who: Owner) -> dict[str, Any]:
+async def list_webhooks(service: ServiceDep, who: Owner) -> dict[str, Any]:
     """List the user's webhooks."""
-    signer = market.webhooks.signer
-    data = [_view(webhook, signer) for webhook in market.webhooks.registry.for_user(who.user)]
+    signer = service.webhooks.signer
+    data = [_view(webhook, signer) for webhook in service.webhooks.registry.for_user(who.user)]
     return {"object": "list", "data": data, "has_more": False}
 
 
 @router.delete("/{webhook_id}", response_model=WebhookDeleted)
-async def remove_webhook(market: MarketDep, who: Owner, webhook_id: str) -> dict[str, Any]:
+async def remove_webhook(service: ServiceDep, who: Owner, webhook_id: str) -> dict[str, Any]:
     """Delete a webhook."""
-    webhook = market.webhooks.registry.get(webhook_id)
+    webhook = service.webhooks.registry.get(webhook_id)
     if webhook is None or webhook.user != who.user:
         raise not_found("webhook", webhook_id)
-    await market.webhooks.registry.remove(webhook)
+    await service.webhooks.registry.remove(webhook)
     return {"id": webhook_id, "object": "webhook", "deleted": True}
 
 

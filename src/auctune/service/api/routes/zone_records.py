@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from auctune.service.api.access import MarketDep, Operator
+from auctune.service.api.access import Operator, ServiceDep
 from auctune.service.api.answers import JobProgress, MeteredPart, Plan, TargetPart
 from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.zones import zone_of
@@ -54,25 +54,25 @@ class DecisionPage(BaseModel):
 
 @router.get("/{zone_id}/decisions", response_model=DecisionPage)
 async def decisions(
-    market: MarketDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 100
+    service: ServiceDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 100
 ) -> dict[str, Any]:
     """All bids of a zone, newest first."""
-    zone = zone_of(market, zone_id)
-    clock, views = zone.clock, market.views(zone.name)
-    page = await asyncio.to_thread(market.pages.jobs, None, limit, after, zone_id)
+    zone = zone_of(service, zone_id)
+    clock, views = zone.clock, service.views(zone.name)
+    page = await asyncio.to_thread(service.pages.jobs, None, limit, after, zone_id)
     data = [_view(read_job(row), views, clock) for row in page.items]
     return {"object": "list", "data": data, "has_more": page.has_more}
 
 
 @router.get("/{zone_id}/plans", response_model=DecisionPage)
 async def plans(
-    market: MarketDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 1000
+    service: ServiceDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 1000
 ) -> dict[str, Any]:
     """Admitted jobs that are not over: which cells each has."""
-    zone = zone_of(market, zone_id)
-    clock, views = zone.clock, market.views(zone.name)
+    zone = zone_of(service, zone_id)
+    clock, views = zone.clock, service.views(zone.name)
     under_way = [Status.QUEUED.value, Status.RUNNING.value]
-    page = await asyncio.to_thread(market.pages.jobs, None, limit, after, zone_id, under_way)
+    page = await asyncio.to_thread(service.pages.jobs, None, limit, after, zone_id, under_way)
     data = [_view(read_job(row), views, clock) for row in page.items]
     return {"object": "list", "data": data, "has_more": page.has_more}
 

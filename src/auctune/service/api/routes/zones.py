@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from auctune.domain import InputError
-from auctune.service.api.access import MarketDep, Operator, Owner
+from auctune.service.api.access import Operator, Owner, ServiceDep
 from auctune.service.api.errors import ERRORS, ApiError, not_found
-from auctune.service.market import Market
+from auctune.service.service import Service
 from auctune.service.zones.open_zone import Nodes, OpenZone
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
@@ -155,90 +155,92 @@ class SiteTable(BaseModel):
 
 
 @router.get("", response_model=ZonePage)
-async def list_zones(market: MarketDep, who: Owner) -> dict[str, Any]:
+async def list_zones(service: ServiceDep, who: Owner) -> dict[str, Any]:
     """The zones that take bids."""
-    data = [_view(market, zone) for zone in market.zones.values()]
+    data = [_view(service, zone) for zone in service.zones.values()]
     return {"object": "list", "data": data, "has_more": False}
 
 
 @router.get("/{zone_id}", response_model=ZoneView)
-async def retrieve_zone(market: MarketDep, who: Owner, zone_id: str) -> dict[str, Any]:
+async def retrieve_zone(service: ServiceDep, who: Owner, zone_id: str) -> dict[str, Any]:
     """One zone."""
-    return _view(market, zone_of(market, zone_id))
+    return _view(service, zone_of(service, zone_id))
 
 
 @router.get("/{zone_id}/prices", response_model=PriceTable)
-async def prices(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def prices(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
     """Prices and use by slot and node: an operator's, as a step of a price gives a bid away."""
-    return dict(await _nodes(zone_of(market, zone_id)).prices())
+    return dict(await _nodes(zone_of(service, zone_id)).prices())
 
 
 @router.get("/{zone_id}/rented", response_model=RentedTable)
-async def rented(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def rented(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
     """The spot market by slot, and what is held: an operator's, as it tells of others' jobs."""
-    found = zone_of(market, zone_id)
+    found = zone_of(service, zone_id)
     if found.renting is None:
         raise ApiError(404, f"zone {found.name} rents nothing", "not_found", "id")
     return dict(await found.renting.rented())
 
 
 @router.get("/{zone_id}/shares", response_model=PoolTable)
-async def shares(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def shares(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
     """How the jobs of a `timeshare` zone share its pool, by unit of time: an operator's."""
-    zone = zone_of(market, zone_id)
+    zone = zone_of(service, zone_id)
     if zone.pool is None:
         raise ApiError(404, f"zone {zone.name} has no pool", "not_found", "id")
     return dict(await zone.pool.shares())
 
 
 @router.get("/{zone_id}/sites", response_model=SiteTable)
-async def sites(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def sites(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
     """Sites, traffic and prices of an `edge` zone by slot: an operator's, as `prices`."""
-    zone = zone_of(market, zone_id)
+    zone = zone_of(service, zone_id)
     if zone.sites is None:
         raise ApiError(404, f"zone {zone.name} has no sites", "not_found", "id")
     return dict(await zone.sites.table())
 
 
 @router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneView)
-async def drain(market: MarketDep, who: Operator, zone_id: str, node_id: str) -> dict[str, Any]:
+async def drain(service: ServiceDep, who: Operator, zone_id: str, node_id: str) -> dict[str, Any]:
     """Take a node off the market; what it was to run is planned anew, or refunded."""
-    found = zone_of(market, zone_id)
+    found = zone_of(service, zone_id)
     await _with_node(found, node_id).drain(node_id)
-    return _view(market, found)
+    return _view(service, found)
 
 
 @router.post("/{zone_id}/nodes/{node_id}/return", response_model=ZoneView)
-async def give_back(market: MarketDep, who: Operator, zone_id: str, node_id: str) -> dict[str, Any]:
+async def give_back(
+    service: ServiceDep, who: Operator, zone_id: str, node_id: str
+) -> dict[str, Any]:
     """Put a node on the market again."""
-    found = zone_of(market, zone_id)
+    found = zone_of(service, zone_id)
     await _with_node(found, node_id).return_node(node_id)
-    return _view(market, found)
+    return _view(service, found)
 
 
 @router.post("/{zone_id}/pause", response_model=ZoneView)
-async def pause(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def pause(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
     """Take no more bids; what was admitted goes on."""
-    found = zone_of(market, zone_id)
-    await market.pauses.pause(found.name)
-    return _view(market, found)
+    found = zone_of(service, zone_id)
+    await service.pauses.pause(found.name)
+    return _view(service, found)
 
 
 @router.post("/{zone_id}/resume", response_model=ZoneView)
-async def resume(market: MarketDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def resume(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
     """Take bids again."""
-    found = zone_of(market, zone_id)
-    await market.pauses.resume(found.name)
-    return _view(market, found)
+    found = zone_of(service, zone_id)
+    await service.pauses.resume(found.name)
+    return _view(service, found)
 
 
-def zone_of(market: Market, name: str) -> OpenZone:
+def zone_of(service: Service, name: str) -> OpenZone:
     """A zone by its name.
 
     Raises:
         ApiError: 404 if there is none.
     """
-    zone = market.zones.get(name)
+    zone = service.zones.get(name)
     if zone is None:
         raise not_found("zone", name)
     return zone
@@ -263,7 +265,7 @@ def _with_node(zone: OpenZone, node: str) -> Nodes:
     return nodes
 
 
-def _view(market: Market, zone: OpenZone) -> dict[str, Any]:
+def _view(service: Service, zone: OpenZone) -> dict[str, Any]:
     clock = zone.clock
     slot = clock.slot()
     return {
@@ -277,5 +279,5 @@ def _view(market: Market, zone: OpenZone) -> dict[str, Any]:
         "slot": slot,
         "slot_ends_at": clock.slot_end(slot),
         "latest_deadline": clock.slot_end(slot + zone.num_slots - 1),
-        "takes_bids": zone.name not in market.pauses.paused,
+        "takes_bids": zone.name not in service.pauses.paused,
     }

@@ -2,8 +2,8 @@
 
 from auctune.domain import PriceMenu
 from auctune.domain.menu import MenuLine
+from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.quotes import Quote
 from auctune.service.zones.as_quoted import own_names
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.zone import AuctionZone

@@ -16,6 +16,7 @@ from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import (
@@ -26,7 +27,6 @@ from auctune.service.jobs.terms import (
     shown_request,
 )
 from auctune.service.jobs.training import Training
-from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.appraisal import Appraisal
 from auctune.service.zones.auction.acceptance import quote_if_early, quoted_line
 from auctune.service.zones.auction.bid import Bid
@@ -60,7 +60,7 @@ class AuctionBidding:
         defaults: Defaults,
         files: JobFiles,
         turns: BudgetTurns,
-        quotes: Quotes,
+        quotes: QuoteStore,
     ) -> None:
         self._desk = desk
         self._clock = clock

@@ -10,8 +10,8 @@ from auctune.registry import check_settings
 from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.executors import nodes_of
 from auctune.service.zones.auction.energy import zone_energy
+from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.kernels import Kernels
 from auctune.service.zones.auction.opening import AuctionOpening, node_settings
 from auctune.service.zones.auction.views import AuctionViews
@@ -35,7 +35,7 @@ class AuctionZones:
         except InputError as error:
             path = f"{place}.auction.{error.place}"
             raise InputError(path, error.found, error.expected) from None
-        nodes_of(entry).check(f"{place}.executor")
+        executor_factory(entry).check(f"{place}.executor")
         for index, vendor in enumerate(entry.vendors):
             vendor.params(f"{place}.vendors[{index}]")
         for kind in entry.node_types.values():
@@ -62,8 +62,9 @@ class AuctionZones:
             # A type without nodes is asked here.
             nodes = [node.id for node in entry.nodes if node.type == name]
             work = place.data / "work" / entry.name
-            asking = nodes_of(entry).probe(nodes[0], settings, work) if nodes else nullcontext()
-            with asking as start:
+            factory = executor_factory(entry)
+            probe = factory.probe(nodes[0], settings, work) if nodes else nullcontext()
+            with probe as start:
                 there = None if start is None else Elsewhere(f"{entry.name} {name}", start)
                 facts[name] = learn_base(settings, kept, report, given[name], alone, there)
         return facts

@@ -16,12 +16,12 @@ from auctune.run.executor import NodeSettings
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.zone import AUCTION
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.executors import nodes_of
 from auctune.service.jobs.asked import Defaults
 from auctune.service.jobs.job_files import JobFiles
 from auctune.service.vendors.repairer import ExternalVendor, Repairer, builtin_vendor
 from auctune.service.zones.auction.bidding import AuctionBidding
 from auctune.service.zones.auction.energy import zone_energy
+from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.explaining import AuctionExplainer
 from auctune.service.zones.auction.memory import fresh_memory
 from auctune.service.zones.auction.nodes import AuctionNodes
@@ -118,7 +118,7 @@ class AuctionOpening:
         # The lock keeps other markets from meeting what is still alive of this one.
         return AuctionWorkshop(
             open_zone,
-            nodes_of(entry).executor(settings, work, place.data / "logs", here.lock),
+            executor_factory(entry).executor(settings, work, place.data / "logs", here.lock),
             work,
             here.library,
             here.data,

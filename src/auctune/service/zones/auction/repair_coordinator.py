@@ -12,9 +12,9 @@ import structlog
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
-from auctune.service.background import Background
 from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.files.library import Library
+from auctune.service.tasks import TaskSet
 from auctune.service.vendors.protocol import Fault, VendorError
 from auctune.service.vendors.repairer import Repairer, RepairOrder
 from auctune.service.zones.appraisal import VendorOffer
@@ -52,7 +52,7 @@ class RepairCoordinator:
         self._inspector = inspector
         self._library = library
         self._work = work
-        self._background = Background()
+        self._background = TaskSet()
 
     async def close(self) -> None:
         """Stop; orders in progress are in the log, and go on after the next start."""

@@ -14,11 +14,11 @@ from auctune.domain import AuctuneError
 from auctune.run.data.client import DataClient
 from auctune.run.executor.executor import Executor
 from auctune.run.executor.orders import adapter_folder
-from auctune.service.background import Background
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.executors import MakeExecutor
 from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
+from auctune.service.tasks import TaskSet
+from auctune.service.zones.auction.executors import MakeExecutor
 from auctune.service.zones.auction.foreman import Foreman
 from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.open_job import OpenJob
@@ -77,7 +77,7 @@ class AuctionWorkshop:
         self._ready: set[str] = set()
         self._repairs = repairs
         self._alarm = alarm
-        self._background = Background()
+        self._background = TaskSet()
         self._chores = Chores(zone.abandon)
         self._keeper = Keeper(zone.desk, zone.clock, AuctionSaver(), snapshots, committer)
 

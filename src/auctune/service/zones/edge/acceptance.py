@@ -1,8 +1,8 @@
 """Accepting a line of an edge zone's quote; see `auctune.service.zones.lines`."""
 
 from auctune.edge import EdgeMenuLine
+from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.quotes import Quote
 from auctune.service.zones.as_quoted import own_names
 from auctune.service.zones.edge.bid import EdgeBid
 from auctune.service.zones.edge.offer import EdgeOffer

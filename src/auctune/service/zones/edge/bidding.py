@@ -17,6 +17,7 @@ from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import (
@@ -27,7 +28,6 @@ from auctune.service.jobs.terms import (
     shown_request,
 )
 from auctune.service.jobs.training import Training
-from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.docket import Docket
 from auctune.service.zones.edge.acceptance import question_if_early, quoted_line
@@ -63,7 +63,7 @@ class EdgeBidding:
         defaults: Defaults,
         files: SiteFiles,
         turns: BudgetTurns,
-        quotes: Quotes,
+        quotes: QuoteStore,
         now: Callable[[], float],
     ) -> None:
         self._desk, self._supply, self._defaults = desk, supply, defaults

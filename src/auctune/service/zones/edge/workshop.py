@@ -14,9 +14,9 @@ from auctune.run.data.client import DataClient
 from auctune.run.open_sites.folder import OpenSitesFolder
 from auctune.run.open_sites.messages import SitesSettings
 from auctune.run.open_sites.process import SitesProcess
-from auctune.service.background import Background
 from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
+from auctune.service.tasks import TaskSet
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.edge.foreman import Foreman
 from auctune.service.zones.edge.open_edge import OpenEdge
@@ -68,7 +68,7 @@ class EdgeWorkshop:
         self._packer = Packer(zone.desk, data, library)
         self._lock, self._alarm = lock, alarm
         self._place = OpenSitesFolder.at(Path(settings.folder))
-        self._background = Background()
+        self._background = TaskSet()
         self._chores = Chores(zone.abandon)
         self._keeper = Keeper(zone.desk, zone.clock, EdgeSaver(), snapshots, committer)
         self._foreman = Foreman(library.blobs.path, self._place.kept)

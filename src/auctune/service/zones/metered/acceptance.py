@@ -7,10 +7,10 @@ within its owner's limit are not worse, whatever was shown.
 """
 
 from auctune.domain import InputError, Money
+from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import most_said, said_cap
 from auctune.service.jobs.time import to_rfc3339
-from auctune.service.quotes import Quote
 from auctune.service.zones.as_quoted import check_same, own_names
 from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
 

@@ -16,11 +16,11 @@ from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import Worth, asked_cap, asked_worth, said_cap, shown_request
 from auctune.service.jobs.training import Training
-from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.user_turns import UserTurns
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.docket import Docket
@@ -60,7 +60,7 @@ class SpotBidding:
         defaults: Defaults,
         files: JobFiles,
         turns: BudgetTurns,
-        quotes: Quotes,
+        quotes: QuoteStore,
         now: Callable[[], float],
     ) -> None:
         self._desk = desk

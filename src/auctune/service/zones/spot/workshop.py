@@ -14,10 +14,10 @@ import structlog
 
 from auctune.run.data.client import DataClient
 from auctune.run.rental.order import adapter_in
-from auctune.service.background import Background
 from auctune.service.config.spot import SpotConfig
 from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
+from auctune.service.tasks import TaskSet
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.heartbeat import beat
 from auctune.service.zones.keeping import Keeper
@@ -75,7 +75,7 @@ class SpotWorkshop:
         self._packer = Packer(zone.desk, data, library)
         self._alarm = alarm
         self._deaths: Counter[str] = Counter()
-        self._background = Background()
+        self._background = TaskSet()
         self._chores = Chores(zone.abandon)
         self._keeper = Keeper(zone.desk, zone.clock, SpotSaver(), snapshots, committer)
         self._processes = JobProcesses(

@@ -18,6 +18,7 @@ from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
 from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import (
@@ -28,7 +29,6 @@ from auctune.service.jobs.terms import (
     shown_request,
 )
 from auctune.service.jobs.training import Training
-from auctune.service.quotes import Quote, QuoteChangedError, Quotes
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.docket import Docket
@@ -85,7 +85,7 @@ class Taking:
         defaults: Defaults,
         files: JobFiles,
         turns: BudgetTurns,
-        quotes: Quotes,
+        quotes: QuoteStore,
         profile: Profile,
         room_gb: float,
     ) -> None:

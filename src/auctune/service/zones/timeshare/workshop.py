@@ -18,9 +18,9 @@ from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.run.open_pool.messages import PoolSettings
 from auctune.run.open_pool.process import PoolProcess
 from auctune.run.open_pool.wanted import WantedThread
-from auctune.service.background import Background
 from auctune.service.files.library import Library
 from auctune.service.store import Committer, Snapshots
+from auctune.service.tasks import TaskSet
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.heartbeat import beat
 from auctune.service.zones.keeping import Keeper
@@ -80,7 +80,7 @@ class TimeshareWorkshop:
         self._orders = Orders(
             library.blobs.path, self._place.root, zone.price, profile, zone.clock.slot_seconds
         )
-        self._background = Background()
+        self._background = TaskSet()
         self._chores = Chores(zone.abandon)
         self._keeper = Keeper(zone.desk, zone.clock, TimeshareSaver(), snapshots, committer)
         self._leftovers = Leftovers(

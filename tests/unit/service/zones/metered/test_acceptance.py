@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from auctune.domain import Money
+from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
-from auctune.service.quotes import Quote
 from auctune.service.zones.metered.acceptance import why_worse
 from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
 

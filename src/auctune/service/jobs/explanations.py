@@ -1,4 +1,4 @@
-"""Why a bid got its answer, told afterwards by its zone, one question after the other."""
+"""Explain decisions afterwards, from the log."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -9,44 +9,44 @@ from auctune.service.zones.event import Kind
 from auctune.service.zones.open_zone import Explained, Explainer
 from auctune.service.zones.restart import read_event
 
-_KEPT = 1000
+_MAX_CACHED = 1000
 
 
-class Explanations:
-    """Explains decisions, one after the other, and one at a time for each user.
+class ExplanationService:
+    """Explains decisions, one at a time, and at most one pending request a user.
 
     Args:
-        log: of events.
-        explainers: of zones that explain theirs, by name.
+        log: events.
+        explainers: by zone, for the zones that explain their decisions.
     """
 
     def __init__(self, log: EventLog, explainers: Mapping[str, Explainer]) -> None:
         self._log = log
         self._explainers = explainers
         self._turns = UserTurns("explanation")
-        self._known: OrderedDict[str, Explained] = OrderedDict()
+        self._cache: OrderedDict[str, Explained] = OrderedDict()
 
-    async def get(self, job: str, asker: str) -> Explained | None:
-        """Why a job was decided as it was; none: it was not decided on, or its zone is gone.
+    async def get(self, job: str, user: str) -> Explained | None:
+        """Explain the decision on a job; None: there is none, or its zone is gone.
 
         Args:
-            job: its id.
-            asker: user id.
+            job: id of the job.
+            user: id of the user who asks.
 
         Raises:
-            TooManyError: if another question of this user's is not answered yet.
+            TooManyError: if another request of this user is pending.
         """
-        if (known := self._known.get(job)) is not None:
+        if (known := self._cache.get(job)) is not None:
             return known
-        found = await self._turns.run(asker, lambda: self._explain(job))
+        found = await self._turns.run(user, lambda: self._explain(job))
         if found is not None:
-            self._known[job] = found
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+            self._cache[job] = found
+            if len(self._cache) > _MAX_CACHED:
+                self._cache.popitem(last=False)
         return found
 
     def _explain(self, job: str) -> Explained | None:
-        if (known := self._known.get(job)) is not None:
+        if (known := self._cache.get(job)) is not None:
             return known
         rows = self._log.read_job(job)
         decided = next((read_event(row) for row in rows if row.kind == Kind.DECIDED), None)

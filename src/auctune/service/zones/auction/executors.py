@@ -1,4 +1,4 @@
-"""Where a zone's nodes run, as its settings say: an object a way, found by the executor's name."""
+"""Factories of executors: nodes as local processes, or as actors on a Ray cluster."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,83 +16,79 @@ from auctune.service.config.auction import AuctionConfig
 MakeExecutor = Callable[[HearNode], Executor]
 
 
-class Nodes(Protocol):
-    """Makes a zone's executor, and has a node asked before there is one."""
+class ExecutorFactory(Protocol):
+    """Makes the executor of a zone, and starts single nodes for measurements before that."""
 
     def check(self, place: str) -> None:
-        """See that what it needs is installed.
+        """Check that the required packages are installed.
 
         Raises:
-            InputError: at this place of the settings, if it is not.
+            InputError: at this place of the settings, if they are not.
         """
         ...
 
     def executor(
         self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
     ) -> MakeExecutor:
-        """An executor, made when somebody hears it.
+        """Return a function that makes the executor, given the listener to its messages.
 
         Args:
-            settings: of each node, by its id.
+            settings: of the nodes, by id.
             work: folder of the nodes' tasks.
-            logs: folder of their logs.
-            lock: descriptor of a lock that is held as long as anything of it lives.
+            logs: folder of the nodes' logs.
+            lock: descriptor of a lock that all processes of the executor hold.
         """
         ...
 
     def probe(
         self, node: str, settings: NodeSettings, work: Path
     ) -> AbstractContextManager[StartNode | None]:
-        """What starts a node where it stands; none: here."""
+        """Return what starts a node on its machine; None: it is this machine."""
         ...
 
 
-class LocalNodes:
-    """Child processes."""
+class LocalExecutorFactory:
+    """Nodes are child processes."""
 
     def check(self, place: str) -> None:
-        """Nothing is needed."""
+        """Check nothing: no further package is required."""
 
     def executor(
         self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
     ) -> MakeExecutor:
-        """See `Nodes`."""
         return lambda hear: LocalExecutor(settings, hear, logs=logs, lock=lock)
 
     def probe(
         self, node: str, settings: NodeSettings, work: Path
     ) -> AbstractContextManager[StartNode | None]:
-        """Here."""
         return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterNodes:
-    """Actors on a Ray cluster.
+class RayExecutorFactory:
+    """Nodes are actors on a Ray cluster.
 
     Attributes:
         params: of the cluster.
-        marks: custom resources by node, where they are named.
+        resources: custom resources by node, where the settings name them.
     """
 
     params: RayParams
     resources: Mapping[str, str]
 
     def check(self, place: str) -> None:
-        """See that Ray is installed."""
         check_ray(place)
 
     def executor(
         self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
     ) -> MakeExecutor:
-        """See `Nodes`."""
         return lambda hear: RayExecutor(
             settings, work, hear, ray=self.params, marks=self.resources, logs=logs, lock=lock
         )
 
     @contextmanager
     def probe(self, node: str, settings: NodeSettings, work: Path) -> Iterator[StartNode | None]:
-        """On the cluster, unless that is one of our own: its nodes are this machine."""
+        # The nodes of a cluster that the service starts itself are this machine.
         if self.params.address is None:
             yield None
             return
@@ -103,17 +99,18 @@ class ClusterNodes:
             launch.close()
 
 
-def _cluster_nodes(entry: AuctionConfig) -> Nodes:
-    marks = {node.id: node.resource for node in entry.nodes if node.resource is not None}
-    return ClusterNodes(RayParams() if entry.ray is None else entry.ray.params(), marks)
+def _ray_factory(entry: AuctionConfig) -> ExecutorFactory:
+    resources = {node.id: node.resource for node in entry.nodes if node.resource is not None}
+    params = RayParams() if entry.ray is None else entry.ray.params()
+    return RayExecutorFactory(params, resources)
 
 
-_EXECUTORS: dict[str, Callable[[AuctionConfig], Nodes]] = {
-    "local": lambda _: LocalNodes(),
-    "ray": _cluster_nodes,
+_FACTORIES: dict[str, Callable[[AuctionConfig], ExecutorFactory]] = {
+    "local": lambda _: LocalExecutorFactory(),
+    "ray": _ray_factory,
 }
 
 
-def nodes_of(entry: AuctionConfig) -> Nodes:
-    """Where a zone's nodes run."""
-    return _EXECUTORS[entry.executor](entry)
+def executor_factory(entry: AuctionConfig) -> ExecutorFactory:
+    """Return the factory that the settings of a zone name."""
+    return _FACTORIES[entry.executor](entry)

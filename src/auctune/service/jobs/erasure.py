@@ -1,7 +1,7 @@
-"""A user's data, gone for good on request: files, checkpoints, webhooks, keys, names and notes.
+"""Erase a user's data on request: files, checkpoints, webhooks, keys, names and notes.
 
-What stays is what the books need: the log's decisions and payments under the user's id, and the
-jobs' rows, both without metadata and suffixes. In SQLite nothing of what was erased is left in the
+What accounting needs stays: decisions and payments in the log under the user's id, and the rows of
+jobs, both without metadata and suffixes. In SQLite nothing of what was erased is left in the
 database's files; PostgreSQL keeps old versions of rows until its VACUUM.
 """
 
@@ -14,8 +14,8 @@ import orjson
 
 from auctune.domain import AuctuneError
 from auctune.service.durable import durable
-from auctune.service.market import Market
 from auctune.service.recorder import job_record, read_job
+from auctune.service.service import Service
 from auctune.service.store import JobRow as StoredJob
 from auctune.service.store import Unit, tables
 from auctune.service.store.erasing import erase_copies, erase_words
@@ -29,65 +29,65 @@ class StillOpenError(AuctuneError):
     """A user has jobs that are not over."""
 
 
-async def erase(market: Market, user: str) -> dict[str, int]:
-    """Erase a user's data; what was erased, by kind.
+async def erase(service: Service, user: str) -> dict[str, int]:
+    """Erase a user's data; return how many objects were erased, by kind.
 
     Raises:
         StillOpenError: if jobs of the user are not over; nothing is erased then.
     """
-    if market.open_jobs.open_jobs(user):
+    if service.open_jobs.open_jobs(user):
         raise StillOpenError("jobs of this user are not over; cancel them first")
-    keys = [key.id for key in market.directory.all_keys() if key.user == user]
+    keys = [key.id for key in service.directory.all_keys() if key.user == user]
     for key in keys:
-        await market.directory.revoke_key(key)
-    webhooks = market.webhooks.registry.for_user(user)
+        await service.directory.revoke_key(key)
+    webhooks = service.webhooks.registry.for_user(user)
     for webhook in webhooks:
-        await market.webhooks.registry.remove(webhook)
-    for zone in market.zones.values():
+        await service.webhooks.registry.remove(webhook)
+    for zone in service.zones.values():
         # Rows of cancelled jobs that are charged later would bring the words back.
         await zone.desk.call(lambda one: one.settle(user))
-    market.quotes.forget(user)
-    jobs = await _erase_jobs(market, user)
-    num_files = await _erase_files(market, user)
-    await _erase_events(market, jobs)
+    service.quotes.forget(user)
+    jobs = await _erase_jobs(service, user)
+    num_files = await _erase_files(service, user)
+    await _erase_events(service, jobs)
     return {"keys": len(keys), "webhooks": len(webhooks), "jobs": len(jobs), "files": num_files}
 
 
-async def _erase_files(market: Market, user: str) -> int:
+async def _erase_files(service: Service, user: str) -> int:
     count = 0
-    while files := (await market.library.page(user, _AT_ONCE, None, None, False)).items:
+    while files := (await service.library.page(user, _AT_ONCE, None, None, False)).items:
         for record in files:
             # What is found out about it meanwhile must not write it anew.
-            async with market.library.tombstone(record):
-                await market.library.delete(record)
+            async with service.library.tombstone(record):
+                await service.library.delete(record)
             count += 1
     return count
 
 
-async def _erase_jobs(market: Market, user: str) -> list[str]:
+async def _erase_jobs(service: Service, user: str) -> list[str]:
     erased: list[str] = []
     after = None
     while True:
-        page = await asyncio.to_thread(market.pages.jobs, user, _AT_ONCE, after)
+        page = await asyncio.to_thread(service.pages.jobs, user, _AT_ONCE, after)
         if not page.items:
             return erased
         rows = [_without_words(row) for row in page.items]
         unit = Unit().upsert(tables.jobs, *rows)
-        await durable(market.committer, unit)
+        await durable(service.committer, unit)
         for row in page.items:
-            folder = market.work / row.zone / row.id
+            folder = service.work / row.zone / row.id
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         erased += [row.id for row in page.items]
         after = page.items[-1].id
 
 
-async def _erase_events(market: Market, jobs: list[str]) -> None:
+async def _erase_events(service: Service, jobs: list[str]) -> None:
     """Take the words out of jobs' events, a few jobs at a time: others' writes come in between."""
     for first in range(0, len(jobs), _JOBS_AT_ONCE):
         some = jobs[first : first + _JOBS_AT_ONCE]
-        change = Unit(then=partial(erase_words, market.store, some, _event_without_words))
-        await durable(market.committer, change)
-    await durable(market.committer, Unit(then=partial(erase_copies, market.store, jobs)))
+        change = Unit(then=partial(erase_words, service.store, some, _event_without_words))
+        await durable(service.committer, change)
+    await durable(service.committer, Unit(then=partial(erase_copies, service.store, jobs)))
 
 
 def _event_without_words(body: bytes) -> bytes | None:

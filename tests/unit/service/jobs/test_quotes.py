@@ -4,9 +4,9 @@ from decimal import Decimal
 
 from auctune.domain import Cell, PriceMenu, Schedule
 from auctune.domain.menu import MenuLine
+from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, QuoteStore
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
-from auctune.service.quotes import SECONDS, Quotes, QuotesParams
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.offer import MenuOffer, Priced
 
@@ -23,9 +23,9 @@ def priced(cells: int) -> Priced:
 class Shelf:
     """Quotes, a clock that is moved by hand, and who asks."""
 
-    def __init__(self, **room: int) -> None:
+    def __init__(self, **limits: int) -> None:
         self.time = 0.0
-        self.quotes = Quotes(lambda: self.time, QuotesParams(**room))
+        self.quotes = QuoteStore(lambda: self.time, **limits)
 
     def ask(self, owner: str, cells: int = 1) -> str:
         return self.quotes.add(owner, "north", "auction", REQUEST, priced(cells)).id
@@ -35,7 +35,7 @@ class Shelf:
 
 
 def test_who_asks_again_and_again_loses_quotes_and_nobody_else_does() -> None:
-    shelf = Shelf(quotes=10)
+    shelf = Shelf(max_quotes=10)
     of_ada = [shelf.ask("ada") for _ in range(3)]
     of_eve = [shelf.ask("eve") for _ in range(100)]
     assert all(shelf.has("ada", quote) for quote in of_ada)
@@ -43,7 +43,7 @@ def test_who_asks_again_and_again_loses_quotes_and_nobody_else_does() -> None:
 
 
 def test_large_menus_take_the_room_of_many() -> None:
-    shelf = Shelf(cells=1000)
+    shelf = Shelf(max_cells=1000)
     of_ada = shelf.ask("ada", cells=10)
     of_eve = [shelf.ask("eve", cells=99) for _ in range(50)]
     assert shelf.has("ada", of_ada)
@@ -51,12 +51,12 @@ def test_large_menus_take_the_room_of_many() -> None:
 
 
 def test_a_quote_is_its_owners_alone_and_lasts_an_hour() -> None:
-    shelf = Shelf(quotes=2)
+    shelf = Shelf(max_quotes=2)
     quote = shelf.ask("ada")
     assert not shelf.has("eve", quote)
-    shelf.time = SECONDS
+    shelf.time = QUOTE_TTL_SECONDS
     assert shelf.has("ada", quote)
-    shelf.time = SECONDS + 1
+    shelf.time = QUOTE_TTL_SECONDS + 1
     assert not shelf.has("ada", quote)
     # What is too old takes no room.
     of_eve = [shelf.ask("eve") for _ in range(2)]
@@ -64,7 +64,7 @@ def test_a_quote_is_its_owners_alone_and_lasts_an_hour() -> None:
 
 
 def test_nothing_of_an_owner_is_kept_that_is_to_be_forgotten() -> None:
-    shelf = Shelf(quotes=2)
+    shelf = Shelf(max_quotes=2)
     of_ada, of_eve = shelf.ask("ada"), shelf.ask("eve")
     shelf.quotes.forget("ada")
     shelf.quotes.forget("nobody")

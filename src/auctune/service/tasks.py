@@ -1,4 +1,4 @@
-"""Work that nobody waits for: kept until it is done, and never failing in silence."""
+"""Background tasks: kept until they are done; their errors are logged."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -9,20 +9,20 @@ import structlog
 _log = structlog.get_logger(__name__)
 
 
-class Background:
-    """Tasks of one owner."""
+class TaskSet:
+    """Background tasks of one owner."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin some work on the running loop."""
+        """Start a task on the running loop."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel all tasks, and wait for their end."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

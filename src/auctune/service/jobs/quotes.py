@@ -1,7 +1,7 @@
-"""Quotes: offers that were shown, so that a line of them can be accepted. They hold nothing.
+"""Quotes: offers that were shown, one line of which can be accepted. They reserve nothing.
 
-There is room for so many, and for so many cells in all of their plans. Where that is not enough,
-who has the most in it loses the oldest: asking again and again costs nobody else a quote.
+The number of quotes and of cells in all of their plans is limited. When a limit is reached, the
+owner with the most cells loses the oldest quote, so one user cannot evict the quotes of others.
 """
 
 from collections import Counter, OrderedDict, defaultdict
@@ -14,7 +14,10 @@ from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.training import Training
 from auctune.service.zones.offer import NO_CHOICE, Alternatives, Offer, Priced
 
-SECONDS = 3600.0
+QUOTE_TTL_SECONDS = 3600.0
+MAX_QUOTES = 10_000
+MAX_CELLS = 1_000_000
+"""A cell takes a hundred bytes or so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +25,17 @@ class Quote:
     """An offer that was shown.
 
     Attributes:
-        id: names it.
-        owner: who asked.
-        zone: where.
-        kind: of the zone.
-        request: what was asked about; its bid does not count.
-        training: what it would train, seed and all.
-        offer: of the zone.
-        deadline: unix time up to which it looked.
-        at: unix time.
-        alternatives: what zones said that were asked as well.
-        notes: what the data's owner should know of them.
+        id: id of the quote.
+        owner: id of the user.
+        zone: name of the zone.
+        kind: kind of the zone.
+        request: the request; its bid is ignored.
+        training: the resolved hyperparameters, with the seed.
+        offer: offer of the zone.
+        deadline: latest time that was considered, in unix time.
+        at: when it was made, in unix time.
+        alternatives: offers of the other zones that were asked.
+        notes: notes for the owner about the data.
     """
 
     id: str
@@ -49,33 +52,15 @@ class Quote:
 
     @property
     def size(self) -> int:
-        """Cells in all of its plans, and one for itself and for each alternative."""
+        """Cells in all of its plans, plus one for the quote and for each alternative."""
         return 1 + self.offer.size + len(self.alternatives)
 
 
-@dataclass(frozen=True, slots=True)
-class QuotesParams:
-    """How much room there is for quotes.
-
-    Attributes:
-        quotes: how many are kept.
-        cells: how large all of them are; a hundred bytes or so each.
-    """
-
-    quotes: int = 10_000
-    cells: int = 1_000_000
-
-    def __post_init__(self) -> None:
-        for name in ("quotes", "cells"):
-            if getattr(self, name) < 1:
-                raise InputError(name, f"{getattr(self, name)}", "a whole number >= 1")
-
-
 class QuoteChangedError(AuctuneError):
-    """A line of a quote is not to be had any more.
+    """A line of a quote is no longer available.
 
     Attributes:
-        quote: what is to be had now.
+        quote: the offer that holds now.
     """
 
     def __init__(self, why: str, quote: Quote) -> None:
@@ -83,17 +68,23 @@ class QuoteChangedError(AuctuneError):
         self.quote = quote
 
 
-class Quotes:
-    """Quotes of the last hour; in memory, as they promise nothing.
+class QuoteStore:
+    """Quotes of the last hour; in memory, as they are not binding.
 
     Args:
-        now: tells unix time.
-        params: how much room there is.
+        now: returns unix time.
+        max_quotes: number of quotes that are kept.
+        max_cells: size of all quotes together.
     """
 
-    def __init__(self, now: Callable[[], float], params: QuotesParams | None = None) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        max_quotes: int = MAX_QUOTES,
+        max_cells: int = MAX_CELLS,
+    ) -> None:
         self._now = now
-        self._params = params or QuotesParams()
+        self._max_quotes, self._max_cells = max_quotes, max_cells
         # The oldest first, in both.
         self._kept: OrderedDict[str, Quote] = OrderedDict()
         self._of: defaultdict[str, OrderedDict[str, Quote]] = defaultdict(OrderedDict)
@@ -108,7 +99,7 @@ class Quotes:
         priced: Priced,
         alternatives: Alternatives = NO_CHOICE,
     ) -> Quote:
-        """Keep what was shown."""
+        """Store an offer that is shown."""
         name = new_id("quote")
         quote = Quote(
             name,
@@ -126,31 +117,31 @@ class Quotes:
         self._drop_old()
         self._kept[name] = self._of[owner][name] = quote
         self._sizes[owner] += quote.size
-        while len(self._kept) > self._params.quotes or self._sizes.total() > self._params.cells:
+        while len(self._kept) > self._max_quotes or self._sizes.total() > self._max_cells:
             largest = max(self._sizes, key=self._sizes.__getitem__)
             self._drop(next(iter(self._of[largest].values())))
         return quote
 
     def replace(self, quote: Quote, priced: Priced) -> Quote:
-        """Keep what is shown now in place of a quote."""
+        """Store the offer that is shown now instead of a quote."""
         return self.add(quote.owner, quote.zone, quote.kind, quote.request, priced)
 
     def forget(self, owner: str) -> None:
-        """Keep nothing of an owner's."""
+        """Delete all quotes of an owner."""
         for quote in list(self._of.get(owner, {}).values()):
             self._drop(quote)
 
     def get(self, name: str, owner: str) -> Quote | None:
-        """A quote of this owner's that is not too old."""
+        """Return a quote of this owner; None if there is none, or it has expired."""
         quote = self._kept.get(name)
-        if quote is None or quote.owner != owner or self._now() - quote.at > SECONDS:
+        if quote is None or quote.owner != owner or self._now() - quote.at > QUOTE_TTL_SECONDS:
             return None
         return quote
 
     def _drop_old(self) -> None:
         while self._kept:
             oldest = next(iter(self._kept.values()))
-            if self._now() - oldest.at <= SECONDS:
+            if self._now() - oldest.at <= QUOTE_TTL_SECONDS:
                 return
             self._drop(oldest)
 
@@ -161,11 +152,11 @@ class Quotes:
             del self._of[quote.owner], self._sizes[quote.owner]
 
 
-def known_quote(quotes: Quotes, accepted: Acceptance, owner: str) -> Quote:
-    """The quote that a request accepts a line of.
+def require_quote(quotes: QuoteStore, accepted: Acceptance, owner: str) -> Quote:
+    """Return the quote of which a request accepts a line.
 
     Raises:
-        InputError: if there is none of this owner's.
+        InputError: if the owner has no such quote.
     """
     name = accepted.market.quote or ""
     quote = quotes.get(name, owner)

@@ -1,0 +1,418 @@
+"""Wire the service together: build it from its settings, start it, and close it again."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Engine, select
+from starlette.types import ASGIApp
+
+from auctune.domain import InputError
+from auctune.run.base_facts import Alone, Report, at_once
+from auctune.run.data.client import DataClient
+from auctune.service.access.directory import Account, Budget, Directory
+from auctune.service.access.open_jobs import OpenJobs, stored_bids, stored_open_jobs
+from auctune.service.access.rate import RateLimit
+from auctune.service.access.spending import Spending
+from auctune.service.access.streams import Streams
+from auctune.service.access.turns import Turns
+from auctune.service.audible_recorder import AudibleRecorder
+from auctune.service.config.models import ServiceConfig
+from auctune.service.config.zone import AUCTION, ZoneConfig
+from auctune.service.durable import durable
+from auctune.service.files.disk import Disk
+from auctune.service.files.library import Library
+from auctune.service.files.room import FileLimits
+from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.jobs.explanations import ExplanationService
+from auctune.service.jobs.quotes import QuoteStore
+from auctune.service.jobs.replies import Replies
+from auctune.service.jobs.submissions import Submissions
+from auctune.service.metrics import Metrics
+from auctune.service.notifier import Notifier
+from auctune.service.page.chart_client import ChartClient
+from auctune.service.recorder import LogRecorder, read_job
+from auctune.service.store import Committer, EventLog, Pages, Store, Unit, tables
+from auctune.service.tasks import TaskSet
+from auctune.service.upkeep import ClockError, clock_fault, keep_up
+from auctune.service.vendors.repairer import VendorGateway
+from auctune.service.webhooks.dispatcher import WebhookDispatcher
+from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.job_row import JobRow
+from auctune.service.zones.kind import Facts, Views, ZoneKind
+from auctune.service.zones.kinds import KINDS, kind_of_opening
+from auctune.service.zones.open_zone import OpenZone
+from auctune.service.zones.premises import Place, Premises
+from auctune.service.zones.restart import opening_of
+from auctune.service.zones.workshop import Workshop
+
+DAY = 86_400.0
+_JOB_ID = re.compile(r"ftjob-[A-Za-z0-9]{1,64}")
+_PAUSED = "paused:"
+
+
+class PausedZones:
+    """Zones that take no bids for now, also after a restart; admitted jobs continue.
+
+    Args:
+        reader: of the store.
+        committer: writes.
+        paused: set of the names of paused zones, which this object fills and updates.
+    """
+
+    def __init__(self, reader: Engine, committer: Committer, paused: set[str]) -> None:
+        self._committer = committer
+        self.paused = paused
+        table = tables.meta
+        with reader.connect() as connection:
+            names = connection.execute(
+                select(table.c.name).where(table.c.name.like(f"{_PAUSED}%"))
+            ).scalars()
+            paused.update(name.removeprefix(_PAUSED) for name in names)
+
+    async def pause(self, zone: str) -> None:
+        """Stop taking bids."""
+        self.paused.add(zone)
+        row = {"name": _PAUSED + zone, "value": "yes"}
+        await durable(self._committer, Unit().upsert(tables.meta, row))
+
+    async def resume(self, zone: str) -> None:
+        """Take bids again."""
+        await durable(self._committer, Unit().remove(tables.meta, {"name": _PAUSED + zone}))
+        self.paused.discard(zone)
+
+
+@dataclass(frozen=True)
+class Service:
+    """Everything that the API and the page use.
+
+    Attributes:
+        zones: by name; the first is the default.
+        directory: users, teams and keys.
+        rate: rate limit of requests, by key.
+        spending: what remains of budgets.
+        library: files.
+        pages: lists of jobs, files and entries.
+        log: events.
+        replies: answers to requests that are repeated.
+        quotes: quotes that were shown.
+        submissions: takes requests for jobs.
+        open_jobs: number of open jobs of each user.
+        explanations: explains decisions.
+        webhooks: sends notifications of jobs that have ended.
+        committer: writes to the store.
+        store: the database.
+        metrics: totals.
+        notifier: wakes who waits for committed events.
+        searches: locks by user: one search through all jobs at a time.
+        streams: number of open event streams, by key.
+        requests: number of requests that are not answered yet, by key.
+        bids: rate limit of stored bids, by user; `bid_bytes` limits their bytes.
+        bid_bytes: see `bids`.
+        pauses: paused zones.
+        charts: renders the charts of the page.
+        vendor_app: where vendors fetch shared data sets; None if there are no external vendors.
+        work: folder of checkpoints and adapters, one a zone.
+        now: returns unix time.
+    """
+
+    zones: dict[str, OpenZone]
+    directory: Directory
+    rate: RateLimit
+    spending: Spending
+    library: Library
+    pages: Pages
+    log: EventLog
+    replies: Replies
+    quotes: QuoteStore
+    submissions: Submissions
+    open_jobs: OpenJobs
+    explanations: ExplanationService
+    webhooks: WebhookDispatcher
+    committer: Committer
+    store: Store
+    metrics: Metrics
+    notifier: Notifier
+    searches: Turns
+    streams: Streams
+    requests: Streams
+    bids: RateLimit
+    bid_bytes: RateLimit
+    pauses: PausedZones
+    charts: ChartClient
+    vendor_app: ASGIApp | None
+    work: Path
+    now: Callable[[], float]
+    _closed: dict[str, tuple[ZoneKind, SlotClock]] = field(default_factory=dict)
+
+    def clock(self, zone: str) -> SlotClock:
+        """Return the slot clock of a zone, also of one that is no longer in the settings."""
+        found = self.zones.get(zone)
+        if found is not None:
+            return found.clock
+        return self._closed_zone(zone)[1]
+
+    def views(self, zone: str) -> Views:
+        """Return the views of a zone's jobs, also of one that is no longer in the settings."""
+        found = self.zones.get(zone)
+        kind = KINDS[found.kind] if found is not None else self._closed_zone(zone)[0]
+        return kind.views
+
+    async def job(self, name: str, owner: str | None) -> JobRow | None:
+        """Return a job; None if it does not exist, or if its owner is not `owner`.
+
+        Args:
+            name: id of the job.
+            owner: user id; None: any user.
+        """
+        if not _JOB_ID.fullmatch(name):
+            return None
+        row = await asyncio.to_thread(self.pages.job, name)
+        if row is None or (owner is not None and row.owner != owner):
+            return None
+        return read_job(row)
+
+    def _closed_zone(self, zone: str) -> tuple[ZoneKind, SlotClock]:
+        if zone not in self._closed:
+            opened = opening_of(zone, self.log)
+            assert opened is not None
+            body = opened.body
+            clock = SlotClock(body["epoch"], body["slot_seconds"], self.now)
+            self._closed[zone] = kind_of_opening(body), clock
+        return self._closed[zone]
+
+    async def put_team(self, name: str, budget: Budget | None) -> Account:
+        """Add a team, or change its budget; payments within the budget's period count."""
+        team = await self.directory.put_team(name, budget)
+        await self.spending.reload(team, self.committer)
+        return team
+
+    async def put_user(self, name: str, team: str | None, budget: Budget | None) -> Account:
+        """Add a user, or change its team and budget; payments within the period count.
+
+        Raises:
+            InputError: if there is no such team.
+        """
+        before = self.spending.accounts(name)
+        user = await self.directory.put_user(name, team, budget)
+        # The team that the user left is counted anew as well.
+        changed = {one.key: one for one in (*before, *self.spending.accounts(name))}
+        for account in changed.values():
+            await self.spending.reload(account, self.committer)
+        return user
+
+
+def _ignore(_what: str, _share: float) -> None:
+    """Ignore the progress."""
+
+
+class ServiceRuntime:
+    """What runs behind a service, until it is closed.
+
+    Attributes:
+        service: what the API uses.
+        workshops: by zone; they train.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        workshops: dict[str, Workshop],
+        data: DataClient,
+        committer: Committer,
+        vendor_gateway: VendorGateway,
+    ) -> None:
+        self.service = service
+        self.workshops = workshops
+        self._data = data
+        self._committer = committer
+        self._vendor_gateway = vendor_gateway
+        self._tasks = TaskSet()
+
+    async def start(self, report: Report = _ignore) -> None:
+        """Start training, and resume what was under way.
+
+        Args:
+            report: called with the zone that is waited for: some nodes take a minute to start.
+        """
+        self.service.webhooks.start()
+        self._tasks.spawn(keep_up(self.service.now, self.service.library.trash))
+        for zone, workshop in self.workshops.items():
+            report(f"starting zone {zone}", 0.0)
+            await workshop.start()
+        await self.service.submissions.resume()
+
+    async def close(self) -> None:
+        """Stop training, and commit what is pending."""
+        await self._tasks.close()
+        await self.service.webhooks.close()
+        await self.service.charts.close()
+        await self.service.submissions.close()
+        for workshop in self.workshops.values():
+            await workshop.stop()
+        await self._vendor_gateway.close()
+        for zone in self.service.zones.values():
+            await asyncio.to_thread(zone.desk.close)
+        await asyncio.to_thread(self._data.close)
+        await asyncio.to_thread(self._committer.close)
+
+
+def profile_zone(zone: ZoneConfig, place: Place, report: Report, alone: Alone = at_once) -> Facts:
+    """Load or measure what is needed of a zone's base, by node type.
+
+    Args:
+        zone: the zone.
+        place: of data and cache.
+        report: called with the progress.
+        alone: waits until nothing else runs, before anything is measured.
+
+    Raises:
+        InputError: for an unknown base or device, or a profile that cannot be used.
+    """
+    try:
+        return KINDS[zone.kind].profile(zone, place, report, alone)
+    except InputError as error:
+        raise error.within(f"zone {zone.name}") from None
+
+
+async def build_service(
+    config: ServiceConfig,
+    facts: Mapping[str, Facts],
+    store: Store,
+    place: Place,
+    report: Report,
+    on_fatal_error: Callable[[Exception], None],
+    lock: int | None = None,
+    now: Callable[[], float] = time.time,
+    data: DataClient | None = None,
+    url: str = "http://127.0.0.1",
+) -> ServiceRuntime:
+    """Build the service, with all zones as they were when it was closed.
+
+    Args:
+        config: the settings.
+        facts: of each zone's base, by zone and node type.
+        store: the database, which the caller owns and closes.
+        place: of everything else.
+        report: called with the progress.
+        on_fatal_error: called if the state of a zone is no longer what is on disk.
+        lock: descriptor of a lock that nodes hold too; None: there is none.
+        now: returns unix time.
+        data: the data process, closed with the service; None: one for the bases of `place`.
+        url: where the service is reached, if the settings do not say.
+
+    Raises:
+        InputError: if the settings are not those with which a zone was opened.
+    """
+    limits = config.limits
+    committer = Committer(store)
+    pages, log = Pages(store.reader), EventLog(store.reader)
+    directory = Directory(store.reader, committer, now)
+    spending = Spending(directory, now, store.reader)
+    open_jobs = OpenJobs(limits.open_jobs, stored_open_jobs(store.reader))
+    bids = _daily(limits.bids_per_day)
+    for owner, at in stored_bids(store.reader, now() - DAY):
+        bids.count_earlier(owner, now() - at)
+    metrics, notifier = Metrics(open_jobs), Notifier()
+    recorder = AudibleRecorder(LogRecorder(committer, spending), open_jobs, metrics, notifier)
+    file_limits = FileLimits(
+        limits.upload_bytes,
+        limits.uploads,
+        limits.files,
+        limits.stored_bytes,
+        limits.uploads_per_day,
+        limits.upload_bytes_per_day,
+    )
+    disk = Disk(place.data, limits.reserved_bytes)
+    library = Library(place.data / "files", pages, committer, file_limits, now, disk)
+    if data is None:
+        data = DataClient(
+            place.cache,
+            log=place.data / "logs" / "data.log",
+            max_row_characters=limits.row_characters,
+            max_file_seconds=limits.examination_seconds,
+            reserve_bytes=2 * limits.reserved_bytes,
+        )
+    vendor_gateway = VendorGateway(config.public_url or url, now)
+    quotes, turns = QuoteStore(now), BudgetTurns(spending, is_alone=len(config.zones) == 1)
+    premises = Premises(
+        store=store,
+        place=place,
+        recorder=recorder,
+        committer=committer,
+        library=library,
+        data=data,
+        turns=turns,
+        quotes=quotes,
+        report=report,
+        on_fatal_error=on_fatal_error,
+        lock=lock,
+        now=now,
+        vendor_gateway=vendor_gateway,
+    )
+    zones: dict[str, OpenZone] = {}
+    workshops: dict[str, Workshop] = {}
+    for zone in config.zones:
+        _check_kind(zone, log)
+        opened = await KINDS[zone.kind].open(zone, facts[zone.name], premises)
+        zones[zone.name] = opened.zone
+        workshops[zone.name] = opened.workshop
+
+    def check_bids() -> None:
+        if (fault := clock_fault(now)) is not None:
+            raise ClockError(fault)
+        disk.check()
+
+    submissions = Submissions(zones, open_jobs, quotes, library, check_bids)
+    service = Service(
+        zones=zones,
+        directory=directory,
+        rate=RateLimit(limits.requests_per_second, limits.burst, time.monotonic),
+        spending=spending,
+        library=library,
+        pages=pages,
+        log=log,
+        replies=Replies(store.reader, now),
+        quotes=quotes,
+        submissions=submissions,
+        open_jobs=open_jobs,
+        explanations=ExplanationService(
+            log, {one.name: one.explainer for one in zones.values() if one.explainer is not None}
+        ),
+        webhooks=WebhookDispatcher(config, place.data, store.reader, committer, notifier, now),
+        committer=committer,
+        store=store,
+        metrics=metrics,
+        notifier=notifier,
+        searches=Turns(),
+        streams=Streams(limits.streams),
+        requests=Streams(limits.requests, "requests"),
+        bids=bids,
+        bid_bytes=_daily(limits.bid_bytes_per_day),
+        pauses=PausedZones(store.reader, committer, submissions.paused),
+        charts=ChartClient(place.data / "logs" / "charts.log"),
+        vendor_app=vendor_gateway.app,
+        work=place.data / "work",
+        now=now,
+    )
+    return ServiceRuntime(service, workshops, data, committer, vendor_gateway)
+
+
+def _daily(count: int) -> RateLimit:
+    return RateLimit(count / DAY, count, time.monotonic)
+
+
+def _check_kind(zone: ZoneConfig, log: EventLog) -> None:
+    """Refuse another kind than the one that the zone's log was written by.
+
+    Raises:
+        InputError: if the zone was opened as one of another kind.
+    """
+    created = opening_of(zone.name, log)
+    if created is None or KINDS[zone.kind] is kind_of_opening(created.body):
+        return
+    found = f"{zone.kind!r} where the zone was opened with {created.body.get('kind', AUCTION)!r}"
+    raise InputError(f"zone {zone.name}: kind", found, "the same, or another zone")
