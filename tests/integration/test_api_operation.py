@@ -246,7 +246,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"market": {"bid": "1", "deadline": "+5m", "zone": "mars"}}, "market.zone"),
     (
         {"market": {"bid": "1", "deadline": "+5m", "lora": {"target_modules": ["nose"]}}},
-        "target_modules",
+        "market.lora.target_modules",
     ),
     ({"market": {"quote": "quote-none", "line": 0}}, "market.quote"),
     ({"market": {"bid": True, "deadline": "+5m"}}, "market.bid"),

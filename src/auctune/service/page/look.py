@@ -60,7 +60,7 @@ def show_stranger(template: str, status: int = 200, **values: Any) -> Response:
 
 def show_error(request: Request, status: int, message: str) -> Response:
     """A page that says what went wrong."""
-    found = request.app.state.house.sessions.find(cookie_of(request))
+    found = request.app.state.house.sessions.get(cookie_of(request))
     title = {403: "Not allowed", 404: "Not found", 429: "Too many requests"}.get(
         status, "That did not work" if status < 500 else "Not now"
     )
