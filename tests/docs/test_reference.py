@@ -104,6 +104,22 @@ def test_command_line_lists_each_option_with_its_default(name: str) -> None:
             assert shown[key].strip("`") == str(parameter.default), key
 
 
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_command_line_says_of_an_option_what_its_help_says(name: str) -> None:
+    helps = {option_name(parameter): parameter.help for parameter in COMMANDS[name].params}
+    for row in table(COMMAND_LINE, f"auctune {name}"):
+        meaning = row.cells[2]
+        # With code or a link in it, a page may say more.
+        if "`" not in meaning and "](" not in meaning:
+            (key,) = row.codes()
+            assert plain_text(meaning) == plain_text(helps[key]), key
+
+
+def plain_text(text: str) -> str:
+    text = text.replace(". Default: ", "; default: ").replace("\\|", "|")
+    return text.removesuffix(".").casefold() if not text.endswith("...") else text.casefold()
+
+
 def option_name(parameter: Any) -> str:
     if parameter.opts[0].startswith("-"):
         return str(parameter.opts[0])
