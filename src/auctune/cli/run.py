@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from auctune.cli._support.errors import refuse_with_resume, resumable
+from auctune.cli._support.options import Resume
 from auctune.domain.errors import InputError
 from auctune.run.folder import RunFolder
 from auctune.run.market.market_file import read_market
@@ -18,9 +19,7 @@ def run(
         Path | None, typer.Argument(help="The market: a TOML file.", show_default=False)
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
-    resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Resume the run in this folder.")
-    ] = None,
+    resume: Resume = None,
     fresh: Annotated[bool, typer.Option(help="Delete an earlier run in --out.")] = False,
 ) -> None:
     """Run a market file without a service: decide, train, export.

@@ -1,12 +1,12 @@
 """`auctune simulate`: options of a simulated market, and their checks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from auctune.cli._support.options import parse_key_values
+from auctune.cli._support.options import parse_key_values, refuse_given
 from auctune.cli._support.outputs import check_output_paths, files_in
 from auctune.cli.simulation import (
     OutputPaths,
@@ -94,7 +94,7 @@ def simulate(
     streamed = is_streamed(instance, decisions)
     if streamed:
         given = {"--compare": compare, "--charts": charts, "--bound": bound != "none"}
-        _refuse_with_stream(given)
+        refuse_given("a stream", given, "none: it needs all bids at once")
         check_stream(instance, decisions)
         market, bids = _open_stream(instance, arrivals, workload or [])
     else:
@@ -116,19 +116,11 @@ def _contenders(mechanism: str | None, settings: list[str], compare: str | None)
         if mechanism is None:
             raise InputError("--mechanism", "is missing", "a mechanism, or several by --compare")
         return [Contender(mechanism, mechanism, given)]
-    for option, value in (("--mechanism", mechanism), ("--set", settings)):
-        if value:
-            raise InputError(option, "is given with --compare", "one of the two")
+    refuse_given("--compare", {"--mechanism": mechanism, "--set": settings}, "one of the two")
     try:
         return parse_contenders(compare)
     except InputError as error:
         raise InputError("--compare", error.found, error.expected) from None
-
-
-def _refuse_with_stream(given: Mapping[str, object]) -> None:
-    for option, value in given.items():
-        if value:
-            raise InputError(option, "needs all bids at once", "none, with a stream")
 
 
 def _check_contenders(contenders: Sequence[Contender], market: Instance, *, compared: bool) -> None:
@@ -150,9 +142,7 @@ def _read_market(instance: Path | None, arrivals: Path | None, workload: list[st
         if arrivals is None and not workload:
             raise InputError("INSTANCE", "is missing", "a file, or --arrivals or --workload")
         return make_market(arrivals, workload, "--workload")
-    for option, given in (("--arrivals", arrivals), ("--workload", workload)):
-        if given:
-            raise InputError(option, "is given with an INSTANCE", "one of the two")
+    refuse_given("an INSTANCE", {"--arrivals": arrivals, "--workload": workload}, "one of the two")
     return read_instance(instance)
 
 

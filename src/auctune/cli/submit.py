@@ -12,7 +12,12 @@ from rich.console import Console
 from rich.text import Text
 
 from auctune.cli._support.job_text import decision_text, format_time
-from auctune.cli._support.options import given_options, option_groups, print_json
+from auctune.cli._support.options import (
+    given_options,
+    option_groups,
+    print_json,
+    refuse_given,
+)
 from auctune.cli._support.service import EXIT_REJECTED, ServiceJsonOptions
 from auctune.cli.quote import check_spec, print_quote
 from auctune.cli.watch import watch_jobs
@@ -64,11 +69,11 @@ def submit(
         if quote is None:
             raise InputError("--line", "is given without --quote", "both")
         others = {name: value for name, value in given.items() if name not in _WITH_QUOTE}
-        _refuse("--quote", others | {"--market": market}, "none: it is as it was quoted")
+        refuse_given("--quote", others | {"--market": market}, "none: it is as it was quoted")
         jobs = [_accept(quote, line, spec.name, terms, service)]
     elif market is not None:
         others = {name: value for name, value in given.items() if name not in _WITH_MARKET}
-        _refuse("--market", others, "one of the two")
+        refuse_given("--market", others, "one of the two")
         jobs, num_sent = _submit_market(market, spec.model, terms.zone, service)
     else:
         jobs = [_submit_job(spec, terms, service)]
@@ -77,12 +82,6 @@ def submit(
     is_good = _finish(jobs, service, watch=watch and not terms.what_if)
     if not is_good or len(jobs) < num_sent:
         raise typer.Exit(EXIT_REJECTED)
-
-
-def _refuse(option: str, given: Mapping[str, object], expected: str) -> None:
-    for name, value in given.items():
-        if value:
-            raise InputError(name, f"is given with {option}", expected)
 
 
 def _submit_job(spec: JobSpec, terms: JobTerms, service: ServiceJsonOptions) -> Job:

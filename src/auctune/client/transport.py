@@ -167,7 +167,7 @@ class Transport:
 
     def _unreachable(self, error: httpx2.HTTPError) -> UnreachableError:
         if isinstance(error, httpx2.RemoteProtocolError):
-            return UnreachableError(f"{self.endpoint.url} closed the connection")
+            return UnreachableError(f"{self.endpoint.url} does not answer: connection closed")
         reason = str(error) or type(error).__name__
         return UnreachableError(f"{self.endpoint.url} does not answer ({reason})")
 

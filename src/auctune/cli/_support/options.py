@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 DATA = Path("auctune-data")
 Limit = Annotated[int, typer.Option(min=1, help="Show at most this many, the newest.")]
+NewRunFolder = Annotated[Path | None, typer.Option("--out", help="Folder of the run, new.")]
+Resume = Annotated[Path | None, typer.Option(metavar="DIR", help="Resume the run in this folder.")]
 ShowAll = Annotated[bool, typer.Option("--all", help="Show all, instead of --limit.")]
 
 
@@ -113,6 +115,28 @@ def given_options(*groups: Any) -> dict[str, Any]:
         for group in groups
         for one in dataclasses.fields(group)
     }
+
+
+def changed_options(group: Any) -> dict[str, Any]:
+    """Return those options of a group that differ from their defaults."""
+    defaults = {_name_of(one): one.default for one in dataclasses.fields(group)}
+    return {name: value for name, value in given_options(group).items() if value != defaults[name]}
+
+
+def refuse_given(option: str, others: Mapping[str, object], expected: str) -> None:
+    """Refuse options beside another one.
+
+    Args:
+        option: the other one.
+        others: values by option; one that is false, or `None`, was not given.
+        expected: as of `InputError`.
+
+    Raises:
+        InputError: naming the first that is given.
+    """
+    for name, value in others.items():
+        if value:
+            raise InputError(name, f"is given with {option}", expected)
 
 
 def _name_of(one: "dataclasses.Field[Any]") -> str:

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from auctune.cli._support.errors import refuse_with_resume, resumable
+from auctune.cli._support.options import NewRunFolder, Resume
 from auctune.cli._support.progress import warn_compiling
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
@@ -29,14 +30,12 @@ def run(
         Path | None,
         typer.Argument(help="The market and its jobs (JSON).", show_default=False),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run, new.")] = None,
+    out: NewRunFolder = None,
     training: Annotated[
         Path | None,
         typer.Option(help="How jobs train (TOML). Default: a small network on digits."),
     ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Resume the run in this folder.")
-    ] = None,
+    resume: Resume = None,
     mechanism: Annotated[
         str, typer.Option(metavar="NAME[:KEY=VALUE...]", help="Eris, with its settings.")
     ] = "eris",

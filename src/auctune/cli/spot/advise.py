@@ -1,13 +1,17 @@
 """`auctune spot advise`: what a job should hold now, and its likely cost and finish."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from auctune.cli._support.options import print_json
+from auctune.cli._support.options import (
+    changed_options,
+    option_groups,
+    print_json,
+    refuse_given,
+)
 from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli.spot.inputs import (
     FORECASTERS,
@@ -31,40 +35,48 @@ from auctune.spot import Policy as SpotPolicy
 _POLICY, _FORECAST = "robust:risk=0.05", "seasonal"
 
 
-def advise(
+@dataclass(frozen=True, slots=True)
+class AdviceOptions:
+    """Options that name a job, its market and how it rents; not with `--run`."""
+
     market: Annotated[
         Path | None, typer.Option(help="The market: CSV with t_s, available and price.")
-    ] = None,
-    job: Annotated[Path | None, typer.Option(help="The job: JOB.toml.")] = None,
-    run: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="A run of `auctune spot run`, instead of the rest."),
-    ] = None,
+    ] = None
+    job: Annotated[Path | None, typer.Option(help="The job: JOB.toml.")] = None
     policy: Annotated[
         str | None,
         typer.Option(
             metavar="NAME[:KEY=VALUE...]", help=f"The policy: {POLICIES}. Default: {_POLICY}."
         ),
-    ] = None,
+    ] = None
     forecast: Annotated[
         str | None,
         typer.Option(
             metavar="NAME[:KEY=VALUE...]",
             help=f"The forecaster: {FORECASTERS}. Default: {_FORECAST}.",
         ),
-    ] = None,
+    ] = None
     start: Annotated[
         int | None,
         typer.Option(help="Slot of the market in which the job started. Default: it starts now."),
-    ] = None,
+    ] = None
     now: Annotated[
         int | None, typer.Option(help="The present slot of the market. Default: its last.")
+    ] = None
+    prices: OnePrice = None
+    fixed_price: FixedPrice = None
+
+
+@option_groups
+def advise(
+    options: AdviceOptions,
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A run of `auctune spot run`, instead of the rest."),
     ] = None,
     futures: Annotated[
         int | None, typer.Option(help="Use at most this many possible futures. Default: all.")
     ] = None,
-    prices: OnePrice = None,
-    fixed_price: FixedPrice = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Advise what a job should hold now.
@@ -75,14 +87,7 @@ def advise(
     """
     if futures is not None:
         check_count(futures, "--futures", 1)
-    if run is not None:
-        given = {
-            "--market": market, "--job": job, "--policy": policy, "--forecast": forecast,
-            "--start": start, "--now": now, "--prices": prices, "--fixed-price": fixed_price,
-        }  # fmt: skip
-        case = _case_of_run(run, given)
-    else:
-        case = _case(market, job, policy, forecast, start, now, prices, fixed_price)
+    case = _case(options) if run is None else _case_of_run(run, options)
     spot_job = case.file.spot_job()
     advice = _compute(case, spot_job, futures)
     if as_json:
@@ -119,30 +124,21 @@ def _compute(case: _AdviceInput, job: SpotJob, futures: int | None) -> Advice:
             raise
 
 
-def _case(
-    market: Path | None,
-    job: Path | None,
-    policy: str | None,
-    forecast: str | None,
-    start: int | None,
-    now: int | None,
-    prices: Path | None,
-    fixed_price: float | None,
-) -> _AdviceInput:
-    if market is None or job is None:
-        missing, what = ("--market", "market") if market is None else ("--job", "job")
+def _case(options: AdviceOptions) -> _AdviceInput:
+    if options.market is None or options.job is None:
+        missing, what = ("--market", "market") if options.market is None else ("--job", "job")
         raise InputError(missing, "is missing", f"the {what}'s file, or --run DIR")
-    chosen, forecaster = read_policy(policy or _POLICY), read_forecaster(forecast or _FORECAST)
-    inputs = read_inputs(job, market, [] if prices is None else [prices], fixed_price)
-    seen = _past_of(inputs.markets[0], now)
-    started = seen.num_slots - 1 if start is None else start
-    return _AdviceInput(inputs.file, chosen, forecaster, seen, started, ())
+    policy = read_policy(options.policy or _POLICY)
+    forecaster = read_forecaster(options.forecast or _FORECAST)
+    prices = [] if options.prices is None else [options.prices]
+    inputs = read_inputs(options.job, options.market, prices, options.fixed_price)
+    seen = _past_of(inputs.markets[0], options.now)
+    start = seen.num_slots - 1 if options.start is None else options.start
+    return _AdviceInput(inputs.file, policy, forecaster, seen, start, ())
 
 
-def _case_of_run(folder: Path, given: Mapping[str, object]) -> _AdviceInput:
-    for option, value in given.items():
-        if value is not None:
-            raise InputError(option, "is given with --run", "one of the two")
+def _case_of_run(folder: Path, options: AdviceOptions) -> _AdviceInput:
+    refuse_given("--run", dict.fromkeys(changed_options(options), True), "one of the two")
 
     # torch takes seconds to import.
     from auctune.run.spot.so_far import read_so_far

@@ -13,6 +13,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from auctune.cli._support.errors import refuse_with_resume, resumable
+from auctune.cli._support.options import (
+    NewRunFolder,
+    Resume,
+    changed_options,
+    option_groups,
+    refuse_given,
+)
 from auctune.cli.spot.inputs import (
     FixedPrice,
     Forecast,
@@ -38,23 +45,76 @@ if TYPE_CHECKING:
 # A finish so little after the deadline is rounding.
 _SLACK = 1e-9
 
-_CLUSTER_DEFAULTS = (None, "market", "auctune:spot", "auctune:on-demand")
-_CLUSTER_OPTIONS = ("--ray-address", "--availability", "--spot-resource", "--on-demand-resource")
 _ADDRESS = re.compile(r"[^\s/:]+:[0-9]{1,5}")
 # Settings with an option of the same name.
 _SETTINGS = ("policy", "forecast", "start", "threads", "device", "dtype")
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Options that say where instances run."""
+
+    provider: Annotated[
+        str,
+        typer.Option(help="Where instances run: local, as processes here, or ray, on a cluster."),
+    ] = "local"
+    ray_address: Annotated[
+        str | None, typer.Option(help="HOST:PORT of the cluster's head. Default: start one here.")
+    ] = None
+    availability: Annotated[
+        str, typer.Option(help="Number of spot instances: market, as in its file, or cluster.")
+    ] = "market"
+    spot_resource: Annotated[
+        str, typer.Option(help="Custom resource of Ray nodes for spot instances.")
+    ] = "auctune:spot"
+    on_demand_resource: Annotated[
+        str, typer.Option(help="Custom resource of Ray nodes for on-demand instances.")
+    ] = "auctune:on-demand"
+
+    def record(self, *, warm: bool, device: str) -> dict[str, Any] | None:
+        """Return the record that a run stores; `None` for local processes.
+
+        Raises:
+            InputError: if an option is malformed, or does not suit the provider.
+        """
+        if self.provider not in ("local", "ray"):
+            raise InputError("--provider", f"{self.provider!r}", "local or ray")
+        if self.provider == "local":
+            changed = dict.fromkeys(changed_options(self), True)
+            refuse_given("--provider local", changed, "--provider ray")
+            return None
+        if self.availability not in ("market", "cluster"):
+            raise InputError("--availability", f"{self.availability!r}", "market or cluster")
+        if self.ray_address is not None and not _ADDRESS.fullmatch(self.ray_address):
+            raise InputError("--ray-address", f"{self.ray_address!r}", "HOST:PORT")
+        if warm:
+            expected = "no --warm: each worker loads by itself"
+            raise InputError("--warm", "is given with --provider ray", expected)
+        if self.ray_address is not None and device.startswith("cuda:"):
+            raise InputError("--device", f"{device!r}", "cuda: Ray assigns each instance a GPU")
+
+        from auctune.run.executor.cluster.params import check_ray
+        from auctune.run.spot_ray_params import SpotRayParams
+
+        check_ray("--provider ray")
+        return SpotRayParams(
+            self.ray_address,
+            self.spot_resource,
+            self.on_demand_resource,
+            self.availability == "cluster",
+        ).to_record()
+
+
+@option_groups
 def run(
     context: typer.Context,
+    *,
     job: Annotated[
         Path | None, typer.Argument(help="The job: JOB.toml.", show_default=False)
     ] = None,
     market: Annotated[Path | None, typer.Option(help="The market to replay: CSV.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run, new.")] = None,
-    resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Resume the run in this folder.")
-    ] = None,
+    out: NewRunFolder = None,
+    resume: Resume = None,
     policy: Policy = "robust:risk=0.05",
     forecast: Forecast = "seasonal",
     start: Annotated[int, typer.Option(help="Slot of the market in which the job starts.")] = 0,
@@ -75,23 +135,7 @@ def run(
     seed: Seed = 0,
     prices: OnePrice = None,
     fixed_price: FixedPrice = None,
-    provider: Annotated[
-        str,
-        typer.Option(help="Where instances run: local, as processes here, or ray, on a cluster."),
-    ] = "local",
-    ray_address: Annotated[
-        str | None, typer.Option(help="HOST:PORT of the cluster's head. Default: start one here.")
-    ] = None,
-    availability: Annotated[
-        str,
-        typer.Option(help="Number of spot instances: market, as in its file, or cluster."),
-    ] = "market",
-    spot_resource: Annotated[
-        str, typer.Option(help="Custom resource of Ray nodes for spot instances.")
-    ] = "auctune:spot",
-    on_demand_resource: Annotated[
-        str, typer.Option(help="Custom resource of Ray nodes for on-demand instances.")
-    ] = "auctune:on-demand",
+    cluster: ClusterOptions,
 ) -> None:
     """Train an adapter on instances that come and go.
 
@@ -120,65 +164,14 @@ def run(
     assert job is not None
     assert market is not None
     assert out is not None
-    cluster = ClusterOptions(ray_address, availability, spot_resource, on_demand_resource)
     real_seconds = slot_seconds or read_job_file(job).market.slot_seconds
     settings = RunSettings(
         policy=policy, forecast=forecast, start=start, warm=warm, seed=seed,
         slot_seconds=None if model_time else real_seconds,
         device=device, dtype=dtype, threads=threads, base="", fixed_price=fixed_price,
-        ray=cluster.record(provider, warm=warm, device=device),
+        ray=cluster.record(warm=warm, device=device),
     )  # fmt: skip
     _start(given_inputs(job, market, prices, settings), out, console)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """Options that say where on a cluster instances run.
-
-    Attributes:
-        address: HOST:PORT; `None`: the run starts a cluster.
-        availability: market or cluster.
-        spot, on_demand: custom resources of nodes.
-    """
-
-    address: str | None
-    availability: str
-    spot: str
-    on_demand: str
-
-    def record(self, provider: str, *, warm: bool, device: str) -> dict[str, Any] | None:
-        """Return the record that a run stores; `None` for local processes.
-
-        Raises:
-            InputError: if an option is malformed, or does not suit the provider.
-        """
-        if provider not in ("local", "ray"):
-            raise InputError("--provider", f"{provider!r}", "local or ray")
-        if provider == "local":
-            given = (self.address, self.availability, self.spot, self.on_demand)
-            for option, value, default in zip(
-                _CLUSTER_OPTIONS, given, _CLUSTER_DEFAULTS, strict=True
-            ):
-                if value != default:
-                    raise InputError(option, "is given with --provider local", "--provider ray")
-            return None
-        if self.availability not in ("market", "cluster"):
-            raise InputError("--availability", f"{self.availability!r}", "market or cluster")
-        if self.address is not None and not _ADDRESS.fullmatch(self.address):
-            raise InputError("--ray-address", f"{self.address!r}", "HOST:PORT")
-        if warm:
-            raise InputError(
-                "--warm", "is given with --provider ray", "no --warm: each worker loads by itself"
-            )
-        if self.address is not None and device.startswith("cuda:"):
-            raise InputError("--device", f"{device!r}", "cuda: Ray assigns each instance a GPU")
-
-        from auctune.run.executor.cluster.params import check_ray
-        from auctune.run.spot_ray_params import SpotRayParams
-
-        check_ray("--provider ray")
-        counts_free = self.availability == "cluster"
-        return SpotRayParams(self.address, self.spot, self.on_demand, counts_free).to_record()
 
 
 class RunDisplay:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from auctune.cli._support.errors import INTERRUPTED, refuse_with_resume, resumable
+from auctune.cli._support.options import NewRunFolder, Resume
 from auctune.domain.errors import InputError
 from auctune.run.base_cache import base_cache
 from auctune.run.timeshare.folder import PoolFolder
@@ -35,10 +36,8 @@ def run(
     bundle: Annotated[
         Path | None, typer.Argument(help="The bundle: BUNDLE.toml.", show_default=False)
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run, new.")] = None,
-    resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Resume the run in this folder.")
-    ] = None,
+    out: NewRunFolder = None,
+    resume: Resume = None,
     saved_every: Annotated[
         float, typer.Option(min=0, help="Seconds between checkpoints of a thread.")
     ] = 30.0,
