@@ -7,7 +7,6 @@ import typer
 
 from auctune.cli._support.options import DATA
 from auctune.domain.errors import InputError
-from auctune.service.config.models import read_config
 from auctune.service.store import open_store, reading
 from auctune.service.store import upgrade as upgrade_store
 from auctune.service.store.backup import copy_database
@@ -91,7 +90,12 @@ def _bind(where: str | Path, data: Path) -> None:
 
 
 def _url(config: Path | None) -> str | None:
-    return None if config is None else read_config(config).database
+    if config is None:
+        return None
+    # Settings take a second to import.
+    from auctune.service.config.models import read_config
+
+    return read_config(config).database
 
 
 def _file(config: Path | None, data: Path) -> Path:

@@ -4,7 +4,7 @@ import contextlib
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 from rich.console import Console
@@ -16,9 +16,9 @@ from auctune.client.endpoint import KEY_FILE, URL_FILE, StartupStatus
 from auctune.domain.errors import InputError
 from auctune.run.base_cache import base_cache
 from auctune.run.progress_lines import ProgressLines
-from auctune.service.config.auction import AuctionConfig
-from auctune.service.config.check import check_bases, check_service
-from auctune.service.config.models import ServiceConfig, read_config
+
+if TYPE_CHECKING:
+    from auctune.service.config.models import ServiceConfig
 
 _MAX_SLOT_SECONDS = 86_400
 
@@ -47,7 +47,7 @@ def serve(
     """
     settings = _settings(config, host, port, slot_seconds)
 
-    # The server takes seconds to import.
+    # Settings and server take seconds to import: not for --help and wrong options.
     from auctune.service.files.disk import FULL, check_start, full_disk
     from auctune.service.private_files import take_data_folder
     from auctune.service.server import serve as run_server
@@ -150,18 +150,25 @@ class StartupProgress:
 
 def _settings(
     config: Path | None, host: str | None, port: int | None, slot_seconds: float | None
-) -> ServiceConfig:
+) -> "ServiceConfig":
     if config is not None and slot_seconds is not None:
         raise InputError("--slot-seconds", "is given with --config", "slot_seconds in the file")
     if slot_seconds is not None and not 1 <= slot_seconds <= _MAX_SLOT_SECONDS:
         raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_MAX_SLOT_SECONDS} seconds")
+
+    from auctune.service.config.auction import AuctionConfig
+    from auctune.service.config.models import ServiceConfig
+
     file = ServiceConfig() if config is None else _read_checked(config)
     zones = None if slot_seconds is None else [AuctionConfig(slot_seconds=slot_seconds)]
     changes = {"host": host, "port": port, "zones": zones}
     return file.model_copy(update={k: v for k, v in changes.items() if v is not None})
 
 
-def _read_checked(config: Path) -> ServiceConfig:
+def _read_checked(config: Path) -> "ServiceConfig":
+    from auctune.service.config.check import check_bases, check_service
+    from auctune.service.config.models import read_config
+
     file = read_config(config)
     try:
         check_service(file)

@@ -1,9 +1,6 @@
 """Requests against a small server whose answers are scripted."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,58 +9,12 @@ import pytest
 from auctune.client import Endpoint, ServiceError, UnreachableError
 from auctune.client.transport import Transport
 from auctune.domain import InputError
-
-
-class Server:
-    """Answers with what it is told to, and remembers what it was asked.
-
-    Attributes:
-        answers: (status, headers, body) of the requests to come; the last one stays.
-        asked: (method, path, headers, body) of those that came.
-    """
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, dict[str, str], bytes]] = []
-        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
-                length = int(self.headers.get("Content-Length") or 0)
-                body = self.rfile.read(length)
-                outer.asked.append((self.command, self.path, dict(self.headers), body))
-                script = outer.answers
-                status, headers, content = script.pop(0) if len(script) > 1 else script[0]
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_DELETE = _answer  # noqa: N815
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Nothing."""
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-        self._thread = threading.Thread(target=self._http.serve_forever)
-        self._thread.start()
-
-    def will_answer(self, status: int, body: Any, **headers: str) -> None:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.answers.append((status, headers, content))
-
-    def stop(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+from support.scripted_server import ScriptedServer
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    found = Server()
+def server() -> Iterator[ScriptedServer]:
+    found = ScriptedServer()
     yield found
     found.stop()
 
@@ -75,7 +26,7 @@ def slept() -> list[float]:
 
 
 @pytest.fixture
-def transport(server: Server, slept: list[float]) -> Iterator[Transport]:
+def transport(server: ScriptedServer, slept: list[float]) -> Iterator[Transport]:
     with Transport(Endpoint(server.url, "sk-key"), slept.append) as found:
         yield found
 
@@ -85,7 +36,7 @@ def error(message: str, param: str | None = None, code: str = "invalid_value") -
 
 
 def test_a_request_carries_the_key_and_its_answer_is_read(
-    server: Server, transport: Transport
+    server: ScriptedServer, transport: Transport
 ) -> None:
     server.will_answer(200, {"a": 1})
     assert transport.get("/x", limit=5, after=None) == {"a": 1}
@@ -94,7 +45,7 @@ def test_a_request_carries_the_key_and_its_answer_is_read(
 
 
 def test_what_the_service_refuses_by_field_is_bad_input(
-    server: Server, transport: Transport
+    server: ScriptedServer, transport: Transport
 ) -> None:
     server.will_answer(400, error("'x'; expected a time", "market.deadline"))
     with pytest.raises(InputError) as refused:
@@ -103,7 +54,7 @@ def test_what_the_service_refuses_by_field_is_bad_input(
 
 
 def test_a_field_that_the_message_names_too_is_told_once(
-    server: Server, transport: Transport
+    server: ScriptedServer, transport: Transport
 ) -> None:
     server.will_answer(400, error("market.deadline: 'x'; expected a time", "market.deadline"))
     server.will_answer(413, error("file: has 9 bytes; expected a smaller file", "file"))
@@ -116,7 +67,7 @@ def test_a_field_that_the_message_names_too_is_told_once(
 
 
 def test_any_other_error_is_told_as_the_service_puts_it(
-    server: Server, transport: Transport
+    server: ScriptedServer, transport: Transport
 ) -> None:
     server.will_answer(403, error("needs an operator's key", code="forbidden"))
     with pytest.raises(ServiceError, match=r"^needs an operator's key$") as refused:
@@ -126,7 +77,7 @@ def test_any_other_error_is_told_as_the_service_puts_it(
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"", b'{"error": "no"}'])
 def test_an_error_in_no_known_shape_is_told_by_its_status(
-    server: Server, transport: Transport, body: bytes
+    server: ScriptedServer, transport: Transport, body: bytes
 ) -> None:
     server.will_answer(404, body)
     with pytest.raises(ServiceError, match="status 404"):
@@ -134,7 +85,7 @@ def test_an_error_in_no_known_shape_is_told_by_its_status(
 
 
 def test_an_answer_that_is_no_record_is_none_of_auctune(
-    server: Server, transport: Transport
+    server: ScriptedServer, transport: Transport
 ) -> None:
     server.will_answer(200, b"<html>welcome</html>")
     with pytest.raises(ServiceError, match="is not an auctune service"):
@@ -142,7 +93,7 @@ def test_an_answer_that_is_no_record_is_none_of_auctune(
 
 
 def test_a_busy_service_is_asked_again_when_it_says_so(
-    server: Server, transport: Transport, slept: list[float]
+    server: ScriptedServer, transport: Transport, slept: list[float]
 ) -> None:
     server.will_answer(429, error("too many"), **{"Retry-After": "2"})
     server.will_answer(503, error("starting"), **{"Retry-After": "soon"})
@@ -153,7 +104,7 @@ def test_a_busy_service_is_asked_again_when_it_says_so(
 
 
 def test_a_service_that_stays_busy_is_given_up(
-    server: Server, transport: Transport, slept: list[float]
+    server: ScriptedServer, transport: Transport, slept: list[float]
 ) -> None:
     server.will_answer(503, error("down"))
     with pytest.raises(ServiceError, match="down"):
@@ -162,7 +113,7 @@ def test_a_service_that_stays_busy_is_given_up(
 
 
 def test_only_what_may_come_twice_is_sent_again_where_nobody_answers(slept: list[float]) -> None:
-    server = Server()
+    server = ScriptedServer()
     server.stop()
     with Transport(Endpoint(server.url, "sk-key"), slept.append) as transport:
         with pytest.raises(UnreachableError, match="does not answer"):
@@ -174,7 +125,7 @@ def test_only_what_may_come_twice_is_sent_again_where_nobody_answers(slept: list
 
 
 def test_an_upload_is_a_form_with_the_files_name(
-    server: Server, transport: Transport, tmp_path: Path
+    server: ScriptedServer, transport: Transport, tmp_path: Path
 ) -> None:
     (tmp_path / "rows.jsonl").write_bytes(b'{"text": "a"}\n')
     server.will_answer(200, {"id": "file-a"})
@@ -187,7 +138,7 @@ def test_an_upload_is_a_form_with_the_files_name(
 
 
 def test_a_download_is_whole_or_not_there(
-    server: Server, transport: Transport, tmp_path: Path
+    server: ScriptedServer, transport: Transport, tmp_path: Path
 ) -> None:
     target = tmp_path / "adapter.zip"
     server.will_answer(404, error("there is no file", "id", "not_found"))
