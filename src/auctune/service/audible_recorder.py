@@ -1,4 +1,4 @@
-"""The log with an audience: limits hear of jobs as they are decided, all others once it is kept."""
+"""A recorder with listeners: quotas are updated with a decision, all others after its commit."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,12 @@ from auctune.service.zones.recorder import Done, Recorder
 
 
 class AudibleRecorder:
-    """A recorder that tells of what it records.
+    """A recorder that updates quotas and metrics, and notifies subscribers.
 
     Args:
-        log: records.
-        open_jobs, metrics, notifier: are told.
+        log: writes the events.
+        open_jobs: updated at once.
+        metrics, notifier: updated once the events have been committed.
     """
 
     def __init__(
@@ -28,11 +29,11 @@ class AudibleRecorder:
         self._notifier = notifier
 
     def next_seq(self) -> int:
-        """The next number of the log."""
+        """Return the next sequence number of the log."""
         return self._log.next_seq()
 
     def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
-        """Write events and what they change; then say so."""
+        """Write events and their effects; call `done` and the listeners after the commit."""
         for _, change in happened:
             self._open_jobs.update(change.rows)
 

@@ -1,4 +1,4 @@
-"""Waiting until something is on disk."""
+"""Wait until a write has been committed."""
 
 import asyncio
 from concurrent.futures import Future
@@ -8,14 +8,14 @@ from auctune.service.store.unit import Unit
 
 
 async def durable(committer: Committer, unit: Unit) -> None:
-    """Submit a unit, and wait until it is on disk.
+    """Submit a unit, and wait until it has been committed.
 
     Raises:
         UnitError: if this unit could not be written, and nothing of it was.
         StoreError: if the database failed.
     """
     future: Future[None] = Future()
-    # Who no longer waits cannot take it back: it is told to nobody, and others are told theirs.
+    # A caller that is cancelled cannot cancel the write; the results of others are not affected.
     future.set_running_or_notify_cancel()
 
     def done(error: Exception | None) -> None:

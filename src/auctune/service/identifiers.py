@@ -1,4 +1,4 @@
-"""Identifiers: a prefix that says what it is, and 24 random letters and digits."""
+"""Random identifiers: a prefix with the type, and 24 letters and digits."""
 
 import secrets
 import string
@@ -8,5 +8,5 @@ _LENGTH = 24
 
 
 def new_id(prefix: str) -> str:
-    """A new identifier, such as ftjob-3fK...; nobody can guess it."""
+    """Return a new identifier, such as ftjob-3fK...; it cannot be guessed."""
     return prefix + "-" + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))

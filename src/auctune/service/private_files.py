@@ -1,4 +1,4 @@
-"""Files and folders that no other account of the machine may read or write."""
+"""Files and folders that only the account of the service may read or write."""
 
 import os
 import stat
@@ -13,8 +13,8 @@ _OTHERS = 0o077
 def take_data_folder(folder: Path) -> int:
     """Make the data folder, or take one that is there, for this account alone.
 
-    All files that this process and its children make from now on are private. Where the folder was
-    open to others, what the service has in it is closed to them too.
+    All files that this process and its children create from now on are private. If the folder was
+    open to other accounts, the service's files in it are closed to them too.
 
     Returns:
         How many files and folders were open to others and are closed now.

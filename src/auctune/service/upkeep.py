@@ -1,4 +1,4 @@
-"""What a service looks at all the time beside its zones: the machine's clock, and its trash."""
+"""Periodic checks of a running service: the machine's clock, and the trash of deleted files."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class ClockError(AuctuneError):
 
 
 def clock_fault(now: Callable[[], float]) -> str | None:
-    """Return what is wrong with the machine's clock; None: nothing that can be seen."""
+    """Return what is wrong with the machine's clock, or None."""
     ahead = now.seconds_ahead if isinstance(now, SteadyClock) else 0.0
     if ahead == 0.0:
         return None
@@ -32,7 +32,7 @@ def clock_fault(now: Callable[[], float]) -> str | None:
 
 
 async def keep_up(now: Callable[[], float], trash: Trash) -> None:
-    """Log when the clock jumps and when it is back, and purge the trash, until cancelled."""
+    """Log clock jumps and their end, and purge the trash every hour, until cancelled."""
     before, purge_in = None, 0.0
     while True:
         fault = clock_fault(now)

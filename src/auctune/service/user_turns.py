@@ -1,4 +1,4 @@
-"""Work that takes seconds of a processor: one piece after the other, users in round robin."""
+"""A queue for work that takes seconds of CPU: one item at a time, users in round robin."""
 
 import asyncio
 from collections import deque
@@ -11,34 +11,34 @@ T = TypeVar("T")
 
 
 class UserTurns:
-    """A queue of work for a thread. No user waits for more than one piece of each other user.
+    """Runs work in a thread, fairly: a user waits for at most one item of each other user.
 
     Args:
-        what: what is made, as errors name it.
-        max_waiting: pieces of a user that may wait; one more may be under way.
+        what: name of the result, for errors.
+        max_waiting: items of a user that may wait; one more may be running.
         max_users: users that may wait.
     """
 
     def __init__(self, what: str, max_waiting: int = 0, max_users: int = 20) -> None:
         self._what, self._max_waiting, self._max_users = what, max_waiting, max_users
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        # When a user had a turn last, of those that wait or have it now.
+        # Number of the last turn, of the users that wait or run now.
         self._turn_of: dict[str, int] = {}
         self._num_turns = 0
         self._running: str | None = None
 
     async def run(self, user: str, work: Callable[[], T], *, is_limited: bool = True) -> T:
-        """Return what `work` returns; it runs on a thread once it is this user's turn.
+        """Run `work` in a thread when it is this user's turn, and return its result.
 
-        If the caller is cancelled, work that has begun goes on, and the next waits for its end.
+        If the caller is cancelled, work that has started continues, and the next item waits for it.
 
         Args:
             user: user id.
-            work: what takes long.
-            is_limited: `False` for work that is bounded otherwise and must not be refused.
+            work: the function to run.
+            is_limited: False for work that is limited elsewhere and must not be refused.
 
         Raises:
-            TooManyError: if too much waits already.
+            TooManyError: if too many items wait already.
         """
         if is_limited:
             self._check_room(user)
@@ -65,27 +65,27 @@ class UserTurns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                # Its turn had come: somebody else has it now.
+                # It was its turn: give the turn to the next one.
                 self._next()
             else:
                 self._drop(user, turn)
             raise
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
-        # Whoever waited for it may be gone: its error is looked at in any case.
+        # The caller may have been cancelled: mark the error as retrieved in any case.
         if not task.cancelled():
             task.exception()
         self._next()
 
     def _next(self) -> None:
-        """Give the turn to the user who has waited longest since their last one."""
+        """Start the item of the user whose last turn was longest ago."""
         self._running = None
         while self._waiting:
             user = min(self._waiting, key=lambda name: self._turn_of.get(name, 0))
             turn = self._waiting[user][0]
             self._drop(user, turn)
             if not turn.cancelled():
-                # Taken at once: nobody who comes meanwhile may begin.
+                # Taken at once, so that no later caller starts in between.
                 self._begin(user)
                 turn.set_result(None)
                 return
