@@ -125,7 +125,7 @@ def test_a_quote_is_a_table_and_its_last_line_a_command(
     served.clock.pass_slots(30)
     code, out, lines = auctune(*accept)
     assert code == 3
-    assert lines[0].startswith("auctune: market.quote: the first slot of this line's plan began at")
+    assert lines[0].startswith("auctune: --quote: the first slot of this line's plan began at")
     assert lines[0].endswith("nothing was charged")
     assert out == "no node could finish it in time, at any price\n"
 

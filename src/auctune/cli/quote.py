@@ -1,5 +1,8 @@
 """`auctune quote`, and quotes as tables."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,15 +21,15 @@ from auctune.domain.errors import InputError
 _DEFAULT = "default, shown below"
 _MAX_NAME = 64
 
-# Fields of a request, and the options that set them.
+# Fields of a request's `market`, without fields of their own, and the options that set them.
+_FIELD = re.compile(r"\bmarket\.(\w+)(?!\w|\.\w)")
 _OPTIONS = {
-    "market.target_loss": "--target-loss",
-    "market.deadline": "--deadline",
-    "market.max_cost": "--max-cost",
-    "market.sites": "--site",
-    "market.repair": "--repair",
-    "validation_file": "--validation",
-}
+    name: "--" + name.replace("_", "-")
+    for name in (
+        "bid", "deadline", "value", "max_cost", "target_loss", "risk", "zone", "repair", "quote",
+        "line",
+    )
+} | {"sites": "--site"}  # fmt: skip
 
 
 @option_groups
@@ -41,7 +44,7 @@ def quote(
     answer with an estimate instead of a price.
     """
     checked = check_spec(spec)
-    with service.connect() as client:
+    with errors_name_options(), service.connect() as client:
         found = client.quote(client.prepare(checked, terms), terms)
     service.output(found, lambda one: print_quote(one, service.command_line))
 
@@ -100,9 +103,24 @@ def alternatives_table(alternatives: list[dict[str, Any]], chosen: str, mark: st
 
 def use_option_names(text: str) -> str:
     """Replace fields of a request by the options that set them."""
-    for name, option in _OPTIONS.items():
-        text = text.replace(name, option)
-    return text
+    text = _FIELD.sub(lambda field: _OPTIONS.get(field[1], field[0]), text)
+    # Some texts of the service name the option too.
+    text = re.sub(r"(--[\w-]+) \(\1\)", r"\1", text)
+    return text.replace("validation_file", "--validation")
+
+
+@contextmanager
+def errors_name_options() -> Iterator[None]:
+    """Have errors of the service name options instead of fields of a request.
+
+    Raises:
+        InputError: with options as its place and in its texts.
+    """
+    try:
+        yield
+    except InputError as error:
+        texts = (use_option_names(one) for one in (error.place, error.found, error.expected))
+        raise InputError(*texts) from None
 
 
 def estimate_table(estimate: dict[str, Any]) -> Table:

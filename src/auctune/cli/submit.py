@@ -19,7 +19,7 @@ from auctune.cli._support.options import (
     refuse_given,
 )
 from auctune.cli._support.service import EXIT_REJECTED, ServiceJsonOptions
-from auctune.cli.quote import check_spec, print_quote
+from auctune.cli.quote import check_spec, errors_name_options, print_quote, use_option_names
 from auctune.cli.watch import watch_jobs
 from auctune.client import Client, Job, JobSpec, JobTerms, ServiceError, UnreachableError
 from auctune.client.spec import TRAINING_SETTINGS
@@ -87,7 +87,7 @@ def submit(
 def _submit_job(spec: JobSpec, terms: JobTerms, service: ServiceJsonOptions) -> Job:
     checked = check_spec(spec)
     _check_terms(terms)
-    with service.connect() as client:
+    with errors_name_options(), service.connect() as client:
         job = client.submit(client.prepare(checked, terms), terms)
         return _await_decision(job, client, quiet=service.as_json)
 
@@ -122,12 +122,12 @@ def _accept(
 ) -> Job:
     """Accept a quote; if it is not available any more, print the new one."""
     try:
-        with service.connect() as client:
+        with errors_name_options(), service.connect() as client:
             return client.accept(quote, line, terms.bid, name, terms.max_cost)
     except ServiceError as error:
         if error.code != "quote_changed":
             raise
-        typer.echo(f"auctune: {error}; nothing was charged", err=True)
+        typer.echo(f"auctune: {use_option_names(str(error))}; nothing was charged", err=True)
         service.output(error.extra, lambda extra: print_quote(extra["quote"], service.command_line))
         raise typer.Exit(EXIT_REJECTED) from None
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from auctune.cli.quote import print_alternatives
+from auctune.cli.quote import errors_name_options, print_alternatives, use_option_names
+from auctune.domain import InputError
 
 
 def test_each_zone_stands_with_what_it_takes_or_why_it_cannot_have_the_job(
@@ -36,3 +37,22 @@ def test_how_another_zone_is_had_is_said_where_there_is_one(
 def test_where_nobody_else_was_asked_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     print_alternatives({"zone": "north", "alternatives": []})
     assert capsys.readouterr().out == ""
+
+
+def test_a_field_of_a_request_is_named_by_the_option_that_sets_it() -> None:
+    for said, shown in (
+        ("market.target_loss: is given", "--target-loss: is given"),
+        ("validation_file, or market.sites", "--validation, or --site"),
+        ("market.value.zero_at: is early", "market.value.zero_at: is early"),
+        ("or market.repair (--repair), and", "or --repair, and"),
+        ("market.toml: bids[0]", "market.toml: bids[0]"),
+    ):
+        assert use_option_names(said) == shown
+
+
+def test_what_the_service_refuses_is_named_as_it_was_typed() -> None:
+    with (
+        pytest.raises(InputError, match=r"^--deadline: 'soon'; expected a time, or --value"),
+        errors_name_options(),
+    ):
+        raise InputError("market.deadline", "'soon'", "a time, or market.value")
