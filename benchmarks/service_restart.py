@@ -22,8 +22,8 @@ from rich.table import Table
 from auctune.domain import write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.run.base_cache import base_cache
-from auctune.service.access.directory import Directory
-from auctune.service.access.spending import Spending
+from auctune.service.accounts.budgets import BudgetTracker
+from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.models import read_config
 from auctune.service.jobs.training import Training
@@ -58,8 +58,8 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
     draw = random.Random(1)
     with open_store(data, data) as store, Committer(store) as committer:
         bind(store.writer, data, store.label)
-        directory = Directory(store.reader, committer, time.time)
-        spending = Spending(directory, time.time, store.reader)
+        directory = AccountRegistry(store.reader, committer, time.time)
+        spending = BudgetTracker(directory, time.time, store.reader)
         recorder = LogRecorder(committer, spending)
         state, mechanism = fresh_zone(record)
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)

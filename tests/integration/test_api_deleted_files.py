@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from auctune.service.access.directory import Budget
+from auctune.service.accounts.registry import Budget
 from support.edge_zones import edge_entry, images_file
 from support.metered_shop import OWNED, POOL, RENTED
 from support.serving import SLOT_SECONDS, Served, make_file, make_pool, make_zone, serving

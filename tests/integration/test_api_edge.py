@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from auctune.cli.app import app
-from auctune.service.access.directory import Budget
+from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.edge import plans

@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from auctune.service.access.directory import Budget
+from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
 from support.serving import Served, make_file, make_zone, serving
 

@@ -14,7 +14,7 @@ import pytest
 
 from auctune.doctor.checks_network import answers_as_auctune
 from auctune.schema import to_input_error
-from auctune.service.access.key import Role
+from auctune.service.accounts.keys import Role
 from auctune.service.durable import durable
 from auctune.service.jobs import erasure
 from auctune.service.jobs.erasure import erase

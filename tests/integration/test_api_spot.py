@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auctune.service.access.directory import Budget
+from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.event import Kind

@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 from auctune.domain.money import STEP
-from auctune.service.access.open_jobs import TooManyError
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.config.models import WebhooksConfig
 from support.serving import Clock, Served, make_file, serving
 
@@ -152,7 +152,7 @@ def test_one_explanation_of_a_user_is_made_at_a_time(served: Served) -> None:
         )
 
     own, too_many, other = served.run(ask)
-    assert isinstance(too_many, TooManyError)
+    assert isinstance(too_many, QuotaExceededError)
     assert [own.decided.job, other.decided.job] == [first, third]
     assert explanation(served, second)["job"] == second
 

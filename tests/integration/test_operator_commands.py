@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.access.key import Role
+from auctune.service.accounts.keys import Role
 from support.serving import ROWS, Served, serving
 from support.typing_as import Run, typing_as
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.access.directory import Directory
-from auctune.service.access.key import Role, hash_key
+from auctune.service.accounts.keys import Role, hash_key
+from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.config.models import KeyConfig, UserConfig
 from auctune.service.server import FIRST_KEY, ensure_operator_key, seed_accounts
 from auctune.service.store import Committer, Store
@@ -46,7 +46,7 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
 
 
 async def begin(store: Store, committer: Committer, data: Path) -> str | None:
-    return await ensure_operator_key(Directory(store.reader, committer), data)
+    return await ensure_operator_key(AccountRegistry(store.reader, committer), data)
 
 
 def test_an_operator_gets_in_however_often_the_first_start_breaks_off(
@@ -63,7 +63,7 @@ def test_an_operator_gets_in_however_often_the_first_start_breaks_off(
     path = data / FIRST_KEY
     assert path.read_text().strip() == made
     assert path.stat().st_mode & 0o777 == 0o600
-    who = Directory(store.reader, committer).authenticate(made)
+    who = AccountRegistry(store.reader, committer).authenticate(made)
     assert who is not None
     assert (who.user, who.role) == ("operator", Role.OPERATOR)
     assert asyncio.run(begin(store, committer, data)) is None
@@ -73,7 +73,7 @@ def test_keys_of_users_alone_do_not_lock_the_operator_out(
     store: Store, committer: Committer, tmp_path: Path
 ) -> None:
     async def begin_after_users() -> str | None:
-        directory = Directory(store.reader, committer)
+        directory = AccountRegistry(store.reader, committer)
         await directory.put_user("ada", None, None)
         await directory.add_key("ada", Role.USER, "")
         return await begin(store, committer, tmp_path)

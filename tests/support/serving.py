@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from auctune.run.base_facts import BaseFacts
 from auctune.run.data.client import DataClient
 from auctune.run.unix_time import SteadyClock
-from auctune.service.access.key import Role
+from auctune.service.accounts.keys import Role
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ConnectionLimits, LimitedServer
 from auctune.service.config.auction import AuctionConfig, NodeConfig

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from auctune.service.access.open_jobs import OPEN, OpenJobs
+from auctune.service.accounts.limits import OPEN, JobQuota
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
 from auctune.service.webhooks.dispatcher import JOB_ENDED
@@ -21,7 +21,7 @@ class AudibleRecorder:
     """
 
     def __init__(
-        self, log: Recorder, open_jobs: OpenJobs, metrics: Metrics, notifier: Notifier
+        self, log: Recorder, open_jobs: JobQuota, metrics: Metrics, notifier: Notifier
     ) -> None:
         self._log = log
         self._open_jobs = open_jobs

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from auctune.service.access.open_jobs import OpenJobs
+from auctune.service.accounts.limits import JobQuota
 from auctune.service.webhooks.dispatcher import TERMINAL_STATUS
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import Kind, ZoneEvent
@@ -24,7 +24,7 @@ class Metrics:
         open_jobs: the jobs that are not over.
     """
 
-    def __init__(self, open_jobs: OpenJobs) -> None:
+    def __init__(self, open_jobs: JobQuota) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "auctune_http_requests",

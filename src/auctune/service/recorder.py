@@ -6,7 +6,7 @@ from decimal import Decimal
 import orjson
 
 from auctune.domain.money import STEP
-from auctune.service.access.spending import Spending
+from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.store import tables
 from auctune.service.store.committer import Committer
 from auctune.service.store.event_log import checksum
@@ -28,7 +28,7 @@ class LogRecorder:
         spending: told of all entries.
     """
 
-    def __init__(self, committer: Committer, spending: Spending) -> None:
+    def __init__(self, committer: Committer, spending: BudgetTracker) -> None:
         self._committer = committer
         self._spending = spending
 

@@ -21,8 +21,8 @@ from auctune.run.child import nursery
 from auctune.run.lock import NODES_LOCK, hold
 from auctune.run.unix_time import SteadyClock
 from auctune.service import logging
-from auctune.service.access.directory import Budget, Directory
-from auctune.service.access.key import KnownKey, Role, make_key
+from auctune.service.accounts.keys import HashedKey, Role, generate_key
+from auctune.service.accounts.registry import AccountRegistry, Budget
 from auctune.service.api.app import make_app
 from auctune.service.api.request_head import ConnectionLimits, LimitedServer
 from auctune.service.config.models import ServiceConfig
@@ -265,7 +265,7 @@ async def seed_accounts(service: Service, config: ServiceConfig) -> None:
         await service.directory.import_key(entry.user, Role(entry.role), entry.name, key)
 
 
-async def ensure_operator_key(directory: Directory, data: Path) -> str | None:
+async def ensure_operator_key(directory: AccountRegistry, data: Path) -> str | None:
     """Make an operator's key if there never was one, and write it to a private file.
 
     The file is written before the key becomes valid, so a service that is killed in between can
@@ -280,11 +280,11 @@ async def ensure_operator_key(directory: Directory, data: Path) -> str | None:
     """
     if any(key.role is Role.OPERATOR for key in directory.all_keys()):
         return None
-    made = make_key()
+    made = generate_key()
     write_private(data / FIRST_KEY, made.secret + "\n")
     if directory.user("operator") is None:
         await directory.put_user("operator", None, None)
-    known = KnownKey(made.hash, made.prefix)
+    known = HashedKey(made.hash, made.prefix)
     await directory.import_key("operator", Role.OPERATOR, "first key", known)
     return made.secret
 

@@ -13,12 +13,16 @@ from starlette.types import ASGIApp
 from auctune.domain import InputError
 from auctune.run.base_facts import Alone, Report, at_once
 from auctune.run.data.client import DataClient
-from auctune.service.access.directory import Account, Budget, Directory
-from auctune.service.access.open_jobs import OpenJobs, stored_bids, stored_open_jobs
-from auctune.service.access.rate import RateLimit
-from auctune.service.access.spending import Spending
-from auctune.service.access.streams import Streams
-from auctune.service.access.turns import Turns
+from auctune.service.accounts.budgets import BudgetTracker
+from auctune.service.accounts.limits import (
+    JobQuota,
+    KeyedLocks,
+    StreamLimiter,
+    TokenBuckets,
+    load_open_jobs,
+    stored_bids,
+)
+from auctune.service.accounts.registry import Account, AccountRegistry, Budget
 from auctune.service.audible_recorder import AudibleRecorder
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import AUCTION, ZoneConfig
@@ -120,27 +124,27 @@ class Service:
     """
 
     zones: dict[str, OpenZone]
-    directory: Directory
-    rate: RateLimit
-    spending: Spending
+    directory: AccountRegistry
+    rate: TokenBuckets
+    spending: BudgetTracker
     library: Library
     pages: Pages
     log: EventLog
     replies: Replies
     quotes: QuoteStore
     submissions: Submissions
-    open_jobs: OpenJobs
+    open_jobs: JobQuota
     explanations: ExplanationService
     webhooks: WebhookDispatcher
     committer: Committer
     store: Store
     metrics: Metrics
     notifier: Notifier
-    searches: Turns
-    streams: Streams
-    requests: Streams
-    bids: RateLimit
-    bid_bytes: RateLimit
+    searches: KeyedLocks
+    streams: StreamLimiter
+    requests: StreamLimiter
+    bids: TokenBuckets
+    bid_bytes: TokenBuckets
     pauses: PausedZones
     charts: ChartClient
     vendor_app: ASGIApp | None
@@ -310,9 +314,9 @@ async def build_service(
     limits = config.limits
     committer = Committer(store)
     pages, log = Pages(store.reader), EventLog(store.reader)
-    directory = Directory(store.reader, committer, now)
-    spending = Spending(directory, now, store.reader)
-    open_jobs = OpenJobs(limits.open_jobs, stored_open_jobs(store.reader))
+    directory = AccountRegistry(store.reader, committer, now)
+    spending = BudgetTracker(directory, now, store.reader)
+    open_jobs = JobQuota(limits.open_jobs, load_open_jobs(store.reader))
     bids = _daily(limits.bids_per_day)
     for owner, at in stored_bids(store.reader, now() - DAY):
         bids.count_earlier(owner, now() - at)
@@ -370,7 +374,7 @@ async def build_service(
     service = Service(
         zones=zones,
         directory=directory,
-        rate=RateLimit(limits.requests_per_second, limits.burst, time.monotonic),
+        rate=TokenBuckets(limits.requests_per_second, limits.burst, time.monotonic),
         spending=spending,
         library=library,
         pages=pages,
@@ -387,9 +391,9 @@ async def build_service(
         store=store,
         metrics=metrics,
         notifier=notifier,
-        searches=Turns(),
-        streams=Streams(limits.streams),
-        requests=Streams(limits.requests, "requests"),
+        searches=KeyedLocks(),
+        streams=StreamLimiter(limits.streams),
+        requests=StreamLimiter(limits.requests, "requests"),
         bids=bids,
         bid_bytes=_daily(limits.bid_bytes_per_day),
         pauses=PausedZones(store.reader, committer, submissions.paused),
@@ -401,8 +405,8 @@ async def build_service(
     return ServiceRuntime(service, workshops, data, committer, vendor_gateway)
 
 
-def _daily(count: int) -> RateLimit:
-    return RateLimit(count / DAY, count, time.monotonic)
+def _daily(count: int) -> TokenBuckets:
+    return TokenBuckets(count / DAY, count, time.monotonic)
 
 
 def _check_kind(zone: ZoneConfig, log: EventLog) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from auctune.service.access.open_jobs import OpenJobs, TooManyError
+from auctune.service.accounts.limits import JobQuota, QuotaExceededError
 from auctune.service.zones.job_row import JobRow, Status
 
 
@@ -11,10 +11,10 @@ def row(job: str, status: Status, owner: str = "ada") -> JobRow:
 
 
 def test_a_job_in_work_takes_room_and_is_counted_once_when_it_is_noted() -> None:
-    jobs = OpenJobs(limit=2)
+    jobs = JobQuota(limit=2)
     with jobs.reserve("ada", "a"):
         jobs.update([row("a", Status.QUEUED)])
-        with jobs.reserve("ada", "b"), pytest.raises(TooManyError), jobs.reserve("ada", "c"):
+        with jobs.reserve("ada", "b"), pytest.raises(QuotaExceededError), jobs.reserve("ada", "c"):
             pass
         with jobs.reserve("bob", "d"):
             pass
@@ -22,8 +22,8 @@ def test_a_job_in_work_takes_room_and_is_counted_once_when_it_is_noted() -> None
 
 
 def test_what_is_over_makes_room_and_what_failed_took_none() -> None:
-    jobs = OpenJobs(limit=1, held=[("ada", "old")])
-    with pytest.raises(TooManyError), jobs.reserve("ada", "new"):
+    jobs = JobQuota(limit=1, held=[("ada", "old")])
+    with pytest.raises(QuotaExceededError), jobs.reserve("ada", "new"):
         pass
     jobs.update([row("old", Status.SUCCEEDED)])
     with jobs.reserve("ada", "rejected"):

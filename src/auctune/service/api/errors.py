@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from auctune.domain import InputError
 from auctune.run.data.client import DataError
 from auctune.schema import format_path
-from auctune.service.access.open_jobs import TooManyError
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.api.answers import ErrorBody
 from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import TooLargeError
@@ -137,8 +137,8 @@ def handle_errors(app: FastAPI) -> None:
         menu = {"quote": quote_view(error.quote)}
         return answer_error(422, str(error), "quote_changed", "market.quote", extra=menu)
 
-    @app.exception_handler(TooManyError)
-    async def _too_many(_: Request, error: TooManyError) -> Response:
+    @app.exception_handler(QuotaExceededError)
+    async def _too_many(_: Request, error: QuotaExceededError) -> Response:
         return answer_error(429, str(error), "limit_reached")
 
     @app.exception_handler(ZonePausedError)

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from fastapi import Response
 
-from auctune.service.access.open_jobs import TooManyError
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.api.access import identify
 from auctune.service.api.errors import CLOSE, ApiError, answer_error
 from auctune.service.service import Service
@@ -104,7 +104,7 @@ class Gate:
                 await self._app(scope, limited, answered)
         except ApiError as error:
             await _refusal(error)(scope, receive, send)
-        except TooManyError as error:
+        except QuotaExceededError as error:
             await answer_error(429, str(error), "limit_reached", None, CLOSE)(scope, receive, send)
 
     def _limit(self, path: str) -> int:

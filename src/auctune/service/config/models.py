@@ -13,7 +13,7 @@ from auctune.device_profile import physical_device
 from auctune.domain import InputError
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.schema import STRICT, ByKind, check_schema
-from auctune.service.access.key import KnownKey, known_key
+from auctune.service.accounts.keys import HashedKey, hash_existing_key
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.fields import MAX_NUMBER, Amount, Count, Name, Positive, RelativePath
@@ -79,15 +79,15 @@ class KeyConfig(BaseModel):
         )
         return self
 
-    def key(self, place: str) -> KnownKey:
+    def key(self, place: str) -> HashedKey:
         """Return the hash of the key.
 
         Raises:
             InputError: if the key is not where it should be, or is too short.
         """
         if self.sha256 is not None:
-            return KnownKey(self.sha256, "")
-        return known_key(read_secret(place, self.secret_variable, self.secret_file), place)
+            return HashedKey(self.sha256, "")
+        return hash_existing_key(read_secret(place, self.secret_variable, self.secret_file), place)
 
 
 class LimitsConfig(BaseModel):

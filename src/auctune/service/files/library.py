@@ -16,7 +16,7 @@ from typing import Protocol
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.service.access.open_jobs import TooManyError
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.durable import durable
 from auctune.service.files.blobs import Blob, Blobs
 from auctune.service.files.disk import Disk
@@ -88,7 +88,7 @@ class Library:
 
         Raises:
             TooLargeError: if it is too large.
-            TooManyError: if its owner has no room for it, or too many uploads under way.
+            QuotaExceededError: if its owner has no room for it, or too many uploads under way.
             DiskFullError: if the service's disk has no room for it.
         """
         self._disk.check(announced)
@@ -101,7 +101,7 @@ class Library:
                     status = FileStatus.UPLOADED
                     record = self._record(name, owner, form.filename, form.purpose, blob, status)
                     await self._insert(record)
-            except TooManyError:
+            except QuotaExceededError:
                 self.blobs.delete(name)
                 raise
         return record

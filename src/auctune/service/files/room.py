@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from auctune.service.access.open_jobs import TooManyError
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.store.pages import FileTotals
 
 
@@ -44,16 +44,16 @@ class _Owner:
         held, today = self.held, self.today
         coming = sum(upload.bytes for upload in self.uploads)
         if held.count + len(self.uploads) > limits.files:
-            raise TooManyError(f"there are {held.count} files of yours already; delete some")
+            raise QuotaExceededError(f"there are {held.count} files of yours already; delete some")
         if held.bytes + coming > limits.bytes:
-            raise TooManyError(f"files of yours have {held.bytes} bytes already; delete some")
+            raise QuotaExceededError(f"files of yours have {held.bytes} bytes already; delete some")
         # Each upload is examined, which costs time whether it is kept or not.
         if today.count + len(self.uploads) > limits.uploads_per_day:
             found = f"there were {today.count} uploads of yours within 24 hours"
-            raise TooManyError(f"{found}; use files that are there, or wait")
+            raise QuotaExceededError(f"{found}; use files that are there, or wait")
         if today.bytes + coming > limits.upload_bytes_per_day:
             found = f"uploads of yours within 24 hours have {today.bytes} bytes"
-            raise TooManyError(f"{found}; use files that are there, or wait")
+            raise QuotaExceededError(f"{found}; use files that are there, or wait")
 
 
 class Upload:
@@ -73,7 +73,7 @@ class Upload:
         """The same chunks, as long as there is room for them.
 
         Raises:
-            TooManyError: as soon as there is none.
+            QuotaExceededError: as soon as there is none.
         """
         size = 0
         async for chunk in chunks:
@@ -111,11 +111,13 @@ class Room:
         """An upload of at least so many bytes, until the end of the block.
 
         Raises:
-            TooManyError: if there is no room for it.
+            QuotaExceededError: if there is no room for it.
         """
         known = self._owners.setdefault(owner, _Owner(FileTotals(0, 0), FileTotals(0, 0)))
         if len(known.uploads) >= self._limits.uploads:
-            raise TooManyError(f"{self._limits.uploads} uploads of yours are under way already")
+            raise QuotaExceededError(
+                f"{self._limits.uploads} uploads of yours are under way already"
+            )
         upload = Upload(self, owner, announced)
         known.uploads.append(upload)
         try:
@@ -129,12 +131,12 @@ class Room:
         """Whether an upload may go on.
 
         Raises:
-            TooManyError: if not.
+            QuotaExceededError: if not.
         """
         known = self._owners[upload.owner]
         try:
             known.check(self._limits)
-        except TooManyError:
+        except QuotaExceededError:
             # Files may have been deleted since it was looked.
             async with self._looking:
                 await self._refresh(known, upload.owner)
@@ -144,7 +146,7 @@ class Room:
         """An upload of this size is on disk; it is stored by the end of the block.
 
         Raises:
-            TooManyError: if there is no room for it after all.
+            QuotaExceededError: if there is no room for it after all.
         """
         async with self._looking:
             known = self._owners[upload.owner]

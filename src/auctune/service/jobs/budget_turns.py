@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from auctune.domain import Money
-from auctune.service.access.spending import Spending
-from auctune.service.access.turns import Turns
+from auctune.service.accounts.budgets import BudgetTracker
+from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.zone import Zone
 
@@ -21,10 +21,10 @@ class BudgetTurns:
         is_alone: whether there is one desk only, which takes bids in turn by itself.
     """
 
-    def __init__(self, spending: Spending, *, is_alone: bool) -> None:
+    def __init__(self, spending: BudgetTracker, *, is_alone: bool) -> None:
         self._spending = spending
         self._is_alone = is_alone
-        self._turns = Turns()
+        self._turns = KeyedLocks()
 
     def left(self, owner: str) -> Money | None:
         """What an owner may still pay; none: any amount."""

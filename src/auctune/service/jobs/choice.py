@@ -12,8 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 from auctune.domain import InputError
 from auctune.run.data.client import DataError
-from auctune.service.access.key import Principal
-from auctune.service.access.open_jobs import TooManyError
+from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.jobs.request import JobRequest
 from auctune.service.zones.offer import Alternative, Alternatives, Priced
 
@@ -127,7 +127,7 @@ async def _ask(
         try:
             priced = await zone.quote(who, request)
         # A zone whose data process failed, or that makes too many estimates, is out, no more.
-        except (InputError, DataError, TooManyError) as error:
+        except (InputError, DataError, QuotaExceededError) as error:
             why = str(error)
     outlook = None if priced is None else priced.offer.summary
     if priced is not None and outlook is None:

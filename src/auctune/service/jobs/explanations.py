@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 
+from auctune.service.accounts.fair_queue import FairQueue
 from auctune.service.store.event_log import EventLog
-from auctune.service.user_turns import UserTurns
 from auctune.service.zones.event import Kind
 from auctune.service.zones.open_zone import Explained, Explainer
 from auctune.service.zones.restart import read_event
@@ -23,7 +23,7 @@ class ExplanationService:
     def __init__(self, log: EventLog, explainers: Mapping[str, Explainer]) -> None:
         self._log = log
         self._explainers = explainers
-        self._turns = UserTurns("explanation")
+        self._turns = FairQueue("explanation")
         self._cache: OrderedDict[str, Explained] = OrderedDict()
 
     async def get(self, job: str, user: str) -> Explained | None:

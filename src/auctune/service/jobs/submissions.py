@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from auctune.domain import InputError
-from auctune.service.access.key import Principal
-from auctune.service.access.open_jobs import OpenJobs
+from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.limits import JobQuota
 from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
@@ -38,7 +38,7 @@ class Submissions:
     def __init__(
         self,
         zones: Mapping[str, OpenZone],
-        open_jobs: OpenJobs,
+        open_jobs: JobQuota,
         quotes: QuoteStore,
         library: Library,
         check: Callable[[], None],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
-from auctune.service.access.key import Principal
+from auctune.service.accounts.keys import Principal
 from auctune.service.jobs.request import JobRequest, Request, Terms
 from auctune.service.jobs.time import parse_deadline
 from auctune.service.zones.offer import NO_CHOICE, Alternatives

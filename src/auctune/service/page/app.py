@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from auctune.run.report_parts import page_style
-from auctune.service.access.rate import RateLimit
+from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.api.errors import handle_errors
 from auctune.service.api.routes import jobs, zones
 from auctune.service.page import (
@@ -52,7 +52,7 @@ def make_page(service: Service) -> Starlette:
         middleware=[Middleware(StrictHeaders)],
         exception_handlers=_error_pages(),
     )
-    sign_ins = RateLimit(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
+    sign_ins = TokenBuckets(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
     sessions = Sessions(service.directory, service.now)
     app.state.house = House(service, sessions, sign_ins, service.charts)
     return app

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
-from auctune.service.access.key import Principal, Role
-from auctune.service.access.rate import RateLimit
+from auctune.service.accounts.keys import Principal, Role
+from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.api.access import check_rate
 from auctune.service.api.errors import CLOSE, ApiError
 from auctune.service.page.chart_client import ChartClient
@@ -46,7 +46,7 @@ class House:
 
     service: Service
     sessions: Sessions
-    sign_ins: RateLimit
+    sign_ins: TokenBuckets
     charts: ChartClient
 
 

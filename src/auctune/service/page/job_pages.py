@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from auctune.service.access.open_jobs import OPEN
+from auctune.service.accounts.limits import OPEN
 from auctune.service.api.errors import ApiError
 from auctune.service.api.routes import explanations, files, jobs, zones
 from auctune.service.page.figures import losses_of, plan_of_job

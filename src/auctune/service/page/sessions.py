@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auctune.domain import InputError
-from auctune.service.access.key import Principal, hash_key
+from auctune.service.accounts.keys import Principal, hash_key
 
 
 @dataclass(frozen=True, slots=True)

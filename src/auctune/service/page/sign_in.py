@@ -6,7 +6,7 @@ from urllib.parse import unquote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from auctune.service.access.key import Role
+from auctune.service.accounts.keys import Role
 from auctune.service.page.guard import (
     COOKIE,
     ROOT,

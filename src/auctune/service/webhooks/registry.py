@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import Engine, select
 
 from auctune.domain import InputError
-from auctune.service.access.open_jobs import TooManyError
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.durable import durable
 from auctune.service.identifiers import new_id
 from auctune.service.store import Committer, Unit, tables
@@ -91,14 +91,14 @@ class WebhookRegistry:
         Raises:
             InputError: if the URL is invalid, or names a private address and they are not allowed.
                 A host name is not looked up here, but at each delivery.
-            TooManyError: if the user has reached the limit.
+            QuotaExceededError: if the user has reached the limit.
         """
         host = _check_url(url)
         if not self._private_addresses and _is_private(host):
             expected = "a public address: webhooks are not sent into private networks"
             raise InputError("url", repr(url), expected)
         if len(self.for_user(user)) >= self._limit:
-            raise TooManyError(f"you already have {self._limit} webhooks, which is the limit")
+            raise QuotaExceededError(f"you already have {self._limit} webhooks, which is the limit")
         webhook = Webhook(new_id("hook"), user, url, self._now(), self._committer.next_seq())
         self._webhooks[webhook.id] = webhook
         row = {"name": _ROW_PREFIX + webhook.id, "value": orjson.dumps(asdict(webhook)).decode()}

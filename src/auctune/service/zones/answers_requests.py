@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from auctune.service.access.key import Principal
+from auctune.service.accounts.keys import Principal
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.reply import Reply

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from auctune.service.access.key import Principal
+from auctune.service.accounts.keys import Principal
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.reply import Reply

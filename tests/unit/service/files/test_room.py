@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.access.open_jobs import TooManyError
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord, Purpose
 from auctune.service.files.room import FileLimits
@@ -80,7 +80,7 @@ def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
         other = asyncio.create_task(library.add("ada", Name(), second.chunks()))
         # Neither is stored, and the second has sent all that it will send for now.
         second.push(500)
-        with pytest.raises(TooManyError):
+        with pytest.raises(QuotaExceededError):
             await other
         first.end()
         kept = await under_way
@@ -94,7 +94,7 @@ def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
         first, second = Sender(), Sender()
         under_way = asyncio.create_task(library.add("ada", Name(), first.chunks(), 600))
         await first.send(1)
-        with pytest.raises(TooManyError):
+        with pytest.raises(QuotaExceededError):
             await library.add("ada", Name(), second.chunks(), 500)
         first.end()
         await under_way
@@ -114,7 +114,7 @@ def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> No
                 stack.push_async_callback(asyncio.wait_for, task, 10)
                 stack.callback(sender.end)
                 await sender.send(1)
-            with pytest.raises(TooManyError, match="under way"):
+            with pytest.raises(QuotaExceededError, match="under way"):
                 await library.add("ada", Name(), senders[2].chunks())
             senders[2].end()
             await library.add("bob", Name(), senders[2].chunks())
@@ -132,7 +132,7 @@ def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Pa
             sender.end()
         assert len({record.id for record in await asyncio.gather(*tasks)}) == 5
         late = Sender()
-        with pytest.raises(TooManyError):
+        with pytest.raises(QuotaExceededError):
             await library.add("ada", Name(), late.chunks())
 
     with_library(tmp_path, FileLimits(1000, 8, 5, 1000, 99, 9999), work)
@@ -154,14 +154,14 @@ def test_what_was_uploaded_and_deleted_counts_for_a_day(
         for _ in range(2):
             await library.delete(await add(library, "ada"))
             now[0] += 3600.0
-        with pytest.raises(TooManyError, match="of yours within 24 hours"):
+        with pytest.raises(QuotaExceededError, match="of yours within 24 hours"):
             await add(library, "ada")
         await add(library, "bob")
         assert len(contents(tmp_path)) == 1
         # A day after the first of them there is room for one.
         now[0] += 86_400.0 - 3600.0
         await add(library, "ada")
-        with pytest.raises(TooManyError, match="of yours within 24 hours"):
+        with pytest.raises(QuotaExceededError, match="of yours within 24 hours"):
             await add(library, "ada")
 
     with_library(tmp_path, FileLimits(1000, 8, 8, 1000, uploads, size), work, lambda: now[0])

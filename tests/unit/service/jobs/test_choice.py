@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
-from auctune.service.access.key import Principal, Role
+from auctune.service.accounts.keys import Principal, Role
 from auctune.service.jobs.choice import Choice, choose
 from auctune.service.jobs.request import JobRequest, Terms
 from auctune.service.jobs.training import Training

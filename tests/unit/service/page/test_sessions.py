@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.access.key import Principal, Role
+from auctune.service.accounts.keys import Principal, Role
 from auctune.service.page.sessions import Sessions, SessionsParams
 
 ADA = Principal("key-1", "ada", None, Role.USER)

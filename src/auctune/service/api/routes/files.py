@@ -7,7 +7,7 @@ import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
-from auctune.service.access.key import Principal
+from auctune.service.accounts.keys import Principal
 from auctune.service.api.access import Owner, ServiceDep
 from auctune.service.api.answers import FileDeleted, FileObject, FilePage
 from auctune.service.api.errors import ERRORS, ApiError, not_found

@@ -14,7 +14,7 @@ from starlette.datastructures import QueryParams
 
 from auctune.domain import InputError
 from auctune.schema import to_input_error
-from auctune.service.access.key import Principal
+from auctune.service.accounts.keys import Principal
 from auctune.service.api.access import SECURED, Owner, ServiceDep, ask_owner
 from auctune.service.api.answers import Checkpoint, Job, JobEvent, Page
 from auctune.service.api.errors import ERRORS, ApiError, not_found

@@ -7,8 +7,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field, StringConstraints
 
 from auctune.domain import parse_money
-from auctune.service.access.directory import Account, Budget, KeyRecord
-from auctune.service.access.key import Role
+from auctune.service.accounts.keys import Role
+from auctune.service.accounts.registry import Account, Budget, KeyRecord
 from auctune.service.api.access import Operator, ServiceDep
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.jobs.erasure import StillOpenError, erase

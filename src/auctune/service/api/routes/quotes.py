@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
-from auctune.service.access.key import Principal
+from auctune.service.accounts.keys import Principal
 from auctune.service.api.access import Owner, ServiceDep
 from auctune.service.api.answers import AlternativeView, EstimateView
 from auctune.service.api.errors import ERRORS, not_found

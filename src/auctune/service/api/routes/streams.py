@@ -12,8 +12,8 @@ import orjson
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from auctune.service.access.key import Principal
-from auctune.service.access.open_jobs import OPEN
+from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.limits import OPEN
 from auctune.service.api.access import Operator, Owner, ServiceDep
 from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.jobs import own_job

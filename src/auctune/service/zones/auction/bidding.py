@@ -9,8 +9,8 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.domain.money import ZERO
-from auctune.service.access.key import Principal
-from auctune.service.access.turns import Turns
+from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
@@ -70,7 +70,7 @@ class AuctionBidding:
         self._turns = turns
         self._quotes = quotes
         self.pending_jobs = Docket(desk, turns, self._check_there, self._received_bid)
-        self._quoting = Turns()
+        self._quoting = KeyedLocks()
 
     async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload; see `AnswersRequests.look_at`."""

@@ -12,7 +12,7 @@ from typing import Any
 from auctune.domain import InputError, Money
 from auctune.domain.money import ZERO
 from auctune.edge import EdgeMenu
-from auctune.service.access.key import Principal
+from auctune.service.accounts.keys import Principal
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of

@@ -10,7 +10,8 @@ from typing import Any
 
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
-from auctune.service.access.key import Principal
+from auctune.service.accounts.fair_queue import FairQueue
+from auctune.service.accounts.keys import Principal
 from auctune.service.files.record import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
@@ -21,7 +22,6 @@ from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import Worth, asked_cap, asked_worth, said_cap, shown_request
 from auctune.service.jobs.training import Training
-from auctune.service.user_turns import UserTurns
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.docket import Docket
 from auctune.service.zones.job_row import JobRow
@@ -70,7 +70,7 @@ class SpotBidding:
         self._turns = turns
         self._quotes = quotes
         self._now = now
-        self._estimates = UserTurns("estimate", _WAITING_ESTIMATES)
+        self._estimates = FairQueue("estimate", _WAITING_ESTIMATES)
         self.pending_jobs = Docket(desk, turns, self._check_there, self._received_bid)
 
     async def quote(self, who: Principal, request: JobRequest) -> Priced:

@@ -60,14 +60,14 @@ class NewKey:
     prefix: str
 
 
-def make_key() -> NewKey:
+def generate_key() -> NewKey:
     """A new key: 240 random bits."""
     secret = _PREFIX + secrets.token_urlsafe(30)
     return NewKey(secret, hash_key(secret), secret[:_SHOWN])
 
 
 @dataclass(frozen=True, slots=True)
-class KnownKey:
+class HashedKey:
     """A key that somebody else made.
 
     Attributes:
@@ -79,7 +79,7 @@ class KnownKey:
     prefix: str
 
 
-def known_key(secret: str, place: str) -> KnownKey:
+def hash_existing_key(secret: str, place: str) -> HashedKey:
     """What is kept of a key that its owner knows already.
 
     Raises:
@@ -88,7 +88,7 @@ def known_key(secret: str, place: str) -> KnownKey:
     if len(secret) < _LEAST:
         expected = f"a key of {_LEAST} random characters or more"
         raise InputError(place, f"has a key of {len(secret)} characters", expected)
-    return KnownKey(hash_key(secret), secret[:_SHOWN])
+    return HashedKey(hash_key(secret), secret[:_SHOWN])
 
 
 def hash_key(secret: str) -> str:

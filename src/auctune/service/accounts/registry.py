@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import Engine, Table, select
 
 from auctune.domain import InputError, Money
-from auctune.service.access.key import KnownKey, NewKey, Principal, Role, hash_key, make_key
+from auctune.service.accounts.keys import HashedKey, NewKey, Principal, Role, generate_key, hash_key
 from auctune.service.durable import durable
 from auctune.service.identifiers import new_id
 from auctune.service.store import tables
@@ -81,13 +81,13 @@ class KeyRecord:
 
 
 @dataclass
-class _Held:
+class _Cache:
     by_hash: dict[str, KeyRecord] = field(default_factory=dict)
     users: dict[str, Account] = field(default_factory=dict)
     teams: dict[str, Account] = field(default_factory=dict)
 
 
-class Directory:
+class AccountRegistry:
     """Who is known to the service.
 
     Args:
@@ -175,13 +175,13 @@ class Directory:
         """
         if user not in self._held.users:
             raise InputError("user", f"{user!r} is unknown", "a user that was added before")
-        made = make_key()
+        made = generate_key()
         record = KeyRecord(new_id("key"), made.prefix, user, role, name, self._now(), None)
         await durable(self._committer, Unit().insert(tables.keys, _key_row(record, made.hash)))
         self._held.by_hash[made.hash] = record
         return record, made
 
-    async def import_key(self, user: str, role: Role, name: str, key: KnownKey) -> None:
+    async def import_key(self, user: str, role: Role, name: str, key: HashedKey) -> None:
         """Add a key that was made elsewhere, unless it was added before; then nothing changes."""
         if key.hash not in self._held.by_hash:
             record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None)
@@ -205,8 +205,8 @@ class Directory:
         return Principal(record.id, record.user, self._held.users[record.user].team, record.role)
 
 
-def _read(reader: Engine) -> _Held:
-    held = _Held()
+def _read(reader: Engine) -> _Cache:
+    held = _Cache()
     for row in _rows(reader, tables.teams):
         held.teams[row.id] = Account(row.id, "team", row.created_at, None, _budget(row.body))
     for row in _rows(reader, tables.users):

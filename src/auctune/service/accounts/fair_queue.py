@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from auctune.service.access.open_jobs import TooManyError
+from auctune.service.accounts.limits import QuotaExceededError
 
 T = TypeVar("T")
 
 
-class UserTurns:
+class FairQueue:
     """Runs work in a thread, fairly: a user waits for at most one item of each other user.
 
     Args:
@@ -38,7 +38,7 @@ class UserTurns:
             is_limited: False for work that is limited elsewhere and must not be refused.
 
         Raises:
-            TooManyError: if too many items wait already.
+            QuotaExceededError: if too many items wait already.
         """
         if is_limited:
             self._check_room(user)
@@ -54,9 +54,9 @@ class UserTurns:
         of_user = len(self._waiting.get(user, ()))
         is_busy = self._running == user or of_user > 0
         if is_busy and of_user >= self._max_waiting:
-            raise TooManyError(f"another {self._what} of yours is being made; wait for it")
+            raise QuotaExceededError(f"another {self._what} of yours is being made; wait for it")
         if user not in self._waiting and len(self._waiting) >= self._max_users:
-            raise TooManyError(f"too many users wait for their {self._what}; try again later")
+            raise QuotaExceededError(f"too many users wait for their {self._what}; try again later")
 
     async def _wait(self, user: str) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

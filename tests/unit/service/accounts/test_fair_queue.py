@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from auctune.service.access.open_jobs import TooManyError
-from auctune.service.user_turns import UserTurns
+from auctune.service.accounts.fair_queue import FairQueue
+from auctune.service.accounts.limits import QuotaExceededError
 
 
 class Work:
@@ -32,13 +32,13 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def ask(turns: UserTurns, work: Work, name: str) -> str:
+async def ask(turns: FairQueue, work: Work, name: str) -> str:
     return await turns.run(name[0], work.piece(name))
 
 
 def test_users_take_turns_however_many_pieces_one_asks_for() -> None:
     async def play() -> None:
-        turns, work = UserTurns("estimate", 3), Work()
+        turns, work = FairQueue("estimate", 3), Work()
         names = ["a0", "a1", "a2", "a3", "b0", "b1", "c0"]
         tasks = []
         for name in names:
@@ -53,14 +53,14 @@ def test_users_take_turns_however_many_pieces_one_asks_for() -> None:
 
 def test_what_is_too_much_is_refused_at_once_and_what_must_not_be_is_not() -> None:
     async def play() -> None:
-        turns, work = UserTurns("estimate", 1, max_users=2), Work()
+        turns, work = FairQueue("estimate", 1, max_users=2), Work()
         tasks = []
         for name in ("a0", "a1", "b0"):
             tasks.append(asyncio.create_task(ask(turns, work, name)))
             await settled()
-        with pytest.raises(TooManyError, match="another estimate of yours is being made"):
+        with pytest.raises(QuotaExceededError, match="another estimate of yours is being made"):
             await ask(turns, work, "a2")
-        with pytest.raises(TooManyError, match="too many users wait for their estimate"):
+        with pytest.raises(QuotaExceededError, match="too many users wait for their estimate"):
             await ask(turns, work, "c0")
         last = asyncio.create_task(turns.run("a", work.piece("a2"), is_limited=False))
         await settled()
@@ -74,7 +74,7 @@ def test_what_is_too_much_is_refused_at_once_and_what_must_not_be_is_not() -> No
 
 def test_whoever_stops_waiting_or_fails_holds_up_nobody() -> None:
     async def play() -> None:
-        turns, work = UserTurns("estimate", 2), Work()
+        turns, work = FairQueue("estimate", 2), Work()
 
         def failing() -> None:
             work.piece("failed")()

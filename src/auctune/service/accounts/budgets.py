@@ -17,7 +17,7 @@ from sqlalchemy import Engine, func, select
 
 from auctune.domain import Money
 from auctune.domain.money import STEP, ZERO
-from auctune.service.access.directory import Account, Directory
+from auctune.service.accounts.registry import Account, AccountRegistry
 from auctune.service.durable import durable
 from auctune.service.ledger.entry import Entry, hold_account, user_account
 from auctune.service.store import Committer, Unit, tables
@@ -27,7 +27,7 @@ _HOLD = hold_account("")
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class Payment:
     """What an event made a user pay; less than nothing: what came back.
 
     Attributes:
@@ -44,13 +44,13 @@ class Paid:
 
 
 @dataclass
-class _Span:
+class _RollingWindow:
     """Payments within a span, and their sum."""
 
-    paid: deque[Paid] = field(default_factory=deque)
+    paid: deque[Payment] = field(default_factory=deque)
     total: Money = ZERO
 
-    def add(self, one: Paid) -> None:
+    def add(self, one: Payment) -> None:
         self.paid.append(one)
         self.total += one.amount
 
@@ -59,7 +59,7 @@ class _Span:
             self.total -= self.paid.popleft().amount
 
 
-class Spending:
+class BudgetTracker:
     """Payments of late, by user and team; for any number of threads.
 
     Args:
@@ -68,12 +68,14 @@ class Spending:
         reader: of the store, to read the ledger of accounts that have a budget.
     """
 
-    def __init__(self, directory: Directory, now: Callable[[], float], reader: Engine) -> None:
+    def __init__(
+        self, directory: AccountRegistry, now: Callable[[], float], reader: Engine
+    ) -> None:
         self._directory = directory
         self._now = now
         self._reader = reader
         self._lock = threading.Lock()
-        self._spans: dict[str, _Span] = {}
+        self._spans: dict[str, _RollingWindow] = {}
         # Of all users: whoever gets a budget has its holds at once.
         self._holds = _stored_holds(reader)
         for account in (*directory.teams(), *directory.users()):
@@ -84,7 +86,7 @@ class Spending:
         """Take over the entries of an event."""
         for entry in entries:
             if entry.account.startswith(_USER):
-                self._add(Paid(seq, entry.account.removeprefix(_USER), entry.amount, at))
+                self._add(Payment(seq, entry.account.removeprefix(_USER), entry.amount, at))
             elif entry.account.startswith(_HOLD):
                 self._add_hold(entry.account.removeprefix(_HOLD), entry.amount)
 
@@ -124,15 +126,15 @@ class Spending:
                 self._spans.pop(account.key, None)
                 return
             # What is paid from now on is kept; what was paid before is on disk after this.
-            self._spans.setdefault(account.key, _Span())
+            self._spans.setdefault(account.key, _RollingWindow())
         await durable(committer, Unit())
         await asyncio.to_thread(self._read, account)
 
-    def _add(self, paid: Paid) -> None:
+    def _add(self, paid: Payment) -> None:
         for account in self.accounts(paid.user):
             with self._lock:
                 if account.budget is not None:
-                    span = self._spans.setdefault(account.key, _Span())
+                    span = self._spans.setdefault(account.key, _RollingWindow())
                     span.add(paid)
                     span.drop_before(paid.at - account.budget.seconds)
 
@@ -154,13 +156,13 @@ class Spending:
         stored = _stored(self._reader, users, self._now() - account.budget.seconds)
         with self._lock:
             known = {paid.seq for paid in stored}
-            kept = self._spans.get(account.key, _Span()).paid
-            span = self._spans[account.key] = _Span()
+            kept = self._spans.get(account.key, _RollingWindow()).paid
+            span = self._spans[account.key] = _RollingWindow()
             for paid in (*stored, *(one for one in kept if one.seq not in known)):
                 span.add(paid)
 
 
-def _stored(reader: Engine, users: list[str], since: float) -> list[Paid]:
+def _stored(reader: Engine, users: list[str], since: float) -> list[Payment]:
     """Payments of users on record, the oldest first."""
     table = tables.entries
     chosen = (
@@ -170,7 +172,7 @@ def _stored(reader: Engine, users: list[str], since: float) -> list[Paid]:
     )
     with reader.connect() as connection:
         return [
-            Paid(row.seq, row.account.removeprefix(_USER), row.amount * STEP, row.at)
+            Payment(row.seq, row.account.removeprefix(_USER), row.amount * STEP, row.at)
             for row in connection.execute(chosen)
         ]
 

@@ -1,1 +1,0 @@
-"""Who may do what: keys, roles, limits and budgets."""
