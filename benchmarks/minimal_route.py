@@ -19,9 +19,9 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
-from auctune.service.store import Committer, Unit, open_store, tell_all
-from auctune.service.store.event_log import checksum
-from auctune.service.store.tables import events
+from auctune.service.storage import Committer, WriteBatch, notify_all, open_store
+from auctune.service.storage.event_log import checksum
+from auctune.service.storage.tables import events
 
 
 def make_app(committer: Committer) -> FastAPI:
@@ -49,7 +49,7 @@ def make_app(committer: Committer) -> FastAPI:
             "body": json.dumps(body).encode(),
         }
         row["checksum"] = checksum(**row)
-        committer.submit(Unit(done).insert(events, row))
+        committer.submit(WriteBatch(done).insert(events, row))
         await committed
         return {"id": f"row-{seq}", "payment": None}
 
@@ -61,7 +61,7 @@ async def serve(data: Path) -> None:
     loop = asyncio.get_running_loop()
 
     def deliver(outcomes: Any) -> None:
-        loop.call_soon_threadsafe(tell_all, outcomes)
+        loop.call_soon_threadsafe(notify_all, outcomes)
 
     data.mkdir(parents=True, exist_ok=True)
     with (

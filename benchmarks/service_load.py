@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import create_engine, func, select
 
-from auctune.service.store.tables import entries, events
+from auctune.service.storage.tables import entries, events
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.load import Bidder, Load, make_bidders

@@ -26,12 +26,12 @@ from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.models import read_config
+from auctune.service.event_writer import LogWriter
 from auctune.service.jobs.training import Training
-from auctune.service.recorder import LogRecorder
 from auctune.service.service import profile_zone
-from auctune.service.store import Committer, Snapshots, open_store
-from auctune.service.store.identity import bind
-from auctune.service.store.unit import ignore
+from auctune.service.storage import Committer, Snapshots, open_store
+from auctune.service.storage.batch import noop
+from auctune.service.storage.identity import bind
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.memory import fresh_zone
 from auctune.service.zones.auction.opening import opening_record, supply_of
@@ -60,7 +60,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         bind(store.writer, data, store.label)
         directory = AccountRegistry(store.reader, committer, time.time)
         spending = BudgetTracker(directory, time.time, store.reader)
-        recorder = LogRecorder(committer, spending)
+        recorder = LogWriter(committer, spending)
         state, mechanism = fresh_zone(record)
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
         zone = AuctionZone(
@@ -70,7 +70,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         zone.begin_slots()
         while zone.state.seq < count:
             zone.decide(_bid(draw))
-            recorder.record(zone.pop_events(), ignore)
+            recorder.record(zone.pop_events(), noop)
             if snapshot_after is not None and zone.state.seq >= snapshot_after:
                 body = write_snapshot(ZoneSaver().save(zone.state, zone.mechanism))
                 seq, snapshot_after = zone.state.seq, None

@@ -28,9 +28,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from auctune.service.store import Committer, EventLog, Outcome, Store, Unit, open_store
-from auctune.service.store.event_log import checksum
-from auctune.service.store.tables import entries, events, jobs
+from auctune.service.storage import Committer, EventLog, Store, WriteBatch, WriteResult, open_store
+from auctune.service.storage.event_log import checksum
+from auctune.service.storage.tables import entries, events, jobs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.postgres import find_programs, private_server
@@ -53,7 +53,7 @@ class Measured:
     cpu_us: float
 
 
-def make_unit(committer: Committer, sent: float, waits: list[float]) -> Unit:
+def make_unit(committer: Committer, sent: float, waits: list[float]) -> WriteBatch:
     seq = committer.next_seq(3)
     job = f"ftjob-{seq:024}"
     at = time.time()
@@ -71,7 +71,7 @@ def make_unit(committer: Committer, sent: float, waits: list[float]) -> Unit:
     }
     event["checksum"] = checksum(**shared, **event)
     return (
-        Unit(done)
+        WriteBatch(done)
         .insert(events, {**shared, **event})
         .upsert(
             jobs,
@@ -95,7 +95,7 @@ def make_unit(committer: Committer, sent: float, waits: list[float]) -> Unit:
 
 def measure(store: Store, submitters: int, seconds: float) -> Measured:
     """Keep so many units under way for a while."""
-    delivered: SimpleQueue[Sequence[Outcome]] = SimpleQueue()
+    delivered: SimpleQueue[Sequence[WriteResult]] = SimpleQueue()
     waits: list[float] = []
     with Committer(store, delivered.put) as committer:
         for _ in range(submitters):
@@ -152,7 +152,7 @@ def read_seconds(store: Store) -> float:
         first = committer.next_seq(EVENTS_READ)
         for begin in range(first, first + EVENTS_READ, 1000):
             committer.submit(
-                Unit().insert(
+                WriteBatch().insert(
                     events,
                     *(
                         {**event, "checksum": checksum(**event)}

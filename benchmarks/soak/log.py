@@ -8,10 +8,10 @@ from pathlib import Path
 import orjson
 from sqlalchemy import Connection, func, select
 
-from auctune.service.recorder import read_job
-from auctune.service.store import EventLog, reading
-from auctune.service.store.pages import JobRow as StoredJob
-from auctune.service.store.tables import entries, events, jobs
+from auctune.service.event_writer import read_job
+from auctune.service.storage import EventLog, open_readonly
+from auctune.service.storage.queries import JobRow as StoredJob
+from auctune.service.storage.tables import entries, events, jobs
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow, Status
 from auctune.service.zones.restart import read_event
@@ -109,7 +109,7 @@ class Log:
 
 def read_log(data: Path) -> Log:
     """The log in a data folder, whether or not a service is at work in it."""
-    with reading(data) as engine:
+    with open_readonly(data) as engine:
         log = EventLog(engine)
         happened = {zone: list(map(read_event, log.read_zone(zone))) for zone in log.zones()}
         with engine.connect() as connection:
@@ -131,7 +131,7 @@ def read_log(data: Path) -> Log:
 
 def jobs_by_status(data: Path) -> dict[str, int]:
     """How many jobs there are of each status."""
-    with reading(data) as engine, engine.connect() as connection:
+    with open_readonly(data) as engine, engine.connect() as connection:
         counted = select(jobs.c.status, func.count()).group_by(jobs.c.status)
         return {row[0]: row[1] for row in connection.execute(counted)}
 
@@ -144,7 +144,7 @@ def num_open(data: Path) -> int:
     )
     ends = (Kind.CANCELLED.value, TimeshareKind.SETTLED.value)
     chosen = select(events.c.kind, events.c.body).where(events.c.kind.in_(ends))
-    with reading(data) as engine, engine.connect() as connection:
+    with open_readonly(data) as engine, engine.connect() as connection:
         found = [(kind, orjson.loads(body)) for kind, body in connection.execute(chosen)]
     num_held = sum("held" in body for _, body in found)
     num_settled: int = sum(kind == TimeshareKind.SETTLED for kind, _ in found)
@@ -153,7 +153,7 @@ def num_open(data: Path) -> int:
 
 def num_events(data: Path) -> int:
     """How long the log is."""
-    with reading(data) as engine, engine.connect() as connection:
+    with open_readonly(data) as engine, engine.connect() as connection:
         return connection.execute(select(func.count()).select_from(events)).scalar_one()
 
 

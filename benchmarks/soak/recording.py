@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from auctune.service.store.event_log import checksum
+from auctune.service.storage.event_log import checksum
 
 Row = dict[str, Any]
 

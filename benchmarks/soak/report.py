@@ -9,8 +9,8 @@ from decimal import Decimal
 from rich.console import Console
 from rich.table import Table
 
+from auctune.service.event_writer import from_minor_units
 from auctune.service.ledger.entry import REVENUE
-from auctune.service.recorder import from_steps
 from auctune.service.zones.event import Kind
 from soak.diary import Diary
 from soak.log import Log, Story
@@ -113,4 +113,4 @@ def _faults(soaked: Soaked) -> Table:
 
 
 def _money(steps: int) -> str:
-    return str(Decimal(from_steps(steps)))
+    return str(Decimal(from_minor_units(steps)))

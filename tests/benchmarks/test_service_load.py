@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from auctune.service.store import Committer, EventLog, Outcome, open_store, tell_all
+from auctune.service.storage import Committer, EventLog, WriteResult, notify_all, open_store
 from minimal_route import make_app
 from service_load import served
 from support.load import Acknowledged, Load
@@ -52,8 +52,8 @@ def test_the_minimal_route_writes_a_row_that_the_log_can_read(tmp_path: Path) ->
     async def post() -> str:
         loop = asyncio.get_running_loop()
 
-        def deliver(outcomes: Sequence[Outcome]) -> None:
-            loop.call_soon_threadsafe(tell_all, outcomes)
+        def deliver(outcomes: Sequence[WriteResult]) -> None:
+            loop.call_soon_threadsafe(notify_all, outcomes)
 
         with Committer(store, deliver) as committer:
             transport = httpx2.ASGITransport(make_app(committer))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from auctune.domain import Money
+from auctune.service.event_writer import to_minor_units
 from auctune.service.ledger.entry import Entry, rent
-from auctune.service.recorder import to_steps
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow, Status
 from auctune.service.zones.metered.event import MeteredKind
@@ -54,7 +54,9 @@ def is_over(story: Story) -> bool:
 
 
 def booked(event: ZoneEvent, entries: tuple[Entry, ...]) -> list[Booked]:
-    return [Booked(event.seq, event.job, one.account, to_steps(one.amount)) for one in entries]
+    return [
+        Booked(event.seq, event.job, one.account, to_minor_units(one.amount)) for one in entries
+    ]
 
 
 def rented(*, refunded: bool = False) -> Story:

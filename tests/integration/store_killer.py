@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from auctune.service.store import Committer, Outcome, Store, Unit, open_store
-from auctune.service.store.event_log import checksum
-from auctune.service.store.tables import entries, events, jobs
+from auctune.service.storage import Committer, Store, WriteBatch, WriteResult, open_store
+from auctune.service.storage.event_log import checksum
+from auctune.service.storage.tables import entries, events, jobs
 
 NUM_WAITING = 40
 NUM_ENTRIES = 4
@@ -26,7 +26,7 @@ NUM_ENTRIES = 4
 def write_until_killed(database: str, acknowledged: int) -> None:
     """Jobs by job, so that some wait at any time; their numbers go to the pipe once written."""
 
-    def deliver(outcomes: Sequence[Outcome]) -> None:
+    def deliver(outcomes: Sequence[WriteResult]) -> None:
         assert all(outcome.error is None for outcome in outcomes)
         for outcome in outcomes:
             outcome.notify()
@@ -38,14 +38,14 @@ def write_until_killed(database: str, acknowledged: int) -> None:
     signal.pause()
 
 
-def job_unit(committer: Committer, acknowledged: int) -> Unit:
+def job_unit(committer: Committer, acknowledged: int) -> WriteBatch:
     seq = committer.next_seq(1 + NUM_ENTRIES)
     job = f"job{seq}"
     shared: dict[str, Any] = {"job": job, "at": 0.0}
     event = {"seq": seq, "zone": "z", "slot": 0, "kind": "k", "body": b"x" * 2000, **shared}
     amounts = [-seq, seq, 5, -5]
     return (
-        Unit(lambda _: announce(acknowledged, seq))
+        WriteBatch(lambda _: announce(acknowledged, seq))
         .insert(
             events,
             {**event, "checksum": checksum(**event)},

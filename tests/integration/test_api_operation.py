@@ -15,11 +15,11 @@ import pytest
 from auctune.doctor.checks_network import answers_as_auctune
 from auctune.schema import to_input_error
 from auctune.service.accounts.keys import Role
-from auctune.service.durable import durable
 from auctune.service.jobs import erasure
 from auctune.service.jobs.erasure import erase
 from auctune.service.jobs.training import Training
-from auctune.service.store import Pages, Snapshots
+from auctune.service.storage import Queries, Snapshots
+from auctune.service.storage.committer import durable
 from support.serving import EPOCH, ROWS, Clock, Served, make_file, make_zone, serving
 
 
@@ -527,15 +527,15 @@ def test_one_users_searches_through_all_jobs_take_one_thread_at_a_time(
     key, other = served.key("seeker"), served.key("other")
     client, file = served.client(key), served.upload(key)
     jobs = [served.bid(client, file, bid="0.0001").id for _ in range(3)]
-    begun, may_go_on, scan = Event(), Event(), Pages.jobs
+    begun, may_go_on, scan = Event(), Event(), Queries.jobs
 
-    def slow_scan(pages: Pages, owner: str | None, *rest: Any, **more: Any) -> Any:
+    def slow_scan(pages: Queries, owner: str | None, *rest: Any, **more: Any) -> Any:
         if owner == "seeker":
             begun.set()
             may_go_on.wait(30)
         return scan(pages, owner, *rest, **more)
 
-    monkeypatch.setattr(Pages, "jobs", slow_scan)
+    monkeypatch.setattr(Queries, "jobs", slow_scan)
     monkeypatch.setattr("auctune.service.api.routes.jobs._SCANNED", 1)
 
     def search(_: int) -> list[str]:

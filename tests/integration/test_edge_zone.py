@@ -21,7 +21,7 @@ from sqlalchemy import create_engine, select
 from auctune.run.edge.plain import plan_record, read_decision, read_job, read_plan
 from auctune.run.open_sites.messages import TrainingTerms
 from auctune.run.open_sites.site_data import read_job_data
-from auctune.service.store.tables import entries, events
+from auctune.service.storage.tables import entries, events
 from auctune.train.edge.alone import Alone
 from auctune.train.edge.loading import load_model
 from support.edge_zones import images_file

@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 from auctune.domain import write_snapshot
-from auctune.service.durable import durable
-from auctune.service.store import EventLog, Snapshots, reading
-from auctune.service.store.event_log import checksum
+from auctune.service.storage import EventLog, Snapshots, open_readonly
+from auctune.service.storage.committer import durable
+from auctune.service.storage.event_log import checksum
 from auctune.service.zones.auction.period import LoggedPeriod
 from auctune.service.zones.auction.snapshot import ZoneSaver
 from auctune.service.zones.period import Period
@@ -70,7 +70,7 @@ def keep_snapshot(served: Served) -> None:
     )
 
     async def write() -> None:
-        with reading(served.folder) as reader:
+        with open_readonly(served.folder) as reader:
             unit = Snapshots(reader).write_batch("default", seq, served.clock.time, body)
             await durable(served.service.committer, unit)
 
@@ -136,7 +136,7 @@ def test_periods_that_follow_each_other_have_each_decision_once(
 
 
 def test_a_late_period_starts_at_the_snapshot_before_it(served: Served) -> None:
-    with reading(served.folder) as reader:
+    with open_readonly(served.folder) as reader:
         log, snapshots = EventLog(reader), Snapshots(reader)
         for slot, is_short in ((SNAPSHOT_SLOT, False), (SNAPSHOT_SLOT + 1, True)):
             period = LoggedPeriod(Period("default", log, EPOCH + slot * SLOT_SECONDS))

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from auctune.service.store.event_log import checksum
+from auctune.service.storage.event_log import checksum
 from support.command_line import run_auctune
 from support.metered_market import (
     ON_DEMAND_PRICE,

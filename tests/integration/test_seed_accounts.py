@@ -10,7 +10,7 @@ from auctune.service.accounts.keys import Role, hash_key
 from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.config.models import KeyConfig, UserConfig
 from auctune.service.server import FIRST_KEY, ensure_operator_key, seed_accounts
-from auctune.service.store import Committer, Store
+from auctune.service.storage import Committer, Store
 from support.serving import make_file, serving
 
 pytest_plugins = ["support.store_fixtures"]

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import create_engine, select
 
 from auctune.service.private_files import write_private
-from auctune.service.store.tables import entries, events
+from auctune.service.storage.tables import entries, events
 from auctune.train.base import Base
 from support.executor_kinds import KINDS
 from support.service_process import Answer, ServiceProcess, poll, running, write_service

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import create_engine, select
 
 from auctune.numerics.rng import stream
-from auctune.service.store.tables import entries, events
+from auctune.service.storage.tables import entries, events
 from auctune.train.base import Base
 from auctune.train.elastic import ElasticTrainer, GradientMaker
 from auctune.train.job import LoraJob

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, select
 
 from auctune.run.journal import JournalEvent, read_events
 from auctune.run.open_pool.folder import OpenPoolFolder
-from auctune.service.store.tables import entries, events
+from auctune.service.storage.tables import entries, events
 from support.processes import kill
 from support.replayed import replayed
 from support.service_process import (

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auctune.service.store import Committer, Pages, Store, Unit
-from auctune.service.store.tables import files
+from auctune.service.storage import Committer, Queries, Store, WriteBatch
+from auctune.service.storage.tables import files
 from support.store_rows import file_row, write
 
 pytest_plugins = ["support.store_fixtures"]
@@ -21,8 +21,8 @@ CHANGES = st.sampled_from(["nothing", "added", "deleted"])
 
 
 @pytest.fixture
-def pages(store: Store) -> Pages:
-    return Pages(store.reader)
+def pages(store: Store) -> Queries:
+    return Queries(store.reader)
 
 
 @settings(
@@ -36,7 +36,7 @@ def pages(store: Store) -> Pages:
     change=CHANGES,
 )
 def test_pages_put_together_are_the_list_also_when_it_changes_meanwhile(
-    pages: Pages,
+    pages: Queries,
     committer: Committer,
     made: list[tuple[str, str, bool]],
     limit: int,
@@ -56,7 +56,7 @@ def test_pages_put_together_are_the_list_also_when_it_changes_meanwhile(
         )
         for number, (seq, (owner, use, deleted)) in enumerate(zip(seqs, made, strict=True))
     ]
-    assert write(committer, Unit().upsert(files, *rows)) == [None]
+    assert write(committer, WriteBatch().upsert(files, *rows)) == [None]
     owner = f"{example}a"
     expected = [
         row["id"]
@@ -79,8 +79,8 @@ def test_pages_put_together_are_the_list_also_when_it_changes_meanwhile(
         if change == "deleted":
             # The last one of a page: the next page must not lose its place.
             (row,) = [row for row in rows if row["id"] == after]
-            write(committer, Unit().upsert(files, {**row, "deleted_at": 2.0}))
+            write(committer, WriteBatch().upsert(files, {**row, "deleted_at": 2.0}))
         if change == "added" and not oldest_first:
             new = file_row(f"{example}+{after}", committer.next_seq(), owner=owner)
-            write(committer, Unit().upsert(files, new))
+            write(committer, WriteBatch().upsert(files, new))
     assert found == expected

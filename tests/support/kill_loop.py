@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, func, select
 
-from auctune.service.store.tables import entries, events, jobs
+from auctune.service.storage.tables import entries, events, jobs
 from support.load import Acknowledged, Load, make_bidders
 from support.service_process import ServiceProcess, write_service
 from support.tiny_architecture import tiny_architecture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import create_engine, select
 
-from auctune.service.store.tables import entries, events, jobs
+from auctune.service.storage.tables import entries, events, jobs
 from support.service_process import Answer, ServiceProcess
 
 REQUEST = {

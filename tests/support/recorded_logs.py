@@ -26,10 +26,10 @@ from auctune.device_profile import read_profile
 from auctune.domain import read_snapshot, write_snapshot
 from auctune.run.base_facts import BaseFacts
 from auctune.service.config.models import read_config
+from auctune.service.event_writer import job_record
 from auctune.service.private_files import write_private
-from auctune.service.recorder import job_record
-from auctune.service.store import Snapshots, open_store
-from auctune.service.store.event_log import checksum
+from auctune.service.storage import Snapshots, open_store
+from auctune.service.storage.event_log import checksum
 from auctune.service.zones.auction.saver import AuctionSaver
 from auctune.service.zones.edge.saver import EdgeSaver
 from auctune.service.zones.keeping import Keeper, Saver

@@ -32,7 +32,7 @@ from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.service import Service, ServiceRuntime, build_service
-from auctune.service.store import open_store
+from auctune.service.storage import open_store
 from auctune.service.zones.auction.open_auction import OpenAuction
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.event import Kind

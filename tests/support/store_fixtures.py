@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.store import Committer, Store, open_store
+from auctune.service.storage import Committer, Store, open_store
 from support.postgres import PostgresServer, find_programs, private_server
 
 DATABASES = ("sqlite", "postgresql")

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Table, select
 
-from auctune.service.store import Committer, Store, Unit
-from auctune.service.store.event_log import checksum
-from auctune.service.store.identity import ID
-from auctune.service.store.tables import entries, events, jobs, meta
+from auctune.service.storage import Committer, Store, WriteBatch
+from auctune.service.storage.event_log import checksum
+from auctune.service.storage.identity import ID
+from auctune.service.storage.tables import entries, events, jobs, meta
 
 _WAIT_SECONDS = 60.0
 
@@ -68,22 +68,22 @@ def entry_rows(first: int, seq: int, amount: int, at: float = 1e9) -> list[dict[
     ]
 
 
-def job_unit(committer: Committer, job: str, amount: int = 125) -> Unit:
+def job_unit(committer: Committer, job: str, amount: int = 125) -> WriteBatch:
     """A decided job: event, job and two entries."""
     seq = committer.next_seq(3)
     return (
-        Unit()
+        WriteBatch()
         .insert(entries, *entry_rows(seq + 1, seq, amount))
         .upsert(jobs, job_row(job, seq))
         .insert(events, event_row(seq, job=job))
     )
 
 
-def meta_unit(name: str, value: str = "") -> Unit:
-    return Unit().insert(meta, {"name": name, "value": value})
+def meta_unit(name: str, value: str = "") -> WriteBatch:
+    return WriteBatch().insert(meta, {"name": name, "value": value})
 
 
-def write(committer: Committer, *units: Unit) -> list[Exception | None]:
+def write(committer: Committer, *units: WriteBatch) -> list[Exception | None]:
     """Submit units and wait; their errors, in the order in which they were told."""
     told: SimpleQueue[Exception | None] = SimpleQueue()
     for unit in units:
@@ -92,7 +92,7 @@ def write(committer: Committer, *units: Unit) -> list[Exception | None]:
     return [told.get(timeout=_WAIT_SECONDS) for _ in units]
 
 
-def write_together(committer: Committer, *units: Unit) -> list[Exception | None]:
+def write_together(committer: Committer, *units: WriteBatch) -> list[Exception | None]:
     """The same, all waiting before the first is written: they share a transaction."""
     told: SimpleQueue[Exception | None] = SimpleQueue()
     with held(committer):
@@ -111,7 +111,7 @@ def held(committer: Committer) -> Iterator[None]:
         reached.set()
         go_on.wait(_WAIT_SECONDS)
 
-    committer.submit(Unit(wait))
+    committer.submit(WriteBatch(wait))
     assert reached.wait(_WAIT_SECONDS)
     try:
         yield

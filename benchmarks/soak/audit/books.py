@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
+from auctune.service.event_writer import from_minor_units, to_minor_units
 from auctune.service.ledger.entry import HELD, hold_account, user_account
-from auctune.service.recorder import from_steps, to_steps
 from soak.log import Log
 
 
@@ -23,7 +23,8 @@ def check_books(
     sums: Counter[str] = Counter()
     exceeded: set[str] = set()
     owed = {
-        (user_account(user), hold_account(user)): to_steps(most) for user, most in budgets.items()
+        (user_account(user), hold_account(user)): to_minor_units(most)
+        for user, most in budgets.items()
     }
     seq = 0
     for one in log.booked:
@@ -45,6 +46,6 @@ def check_books(
         yield f"the books do not balance: {sum(sums.values())}"
     for account in sums.keys() | balances.keys():
         said = Decimal(balances.get(account, "0"))
-        found = from_steps(sums[account])
+        found = from_minor_units(sums[account])
         if said != found:
             yield f"{account} is said to be {said}, and its entries sum to {found}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from itertools import pairwise
 
+from auctune.service.event_writer import to_minor_units
 from auctune.service.ledger.entry import (
     HELD,
     INSTANCE_COSTS,
@@ -12,7 +13,6 @@ from auctune.service.ledger.entry import (
     provider_account,
     user_account,
 )
-from auctune.service.recorder import to_steps
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.timeshare.event import TimeshareKind
@@ -83,4 +83,4 @@ def _held(story: Story, cap: int) -> list[int]:
 
 
 def _steps(amount: str) -> int:
-    return to_steps(Decimal(amount))
+    return to_minor_units(Decimal(amount))

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from auctune.service.recorder import to_steps
+from auctune.service.event_writer import to_minor_units
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow
@@ -45,7 +45,7 @@ class Rebuilt:
             change = memory.apply(event)
             self.rows.update({row.id: row for row in change.rows})
             self.booked += [
-                Booked(event.seq, event.job, one.account, to_steps(one.amount))
+                Booked(event.seq, event.job, one.account, to_minor_units(one.amount))
                 for one in change.entries
             ]
             yield from self._kind.watch(memory, event)

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 
+from auctune.service.event_writer import to_minor_units
 from auctune.service.ledger.entry import ENERGY_COSTS, HELD, REVENUE, VENDOR_COSTS, user_account
-from auctune.service.recorder import to_steps
 from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.event import Kind
 from soak.audit.story import check_refund, check_story
@@ -26,7 +26,7 @@ def check_sold(story: Story) -> Iterator[str]:
 
 def _check_entries(story: Story) -> Iterator[str]:
     assert story.decision is not None
-    paid = to_steps(Decimal(story.decision.body["decision"]["payment"]))
+    paid = to_minor_units(Decimal(story.decision.body["decision"]["payment"]))
     is_back = story.is_refunded
     expected = {
         user_account(story.owner): [paid, -paid] if is_back else [paid],

@@ -7,12 +7,12 @@ import typer
 
 from auctune.cli._support.options import DATA
 from auctune.domain.errors import InputError
-from auctune.service.store import open_store, reading
-from auctune.service.store import upgrade as upgrade_store
-from auctune.service.store.backup import copy_database
-from auctune.service.store.engine import FILE_NAME, sqlite_file
-from auctune.service.store.event_log import EventLog
-from auctune.service.store.identity import check_same, write_id
+from auctune.service.storage import open_readonly, open_store
+from auctune.service.storage import upgrade as upgrade_store
+from auctune.service.storage.backup import copy_database
+from auctune.service.storage.engine import FILE_NAME, sqlite_file
+from auctune.service.storage.event_log import EventLog
+from auctune.service.storage.identity import check_same, write_id
 from auctune.service.zones.restart import opening_of
 
 db = typer.Typer(
@@ -35,7 +35,7 @@ def upgrade(config: Config = None, data: Data = DATA) -> None:
         raise InputError(str(data), f"has no {FILE_NAME}", "the data folder of a service")
     upgrade_store(url or data)
     _bind(url or data, data)
-    with reading(url or data) as reader:
+    with open_readonly(url or data) as reader:
         log = EventLog(reader)
         for zone in log.zones():
             # `serve` refuses the log of another version: no migration rewrites events.
@@ -71,7 +71,7 @@ def restore(
     for beside in (f"{target}-wal", f"{target}-shm"):
         if Path(beside).exists():
             raise InputError(beside, "belongs to another database", "no such file")
-    with reading(f"sqlite:///{backup.resolve()}") as reader:
+    with open_readonly(f"sqlite:///{backup.resolve()}") as reader:
         with reader.connect() as connection:
             check_same(connection, data, str(backup))
         target.parent.mkdir(parents=True, exist_ok=True)

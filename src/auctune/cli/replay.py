@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from auctune.cli.replays.replay import Replay
     from auctune.service.config.models import ServiceConfig
-    from auctune.service.store import EventLog
+    from auctune.service.storage import EventLog
     from auctune.service.zones.period import Period
     from auctune.sim.comparison import Contender
 
@@ -71,13 +71,13 @@ def replay(
 
     from auctune.cli.replays.kinds import open_replay
     from auctune.cli.replays.replay import Logged
-    from auctune.service.store import EventLog, reading
-    from auctune.service.store.engine import FILE_NAME
+    from auctune.service.storage import EventLog, open_readonly
+    from auctune.service.storage.engine import FILE_NAME
     from auctune.sim.atomic_file import AtomicFiles
     from auctune.sim.result_file import write_json
 
     check_output_paths((config, data / FILE_NAME), (out,))
-    with AtomicFiles([] if out is None else [out]) as files, reading(place) as reader:
+    with AtomicFiles([] if out is None else [out]) as files, open_readonly(place) as reader:
         period = _period(EventLog(reader), zone, begin, end)
         entries = {} if settings is None else {entry.name: entry for entry in settings.zones}
         replayed = open_replay(Logged(period, reader, entries.get(period.zone)))

@@ -113,7 +113,7 @@ def lock_holder(lock: Path) -> str | None:
 
 def check_database(at: Installation) -> Iterator[Finding]:
     """Check that the database can be read, is not damaged, and is of this release."""
-    from auctune.service.store.engine import FILE_NAME, sqlite_file
+    from auctune.service.storage.engine import FILE_NAME, sqlite_file
 
     assert at.settings is not None
     url = at.settings.database
@@ -174,11 +174,11 @@ def _tables_finding(connection: sqlite3.Connection, path: Path) -> Finding:
     from sqlalchemy import create_engine
     from sqlalchemy.pool import StaticPool
 
-    from auctune.service.store.version import check_tables
+    from auctune.service.storage.schema import check_schema
 
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
     with engine.connect() as reader:
-        check_tables(reader, str(path))
+        check_schema(reader, str(path))
     with path.open("rb") as file:
         header = file.read(20)
     if header[18:20] != _WAL_VERSION:
@@ -212,8 +212,8 @@ def _postgresql_findings(url: str) -> Iterator[Finding]:
 
 
 def _server_findings(connection: "Connection", place: str) -> Iterator[Finding]:
-    from auctune.service.store.postgresql import check_server, holder_of
-    from auctune.service.store.version import check_tables, revision
+    from auctune.service.storage.postgresql import check_server, holder_of
+    from auctune.service.storage.schema import check_schema, revision
 
     with connection.begin():
         release = connection.exec_driver_sql("SHOW server_version").scalar_one()
@@ -224,7 +224,7 @@ def _server_findings(connection: "Connection", place: str) -> Iterator[Finding]:
     if revision(connection, place) is None:
         yield ok("it is empty: its tables are made at the first start")
         return
-    check_tables(connection, place)
+    check_schema(connection, place)
     yield ok("its tables are of this release")
 
 

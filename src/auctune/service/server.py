@@ -29,8 +29,8 @@ from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.private_files import write_private
 from auctune.service.service import Service, build_service, profile_zone
-from auctune.service.store import Store, open_store
-from auctune.service.store.identity import bind
+from auctune.service.storage import Store, open_store
+from auctune.service.storage.identity import bind
 from auctune.service.zones.kind import Facts
 from auctune.service.zones.kinds import KINDS
 from auctune.service.zones.premises import Place

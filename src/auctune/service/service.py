@@ -23,10 +23,9 @@ from auctune.service.accounts.limits import (
     stored_bids,
 )
 from auctune.service.accounts.registry import Account, AccountRegistry, Budget
-from auctune.service.audible_recorder import AudibleRecorder
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import AUCTION, ZoneConfig
-from auctune.service.durable import durable
+from auctune.service.event_writer import LogWriter, PublishingWriter, read_job
 from auctune.service.files.disk import Disk
 from auctune.service.files.library import Library
 from auctune.service.files.room import FileLimits
@@ -38,8 +37,8 @@ from auctune.service.jobs.submissions import Submissions
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
 from auctune.service.page.chart_client import ChartClient
-from auctune.service.recorder import LogRecorder, read_job
-from auctune.service.store import Committer, EventLog, Pages, Store, Unit, tables
+from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBatch, tables
+from auctune.service.storage.committer import durable
 from auctune.service.tasks import TaskSet
 from auctune.service.upkeep import ClockError, clock_fault, keep_up
 from auctune.service.vendors.repairer import VendorGateway
@@ -81,11 +80,11 @@ class PausedZones:
         """Stop taking bids."""
         self.paused.add(zone)
         row = {"name": _PAUSED + zone, "value": "yes"}
-        await durable(self._committer, Unit().upsert(tables.meta, row))
+        await durable(self._committer, WriteBatch().upsert(tables.meta, row))
 
     async def resume(self, zone: str) -> None:
         """Take bids again."""
-        await durable(self._committer, Unit().remove(tables.meta, {"name": _PAUSED + zone}))
+        await durable(self._committer, WriteBatch().remove(tables.meta, {"name": _PAUSED + zone}))
         self.paused.discard(zone)
 
 
@@ -128,7 +127,7 @@ class Service:
     rate: TokenBuckets
     spending: BudgetTracker
     library: Library
-    pages: Pages
+    pages: Queries
     log: EventLog
     replies: Replies
     quotes: QuoteStore
@@ -313,7 +312,7 @@ async def build_service(
     """
     limits = config.limits
     committer = Committer(store)
-    pages, log = Pages(store.reader), EventLog(store.reader)
+    pages, log = Queries(store.reader), EventLog(store.reader)
     directory = AccountRegistry(store.reader, committer, now)
     spending = BudgetTracker(directory, now, store.reader)
     open_jobs = JobQuota(limits.open_jobs, load_open_jobs(store.reader))
@@ -321,7 +320,7 @@ async def build_service(
     for owner, at in stored_bids(store.reader, now() - DAY):
         bids.count_earlier(owner, now() - at)
     metrics, notifier = Metrics(open_jobs), Notifier()
-    recorder = AudibleRecorder(LogRecorder(committer, spending), open_jobs, metrics, notifier)
+    recorder = PublishingWriter(LogWriter(committer, spending), open_jobs, metrics, notifier)
     file_limits = FileLimits(
         limits.upload_bytes,
         limits.uploads,

@@ -25,8 +25,8 @@ from auctune.doctor.checks_storage import (
 )
 from auctune.doctor.installation import write_error
 from auctune.run.lock import NODES_LOCK, hold
-from auctune.service.store import open_store
-from auctune.service.store.engine import FILE_NAME
+from auctune.service.storage import open_store
+from auctune.service.storage.engine import FILE_NAME
 from support.installations import make_installation, only, severities
 from support.other_user import without_rights
 from support.postgres import PostgresServer

@@ -19,7 +19,7 @@ from auctune.domain import Admission, Cluster, RepeatedEnergy
 from auctune.domain.recorded import BidMade, Happened, RecordedPeriod
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build
-from auctune.service.store import Snapshots
+from auctune.service.storage import Snapshots
 from auctune.service.zones.auction.period import LoggedPeriod
 from auctune.sim.comparison import Contender
 from auctune.sim.replay import recorded_takings, replay_other, replay_same

@@ -18,9 +18,9 @@ from sqlalchemy import Engine, func, select
 from auctune.domain import Money
 from auctune.domain.money import STEP, ZERO
 from auctune.service.accounts.registry import Account, AccountRegistry
-from auctune.service.durable import durable
 from auctune.service.ledger.entry import Entry, hold_account, user_account
-from auctune.service.store import Committer, Unit, tables
+from auctune.service.storage import Committer, WriteBatch, tables
+from auctune.service.storage.committer import durable
 
 _USER = user_account("")
 _HOLD = hold_account("")
@@ -127,7 +127,7 @@ class BudgetTracker:
                 return
             # What is paid from now on is kept; what was paid before is on disk after this.
             self._spans.setdefault(account.key, _RollingWindow())
-        await durable(committer, Unit())
+        await durable(committer, WriteBatch())
         await asyncio.to_thread(self._read, account)
 
     def _add(self, paid: Payment) -> None:

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Engine, func, select
 
 from auctune.domain import AuctuneError
-from auctune.service.store import tables
+from auctune.service.storage import tables
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow, Status
 

@@ -14,11 +14,10 @@ from sqlalchemy import Engine, Table, select
 
 from auctune.domain import InputError, Money
 from auctune.service.accounts.keys import HashedKey, NewKey, Principal, Role, generate_key, hash_key
-from auctune.service.durable import durable
 from auctune.service.identifiers import new_id
-from auctune.service.store import tables
-from auctune.service.store.committer import Committer
-from auctune.service.store.unit import Unit
+from auctune.service.storage import tables
+from auctune.service.storage.batch import WriteBatch
+from auctune.service.storage.committer import Committer, durable
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ class AccountRegistry:
         at = self._now() if known is None else known.created_at
         team = Account(name, "team", at, None, budget)
         row = {"id": name, "created_at": at, "body": _body(budget)}
-        await durable(self._committer, Unit().upsert(tables.teams, row))
+        await durable(self._committer, WriteBatch().upsert(tables.teams, row))
         self._held.teams[name] = team
         return team
 
@@ -163,7 +162,7 @@ class AccountRegistry:
         at = self._now() if known is None else known.created_at
         user = Account(name, "user", at, team, budget)
         row = {"id": name, "team": team, "created_at": at, "body": _body(budget)}
-        await durable(self._committer, Unit().upsert(tables.users, row))
+        await durable(self._committer, WriteBatch().upsert(tables.users, row))
         self._held.users[name] = user
         return user
 
@@ -177,7 +176,9 @@ class AccountRegistry:
             raise InputError("user", f"{user!r} is unknown", "a user that was added before")
         made = generate_key()
         record = KeyRecord(new_id("key"), made.prefix, user, role, name, self._now(), None)
-        await durable(self._committer, Unit().insert(tables.keys, _key_row(record, made.hash)))
+        await durable(
+            self._committer, WriteBatch().insert(tables.keys, _key_row(record, made.hash))
+        )
         self._held.by_hash[made.hash] = record
         return record, made
 
@@ -185,7 +186,9 @@ class AccountRegistry:
         """Add a key that was made elsewhere, unless it was added before; then nothing changes."""
         if key.hash not in self._held.by_hash:
             record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None)
-            await durable(self._committer, Unit().insert(tables.keys, _key_row(record, key.hash)))
+            await durable(
+                self._committer, WriteBatch().insert(tables.keys, _key_row(record, key.hash))
+            )
             self._held.by_hash[key.hash] = record
 
     async def revoke_key(self, key: str) -> KeyRecord | None:
@@ -196,7 +199,7 @@ class AccountRegistry:
                     record = replace(record, revoked_at=self._now())
                     # It ends before the disk knows, and not after.
                     self._held.by_hash[hash_] = record
-                    unit = Unit().upsert(tables.keys, _key_row(record, hash_))
+                    unit = WriteBatch().upsert(tables.keys, _key_row(record, hash_))
                     await durable(self._committer, unit)
                 return record
         return None

@@ -22,7 +22,7 @@ from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.disk import DiskFullError
 from auctune.service.jobs.offered_zones import ZonePausedError
 from auctune.service.jobs.quotes import QuoteChangedError
-from auctune.service.store.errors import StoreError
+from auctune.service.storage.errors import StoreError
 from auctune.service.upkeep import ClockError
 from auctune.service.zones.desk import DeskClosedError
 

@@ -8,7 +8,7 @@ import orjson
 from auctune.service.files.record import FileRecord
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
 from auctune.service.jobs.time import to_rfc3339
-from auctune.service.store.event_log import EventRow
+from auctune.service.storage.event_log import EventRow
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow

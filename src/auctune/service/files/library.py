@@ -17,17 +17,16 @@ from typing import Protocol
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.durable import durable
 from auctune.service.files.blobs import Blob, Blobs
 from auctune.service.files.disk import Disk
 from auctune.service.files.record import FileRecord, FileStatus, Purpose, size_key
 from auctune.service.files.room import FileLimits, Room
 from auctune.service.files.trash import Trash
 from auctune.service.identifiers import new_id
-from auctune.service.store import tables
-from auctune.service.store.committer import Committer
-from auctune.service.store.pages import FileTotals, Page, Pages
-from auctune.service.store.unit import Unit
+from auctune.service.storage import tables
+from auctune.service.storage.batch import WriteBatch
+from auctune.service.storage.committer import Committer, durable
+from auctune.service.storage.queries import FileTotals, Page, Queries
 
 _KEPT = 10_000
 _DAY_SECONDS = 86_400.0
@@ -56,7 +55,7 @@ class Library:
     def __init__(
         self,
         folder: Path,
-        pages: Pages,
+        pages: Queries,
         committer: Committer,
         limits: FileLimits,
         now: Callable[[], float] = time.time,
@@ -162,7 +161,7 @@ class Library:
         sha256: str | None = None,
         filename: str | None = None,
     ) -> Page[FileRecord]:
-        """Return a page of a user's files; arguments as of `Pages.files`."""
+        """Return a page of a user's files; arguments as of `Queries.files`."""
         page = await asyncio.to_thread(
             self._pages.files, owner, limit, after, purpose, oldest_first, sha256, filename
         )
@@ -195,7 +194,7 @@ class Library:
     async def delete(self, record: FileRecord) -> None:
         """Remove a file: its row is marked and its name forgotten first, then its content goes."""
         row = {**record.to_row(), "filename": "", "detail": None, "deleted_at": self._now()}
-        await durable(self._committer, Unit().upsert(tables.files, row))
+        await durable(self._committer, WriteBatch().upsert(tables.files, row))
         self._known.pop(record.id, None)
         self._num_deleted += 1
         self.blobs.delete(record.id)
@@ -243,13 +242,13 @@ class Library:
         )
 
     async def _insert(self, record: FileRecord) -> None:
-        await durable(self._committer, Unit().insert(tables.files, record.to_row()))
+        await durable(self._committer, WriteBatch().insert(tables.files, record.to_row()))
         self._keep(record)
 
     async def _update(self, record: FileRecord) -> None:
         # First in memory: what else is found out meanwhile is added to this.
         self._keep(record)
-        await durable(self._committer, Unit().upsert(tables.files, record.to_row()))
+        await durable(self._committer, WriteBatch().upsert(tables.files, record.to_row()))
 
     def _today(self, owner: str) -> FileTotals:
         since = self._now() - _DAY_SECONDS

@@ -6,7 +6,7 @@ from enum import StrEnum
 import orjson
 
 from auctune.domain.data_size import DataSize
-from auctune.service.store.pages import FileRow
+from auctune.service.storage.queries import FileRow
 
 _SIZES = "data_sizes"
 """Key of the sizes in a row's body: a file that an earlier release sized is sized again."""

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.store.pages import FileTotals
+from auctune.service.storage.queries import FileTotals
 
 
 @dataclass(frozen=True, slots=True)

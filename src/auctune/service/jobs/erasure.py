@@ -13,12 +13,12 @@ from functools import partial
 import orjson
 
 from auctune.domain import AuctuneError
-from auctune.service.durable import durable
-from auctune.service.recorder import job_record, read_job
+from auctune.service.event_writer import job_record, read_job
 from auctune.service.service import Service
-from auctune.service.store import JobRow as StoredJob
-from auctune.service.store import Unit, tables
-from auctune.service.store.erasing import erase_copies, erase_words
+from auctune.service.storage import JobRow as StoredJob
+from auctune.service.storage import WriteBatch, tables
+from auctune.service.storage.committer import durable
+from auctune.service.storage.erasure import erase_copies, erase_words
 
 _AT_ONCE = 500
 # Their events are read and written in one transaction, for which all other writes wait.
@@ -72,7 +72,7 @@ async def _erase_jobs(service: Service, user: str) -> list[str]:
         if not page.items:
             return erased
         rows = [_without_words(row) for row in page.items]
-        unit = Unit().upsert(tables.jobs, *rows)
+        unit = WriteBatch().upsert(tables.jobs, *rows)
         await durable(service.committer, unit)
         for row in page.items:
             folder = service.work / row.zone / row.id
@@ -85,9 +85,9 @@ async def _erase_events(service: Service, jobs: list[str]) -> None:
     """Take the words out of jobs' events, a few jobs at a time: others' writes come in between."""
     for first in range(0, len(jobs), _JOBS_AT_ONCE):
         some = jobs[first : first + _JOBS_AT_ONCE]
-        change = Unit(then=partial(erase_words, service.store, some, _event_without_words))
+        change = WriteBatch(then=partial(erase_words, service.store, some, _event_without_words))
         await durable(service.committer, change)
-    await durable(service.committer, Unit(then=partial(erase_copies, service.store, jobs)))
+    await durable(service.committer, WriteBatch(then=partial(erase_copies, service.store, jobs)))
 
 
 def _event_without_words(body: bytes) -> bytes | None:

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from auctune.service.accounts.fair_queue import FairQueue
-from auctune.service.store.event_log import EventLog
+from auctune.service.storage.event_log import EventLog
 from auctune.service.zones.event import Kind
 from auctune.service.zones.open_zone import Explained, Explainer
 from auctune.service.zones.restart import read_event

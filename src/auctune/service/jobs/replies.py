@@ -14,7 +14,7 @@ from sqlalchemy import Engine, select
 
 from auctune.domain import InputError
 from auctune.service.jobs.reply import Reply
-from auctune.service.store import tables
+from auctune.service.storage import tables
 
 BODY_SECONDS = 600.0
 KEY_SECONDS = 86_400.0

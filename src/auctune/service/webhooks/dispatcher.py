@@ -18,7 +18,7 @@ from sqlalchemy import Engine, and_, or_, select
 
 from auctune.service.config.models import ServiceConfig
 from auctune.service.notifier import Notifier
-from auctune.service.store import Committer, Unit, tables
+from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.tasks import TaskSet
 from auctune.service.webhooks.delivery import (
     DeliveryError,
@@ -308,7 +308,7 @@ class WebhookDispatcher:
         if cursor.delivered != cursor.stored:
             cursor.stored = cursor.delivered
             row = {"name": _CURSOR_PREFIX + zone, "value": str(cursor.stored)}
-            self._committer.submit(Unit().upsert(tables.meta, row))
+            self._committer.submit(WriteBatch().upsert(tables.meta, row))
 
 
 def _log_dropped(webhook: Webhook, ended: JobEnded, reason: str) -> None:

@@ -10,9 +10,9 @@ from sqlalchemy import Engine, select
 
 from auctune.domain import InputError
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.durable import durable
 from auctune.service.identifiers import new_id
-from auctune.service.store import Committer, Unit, tables
+from auctune.service.storage import Committer, WriteBatch, tables
+from auctune.service.storage.committer import durable
 from auctune.service.webhooks.delivery import is_public
 
 _ROW_PREFIX = "webhook:"
@@ -102,13 +102,13 @@ class WebhookRegistry:
         webhook = Webhook(new_id("hook"), user, url, self._now(), self._committer.next_seq())
         self._webhooks[webhook.id] = webhook
         row = {"name": _ROW_PREFIX + webhook.id, "value": orjson.dumps(asdict(webhook)).decode()}
-        await durable(self._committer, Unit().upsert(tables.meta, row))
+        await durable(self._committer, WriteBatch().upsert(tables.meta, row))
         return webhook
 
     async def remove(self, webhook: Webhook) -> None:
         """Delete a webhook; pending deliveries to it are dropped."""
         self._webhooks.pop(webhook.id, None)
-        unit = Unit().remove(tables.meta, {"name": _ROW_PREFIX + webhook.id})
+        unit = WriteBatch().remove(tables.meta, {"name": _ROW_PREFIX + webhook.id})
         await durable(self._committer, unit)
 
 

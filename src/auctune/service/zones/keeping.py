@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from auctune.domain import write_snapshot
-from auctune.service.store import Committer, Snapshots
+from auctune.service.storage import Committer, Snapshots
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.zone import Zone

@@ -6,7 +6,7 @@ from typing import Any
 
 from auctune.domain import InputError
 from auctune.service.config.zone import AUCTION
-from auctune.service.store.event_log import EventLog
+from auctune.service.storage.event_log import EventLog
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.restart import opening_of, read_event

@@ -9,7 +9,7 @@ from auctune.run.data.client import DataClient
 from auctune.service.files.library import Library
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.quotes import QuoteStore
-from auctune.service.store import Committer, Store
+from auctune.service.storage import Committer, Store
 from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.zones.recorder import Recorder
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from auctune.domain import InputError
-from auctune.service.store import EventLog, Snapshots
+from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.event import Kind
 from auctune.service.zones.memory import Memory

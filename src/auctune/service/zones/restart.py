@@ -7,8 +7,8 @@ import orjson
 import structlog
 
 from auctune.domain import InputError
-from auctune.service.store.event_log import EventLog, EventRow
-from auctune.service.store.snapshots import Snapshots
+from auctune.service.storage.event_log import EventLog, EventRow
+from auctune.service.storage.snapshots import Snapshots
 from auctune.service.zones.event import VERSION, Kind, ZoneEvent
 from auctune.service.zones.memory import Memory
 

@@ -8,9 +8,9 @@ from sqlalchemy import insert
 
 from auctune.cli._support.job_text import format_duration, format_time
 from auctune.service.config.models import read_config
-from auctune.service.store import open_store
-from auctune.service.store.event_log import checksum
-from auctune.service.store.tables import events
+from auctune.service.storage import open_store
+from auctune.service.storage.event_log import checksum
+from auctune.service.storage.tables import events
 from support.command_line import run_auctune
 from support.store_rows import event_row
 

@@ -12,7 +12,7 @@ from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.files.library import Library
 from auctune.service.files.record import FileRecord, Purpose
 from auctune.service.files.room import FileLimits
-from auctune.service.store import Committer, Pages, open_store
+from auctune.service.storage import Committer, Queries, open_store
 
 
 class Name:
@@ -57,7 +57,7 @@ def with_library(
     async def run() -> None:
         with open_store(folder) as store:
             committer = Committer(store)
-            library = Library(folder / "files", Pages(store.reader), committer, limits, now)
+            library = Library(folder / "files", Queries(store.reader), committer, limits, now)
             try:
                 await work(library)
             finally:

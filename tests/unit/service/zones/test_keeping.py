@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from auctune.service.store import Committer, EventLog, Snapshots, open_store
+from auctune.service.storage import Committer, EventLog, Snapshots, open_store
 from auctune.service.zones.auction.memory import AuctionMemory
 from auctune.service.zones.auction.saver import AuctionSaver
 from auctune.service.zones.desk import Desk

@@ -19,8 +19,8 @@ from auctune.service.api.access import SECURED, Owner, ServiceDep, ask_owner
 from auctune.service.api.answers import Checkpoint, Job, JobEvent, Page
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.api.views import Shown, checkpoint_view, event_view, job_view
+from auctune.service.event_writer import read_job
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.recorder import read_job
 from auctune.service.service import Service
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from auctune.service.api.access import Operator, Owner, ServiceDep
 from auctune.service.api.errors import ERRORS
+from auctune.service.event_writer import from_minor_units
 from auctune.service.ledger.entry import user_account
-from auctune.service.recorder import from_steps
 
 router = APIRouter(prefix="/v1/ledger", tags=["money"], responses=ERRORS)
 _SPANS = 96
@@ -73,7 +73,7 @@ async def statement(service: ServiceDep, who: Owner) -> dict[str, Any]:
     return {
         "object": "statement",
         "user": who.user,
-        "balance": str(from_steps(found.get(account, 0))),
+        "balance": str(from_minor_units(found.get(account, 0))),
         "budget_left": None if left is None else str(left),
     }
 
@@ -95,7 +95,7 @@ async def entries(
                 "id": f"entry-{row.id}",
                 "object": "entry",
                 "account": row.account,
-                "amount": str(from_steps(row.amount)),
+                "amount": str(from_minor_units(row.amount)),
                 "job": row.job,
                 "created_at": int(row.at),
             }
@@ -111,7 +111,7 @@ async def balances(service: ServiceDep, who: Operator) -> dict[str, Any]:
     found = await asyncio.to_thread(service.pages.balances)
     return {
         "object": "balances",
-        "accounts": {name: str(from_steps(steps)) for name, steps in found.items()},
+        "accounts": {name: str(from_minor_units(steps)) for name, steps in found.items()},
     }
 
 
@@ -132,7 +132,7 @@ async def history(
         amounts = accounts.setdefault(account, ["0"] * spans)
         # A clock that was set back left entries of a time to come.
         if span < spans:
-            amounts[span] = str(from_steps(steps))
+            amounts[span] = str(from_minor_units(steps))
     return {
         "object": "history",
         "since": since,

@@ -20,7 +20,7 @@ from auctune.service.api.routes.jobs import own_job
 from auctune.service.api.routes.zones import zone_of
 from auctune.service.api.views import Shown, event_view
 from auctune.service.service import Service
-from auctune.service.store import EventRow
+from auctune.service.storage import EventRow
 from auctune.service.zones.event import Kind
 
 router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)

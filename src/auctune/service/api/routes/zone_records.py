@@ -10,7 +10,7 @@ from auctune.service.api.access import Operator, ServiceDep
 from auctune.service.api.answers import JobProgress, MeteredPart, Plan, TargetPart
 from auctune.service.api.errors import ERRORS
 from auctune.service.api.routes.zones import zone_of
-from auctune.service.recorder import read_job
+from auctune.service.event_writer import read_job
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.job_row import JobRow, Status
 from auctune.service.zones.kind import Views

@@ -7,7 +7,7 @@ the newest snapshot before it and the events between are folded into a market of
 from collections.abc import Callable
 
 from auctune.run.records import read_decision
-from auctune.service.store import EventLog, Snapshots
+from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.auction.job_rows import ROWS
 from auctune.service.zones.auction.memory import AuctionMemory
 from auctune.service.zones.auction.records import read_task

@@ -22,7 +22,7 @@ from auctune.domain.recorded import (
     Why,
 )
 from auctune.run.records import read_decision, read_schedule
-from auctune.service.store.snapshots import Snapshots
+from auctune.service.storage.snapshots import Snapshots
 from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.auction.market_events import to_market
 from auctune.service.zones.auction.memory import fresh_zone

@@ -16,7 +16,7 @@ from auctune.run.executor.executor import Executor
 from auctune.run.executor.orders import adapter_folder
 from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.files.library import Library
-from auctune.service.store import Committer, Snapshots
+from auctune.service.storage import Committer, Snapshots
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.auction.executors import MakeExecutor
 from auctune.service.zones.auction.foreman import Foreman

@@ -11,7 +11,7 @@ from auctune.domain import Cell, Explanation, PricedCell, PricedPlan, Schedule
 from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, Eris
 from auctune.edge.explain import plan_costs
 from auctune.run.edge.plain import read_decision, read_job
-from auctune.service.store import EventLog, Snapshots
+from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.edge.job_rows import ROWS
 from auctune.service.zones.edge.memory import EdgeMemory
 from auctune.service.zones.event import ZoneEvent

@@ -15,7 +15,7 @@ from auctune.run.open_sites.folder import OpenSitesFolder
 from auctune.run.open_sites.messages import SitesSettings
 from auctune.run.open_sites.process import SitesProcess
 from auctune.service.files.library import Library
-from auctune.service.store import Committer, Snapshots
+from auctune.service.storage import Committer, Snapshots
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.edge.foreman import Foreman

@@ -16,7 +16,7 @@ from auctune.run.data.client import DataClient
 from auctune.run.rental.order import adapter_in
 from auctune.service.config.spot import SpotConfig
 from auctune.service.files.library import Library
-from auctune.service.store import Committer, Snapshots
+from auctune.service.storage import Committer, Snapshots
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.heartbeat import beat

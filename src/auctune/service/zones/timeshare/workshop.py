@@ -19,7 +19,7 @@ from auctune.run.open_pool.messages import PoolSettings
 from auctune.run.open_pool.process import PoolProcess
 from auctune.run.open_pool.wanted import WantedThread
 from auctune.service.files.library import Library
-from auctune.service.store import Committer, Snapshots
+from auctune.service.storage import Committer, Snapshots
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.chores import Chores
 from auctune.service.zones.heartbeat import beat

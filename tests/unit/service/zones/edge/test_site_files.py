@@ -10,7 +10,7 @@ from auctune.service.files.library import Library
 from auctune.service.files.record import Purpose
 from auctune.service.files.room import FileLimits
 from auctune.service.jobs.training import Training
-from auctune.service.store import Committer, Pages, open_store
+from auctune.service.storage import Committer, Queries, open_store
 from auctune.service.zones.edge.site_files import SiteFiles
 from support import word_data
 from support.edge_zones import images_file
@@ -53,7 +53,7 @@ def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: P
     with open_store(tmp_path) as store:
         committer = Committer(store)
         limits = FileLimits(1_000_000, 4, 100, 10_000_000, 100, 10_000_000)
-        library = Library(tmp_path / "files", Pages(store.reader), committer, limits)
+        library = Library(tmp_path / "files", Queries(store.reader), committer, limits)
         try:
             asyncio.run(look(library, data))
         finally:

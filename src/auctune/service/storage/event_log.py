@@ -1,14 +1,15 @@
 """Reading the event log: what a zone folds into its state, what a replay goes through."""
 
+import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import Engine, Row, Select, func, select
 
 from auctune.domain import InputError
-from auctune.service.store.tables import events
+from auctune.service.storage.tables import entries, events, files
 
 # Long reads would keep SQLite's log from being folded into its file.
 _PAGE = 5000
@@ -159,3 +160,32 @@ class EventLog:
     def _read(self, chosen: Select[*tuple[Any, ...]]) -> list[Row[*tuple[Any, ...]]]:
         with self._reader.connect() as connection:
             return list(connection.execute(chosen).all())
+
+
+# Numbers that rise and are never given twice, for events, entries and files alike.
+
+
+class SequenceNumbers:
+    """The numbers after `last`; for any number of threads."""
+
+    def __init__(self, last: int) -> None:
+        self._next = last + 1
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, reader: Engine) -> Self:
+        """The numbers after the greatest one that is stored."""
+        with reader.connect() as connection:
+            stored = [
+                connection.execute(select(func.max(column))).scalar_one() or 0
+                for column in (events.c.seq, entries.c.id, files.c.seq)
+            ]
+        return cls(max(stored))
+
+    def take(self, count: int = 1) -> int:
+        """The first of `count` successive numbers."""
+        assert count >= 1
+        with self._lock:
+            first = self._next
+            self._next += count
+        return first

@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import update
 
-from auctune.service.store import Committer, Snapshot, Snapshots, Store
-from auctune.service.store.tables import snapshots
+from auctune.service.storage import Committer, Snapshot, Snapshots, Store
+from auctune.service.storage.tables import snapshots
 from support.store_rows import rows_of, write
 
 pytest_plugins = ["support.store_fixtures"]

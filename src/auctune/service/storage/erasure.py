@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection
 
 from sqlalchemy import bindparam, delete, select, update
 
-from auctune.service.store.engine import Store
-from auctune.service.store.event_log import EVENT_COLUMNS, checksum, read_row
-from auctune.service.store.snapshots import holds_any
-from auctune.service.store.tables import events, snapshots
+from auctune.service.storage.engine import Store
+from auctune.service.storage.event_log import EVENT_COLUMNS, checksum, read_row
+from auctune.service.storage.snapshots import holds_any
+from auctune.service.storage.tables import events, snapshots
 
 _TRIGGERS = {
     "sqlite": (

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.store import Store, Unit, open_store
-from auctune.service.store.committer import Committer
-from auctune.service.store.identity import ID_FILE, bind, database_id
-from auctune.service.store.tables import events
+from auctune.service.storage import Store, WriteBatch, open_store
+from auctune.service.storage.committer import Committer
+from auctune.service.storage.identity import ID_FILE, bind, database_id
+from auctune.service.storage.tables import events
 from support.store_rows import event_row, write
 
 pytest_plugins = ["support.store_fixtures"]
@@ -88,7 +88,7 @@ def test_a_database_that_was_served_is_not_served_from_an_empty_folder(
     with open_store(database, folder) as store:
         bind(store.writer, folder, store.label)
         with Committer(store) as committer:
-            write(committer, Unit().insert(events, event_row(1)))
+            write(committer, WriteBatch().insert(events, event_row(1)))
     known = folder / ID_FILE
     text = known.read_text()
     known.unlink()

@@ -1,20 +1,65 @@
-"""Opening the database of a service: found, owned, at the right revision."""
+"""What the store needs of a database, whichever it is."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from auctune.domain import InputError
-from auctune.service.store.database import Database
-from auctune.service.store.identity import check_unused
-from auctune.service.store.postgresql import PostgresqlDatabase
-from auctune.service.store.sqlite import SqliteDatabase
-from auctune.service.store.version import check_tables, migrate, prepare_tables, revision
+from auctune.service.storage.identity import check_unused
+from auctune.service.storage.postgresql import PostgresqlDatabase
+from auctune.service.storage.schema import check_schema, ensure_schema, migrate, revision
+from auctune.service.storage.sqlite import SqliteDatabase
+
+
+class Database(Protocol):
+    """A database that one process at a time owns.
+
+    Attributes:
+        place: what it is called in errors; holds no password.
+    """
+
+    label: str
+
+    def acquire(self) -> Connection:
+        """Become its owner: the one connection that writes, for as long as it is open.
+
+        Raises:
+            InputError: if it cannot be opened, does not keep what it acknowledges, or has an owner;
+                names who that is.
+        """
+        ...
+
+    def reader(self) -> Engine:
+        """Connections that read and cannot write."""
+        ...
+
+    def ensure_owned(self) -> None:
+        """Before a write: that what is written to is still what was opened.
+
+        Raises:
+            StoreError: if it is not.
+        """
+        ...
+
+    def purge(self, connection: Connection) -> None:
+        """Leave nothing of what was overwritten or removed in the database's files.
+
+        Args:
+            connection: the one that writes, outside a transaction.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let the next owner in; the writing connection is closed before."""
+        ...
+
+
+# Opening the database of a service: found, owned, at the right revision.
 
 FILE_NAME = "auctune.db"
 
@@ -78,7 +123,7 @@ def open_store(where: str | Path, folder: Path | None = None) -> Store:
     try:
         if folder is not None and revision(store.writer, store.label) is None:
             check_unused(folder, store.label)
-        prepare_tables(store.writer, store.label)
+        ensure_schema(store.writer, store.label)
     except BaseException:
         store.close()
         raise
@@ -86,7 +131,7 @@ def open_store(where: str | Path, folder: Path | None = None) -> Store:
 
 
 @contextmanager
-def reading(where: str | Path) -> Iterator[Engine]:
+def open_readonly(where: str | Path) -> Iterator[Engine]:
     """Connections that read a database and cannot write, also while a service owns it.
 
     Args:
@@ -102,7 +147,7 @@ def reading(where: str | Path) -> Iterator[Engine]:
     try:
         try:
             with reader.connect() as connection:
-                check_tables(connection, database.label)
+                check_schema(connection, database.label)
         except DBAPIError as error:
             reason = str(error.orig).splitlines()[0]
             raise InputError(

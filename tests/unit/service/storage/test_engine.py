@@ -12,9 +12,9 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 from auctune.domain import InputError
-from auctune.service.store import Store, open_store, upgrade
-from auctune.service.store.identity import ID
-from auctune.service.store.tables import meta, metadata
+from auctune.service.storage import Store, open_store, upgrade
+from auctune.service.storage.identity import ID
+from auctune.service.storage.tables import meta, metadata
 from support.postgres import PostgresServer
 from support.store_rows import num_rows
 
@@ -22,7 +22,7 @@ pytest_plugins = ["support.store_fixtures"]
 
 HOLDER = """
 import sys
-from auctune.service.store import open_store
+from auctune.service.storage import open_store
 store = open_store(sys.argv[1])
 print("open", flush=True)
 sys.stdin.read()

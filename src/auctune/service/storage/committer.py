@@ -7,10 +7,12 @@ each takes statements, and turns of the interpreter, whatever it holds (P. Hella
 Commit Timers and High Volume Transaction Systems", 1987).
 """
 
+import asyncio
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Self
 
@@ -25,11 +27,10 @@ from sqlalchemy.exc import (
     StatementError,
 )
 
-from auctune.service.store.engine import Store
-from auctune.service.store.errors import StoreError, UnitError
-from auctune.service.store.sequence import SequenceNumbers
-from auctune.service.store.transaction import write
-from auctune.service.store.unit import Unit
+from auctune.service.storage.batch import WriteBatch, write
+from auctune.service.storage.engine import Store
+from auctune.service.storage.errors import StoreError, UnitError
+from auctune.service.storage.event_log import SequenceNumbers
 
 _log = structlog.get_logger(__name__)
 
@@ -38,10 +39,10 @@ _OF_UNITS = (DataError, IntegrityError, InterfaceError, ProgrammingError)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteResult:
     """What became of a unit; no error means that it is on disk."""
 
-    unit: Unit
+    unit: WriteBatch
     error: Exception | None
 
     def notify(self) -> None:
@@ -49,10 +50,10 @@ class Outcome:
         self.unit.done(self.error)
 
 
-Deliver = Callable[[Sequence[Outcome]], None]
+OnResults = Callable[[Sequence[WriteResult]], None]
 
 
-def tell_all(outcomes: Sequence[Outcome]) -> None:
+def notify_all(outcomes: Sequence[WriteResult]) -> None:
     """Tell each unit, in order; one that cannot be told keeps nothing from the others."""
     for outcome in outcomes:
         try:
@@ -101,7 +102,7 @@ class Committer:
     def __init__(
         self,
         store: Store,
-        deliver: Deliver = tell_all,
+        deliver: OnResults = notify_all,
         params: CommitterParams | None = None,
     ) -> None:
         self._store = store
@@ -109,7 +110,7 @@ class Committer:
         self._params = params or CommitterParams()
         self._numbers = SequenceNumbers.of(store.reader)
         self._failure: StoreError | None = None
-        self._waiting: deque[Unit] = deque()
+        self._waiting: deque[WriteBatch] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._is_idle = False
@@ -131,7 +132,7 @@ class Committer:
         """
         return self._numbers.take(count)
 
-    def submit(self, unit: Unit) -> None:
+    def submit(self, unit: WriteBatch) -> None:
         """Have a unit written; returns at once unless too many wait already.
 
         Raises:
@@ -173,7 +174,7 @@ class Committer:
                 # A listener that is gone must not keep the others' units from the disk.
                 _log.exception("outcomes could not be delivered", units=len(outcomes))
 
-    def _take(self) -> list[Unit]:
+    def _take(self) -> list[WriteBatch]:
         """The next units to write, waiting for the first; none at the end."""
         with self._changed:
             while not self._waiting and not self._closing:
@@ -188,13 +189,13 @@ class Committer:
         self._next = time.monotonic() + (self._params.batch_window_seconds if count > 1 else 0.0)
         return units
 
-    def _write(self, units: list[Unit]) -> list[Outcome]:
+    def _write(self, units: list[WriteBatch]) -> list[WriteResult]:
         if self._failure is None:
             try:
                 self._store.check_still_owned()
                 errors = _write_together(self._store.writer, units)
                 return [
-                    Outcome(unit, error or _follow_up(unit))
+                    WriteResult(unit, error or _follow_up(unit))
                     for unit, error in zip(units, errors, strict=True)
                 ]
             except StoreError as error:
@@ -204,10 +205,10 @@ class Committer:
                 # What a database says may quote rows; a fault of ours shows where it is.
                 self._failure.__cause__ = None if isinstance(error, StatementError) else error
             _log.error("the database failed", exc_info=self._failure)
-        return [Outcome(unit, self._failure) for unit in units]
+        return [WriteResult(unit, self._failure) for unit in units]
 
 
-def _write_together(connection: Connection, units: list[Unit]) -> list[UnitError | None]:
+def _write_together(connection: Connection, units: list[WriteBatch]) -> list[UnitError | None]:
     """Write units in one transaction; each one's own error, if it had one."""
     try:
         with connection.begin():
@@ -219,7 +220,7 @@ def _write_together(connection: Connection, units: list[Unit]) -> list[UnitError
     return [None] * len(units)
 
 
-def _write_each(connection: Connection, units: list[Unit]) -> list[UnitError | None]:
+def _write_each(connection: Connection, units: list[WriteBatch]) -> list[UnitError | None]:
     """The same where at least one is bad: each behind a savepoint, all with one flush."""
     errors: list[UnitError | None] = []
     with connection.begin():
@@ -238,7 +239,7 @@ def _write_each(connection: Connection, units: list[Unit]) -> list[UnitError | N
     return errors
 
 
-def _follow_up(unit: Unit) -> Exception | None:
+def _follow_up(unit: WriteBatch) -> Exception | None:
     """Do what a unit has done once it is written; its error, which is nobody else's."""
     if unit.then is not None:
         try:
@@ -265,3 +266,28 @@ def _reason(error: Exception) -> str:
     lines = str(cause).splitlines()
     name = type(cause).__name__
     return name if quotes or not lines else f"{name}: {lines[0]}"
+
+
+# Wait until a write has been committed.
+
+
+async def durable(committer: Committer, unit: WriteBatch) -> None:
+    """Submit a unit, and wait until it has been committed.
+
+    Raises:
+        UnitError: if this unit could not be written, and nothing of it was.
+        StoreError: if the database failed.
+    """
+    future: Future[None] = Future()
+    # A caller that is cancelled cannot cancel the write; the results of others are not affected.
+    future.set_running_or_notify_cancel()
+
+    def done(error: Exception | None) -> None:
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    unit.done = done
+    committer.submit(unit)
+    await asyncio.wrap_future(future)

@@ -3,17 +3,17 @@
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.store import Committer, FileRow, JobRow, Pages, Store, Unit
-from auctune.service.store.tables import entries, events, files, jobs
+from auctune.service.storage import Committer, FileRow, JobRow, Queries, Store, WriteBatch
+from auctune.service.storage.tables import entries, events, files, jobs
 from support.store_rows import entry_rows, event_row, file_row, job_row, write
 
 pytest_plugins = ["support.store_fixtures"]
 
 
 @pytest.fixture
-def pages(store: Store, committer: Committer) -> Pages:
+def pages(store: Store, committer: Committer) -> Queries:
     """Jobs a1 b2 a3 a4 and files a5 b6 a7 a8; a, b own what begins so; a8 is for another use."""
-    unit = Unit()
+    unit = WriteBatch()
     for seq, owner in enumerate("abaa", start=1):
         unit.insert(events, event_row(seq)).upsert(jobs, job_row(f"{owner}{seq}", seq, owner))
         unit.insert(entries, *entry_rows(10 * seq, seq, amount=seq * 100, at=float(seq)))
@@ -21,14 +21,14 @@ def pages(store: Store, committer: Committer) -> Pages:
         purpose = "batch" if seq == 8 else "fine-tune"
         unit.upsert(files, file_row(f"{owner}{seq}", seq, owner, purpose=purpose))
     assert write(committer, unit) == [None]
-    return Pages(store.reader)
+    return Queries(store.reader)
 
 
 def ids(page: object) -> list[str]:
     return [item.id for item in page.items]  # type: ignore[attr-defined]
 
 
-def test_jobs_of_an_owner_come_newest_first_and_say_if_there_are_more(pages: Pages) -> None:
+def test_jobs_of_an_owner_come_newest_first_and_say_if_there_are_more(pages: Queries) -> None:
     first = pages.jobs("a", limit=2)
     assert (ids(first), first.has_more) == (["a4", "a3"], True)
     second = pages.jobs("a", limit=2, after="a3")
@@ -37,35 +37,35 @@ def test_jobs_of_an_owner_come_newest_first_and_say_if_there_are_more(pages: Pag
     assert second.items[0] == JobRow(**job_row("a1", 1, "a"))
 
 
-def test_all_owners_are_listed_together_where_none_is_given(pages: Pages) -> None:
+def test_all_owners_are_listed_together_where_none_is_given(pages: Queries) -> None:
     assert ids(pages.jobs(None, limit=9)) == ["a4", "a3", "b2", "a1"]
     assert ids(pages.files(None, limit=2, after="a7")) == ["b6", "a5"]
 
 
 @pytest.mark.parametrize("after", ["b2", "nothing", "a5"])
 def test_a_place_that_is_not_in_the_list_is_refused_alike_whatever_it_is(
-    pages: Pages, after: str
+    pages: Queries, after: str
 ) -> None:
     with pytest.raises(InputError, match=f"^after: there is no '{after}' in this list; "):
         pages.jobs("a", limit=2, after=after)
 
 
-def test_a_page_of_nothing_is_refused(pages: Pages) -> None:
+def test_a_page_of_nothing_is_refused(pages: Queries) -> None:
     with pytest.raises(InputError, match=r"^limit: 0; expected at least 1$"):
         pages.jobs("a", limit=0)
 
 
-def test_files_are_chosen_by_purpose_and_may_come_oldest_first(pages: Pages) -> None:
+def test_files_are_chosen_by_purpose_and_may_come_oldest_first(pages: Queries) -> None:
     assert ids(pages.files("a", limit=9)) == ["a8", "a7", "a5"]
     assert ids(pages.files("a", limit=9, purpose="fine-tune")) == ["a7", "a5"]
     assert ids(pages.files("a", limit=1, after="a5", oldest_first=True)) == ["a7"]
 
 
 def test_a_deleted_file_is_not_listed_but_is_still_a_place(
-    pages: Pages, committer: Committer
+    pages: Queries, committer: Committer
 ) -> None:
     deleted = file_row("a7", 7, "a", deleted_at=5.0)
-    write(committer, Unit().upsert(files, deleted))
+    write(committer, WriteBatch().upsert(files, deleted))
     assert ids(pages.files("a", limit=9)) == ["a8", "a5"]
     assert ids(pages.files("a", limit=9, after="a7")) == ["a5"]
     assert pages.file("a7") == FileRow(**{"detail": None, **deleted})
@@ -73,20 +73,20 @@ def test_a_deleted_file_is_not_listed_but_is_still_a_place(
     assert {"a5", "a8"} <= pages.file_ids()
 
 
-def test_one_job_or_file_is_found_by_its_id(pages: Pages) -> None:
+def test_one_job_or_file_is_found_by_its_id(pages: Queries) -> None:
     assert pages.job("b2") == JobRow(**job_row("b2", 2, "b"))
     assert pages.job("b6") is None
     assert pages.file("b2") is None
 
 
-def test_entries_of_an_account_come_newest_first(pages: Pages) -> None:
+def test_entries_of_an_account_come_newest_first(pages: Queries) -> None:
     first = pages.entries("market", limit=3)
     assert ([entry.amount for entry in first.items], first.has_more) == ([400, 300, 200], True)
     rest = pages.entries("market", limit=3, after=first.items[-1].id)
     assert ([entry.amount for entry in rest.items], rest.has_more) == ([100], False)
 
 
-def test_balances_are_sums_by_account(pages: Pages) -> None:
+def test_balances_are_sums_by_account(pages: Queries) -> None:
     assert pages.balances() == {"market": 1000, "user:ada": -1000}
     assert pages.balances(["market", "user:eve"]) == {"market": 1000}
     assert pages.balances(since=3.0) == {"market": 700, "user:ada": -700}

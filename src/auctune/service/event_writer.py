@@ -7,20 +7,24 @@ import orjson
 
 from auctune.domain.money import STEP
 from auctune.service.accounts.budgets import BudgetTracker
-from auctune.service.store import tables
-from auctune.service.store.committer import Committer
-from auctune.service.store.event_log import checksum
-from auctune.service.store.pages import JobRow as StoredJob
-from auctune.service.store.unit import Unit
+from auctune.service.accounts.limits import OPEN, JobQuota
+from auctune.service.metrics import Metrics
+from auctune.service.notifier import Notifier
+from auctune.service.storage import tables
+from auctune.service.storage.batch import WriteBatch
+from auctune.service.storage.committer import Committer
+from auctune.service.storage.event_log import checksum
+from auctune.service.storage.queries import JobRow as StoredJob
+from auctune.service.webhooks.dispatcher import JOB_ENDED
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import ZoneEvent
 from auctune.service.zones.job_row import JobRow, Status
-from auctune.service.zones.recorder import Done
+from auctune.service.zones.recorder import Done, Recorder
 
 _STEPS = int(1 / STEP)
 
 
-class LogRecorder:
+class LogWriter:
     """The log of a database, for zones.
 
     Args:
@@ -39,7 +43,7 @@ class LogRecorder:
     def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
         """Write events, and what they change, in the order of calls; then say so."""
         # A hole in the log would be a promise that nobody remembers.
-        unit = Unit(done, is_vital=True)
+        unit = WriteBatch(done, is_vital=True)
         rows: dict[str, JobRow] = {}
         for event, change in happened:
             unit.insert(tables.events, _event(event))
@@ -58,7 +62,7 @@ class LogRecorder:
                             "seq": event.seq,
                             "job": event.job,
                             "account": entry.account,
-                            "amount": to_steps(entry.amount),
+                            "amount": to_minor_units(entry.amount),
                             "at": event.at,
                         }
                         for index, entry in enumerate(change.entries)
@@ -69,14 +73,14 @@ class LogRecorder:
         self._committer.submit(unit)
 
 
-def to_steps(amount: Decimal) -> int:
+def to_minor_units(amount: Decimal) -> int:
     """Money as the database has it."""
     steps = amount * _STEPS
     assert steps == steps.to_integral_value()
     return int(steps)
 
 
-def from_steps(steps: int) -> Decimal:
+def from_minor_units(steps: int) -> Decimal:
     """Money from the database."""
     return Decimal(steps) * STEP
 
@@ -130,3 +134,48 @@ def _reply(event: ZoneEvent) -> dict[str, object]:
         "job": event.job,
         "at": event.at,
     }
+
+
+# A recorder with listeners: quotas are updated with a decision, all others after its commit.
+
+
+class PublishingWriter:
+    """A recorder that updates quotas and metrics, and notifies subscribers.
+
+    Args:
+        log: writes the events.
+        open_jobs: updated at once.
+        metrics, notifier: updated once the events have been committed.
+    """
+
+    def __init__(
+        self, log: Recorder, open_jobs: JobQuota, metrics: Metrics, notifier: Notifier
+    ) -> None:
+        self._log = log
+        self._open_jobs = open_jobs
+        self._metrics = metrics
+        self._notifier = notifier
+
+    def next_seq(self) -> int:
+        """Return the next sequence number of the log."""
+        return self._log.next_seq()
+
+    def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
+        """Write events and their effects; call `done` and the listeners after the commit."""
+        for _, change in happened:
+            self._open_jobs.update(change.rows)
+
+        def kept(error: Exception | None) -> None:
+            done(error)
+            if error is None:
+                self._metrics.observe_events(happened)
+                self._notifier.publish(name for one in happened for name in _topics(*one))
+
+        self._log.record(happened, kept)
+
+
+def _topics(event: ZoneEvent, change: Change) -> tuple[str, ...]:
+    if event.job is None:
+        return (event.zone,)
+    was_open = any(row.status not in OPEN and row.seq < event.seq for row in change.rows)
+    return (event.zone, event.job, JOB_ENDED) if was_open else (event.zone, event.job)

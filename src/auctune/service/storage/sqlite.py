@@ -19,9 +19,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from auctune.domain import InputError
-from auctune.service.store.errors import StoreError
+from auctune.service.storage.errors import StoreError
 
-# Those of auctune.service.store.transaction, and some.
+# Those of auctune.service.storage.batch, and some.
 _KEPT_STATEMENTS = 512
 _BUSY_SECONDS = 10.0
 # recursive_triggers: else REPLACE would remove rows and no trigger would see it.

@@ -9,18 +9,18 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from auctune.service.durable import durable
-from auctune.service.store import (
+from auctune.service.storage import (
     Committer,
     CommitterParams,
-    Outcome,
     Store,
     StoreError,
-    Unit,
     UnitError,
-    tell_all,
+    WriteBatch,
+    WriteResult,
+    notify_all,
 )
-from auctune.service.store.tables import entries, events, files, jobs, meta
+from auctune.service.storage.committer import durable
+from auctune.service.storage.tables import entries, events, files, jobs, meta
 from support.store_rows import (
     entry_rows,
     event_row,
@@ -41,13 +41,13 @@ pytest_plugins = ["support.store_fixtures"]
 @contextmanager
 def recording(
     store: Store, params: CommitterParams | None = None
-) -> Iterator[tuple[Committer, list[Sequence[Outcome]]]]:
+) -> Iterator[tuple[Committer, list[Sequence[WriteResult]]]]:
     """A committer and the outcomes it delivers, which are told all the same."""
-    deliveries: list[Sequence[Outcome]] = []
+    deliveries: list[Sequence[WriteResult]] = []
 
-    def deliver(outcomes: Sequence[Outcome]) -> None:
+    def deliver(outcomes: Sequence[WriteResult]) -> None:
         deliveries.append(outcomes)
-        tell_all(outcomes)
+        notify_all(outcomes)
 
     with Committer(store, deliver, params) as committer:
         yield committer, deliveries
@@ -112,15 +112,15 @@ def test_units_are_told_in_the_order_in_which_they_were_submitted(store: Store) 
 @pytest.mark.parametrize(
     "bad",
     [
-        Unit().insert(meta, {"name": "fine", "value": ""}).insert(events, event_row(1)),
-        Unit().insert(meta, {"name": "fine", "value": ""}).insert(jobs, job_row("b", seq=99)),
-        Unit().insert(events, event_row(2), event_row(2**63)),
-        Unit().insert(meta, {"name": "fine", "value": ""}, {"name": "a", "value": "\ud800"}),
+        WriteBatch().insert(meta, {"name": "fine", "value": ""}).insert(events, event_row(1)),
+        WriteBatch().insert(meta, {"name": "fine", "value": ""}).insert(jobs, job_row("b", seq=99)),
+        WriteBatch().insert(events, event_row(2), event_row(2**63)),
+        WriteBatch().insert(meta, {"name": "fine", "value": ""}, {"name": "a", "value": "\ud800"}),
     ],
     ids=["key", "reference", "range", "surrogate"],
 )
 def test_a_bad_unit_fails_alone_and_leaves_nothing(
-    store: Store, committer: Committer, bad: Unit
+    store: Store, committer: Committer, bad: WriteBatch
 ) -> None:
     write(committer, job_unit(committer, "a"))
     good = [meta_unit(f"good{number}") for number in range(6)]
@@ -133,9 +133,9 @@ def test_a_bad_unit_fails_alone_and_leaves_nothing(
 
 
 def test_a_vital_unit_that_is_bad_takes_all_that_follow_with_it(store: Store) -> None:
-    good = Unit().insert(events, event_row(1))
-    bad = Unit(is_vital=True).insert(jobs, job_row("b", 77))
-    built_on_it = Unit().insert(events, event_row(3))
+    good = WriteBatch().insert(events, event_row(1))
+    bad = WriteBatch(is_vital=True).insert(jobs, job_row("b", 77))
+    built_on_it = WriteBatch().insert(events, event_row(3))
     with Committer(store) as committer:
         errors = write_together(committer, good, bad, built_on_it)
         assert [type(error) for error in errors] == [StoreError] * 3
@@ -146,7 +146,7 @@ def test_a_vital_unit_that_is_bad_takes_all_that_follow_with_it(store: Store) ->
 def test_an_error_says_what_was_wrong_and_quotes_no_row(store: Store, committer: Committer) -> None:
     write(committer, meta_unit("one", "a sealed bid"))
     wrong = {**job_row("b", 99), "body": b"a sealed bid"}
-    for unit in (meta_unit("one", "a sealed bid"), Unit().insert(jobs, wrong)):
+    for unit in (meta_unit("one", "a sealed bid"), WriteBatch().insert(jobs, wrong)):
         (error,) = write(committer, unit)
         assert error is not None
         assert "constraint" in str(error)
@@ -163,10 +163,10 @@ def test_many_bad_units_among_good_ones_are_told_apart(store: Store, committer: 
 def test_a_row_may_be_made_changed_and_removed_by_units_of_one_transaction(
     store: Store, committer: Committer
 ) -> None:
-    def put(value: str) -> Unit:
-        return Unit().upsert(meta, {"name": "a", "value": value})
+    def put(value: str) -> WriteBatch:
+        return WriteBatch().upsert(meta, {"name": "a", "value": value})
 
-    remove = Unit().remove(meta, {"name": "a"})
+    remove = WriteBatch().remove(meta, {"name": "a"})
     assert write_together(committer, put("1"), remove, meta_unit("a", "2"), put("3")) == [None] * 4
     assert rows_of(store, meta) == [{"name": "a", "value": "3"}]
 
@@ -176,12 +176,12 @@ def test_an_asyncio_loop_is_woken_once_a_transaction(store: Store) -> None:
         loop, told, finished = asyncio.get_running_loop(), list[int](), asyncio.Event()
         transactions = wakes = 0
 
-        def hear(outcomes: Sequence[Outcome]) -> None:
+        def hear(outcomes: Sequence[WriteResult]) -> None:
             nonlocal wakes
             wakes += 1
-            tell_all(outcomes)
+            notify_all(outcomes)
 
-        def deliver(outcomes: Sequence[Outcome]) -> None:
+        def deliver(outcomes: Sequence[WriteResult]) -> None:
             nonlocal transactions
             transactions += 1
             loop.call_soon_threadsafe(hear, outcomes)
@@ -191,7 +191,7 @@ def test_an_asyncio_loop_is_woken_once_a_transaction(store: Store) -> None:
                 unit = meta_unit(str(number))
                 unit.done = partial(note, told, number)
                 committer.submit(unit)
-            committer.submit(Unit(lambda _: finished.set()))
+            committer.submit(WriteBatch(lambda _: finished.set()))
             await finished.wait()
         return told, wakes, transactions
 
@@ -201,7 +201,7 @@ def test_an_asyncio_loop_is_woken_once_a_transaction(store: Store) -> None:
 
 
 def test_a_listener_that_fails_keeps_no_unit_from_the_disk(store: Store) -> None:
-    def deliver(_: Sequence[Outcome]) -> None:
+    def deliver(_: Sequence[WriteResult]) -> None:
         raise RuntimeError("the loop is closed")
 
     with Committer(store, deliver) as committer:
@@ -219,7 +219,7 @@ def test_one_that_cannot_be_told_keeps_nothing_from_the_others(store: Store) -> 
     units[0].done = partial(note, told, 0)
     units[1].done = fail
     units[2].done = partial(note, told, 2)
-    tell_all([Outcome(unit, None) for unit in units])
+    notify_all([WriteResult(unit, None) for unit in units])
     assert told == [0, 2]
 
 
@@ -273,7 +273,7 @@ def test_a_unit_may_be_submitted_by_a_callback_even_when_too_many_wait(store: St
                     unit.done = lambda _: finished.set()
                 committer.submit(unit)
 
-        committer.submit(Unit(submit_two))
+        committer.submit(WriteBatch(submit_two))
         assert finished.wait(30)
     assert num_rows(store, [meta]) == [2]
 
@@ -310,10 +310,10 @@ def test_numbers_rise_without_reuse_across_threads_and_restarts(
     committer.close()
     last = 0
     for unit, stored in (
-        (Unit().insert(events, event_row(6005)), 6005),
-        (Unit().upsert(files, file_row("f", 7000)), 7000),
-        (Unit().upsert(files, file_row("g", 6990)), 7000),
-        (Unit().insert(entries, *entry_rows(8000, 6005, 1)), 8001),
+        (WriteBatch().insert(events, event_row(6005)), 6005),
+        (WriteBatch().upsert(files, file_row("f", 7000)), 7000),
+        (WriteBatch().upsert(files, file_row("g", 6990)), 7000),
+        (WriteBatch().insert(entries, *entry_rows(8000, 6005, 1)), 8001),
     ):
         with Committer(store) as again:
             assert again.next_seq() == last + 1

@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import Table
 from sqlalchemy.exc import IntegrityError
 
-from auctune.service.store import Committer, EventLog, Store, Unit, UnitError
-from auctune.service.store.erasing import erase_words
-from auctune.service.store.tables import entries, events, jobs
+from auctune.service.storage import Committer, EventLog, Store, UnitError, WriteBatch
+from auctune.service.storage.erasure import erase_words
+from auctune.service.storage.tables import entries, events, jobs
 from support.store_rows import job_unit, rows_of, write
 
 pytest_plugins = ["support.store_fixtures"]
@@ -46,7 +46,9 @@ def test_a_unit_that_would_change_a_row_fails(
     before = rows_of(store, table)
     keys = {column.name: before[0][column.name] for column in table.primary_key}
     errors = write(
-        committer, Unit().upsert(table, {**before[0], "at": 0.0}), Unit().remove(table, keys)
+        committer,
+        WriteBatch().upsert(table, {**before[0], "at": 0.0}),
+        WriteBatch().remove(table, keys),
     )
     assert [type(error) for error in errors] == [UnitError, UnitError]
     assert rows_of(store, table) == before
@@ -57,7 +59,7 @@ def test_erasure_takes_words_out_of_events_and_the_log_stays_append_only(
 ) -> None:
     write(committer, job_unit(committer, "a"), job_unit(committer, "b"))
     others = [row for row in rows_of(store, events) if row["job"] != "a"]
-    erase = Unit(then=lambda: erase_words(store, ["a"], lambda body: b"{}"))
+    erase = WriteBatch(then=lambda: erase_words(store, ["a"], lambda body: b"{}"))
     assert write(committer, erase) == [None]
     log = EventLog(store.reader)
     assert [event.body for event in log.read_job("a")] == [b"{}"]
@@ -69,7 +71,7 @@ def test_erasure_takes_words_out_of_events_and_the_log_stays_append_only(
 def test_other_tables_may_be_changed(store: Store, committer: Committer) -> None:
     write(committer, job_unit(committer, "a"))
     (job,) = rows_of(store, jobs)
-    assert write(committer, Unit().upsert(jobs, {**job, "status": "running"})) == [None]
+    assert write(committer, WriteBatch().upsert(jobs, {**job, "status": "running"})) == [None]
     assert [row["status"] for row in rows_of(store, jobs)] == ["running"]
-    assert write(committer, Unit().remove(jobs, {"id": "a"})) == [None]
+    assert write(committer, WriteBatch().remove(jobs, {"id": "a"})) == [None]
     assert rows_of(store, jobs) == []

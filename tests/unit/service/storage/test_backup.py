@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.store import Unit, open_store, reading, tables
-from auctune.service.store.backup import copy_database
-from auctune.service.store.committer import Committer
+from auctune.service.storage import WriteBatch, open_readonly, open_store, tables
+from auctune.service.storage.backup import copy_database
+from auctune.service.storage.committer import Committer
 
 NAMES = ("left", "right")
 
@@ -18,7 +18,7 @@ NAMES = ("left", "right")
 def write(committer: Committer, value: str) -> None:
     """Two rows that belong together, in one transaction, on disk."""
     kept = threading.Event()
-    unit = Unit(lambda error: kept.set())
+    unit = WriteBatch(lambda error: kept.set())
     committer.submit(unit.upsert(tables.meta, *({"name": n, "value": value} for n in NAMES)))
     assert kept.wait(30)
 
@@ -90,12 +90,12 @@ def test_nothing_is_written_over_and_nothing_left_of_what_failed(tmp_path: Path)
 
 
 def test_reading_makes_nothing_and_writes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not there"), reading(tmp_path):
+    with pytest.raises(InputError, match="is not there"), open_readonly(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "auctune.db").write_bytes(b"")
-    with pytest.raises(InputError, match="is empty"), reading(tmp_path):
+    with pytest.raises(InputError, match="is empty"), open_readonly(tmp_path):
         pass
     (tmp_path / "auctune.db").write_bytes(b"no database " * 1000)
-    with pytest.raises(InputError, match="cannot be read"), reading(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"), open_readonly(tmp_path):
         pass

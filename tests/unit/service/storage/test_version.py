@@ -9,8 +9,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
 from auctune.domain import InputError
-from auctune.service.store import Store, open_store, upgrade, version
-from auctune.service.store.tables import metadata
+from auctune.service.storage import Store, open_store, schema, upgrade
+from auctune.service.storage.tables import metadata
 
 pytest_plugins = ["support.store_fixtures"]
 
@@ -34,8 +34,8 @@ def upgrade() -> None:
 def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """From here on a release with one migration more; its file."""
     folder = tmp_path / "migrations 100%"
-    shutil.copytree(Path(version.__file__).with_name("migrations"), folder)
-    monkeypatch.setattr(version, "_MIGRATIONS", folder)
+    shutil.copytree(Path(schema.__file__).with_name("migrations"), folder)
+    monkeypatch.setattr(schema, "_MIGRATIONS", folder)
     return folder / "versions" / "r0003_note.py"
 
 

@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 import structlog
 from sqlalchemy import Engine, select
 
-from auctune.service.store.tables import snapshots
-from auctune.service.store.unit import Done, Unit, ignore
+from auctune.service.storage.batch import OnDone, WriteBatch, noop
+from auctune.service.storage.tables import snapshots
 
 KEPT = 3
 _JOB = re.compile(rb"ftjob-[A-Za-z0-9]+")
@@ -44,7 +44,9 @@ class Snapshots:
     def __init__(self, reader: Engine) -> None:
         self._reader = reader
 
-    def write_batch(self, zone: str, seq: int, at: float, body: bytes, done: Done = ignore) -> Unit:
+    def write_batch(
+        self, zone: str, seq: int, at: float, body: bytes, done: OnDone = noop
+    ) -> WriteBatch:
         """What writes a snapshot and removes those that are then older than the newest three.
 
         Args:
@@ -52,12 +54,12 @@ class Snapshots:
             seq: of the last event in the state.
             at: unix time.
             body: the state.
-            done: see `Unit`.
+            done: see `WriteBatch`.
         """
         row = {"zone": zone, "seq": seq, "at": at, "body": _pack(body)}
         old = [stored for stored in self._stored(zone) if stored != seq][KEPT - 1 :]
         return (
-            Unit(done)
+            WriteBatch(done)
             .upsert(snapshots, row)
             .remove(snapshots, *({"zone": zone, "seq": stored} for stored in old))
         )

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auctune.service.store import Committer, Store, Unit
-from auctune.service.store.tables import files, jobs, meta, replies
+from auctune.service.storage import Committer, Store, WriteBatch
+from auctune.service.storage.tables import files, jobs, meta, replies
 from support.store_rows import file_row, job_row, rows_of, write, write_together
 
 pytest_plugins = ["support.store_fixtures"]
@@ -21,26 +21,26 @@ EXAMPLES = count()
 def test_a_row_with_an_unknown_a_missing_or_a_wrong_column_is_refused_at_once() -> None:
     row = job_row("a", 1)
     with pytest.raises(ValueError, match="jobs: unknown columns \\['colour'\\]"):
-        Unit().insert(jobs, {**row, "colour": "red"})
+        WriteBatch().insert(jobs, {**row, "colour": "red"})
     for column, value in (("seq", "1"), ("seq", 1.5), ("body", "text"), ("owner", b"ada")):
         with pytest.raises(ValueError, match=f"jobs: {column} is a {type(value).__name__}; exp"):
-            Unit().insert(jobs, {**row, column: value})
+            WriteBatch().insert(jobs, {**row, column: value})
     del row["owner"]
     with pytest.raises(ValueError, match="jobs: owner is missing"):
-        Unit().upsert(jobs, row)
+        WriteBatch().upsert(jobs, row)
     with pytest.raises(ValueError, match="replies: key \\['token'\\]; expected"):
-        Unit().remove(replies, {"token": "a"})
+        WriteBatch().remove(replies, {"token": "a"})
 
 
 def test_columns_that_may_be_empty_may_be_left_out(store: Store, committer: Committer) -> None:
-    assert write(committer, Unit().upsert(files, file_row("a", 1, detail="kept"))) == [None]
-    assert write(committer, Unit().upsert(files, file_row("a", 1, deleted_at=2.5))) == [None]
+    assert write(committer, WriteBatch().upsert(files, file_row("a", 1, detail="kept"))) == [None]
+    assert write(committer, WriteBatch().upsert(files, file_row("a", 1, deleted_at=2.5))) == [None]
     (row,) = rows_of(store, files)
     assert (row["detail"], row["deleted_at"]) == (None, 2.5)
 
 
 def test_an_empty_unit_is_told_that_it_is_written(committer: Committer) -> None:
-    assert write_together(committer, Unit(), Unit()) == [None, None]
+    assert write_together(committer, WriteBatch(), WriteBatch()) == [None, None]
 
 
 @settings(
@@ -59,8 +59,8 @@ def test_units_of_one_transaction_end_as_if_written_one_by_one(
     assert {name: found[name] for name in found if name.startswith(prefix)} == expected
 
 
-def make_unit(prefix: str, number: int, acts: list[tuple[str, str]]) -> Unit:
-    unit = Unit()
+def make_unit(prefix: str, number: int, acts: list[tuple[str, str]]) -> WriteBatch:
+    unit = WriteBatch()
     for act, name in acts:
         row = {"name": prefix + name, "value": str(number)}
         if act == "insert":
@@ -96,7 +96,7 @@ def test_of_a_row_that_is_put_again_and_again_the_last_stays(
     store: Store, committer: Committer
 ) -> None:
     puts = [{"name": f"{number % 3}", "value": f"{number}"} for number in range(100)]
-    assert write(committer, Unit().upsert(meta, *puts)) == [None]
+    assert write(committer, WriteBatch().upsert(meta, *puts)) == [None]
     assert [row["value"] for row in rows_of(store, meta)] == ["99", "97", "98"]
 
 
@@ -105,6 +105,6 @@ def test_many_rows_are_written_as_they_are_whatever_their_number(
 ) -> None:
     for num_rows in (1, 3, 4, 63, 64, 65, 200):
         rows = [{"name": f"{num_rows}/{number:03}", "value": "x"} for number in range(num_rows)]
-        assert write(committer, Unit().insert(meta, *rows)) == [None]
+        assert write(committer, WriteBatch().insert(meta, *rows)) == [None]
         stored = [row for row in rows_of(store, meta) if row["name"].startswith(f"{num_rows}/")]
         assert stored == rows

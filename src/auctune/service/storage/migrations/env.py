@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from auctune.service.store.tables import metadata
+from auctune.service.storage.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from auctune.domain import InputError
 from auctune.service.private_files import write_private
-from auctune.service.store.tables import events, meta
+from auctune.service.storage.tables import events, meta
 
 ID_FILE = "database-id"
 ID = "database_id"

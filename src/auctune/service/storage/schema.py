@@ -17,7 +17,7 @@ from auctune.domain import InputError
 _MIGRATIONS = Path(__file__).with_name("migrations")
 
 
-def prepare_tables(connection: Connection, place: str) -> None:
+def ensure_schema(connection: Connection, place: str) -> None:
     """Make the tables in an empty database; any other one must have the newest already.
 
     Raises:
@@ -30,7 +30,7 @@ def prepare_tables(connection: Connection, place: str) -> None:
         _check_newest(found, place)
 
 
-def check_tables(connection: Connection, place: str) -> None:
+def check_schema(connection: Connection, place: str) -> None:
     """That a database has the newest tables already, where nothing may be written.
 
     Raises:

@@ -1,6 +1,6 @@
 """Lists in pages, newest first, each page named by the last row of the one before.
 
-Pages by key stay right while rows are added and cost the same wherever they are, unlike pages by
+Queries by key stay right while rows are added and cost the same wherever they are, unlike pages by
 number; it is also what OpenAI's API does with `after` and `has_more`.
 """
 
@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import BigInteger, Column, Engine, Select, Table, cast, func, select
 
 from auctune.domain import InputError
-from auctune.service.store.event_log import EVENT_COLUMNS, EventRow, read_row
-from auctune.service.store.tables import entries, events, files, jobs
+from auctune.service.storage.event_log import EVENT_COLUMNS, EventRow, read_row
+from auctune.service.storage.tables import entries, events, files, jobs
 
 Item = TypeVar("Item")
 Body = bytes
@@ -20,7 +20,7 @@ Body = bytes
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as it stands; see `auctune.service.store.tables`."""
+    """A job as it stands; see `auctune.service.storage.tables`."""
 
     id: str
     seq: int
@@ -33,7 +33,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A file as it stands; see `auctune.service.store.tables`."""
+    """A file as it stands; see `auctune.service.storage.tables`."""
 
     id: str
     seq: int
@@ -59,7 +59,7 @@ class FileTotals:
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
-    """An entry of the ledger; see `auctune.service.store.tables`."""
+    """An entry of the ledger; see `auctune.service.storage.tables`."""
 
     id: int
     seq: int
@@ -77,7 +77,7 @@ class Page(Generic[Item]):
     has_more: bool
 
 
-class Pages:
+class Queries:
     """Lists of what a database holds; safe for any number of threads.
 
     Args:

@@ -9,9 +9,9 @@ from sqlalchemy.engine import make_url
 
 from auctune.service.logging import FILE_NAME as LOG_NAME
 from auctune.service.logging import configure
-from auctune.service.store import Committer, Store, StoreError, open_store
-from auctune.service.store.engine import FILE_NAME
-from auctune.service.store.tables import meta
+from auctune.service.storage import Committer, Store, StoreError, open_store
+from auctune.service.storage.engine import FILE_NAME
+from auctune.service.storage.tables import meta
 from support.postgres import PostgresServer
 from support.store_rows import meta_unit, rows_of, write, write_together
 

@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import Column
 from sqlalchemy.exc import DBAPIError
 
-from auctune.service.store import Committer, EventLog, EventRow, Store, Unit, reading
-from auctune.service.store.event_log import DamagedLogError
-from auctune.service.store.tables import events
+from auctune.service.storage import Committer, EventLog, EventRow, Store, WriteBatch, open_readonly
+from auctune.service.storage.event_log import DamagedLogError
+from auctune.service.storage.tables import events
 from support.store_rows import event_row, write
 
 pytest_plugins = ["support.store_fixtures"]
@@ -24,7 +24,7 @@ def log(store: Store, committer: Committer) -> EventLog:
         for seq in range(1, 41)
     ]
     # The log's order is that of the numbers, not that of arrival.
-    assert write(committer, Unit().insert(events, *reversed(rows))) == [None]
+    assert write(committer, WriteBatch().insert(events, *reversed(rows))) == [None]
     return EventLog(store.reader)
 
 
@@ -60,7 +60,7 @@ def test_events_that_come_while_the_log_is_read_are_read_too(
 ) -> None:
     reading = log.read_zone("south", page=2)
     first = next(reading)
-    assert write(committer, Unit().insert(events, event_row(41, zone="south"))) == [None]
+    assert write(committer, WriteBatch().insert(events, event_row(41, zone="south"))) == [None]
     assert [first.seq, *(event.seq for event in reading)] == [*range(3, 41, 3), 41]
 
 
@@ -85,14 +85,14 @@ def test_the_first_event_of_a_slot_or_later_is_found(log: EventLog) -> None:
 def test_a_log_is_read_while_another_owns_it_and_cannot_be_written(
     database: str, store: Store, committer: Committer
 ) -> None:
-    with reading(database) as reader:
+    with open_readonly(database) as reader:
         log = EventLog(reader)
         assert log.zones() == ()
-        assert write(committer, Unit().insert(events, event_row(1, zone="north"))) == [None]
+        assert write(committer, WriteBatch().insert(events, event_row(1, zone="north"))) == [None]
         assert [event.seq for event in log.read_zone("north")] == [1]
         with pytest.raises(DBAPIError), reader.begin() as connection:
             connection.execute(events.insert(), [event_row(2)])
-    assert write(committer, Unit().insert(events, event_row(3))) == [None]
+    assert write(committer, WriteBatch().insert(events, event_row(3))) == [None]
 
 
 @pytest.mark.parametrize("column", list(events.c), ids=lambda column: column.name)
@@ -102,7 +102,7 @@ def test_an_event_that_was_altered_is_refused_with_its_number(
     row = event_row(17, job="a")
     changed = row[column.name]
     row[column.name] = changed + b" " if isinstance(changed, bytes) else changed * 2
-    assert write(committer, Unit().insert(events, event_row(1), row)) == [None]
+    assert write(committer, WriteBatch().insert(events, event_row(1), row)) == [None]
     log = EventLog(store.reader)
     with pytest.raises(DamagedLogError, match=rf"event {row['seq']} of zone {row['zone']}"):
         list(log.read_zone(row["zone"]))

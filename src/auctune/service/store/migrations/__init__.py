@@ -1,1 +1,0 @@
-"""How the tables of one release become those of the next; see `auctune.service.store.version`."""
