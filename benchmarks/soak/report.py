@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from auctune.service.event_writer import from_minor_units
-from auctune.service.ledger.entry import REVENUE
+from auctune.service.ledger import REVENUE
 from auctune.service.zones.event import Kind
 from soak.diary import Diary
 from soak.log import Log, Story

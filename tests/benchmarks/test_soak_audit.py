@@ -11,7 +11,7 @@ import pytest
 
 from auctune.domain import Money
 from auctune.service.event_writer import to_minor_units
-from auctune.service.ledger.entry import Entry, rent
+from auctune.service.ledger import Entry, instance_cost
 from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.job_row import JobRow, Status
 from auctune.service.zones.metered.event import MeteredKind
@@ -74,7 +74,7 @@ def rented(*, refunded: bool = False) -> Story:
     happen(Kind.DECIDED, meter.begin(), owner="ann", request=request, decision=decision)
     for slot, amount in enumerate(("0.3", "0.2")):
         cost = str(Money(amount) / 2)
-        entries = meter.charge(slot, Money(amount)) + rent("rented", Money(cost))
+        entries = meter.charge(slot, Money(amount)) + instance_cost("rented", Money(cost))
         happen(MeteredKind.METERED, entries, slot=slot, amount=amount, cost=cost)
     if refunded:
         happen(Kind.FAILED, meter.end(refunded=True), code="service_failed", refund=True)

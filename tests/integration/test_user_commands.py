@@ -13,7 +13,7 @@ from rich.console import Console
 from auctune.cli._support import tables
 from auctune.domain.money import STEP
 from auctune.service.config.vendors import BuiltinVendorConfig
-from auctune.service.files.record import Purpose
+from auctune.service.files.repository import Purpose
 from support.edge_zones import images_file
 from support.serving import ROWS, Served, make_file, make_zone, serving
 from support.typing_as import Run, typing_as

@@ -9,7 +9,7 @@ import pytest
 
 from auctune.run.journal import JournalEvent
 from auctune.run.open_pool.how import How
-from auctune.service.ledger.entry import balances
+from auctune.service.ledger import is_balanced
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import Status
 from auctune.service.zones.metered.again import go_again
@@ -139,7 +139,7 @@ def test_whoever_trains_and_cancels_again_and_again_pays_for_all_of_it(
         assert made.folded().to_record() == made.zone.state.to_record()
     assert not made.zone.state.jobs
     assert not made.zone.state.cancelled
-    assert all(balances(entries) for _, entries in made.log.entries)
+    assert all(is_balanced(entries) for _, entries in made.log.entries)
     used = sum(used_by_job(made.journal).values(), Decimal(0))
     sums = made.log.balances()
     # Half a second to load each, and all of its unit but what another job had.

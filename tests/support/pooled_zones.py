@@ -11,7 +11,7 @@ from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.run.open_pool.how import How
 from auctune.service.jobs.training import Training
-from auctune.service.ledger.entry import balances
+from auctune.service.ledger import is_balanced
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.estimate import Estimate
@@ -217,7 +217,7 @@ class PoolPlayer:
             for event in made.log.read(seq):
                 memory.apply(event)
             assert orjson.dumps(memory.state.to_record()) == orjson.dumps(state.to_record())
-        assert all(balances(entries) for _, entries in made.log.entries)
+        assert all(is_balanced(entries) for _, entries in made.log.entries)
         self._check_money()
 
     def _check_money(self) -> None:

@@ -19,7 +19,7 @@ from auctune.run.rental.estimate import Renting
 from auctune.run.rental.market import ReplayedRecord
 from auctune.service.jobs.terms import Worth
 from auctune.service.jobs.training import Training
-from auctune.service.ledger.entry import HELD, balances, hold_account, user_account
+from auctune.service.ledger import HELD, hold_account, is_balanced, user_account
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.estimate import Estimate
@@ -255,7 +255,7 @@ class SpotPlayer:
     def check(self) -> None:
         """All that holds at any time."""
         sums, jobs = self.log.balances(), self.zone.admitted_jobs.values()
-        assert all(balances(entries) for _, entries in self.log.entries)
+        assert all(is_balanced(entries) for _, entries in self.log.entries)
         assert sums.get(HELD, 0) == -sum(job.meter.remaining for job in jobs)
         for owner in OWNERS:
             own = [job for job in jobs if job.owner == owner]

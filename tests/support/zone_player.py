@@ -11,7 +11,7 @@ import orjson
 
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.service.ledger.entry import HELD, balances
+from auctune.service.ledger import HELD, is_balanced
 from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction import repairs
 from auctune.service.zones.auction.bid import Bid
@@ -287,7 +287,7 @@ class ZonePlayer:
 
     def _check_money(self) -> None:
         log, jobs = self.made.log, self.made.zone.state.jobs
-        assert all(balances(entries) for _, entries in log.entries)
+        assert all(is_balanced(entries) for _, entries in log.entries)
         open_payments = sum((job.decision.payment for job in jobs.values()), Decimal(0))
         assert log.balances().get(HELD, Decimal(0)) == -open_payments
         for row in log.rows.values():

@@ -13,7 +13,7 @@ from auctune.domain import Admission, Cluster, Node, NodeType, RepeatedEnergy
 from auctune.domain.data_size import DataSize
 from auctune.registry import build
 from auctune.service.jobs.training import Training
-from auctune.service.ledger.entry import Entry
+from auctune.service.ledger import Entry
 from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.foreman import Foreman

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from auctune.service.event_writer import from_minor_units, to_minor_units
-from auctune.service.ledger.entry import HELD, hold_account, user_account
+from auctune.service.ledger import HELD, hold_account, user_account
 from soak.log import Log
 
 

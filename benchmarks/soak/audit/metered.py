@@ -5,7 +5,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from auctune.service.event_writer import to_minor_units
-from auctune.service.ledger.entry import (
+from auctune.service.ledger import (
     HELD,
     INSTANCE_COSTS,
     REVENUE,

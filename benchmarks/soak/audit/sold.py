@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from auctune.service.event_writer import to_minor_units
-from auctune.service.ledger.entry import ENERGY_COSTS, HELD, REVENUE, VENDOR_COSTS, user_account
+from auctune.service.ledger import ENERGY_COSTS, HELD, REVENUE, VENDOR_COSTS, user_account
 from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.event import Kind
 from soak.audit.story import check_refund, check_story

@@ -48,7 +48,7 @@ def serve(
     settings = _settings(config, host, port, slot_seconds)
 
     # Settings and server take seconds to import: not for --help and wrong options.
-    from auctune.service.files.disk import FULL, check_start, full_disk
+    from auctune.service.files.blobs import FULL, check_start, full_disk
     from auctune.service.private_files import take_data_folder
     from auctune.service.server import serve as run_server
     from auctune.service.zones.premises import Place

@@ -8,8 +8,7 @@ from pathlib import Path
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
-from auctune.service.files.library import Library
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Training
 from auctune.service.vendors.repairer import BuiltinVendor, ExternalVendor, quote_external
 from auctune.service.vendors.shared_files import Clock
@@ -33,7 +32,7 @@ class DatasetInspector:
         self,
         base: str,
         client: DataClient,
-        library: Library,
+        library: FileRepository,
         builtin: BuiltinVendor | None = None,
         external: Sequence[ExternalVendor] = (),
         quote_seconds: float = 2.0,

@@ -26,9 +26,9 @@ from auctune.service.accounts.registry import Account, AccountRegistry, Budget
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import AUCTION, ZoneConfig
 from auctune.service.event_writer import LogWriter, PublishingWriter, read_job
-from auctune.service.files.disk import Disk
-from auctune.service.files.library import Library
-from auctune.service.files.room import FileLimits
+from auctune.service.files.blobs import Disk
+from auctune.service.files.quota import FileLimits
+from auctune.service.files.repository import FileRepository
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.explanations import ExplanationService
 from auctune.service.jobs.quotes import QuoteStore
@@ -126,7 +126,7 @@ class Service:
     directory: AccountRegistry
     rate: TokenBuckets
     spending: BudgetTracker
-    library: Library
+    library: FileRepository
     pages: Queries
     log: EventLog
     replies: Replies
@@ -330,7 +330,7 @@ async def build_service(
         limits.upload_bytes_per_day,
     )
     disk = Disk(place.data, limits.reserved_bytes)
-    library = Library(place.data / "files", pages, committer, file_limits, now, disk)
+    library = FileRepository(place.data / "files", pages, committer, file_limits, now, disk)
     if data is None:
         data = DataClient(
             place.cache,

@@ -7,7 +7,7 @@ import structlog
 
 from auctune.domain import AuctuneError
 from auctune.run.unix_time import SteadyClock
-from auctune.service.files.trash import Trash
+from auctune.service.files.blobs import Trash
 
 _log = structlog.get_logger(__name__)
 

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, func, select
 from auctune.domain import Money
 from auctune.domain.money import STEP, ZERO
 from auctune.service.accounts.registry import Account, AccountRegistry
-from auctune.service.ledger.entry import Entry, hold_account, user_account
+from auctune.service.ledger import Entry, hold_account, user_account
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.storage.committer import durable
 

@@ -18,8 +18,7 @@ from auctune.schema import format_path
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.api.answers import ErrorBody
 from auctune.service.api.views import quote_view
-from auctune.service.files.blobs import TooLargeError
-from auctune.service.files.disk import DiskFullError
+from auctune.service.files.blobs import DiskFullError, TooLargeError
 from auctune.service.jobs.offered_zones import ZonePausedError
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.storage.errors import StoreError

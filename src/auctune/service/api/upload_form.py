@@ -9,7 +9,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from auctune.domain import InputError
-from auctune.service.files.record import Purpose
+from auctune.service.files.repository import Purpose
 
 # The parser warns of each form that it cannot read, on the terminal of the service. The client is
 # told, which is enough.

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
 from auctune.service.jobs.time import to_rfc3339
 from auctune.service.storage.event_log import EventRow

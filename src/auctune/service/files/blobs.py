@@ -4,18 +4,22 @@ Beside a data set there may be a folder of its tokens (`tokens_folder`), which g
 """
 
 import asyncio
+import errno
 import hashlib
 import os
 import re
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import IO
 
-from auctune.domain import InputError
+import structlog
+
+from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import tokens_folder
-from auctune.service.files.disk import FULL, DiskFullError
 from auctune.service.private_files import sync_folder
 
 _DRAFT = ".draft"
@@ -82,7 +86,7 @@ class Blobs:
         digest, size = hashlib.sha256(), 0
         try:
             with draft.open("xb") as file:
-                async for chunk in _in_large(chunks):
+                async for chunk in _rechunk(chunks):
                     size += len(chunk)
                     if size > limit:
                         raise TooLargeError(
@@ -131,7 +135,7 @@ class Blobs:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _in_large(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _rechunk(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same bytes in larger pieces."""
     held = bytearray()
     async for chunk in chunks:
@@ -151,3 +155,120 @@ def _append(file: IO[bytes], digest: "hashlib._Hash", chunk: bytes) -> None:
 def _flush(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
+
+
+# Room on the disk of the data folder, of which a reserve is kept for the log and for training.
+
+_START_BYTES = 32 * 1024 * 1024
+"""For the log and its snapshots; with less a service does not get far."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class DiskFullError(AuctuneError):
+    """The service's disk is full, or nearly so: what users send is not stored."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the service's disk is nearly full, and what is left is kept for jobs under way; "
+            "its operator must make room. Nothing was stored"
+        )
+
+
+class Disk:
+    """The disk of a data folder.
+
+    Args:
+        folder: on it, which is there.
+        reserve: bytes that users' data leave free.
+    """
+
+    def __init__(self, folder: Path, reserve: int) -> None:
+        self._folder = folder
+        self._reserve = reserve
+
+    def check(self, num_bytes: int = 0) -> None:
+        """Check that there is room for users' data.
+
+        Args:
+            num_bytes: that are to come.
+
+        Raises:
+            DiskFullError: if they would reach into the reserve.
+        """
+        if shutil.disk_usage(self._folder).free - num_bytes < self._reserve:
+            raise DiskFullError
+
+
+def check_start(folder: Path) -> None:
+    """Check that a service can start in a data folder.
+
+    Raises:
+        InputError: if its disk is full.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < _START_BYTES:
+        raise full_disk(folder, f"has {free:,} bytes free on its disk")
+
+
+def full_disk(folder: Path, found: str = "is on a disk that is full") -> InputError:
+    """Return the error for a data folder without room."""
+    return InputError(
+        str(folder),
+        found,
+        f"{_START_BYTES:,} bytes at least: make room on that disk, or move the folder to a larger "
+        "one (--data). Nothing that was acknowledged is lost",
+    )
+
+
+# Where the service moves what its database does not know, instead of deleting it.
+#
+# A database that was restored from an old backup does not know what is newer. An operator finds it
+# here, under the day on which it was moved, until the retention is over.
+
+_log = structlog.get_logger(__name__)
+
+RETENTION = timedelta(days=30)
+
+
+class Trash:
+    """A folder with a folder for each day.
+
+    Args:
+        folder: made when something is moved to it.
+        now: returns unix time.
+    """
+
+    def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
+        self.folder = folder
+        self._now = now
+
+    def take(self, path: Path) -> None:
+        """Move a file or folder here; it stays where it is if that fails."""
+        day = self.folder / self._today().isoformat()
+        try:
+            day.mkdir(parents=True, exist_ok=True)
+            target = day / path.name
+            number = 1
+            while target.exists():
+                number += 1
+                target = day / f"{path.name}.{number}"
+            path.rename(target)
+        except OSError as error:
+            _log.warning("what the database does not know stays", path=str(path), reason=str(error))
+        else:
+            _log.warning("moved what the database does not know", path=str(path), to=str(target))
+
+    def purge(self) -> None:
+        """Delete the days whose retention is over."""
+        if not self.folder.is_dir():
+            return
+        for day in self.folder.iterdir():
+            try:
+                is_over = date.fromisoformat(day.name) + RETENTION < self._today()
+            except ValueError:
+                continue
+            if is_over:
+                shutil.rmtree(day, ignore_errors=True)
+
+    def _today(self) -> date:
+        return datetime.fromtimestamp(self._now(), UTC).date()

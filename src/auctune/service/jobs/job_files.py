@@ -9,8 +9,7 @@ from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
 from auctune.run.data.image_rows import holds_arrays, is_npz
-from auctune.service.files.library import Library, owned
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord, FileRepository, require_owner
 from auctune.service.jobs.training import Training
 from auctune.service.zones.appraisal import Appraisal, Appraiser
 
@@ -47,7 +46,7 @@ class JobFiles:
         appraiser: looks at data sets for it.
     """
 
-    def __init__(self, library: Library, base_digest: str, appraiser: Appraiser) -> None:
+    def __init__(self, library: FileRepository, base_digest: str, appraiser: Appraiser) -> None:
         self._library = library
         self._base_digest = base_digest
         self._appraiser = appraiser
@@ -63,7 +62,7 @@ class JobFiles:
         Raises:
             InputError: if there is none, or it is somebody else's.
         """
-        return owned(await self._library.get(name), owner, name, place)
+        return require_owner(await self._library.get(name), owner, name, place)
 
     def ensure_not_deleted(self, training: Training) -> None:
         """That no file has begun to leave meanwhile; what comes next on the desk will keep it.

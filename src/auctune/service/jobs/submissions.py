@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from auctune.domain import InputError
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import JobQuota
-from auctune.service.files.library import Library
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.choice import choose
 from auctune.service.jobs.offered_zones import OfferedZones
@@ -40,7 +39,7 @@ class Submissions:
         zones: Mapping[str, OpenZone],
         open_jobs: JobQuota,
         quotes: QuoteStore,
-        library: Library,
+        library: FileRepository,
         check: Callable[[], None],
     ) -> None:
         self._check = check

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from auctune.service.accounts.keys import Principal
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest

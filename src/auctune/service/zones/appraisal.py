@@ -5,7 +5,7 @@ from typing import Protocol
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.training import Training
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from auctune.service.ledger.entry import Entry
+from auctune.service.ledger import Entry
 from auctune.service.zones.job_row import JobRow
 
 

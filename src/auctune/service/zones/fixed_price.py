@@ -6,7 +6,7 @@ from typing import Any
 
 from auctune.domain import Money, Reason
 from auctune.domain.money import least_above
-from auctune.service.ledger.entry import Entry, earn, refund
+from auctune.service.ledger import Entry, recognize_revenue, refund
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.job_row import JobRow
 
@@ -74,4 +74,4 @@ def price_part(row: JobRow, clock: SlotClock) -> dict[str, Any]:
 
 def end(owner: str, payment: Money, *, refunded: bool) -> tuple[Entry, ...]:
     """What the ledger says of a job that is over: its price is earned, or given back."""
-    return refund(owner, payment) if refunded else earn(payment)
+    return refund(owner, payment) if refunded else recognize_revenue(payment)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from auctune.service.files.trash import Trash
+from auctune.service.files.blobs import Trash
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.zone import Zone, is_open
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from auctune.run.data.client import DataClient
-from auctune.service.files.library import Library
+from auctune.service.files.repository import FileRepository
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.zone import Zone
 
@@ -22,7 +22,7 @@ class Packer(Generic[Z]):
         library: files.
     """
 
-    def __init__(self, desk: Desk[Z], data: DataClient, library: Library) -> None:
+    def __init__(self, desk: Desk[Z], data: DataClient, library: FileRepository) -> None:
         self._desk, self._data, self._library = desk, data, library
 
     async def archive(

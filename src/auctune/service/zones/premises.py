@@ -6,7 +6,7 @@ from pathlib import Path
 
 from auctune.run.base_facts import Report
 from auctune.run.data.client import DataClient
-from auctune.service.files.library import Library
+from auctune.service.files.repository import FileRepository
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.storage import Committer, Store
@@ -51,7 +51,7 @@ class Premises:
     place: Place
     recorder: Recorder
     committer: Committer
-    library: Library
+    library: FileRepository
     data: DataClient
     turns: BudgetTurns
     quotes: QuoteStore

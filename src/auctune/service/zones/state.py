@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from auctune.service.ledger.entry import Entry
+from auctune.service.ledger import Entry
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import Kind, ZoneEvent, job_of
 from auctune.service.zones.job_row import Status

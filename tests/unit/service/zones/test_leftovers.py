@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.files.trash import Trash
+from auctune.service.files.blobs import Trash
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.leftovers import Leftovers
 from support.zones import MadeUpZone

@@ -15,7 +15,7 @@ from auctune.service.api.gate import FRAME_BYTES
 from auctune.service.api.upload_form import UploadForm
 from auctune.service.api.views import Shown, file_view
 from auctune.service.files.blobs import TooLargeError
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord
 from auctune.service.service import Service
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from auctune.service.api.access import Operator, Owner, ServiceDep
 from auctune.service.api.errors import ERRORS
 from auctune.service.event_writer import from_minor_units
-from auctune.service.ledger.entry import user_account
+from auctune.service.ledger import user_account
 
 router = APIRouter(prefix="/v1/ledger", tags=["money"], responses=ERRORS)
 _SPANS = 96

@@ -11,7 +11,7 @@ from auctune.domain import Money
 from auctune.domain.money import ZERO
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import KeyedLocks
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns

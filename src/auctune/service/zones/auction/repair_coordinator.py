@@ -13,7 +13,7 @@ import structlog
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.files.library import Library
+from auctune.service.files.repository import FileRepository
 from auctune.service.tasks import TaskSet
 from auctune.service.vendors.protocol import Fault, VendorError
 from auctune.service.vendors.repairer import Repairer, RepairOrder
@@ -44,7 +44,7 @@ class RepairCoordinator:
         zone: OpenAuction,
         vendors: Mapping[str, Repairer],
         inspector: DatasetInspector,
-        library: Library,
+        library: FileRepository,
         work: Path,
     ) -> None:
         self._zone = zone

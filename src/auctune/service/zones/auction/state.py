@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from auctune.domain import Cell, Cluster, round_money
 from auctune.domain.data_size import DataSize
 from auctune.run.records import read_decision
-from auctune.service.ledger.entry import Entry, charge, operation, vendor_work
+from auctune.service.ledger import Entry, charge, energy_cost, vendor_cost
 from auctune.service.zones import fixed_price
 from auctune.service.zones.auction.event import AuctionKind
 from auctune.service.zones.auction.job_rows import ROWS, AuctionRows
@@ -126,7 +126,7 @@ class ZoneState(JobsState[OpenJob]):
         job.progress = replace(job.progress, total_rows=job.total_rows)
         assert job.repair is not None
         return Change(
-            (self.rows.open(event, job),), vendor_work(job.repair.vendor, job.repair.price)
+            (self.rows.open(event, job),), vendor_cost(job.repair.vendor, job.repair.price)
         )
 
     def _vendor_changed(self, event: ZoneEvent) -> Change:
@@ -146,7 +146,7 @@ class ZoneState(JobsState[OpenJob]):
             job.phase = Phase.TRAINING
         cell = Cell(event.body["slot"], event.body["node"])
         cost = round_money(self.operating_cost(job, cell))
-        return Change((self.rows.open(event, job),), operation(cost))
+        return Change((self.rows.open(event, job),), energy_cost(cost))
 
     def _out_of_memory(self, event: ZoneEvent) -> Change:
         job = self.jobs[job_of(event)]

@@ -15,7 +15,7 @@ from auctune.run.data.client import DataClient
 from auctune.run.executor.executor import Executor
 from auctune.run.executor.orders import adapter_folder
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.files.library import Library
+from auctune.service.files.repository import FileRepository
 from auctune.service.storage import Committer, Snapshots
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.auction.executors import MakeExecutor
@@ -58,7 +58,7 @@ class AuctionWorkshop:
         zone: OpenAuction,
         make_executor: MakeExecutor,
         work: Path,
-        library: Library,
+        library: FileRepository,
         data: DataClient,
         inspector: DatasetInspector,
         repairs: RepairCoordinator,

@@ -13,7 +13,7 @@ from auctune.domain import InputError, Money
 from auctune.domain.money import ZERO
 from auctune.edge import EdgeMenu
 from auctune.service.accounts.keys import Principal
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns

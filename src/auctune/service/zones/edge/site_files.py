@@ -10,8 +10,7 @@ from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
 from auctune.run.data.image_rows import ImageFacts, holds_arrays
-from auctune.service.files.library import Library, owned
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord, FileRepository, require_owner
 from auctune.service.jobs.training import Training
 from auctune.service.zones.edge.facts import SiteFacts, facts_of
 
@@ -36,7 +35,7 @@ class SiteFiles:
         most: files of which it is kept.
     """
 
-    def __init__(self, library: Library, data: DataClient, most: int = _KEPT) -> None:
+    def __init__(self, library: FileRepository, data: DataClient, most: int = _KEPT) -> None:
         self._library, self._data, self._most = library, data, most
         self._known: OrderedDict[str, ImageFacts] = OrderedDict()
 
@@ -47,7 +46,7 @@ class SiteFiles:
             InputError: if one is not, or is not there.
         """
         for file, place in _named(training, sites):
-            owned(await self._library.get(file), owner, file, place)
+            require_owner(await self._library.get(file), owner, file, place)
 
     def check_there(self, training: Training, sites: Sites) -> None:
         """That no file has begun to leave meanwhile; what comes next on the desk will keep it.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from auctune.domain import Money
 from auctune.edge import EdgePlan
 from auctune.run.edge.plain import read_decision, read_job, read_plan
-from auctune.service.ledger.entry import Entry, charge
+from auctune.service.ledger import Entry, charge
 from auctune.service.zones import fixed_price
 from auctune.service.zones.change import Change
 from auctune.service.zones.edge.event import EdgeKind

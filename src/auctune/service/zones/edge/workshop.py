@@ -14,7 +14,7 @@ from auctune.run.data.client import DataClient
 from auctune.run.open_sites.folder import OpenSitesFolder
 from auctune.run.open_sites.messages import SitesSettings
 from auctune.run.open_sites.process import SitesProcess
-from auctune.service.files.library import Library
+from auctune.service.files.repository import FileRepository
 from auctune.service.storage import Committer, Snapshots
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.chores import Chores
@@ -57,7 +57,7 @@ class EdgeWorkshop:
         zone: OpenEdge,
         settings: SitesSettings,
         logs: Path,
-        library: Library,
+        library: FileRepository,
         data: DataClient,
         snapshots: Snapshots,
         committer: Committer,

@@ -5,7 +5,7 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.domain.money import ZERO
-from auctune.service.ledger.entry import Entry, give_back, hold, meter, release
+from auctune.service.ledger import Entry, hold, meter, refund_metered, release
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Meter:
 
     def end(self, *, refunded: bool) -> tuple[Entry, ...]:
         """Release what was not used; give back what was if the service failed the job."""
-        back = give_back(self.owner, self.charged) if refunded else ()
+        back = refund_metered(self.owner, self.charged) if refunded else ()
         return self.lower(ZERO) + back
 
     def to_record(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.run.rental.order import JobTerms
-from auctune.service.ledger.entry import Entry, rent
+from auctune.service.ledger import Entry, instance_cost
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import Kind, ZoneEvent, job_of
 from auctune.service.zones.fold import apply
@@ -113,7 +113,7 @@ class SpotState(JobsState[RentedJob]):
         if seen is not None:
             seen.on_demand += body["on_demand"]
             seen.spot += body["spot"]
-        paid = rent(event.zone, Money(body["cost"]))
+        paid = instance_cost(event.zone, Money(body["cost"]))
         return Change((self.rows.open(event, job),), entries + paid)
 
     def _trained(self, event: ZoneEvent) -> Change:

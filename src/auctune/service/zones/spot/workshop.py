@@ -15,7 +15,7 @@ import structlog
 from auctune.run.data.client import DataClient
 from auctune.run.rental.order import adapter_in
 from auctune.service.config.spot import SpotConfig
-from auctune.service.files.library import Library
+from auctune.service.files.repository import FileRepository
 from auctune.service.storage import Committer, Snapshots
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.chores import Chores
@@ -63,7 +63,7 @@ class SpotWorkshop:
         cache: Path,
         work: Path,
         logs: Path,
-        library: Library,
+        library: FileRepository,
         data: DataClient,
         snapshots: Snapshots,
         committer: Committer,

@@ -10,7 +10,7 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
-from auctune.service.ledger.entry import Entry
+from auctune.service.ledger import Entry
 from auctune.service.zones.change import Change
 from auctune.service.zones.event import Kind, ZoneEvent, job_of
 from auctune.service.zones.fold import apply

@@ -12,7 +12,7 @@ from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
 from auctune.service.accounts.keys import Principal
-from auctune.service.files.record import FileRecord
+from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns

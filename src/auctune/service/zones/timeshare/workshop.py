@@ -18,7 +18,7 @@ from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.run.open_pool.messages import PoolSettings
 from auctune.run.open_pool.process import PoolProcess
 from auctune.run.open_pool.wanted import WantedThread
-from auctune.service.files.library import Library
+from auctune.service.files.repository import FileRepository
 from auctune.service.storage import Committer, Snapshots
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.chores import Chores
@@ -65,7 +65,7 @@ class TimeshareWorkshop:
         profile: Profile,
         settings: PoolSettings,
         logs: Path,
-        library: Library,
+        library: FileRepository,
         data: DataClient,
         snapshots: Snapshots,
         committer: Committer,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.run.data.client import DataClient
-from auctune.service.files.library import Library
-from auctune.service.files.record import Purpose
-from auctune.service.files.room import FileLimits
+from auctune.service.files.quota import FileLimits
+from auctune.service.files.repository import FileRepository, Purpose
 from auctune.service.jobs.training import Training
 from auctune.service.storage import Committer, Queries, open_store
 from auctune.service.zones.edge.site_files import SiteFiles
@@ -27,7 +26,7 @@ async def _chunks(content: bytes) -> AsyncIterator[bytes]:
 
 
 def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: Path) -> None:
-    async def look(library: Library, data: DataClient) -> None:
+    async def look(library: FileRepository, data: DataClient) -> None:
         files = SiteFiles(library, data, most=2)
         names = [
             (await library.add("ada", Form(), _chunks(images_file(seed, 8 + seed)))).id
@@ -53,7 +52,7 @@ def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: P
     with open_store(tmp_path) as store:
         committer = Committer(store)
         limits = FileLimits(1_000_000, 4, 100, 10_000_000, 100, 10_000_000)
-        library = Library(tmp_path / "files", Queries(store.reader), committer, limits)
+        library = FileRepository(tmp_path / "files", Queries(store.reader), committer, limits)
         try:
             asyncio.run(look(library, data))
         finally:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import Money
-from auctune.service.ledger.entry import Entry, balances
+from auctune.service.ledger import Entry, is_balanced
 from auctune.service.zones.metered.meter import Meter
 
 
@@ -38,7 +38,7 @@ def test_what_is_charged_is_owed_and_nothing_stays_set_aside(
         assert now.get("user:ada", 0) == charged == -now.get("revenue", 0)
         assert now.get("hold:ada", 0) == cap - charged == -now.get("held", 0)
     entries += meter.end(refunded=refunded)
-    assert balances(entries)
+    assert is_balanced(entries)
     end = sums(entries)
     assert end.get("hold:ada", 0) == end.get("held", 0) == 0
     assert end.get("user:ada", 0) == (0 if refunded else charged)

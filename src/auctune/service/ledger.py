@@ -65,7 +65,7 @@ def charge(user: str, payment: Money) -> tuple[Entry, ...]:
     return transfer(user_account(user), HELD, payment)
 
 
-def earn(payment: Money) -> tuple[Entry, ...]:
+def recognize_revenue(payment: Money) -> tuple[Entry, ...]:
     """A job is over: its payment is earned."""
     return transfer(HELD, REVENUE, payment)
 
@@ -90,26 +90,26 @@ def release(user: str, amount: Money) -> tuple[Entry, ...]:
     return transfer(HELD, hold_account(user), amount)
 
 
-def give_back(user: str, amount: Money) -> tuple[Entry, ...]:
+def refund_metered(user: str, amount: Money) -> tuple[Entry, ...]:
     """The market failed a metered job: what was owed for it is owed no more."""
     return transfer(REVENUE, user_account(user), amount)
 
 
-def rent(zone: str, cost: Money) -> tuple[Entry, ...]:
+def instance_cost(zone: str, cost: Money) -> tuple[Entry, ...]:
     """Instances were rented."""
     return transfer(INSTANCE_COSTS, provider_account(zone), cost)
 
 
-def vendor_work(name: str, price: Money) -> tuple[Entry, ...]:
+def vendor_cost(name: str, price: Money) -> tuple[Entry, ...]:
     """A vendor did its work."""
     return transfer(VENDOR_COSTS, vendor_account(name), price)
 
 
-def operation(cost: Money) -> tuple[Entry, ...]:
+def energy_cost(cost: Money) -> tuple[Entry, ...]:
     """Energy was used; a cost below zero is a gain."""
     return transfer(ENERGY_COSTS, ENERGY, cost)
 
 
-def balances(entries: Iterable[Entry]) -> bool:
+def is_balanced(entries: Iterable[Entry]) -> bool:
     """Whether entries sum to zero."""
     return sum((entry.amount for entry in entries), ZERO) == ZERO

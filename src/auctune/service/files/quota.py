@@ -1,4 +1,4 @@
-"""Room for files of each user: what is stored and what is still coming in count together.
+"""StorageQuota for files of each user: what is stored and what is still coming in count together.
 
 An upload counts from its first byte on, with what was announced of it or what has come, whichever
 is more: many that are begun at once have no more room than one after the other.
@@ -35,7 +35,7 @@ class FileLimits:
 
 
 @dataclass(slots=True)
-class _Owner:
+class _Usage:
     held: FileTotals
     today: FileTotals
     uploads: "list[Upload]" = field(default_factory=list)
@@ -64,7 +64,7 @@ class Upload:
         bytes: that it has, or will have at least.
     """
 
-    def __init__(self, room: "Room", owner: str, announced: int) -> None:
+    def __init__(self, room: "StorageQuota", owner: str, announced: int) -> None:
         self.owner = owner
         self.bytes = announced
         self._room = room
@@ -84,7 +84,7 @@ class Upload:
             yield chunk
 
 
-class Room:
+class StorageQuota:
     """Of all users, on one loop.
 
     Args:
@@ -102,7 +102,7 @@ class Room:
         self._limits = limits
         self._totals = totals
         self._today = today
-        self._owners: dict[str, _Owner] = {}
+        self._owners: dict[str, _Usage] = {}
         # Whoever looks at what is stored sees no file twice that is being taken in.
         self._looking = asyncio.Lock()
 
@@ -113,7 +113,7 @@ class Room:
         Raises:
             QuotaExceededError: if there is no room for it.
         """
-        known = self._owners.setdefault(owner, _Owner(FileTotals(0, 0), FileTotals(0, 0)))
+        known = self._owners.setdefault(owner, _Usage(FileTotals(0, 0), FileTotals(0, 0)))
         if len(known.uploads) >= self._limits.uploads:
             raise QuotaExceededError(
                 f"{self._limits.uploads} uploads of yours are under way already"
@@ -157,7 +157,7 @@ class Room:
             known.today = FileTotals(known.today.count + 1, known.today.bytes + size)
             self._end(upload)
 
-    async def _refresh(self, known: _Owner, owner: str) -> None:
+    async def _refresh(self, known: _Usage, owner: str) -> None:
         known.held = await asyncio.to_thread(self._totals, owner)
         known.today = await asyncio.to_thread(self._today, owner)
         known.check(self._limits)

@@ -1,8 +1,4 @@
-"""All files: contents in a folder, what is known of them in the database.
-
-A content is on disk before its row: a row never names what is not there. At the start, the content
-of a file whose row is marked as deleted is deleted; content without a row is moved to the trash.
-"""
+"""A file as the service knows it."""
 
 import asyncio
 import re
@@ -10,23 +6,120 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
+
+import orjson
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.files.blobs import Blob, Blobs
-from auctune.service.files.disk import Disk
-from auctune.service.files.record import FileRecord, FileStatus, Purpose, size_key
-from auctune.service.files.room import FileLimits, Room
-from auctune.service.files.trash import Trash
+from auctune.service.files.blobs import Blob, Blobs, Disk, Trash
+from auctune.service.files.quota import FileLimits, StorageQuota
 from auctune.service.identifiers import new_id
 from auctune.service.storage import tables
 from auctune.service.storage.batch import WriteBatch
 from auctune.service.storage.committer import Committer, durable
-from auctune.service.storage.queries import FileTotals, Page, Queries
+from auctune.service.storage.queries import FileRow, FileTotals, Page, Queries
+
+_SIZES = "data_sizes"
+"""Key of the sizes in a row's body: a file that an earlier release sized is sized again."""
+
+
+class FileStatus(StrEnum):
+    """As OpenAI's API names it."""
+
+    UPLOADED = "uploaded"
+    PROCESSED = "processed"
+    ERROR = "error"
+
+
+class Purpose(StrEnum):
+    """What a file is for."""
+
+    TRAINING = "fine-tune"
+    RESULT = "fine-tune-results"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file.
+
+    Attributes:
+        id, seq, owner, created_at: of the row.
+        size: bytes.
+        sha256: of its contents.
+        filename: as its owner called it; shown, and used for nothing else.
+        purpose: what it is for.
+        status: whether it was looked at.
+        detail: what is wrong with it; none: nothing that is known.
+        sizes: of its rows, by base digest and length of rows ("DIGEST:LENGTH").
+    """
+
+    id: str
+    seq: int
+    owner: str
+    created_at: float
+    size: int
+    sha256: str
+    filename: str
+    purpose: Purpose
+    status: FileStatus
+    detail: str | None
+    sizes: dict[str, DataSize]
+
+    def size_for(self, base_digest: str, max_length: int) -> DataSize | None:
+        """How much it is for a base, if that is known."""
+        return self.sizes.get(size_key(base_digest, max_length))
+
+    def to_row(self) -> dict[str, object]:
+        """As the database has it."""
+        sizes = {key: size.to_record() for key, size in self.sizes.items()}
+        return {
+            "id": self.id,
+            "seq": self.seq,
+            "owner": self.owner,
+            "created_at": self.created_at,
+            "bytes": self.size,
+            "sha256": self.sha256,
+            "filename": self.filename,
+            "purpose": self.purpose.value,
+            "status": self.status.value,
+            "detail": self.detail,
+            "body": orjson.dumps({_SIZES: sizes}),
+            "deleted_at": None,
+        }
+
+    @classmethod
+    def from_row(cls, row: FileRow) -> "FileRecord":
+        """From the database."""
+        sizes = orjson.loads(row.body).get(_SIZES, {})
+        return cls(
+            id=row.id,
+            seq=row.seq,
+            owner=row.owner,
+            created_at=row.created_at,
+            size=row.bytes,
+            sha256=row.sha256,
+            filename=row.filename,
+            purpose=Purpose(row.purpose),
+            status=FileStatus(row.status),
+            detail=row.detail,
+            sizes={key: DataSize.from_record(value) for key, value in sizes.items()},
+        )
+
+
+def size_key(base_digest: str, max_length: int) -> str:
+    """Names the size of a file for a base and a length of rows."""
+    return f"{base_digest}:{max_length}"
+
+
+# All files: contents in a folder, what is known of them in the database.
+#
+# A content is on disk before its row: a row never names what is not there. At the start, the content
+# of a file whose row is marked as deleted is deleted; content without a row is moved to the trash.
 
 _KEPT = 10_000
 _DAY_SECONDS = 86_400.0
@@ -40,7 +133,7 @@ class Named(Protocol):
     purpose: Purpose
 
 
-class Library:
+class FileRepository:
     """The files of a service.
 
     Args:
@@ -71,7 +164,7 @@ class Library:
         self._now = now
         self._leaving: set[str] = set()
         self._num_deleted = 0
-        self._room = Room(limits, pages.file_totals, self._today)
+        self._room = StorageQuota(limits, pages.file_totals, self._today)
         self._known: OrderedDict[str, FileRecord] = OrderedDict()
 
     async def add(
@@ -266,7 +359,7 @@ class Library:
             self._known.popitem(last=False)
 
 
-def owned(record: FileRecord | None, owner: str, file: str, place: str) -> FileRecord:
+def require_owner(record: FileRecord | None, owner: str, file: str, place: str) -> FileRecord:
     """A file of this owner.
 
     Raises:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.files.library import Library
-from auctune.service.files.record import FileRecord, Purpose
-from auctune.service.files.room import FileLimits
+from auctune.service.files.quota import FileLimits
+from auctune.service.files.repository import FileRecord, FileRepository, Purpose
 from auctune.service.storage import Committer, Queries, open_store
 
 
@@ -49,7 +48,7 @@ class Sender:
 def with_library(
     folder: Path,
     limits: FileLimits,
-    work: Callable[[Library], Awaitable[None]],
+    work: Callable[[FileRepository], Awaitable[None]],
     now: Callable[[], float] = time.time,
 ) -> None:
     """Run `work`, a coroutine function, on a library."""
@@ -57,7 +56,9 @@ def with_library(
     async def run() -> None:
         with open_store(folder) as store:
             committer = Committer(store)
-            library = Library(folder / "files", Queries(store.reader), committer, limits, now)
+            library = FileRepository(
+                folder / "files", Queries(store.reader), committer, limits, now
+            )
             try:
                 await work(library)
             finally:
@@ -73,7 +74,7 @@ def contents(folder: Path) -> list[str]:
 def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
     tmp_path: Path,
 ) -> None:
-    async def work(library: Library) -> None:
+    async def work(library: FileRepository) -> None:
         first, second = Sender(), Sender()
         under_way = asyncio.create_task(library.add("ada", Name(), first.chunks()))
         await first.send(600)
@@ -90,7 +91,7 @@ def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
 
 
 def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
-    async def work(library: Library) -> None:
+    async def work(library: FileRepository) -> None:
         first, second = Sender(), Sender()
         under_way = asyncio.create_task(library.add("ada", Name(), first.chunks(), 600))
         await first.send(1)
@@ -106,7 +107,7 @@ def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
 
 
 def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> None:
-    async def work(library: Library) -> None:
+    async def work(library: FileRepository) -> None:
         async with AsyncExitStack() as stack:
             senders = [Sender() for _ in range(3)]
             for sender in senders[:2]:
@@ -123,7 +124,7 @@ def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> No
 
 
 def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Path) -> None:
-    async def work(library: Library) -> None:
+    async def work(library: FileRepository) -> None:
         senders = [Sender() for _ in range(5)]
         tasks = [asyncio.create_task(library.add("ada", Name(), s.chunks())) for s in senders]
         for sender in senders:
@@ -144,13 +145,13 @@ def test_what_was_uploaded_and_deleted_counts_for_a_day(
 ) -> None:
     now = [1e9]
 
-    async def add(library: Library, owner: str) -> FileRecord:
+    async def add(library: FileRepository, owner: str) -> FileRecord:
         sender = Sender()
         sender.push(10)
         sender.end()
         return await library.add(owner, Name(), sender.chunks())
 
-    async def work(library: Library) -> None:
+    async def work(library: FileRepository) -> None:
         for _ in range(2):
             await library.delete(await add(library, "ada"))
             now[0] += 3600.0

@@ -10,12 +10,9 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.data.client import tokens_folder
-from auctune.service.files.blobs import Blobs
-from auctune.service.files.disk import Disk, DiskFullError, check_start
-from auctune.service.files.library import Library
-from auctune.service.files.record import FileRecord, Purpose
-from auctune.service.files.room import FileLimits
-from auctune.service.files.trash import RETENTION, Trash
+from auctune.service.files.blobs import RETENTION, Blobs, Disk, DiskFullError, Trash, check_start
+from auctune.service.files.quota import FileLimits
+from auctune.service.files.repository import FileRecord, FileRepository, Purpose
 from auctune.service.storage import Committer, Queries, open_store
 
 LIMITS = FileLimits(1000, 8, 8, 1000, uploads_per_day=99, upload_bytes_per_day=9999)
@@ -37,7 +34,7 @@ def uploaded(folder: Path, then_delete: bool = False) -> FileRecord:
 
     async def run() -> FileRecord:
         with open_store(folder) as store, Committer(store) as committer:
-            library = Library(folder / "files", Queries(store.reader), committer, LIMITS)
+            library = FileRepository(folder / "files", Queries(store.reader), committer, LIMITS)
             record = await library.add("ada", Name(), _rows())
             if then_delete:
                 await library.delete(record)
@@ -48,7 +45,7 @@ def uploaded(folder: Path, then_delete: bool = False) -> FileRecord:
 
 def start(folder: Path) -> None:
     with open_store(folder) as store, Committer(store) as committer:
-        Library(folder / "files", Queries(store.reader), committer, LIMITS)
+        FileRepository(folder / "files", Queries(store.reader), committer, LIMITS)
 
 
 def names(folder: Path) -> set[str]:
@@ -105,7 +102,7 @@ def test_an_upload_without_room_on_the_disk_is_refused_and_leaves_nothing(
     async def run() -> None:
         with open_store(tmp_path) as store, Committer(store) as committer:
             disk = Disk(tmp_path, reserve)
-            library = Library(
+            library = FileRepository(
                 tmp_path / "files", Queries(store.reader), committer, LIMITS, disk=disk
             )
             with pytest.raises(DiskFullError, match="operator must make room"):

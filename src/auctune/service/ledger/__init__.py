@@ -1,1 +1,0 @@
-"""Money in double entry: every event's entries sum to zero."""
