@@ -13,7 +13,7 @@ import numpy as np
 from auctune.domain.data_size import DataSize
 from auctune.run.rental.estimate import Renting
 from auctune.run.rental.market import ReplayedRecord
-from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.zones.event import Kind
 from auctune.service.zones.metered.event import MeteredKind
@@ -84,7 +84,7 @@ class LateRentals:
         rows = int(self.rng.integers(300, 1500))
         training, size = Training("file-a"), DataSize(rows, 20.0)
         deadline = now + SLOT_SECONDS * int(self.rng.integers(14, 24))
-        worth = Worth(None, deadline, deadline)
+        worth = JobValue(None, deadline, deadline)
         slot = self.zone.state.slot
         slots = rental.slot_range(deadline, slot, now + pace.start_seconds)
         terms = rental.terms(training, size, worth, slots, pace.speed)

@@ -17,7 +17,7 @@ from auctune.domain import InputError, Money, round_money, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.run.rental.estimate import Renting
 from auctune.run.rental.market import ReplayedRecord
-from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import HELD, hold_account, is_balanced, user_account
 from auctune.service.zones.clock import SlotClock
@@ -334,7 +334,7 @@ class SpotPlayer:
             owner=str(self.rng.choice(OWNERS)),
             training=Training("file-a", epochs=2),
             size=DataSize(int(self.rng.integers(5, 500)), 20.0),
-            worth=Worth(amount, deadline, deadline + SLOT_SECONDS),
+            worth=JobValue(amount, deadline, deadline + SLOT_SECONDS),
             cap=cap,
             estimate=Estimate(cost / 2, cost, deadline - 1, deadline, 0.25),
             estimated=Estimated(

@@ -133,7 +133,7 @@ def _check(contenders: "Sequence[Contender]", replayed: "Replay") -> None:
 
 
 def _period(log: "EventLog", zone: str | None, begin: str | None, end: str | None) -> "Period":
-    from auctune.service.jobs.time import parse_moment
+    from auctune.service.jobs.timestamps import parse_moment
     from auctune.service.zones.period import Period
 
     names, now = log.zones(), time.time()

@@ -31,9 +31,9 @@ from auctune.service.files.quota import FileLimits
 from auctune.service.files.repository import FileRepository
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.explanations import ExplanationService
+from auctune.service.jobs.idempotency import IdempotencyStore
 from auctune.service.jobs.quotes import QuoteStore
-from auctune.service.jobs.replies import Replies
-from auctune.service.jobs.submissions import Submissions
+from auctune.service.jobs.router import SubmissionService
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
 from auctune.service.page.chart_client import ChartClient
@@ -129,9 +129,9 @@ class Service:
     library: FileRepository
     pages: Queries
     log: EventLog
-    replies: Replies
+    replies: IdempotencyStore
     quotes: QuoteStore
-    submissions: Submissions
+    submissions: SubmissionService
     open_jobs: JobQuota
     explanations: ExplanationService
     webhooks: WebhookDispatcher
@@ -369,7 +369,7 @@ async def build_service(
             raise ClockError(fault)
         disk.check()
 
-    submissions = Submissions(zones, open_jobs, quotes, library, check_bids)
+    submissions = SubmissionService(zones, open_jobs, quotes, library, check_bids)
     service = Service(
         zones=zones,
         directory=directory,
@@ -378,7 +378,7 @@ async def build_service(
         library=library,
         pages=pages,
         log=log,
-        replies=Replies(store.reader, now),
+        replies=IdempotencyStore(store.reader, now),
         quotes=quotes,
         submissions=submissions,
         open_jobs=open_jobs,

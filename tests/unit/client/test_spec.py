@@ -13,9 +13,8 @@ from auctune.client.spec import (
     parse_value,
 )
 from auctune.domain import InputError
-from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Defaults, Training, resolve_training
 
 # One of each setting, and none of them a default.
 TEXTS = {
@@ -51,7 +50,7 @@ def test_every_setting_of_training_can_be_given_and_arrives() -> None:
     body = job_request(spec, JobTerms(zone="west", bid="4.00", deadline="+2h"))
 
     read = JobRequest.model_validate(body)
-    training = training_of(read, Defaults())
+    training = resolve_training(read, Defaults())
     for name, value in settings.items():
         found = getattr(training, name)
         assert (list(found) if isinstance(found, tuple) else found) == value, name

@@ -19,8 +19,8 @@ from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.api.answers import ErrorBody
 from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import DiskFullError, TooLargeError
-from auctune.service.jobs.offered_zones import ZonePausedError
 from auctune.service.jobs.quotes import QuoteChangedError
+from auctune.service.jobs.router import ZonePausedError
 from auctune.service.storage.errors import StoreError
 from auctune.service.upkeep import ClockError
 from auctune.service.zones.desk import DeskClosedError

@@ -7,7 +7,7 @@ import orjson
 
 from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
-from auctune.service.jobs.time import to_rfc3339
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.storage.event_log import EventRow
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind

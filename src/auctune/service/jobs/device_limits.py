@@ -10,8 +10,7 @@ import math
 from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.service.jobs.asked import Defaults
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Defaults, Training
 
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 

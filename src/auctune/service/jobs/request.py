@@ -40,13 +40,13 @@ Moment = Annotated[str, StringConstraints(max_length=64)]
 FileId = Annotated[str, StringConstraints(pattern=r"^file-[A-Za-z0-9]{1,64}$")]
 
 # Nothing that was mistyped is taken for a wish not to have it.
-CLOSED = ConfigDict(extra="forbid", frozen=True)
+FORBID_EXTRA = ConfigDict(extra="forbid", frozen=True)
 
 
 class Hyperparameters(BaseModel):
     """OpenAI's three; `auto` leaves the choice to the market."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     n_epochs: Literal["auto"] | Count = "auto"
     batch_size: Literal["auto"] | Count = "auto"
@@ -56,7 +56,7 @@ class Hyperparameters(BaseModel):
 class Supervised(BaseModel):
     """method.supervised."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     hyperparameters: Hyperparameters = Hyperparameters()
 
@@ -64,7 +64,7 @@ class Supervised(BaseModel):
 class Method(BaseModel):
     """How the adapter is trained."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     type: Literal["supervised"]
     supervised: Supervised = Supervised()
@@ -80,7 +80,7 @@ class Method(BaseModel):
 class Lora(BaseModel):
     """market.lora: the adapter, and what OpenAI's hyperparameters leave open."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     rank: Annotated[int, Field(ge=1, le=4096, strict=True)] = 8
     alpha: Positive = 16.0
@@ -96,24 +96,24 @@ class Lora(BaseModel):
     patience: Annotated[int, Field(ge=0, le=_MOST, strict=True)] = 0
 
 
-class FallingValue(BaseModel):
+class DecayingValue(BaseModel):
     """market.value: what a job is worth by when, falling in a straight line to 0 at `zero_at`."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     amount: Amount
     deadline: Moment | None = None
     zero_at: Moment | None = None
 
 
-class Terms(BaseModel):
+class MarketTerms(BaseModel):
     """The market's part of a request for a job: what it is worth, and by when."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     bid: Amount | None = None
     deadline: Moment | None = None
-    value: FallingValue | None = None
+    value: DecayingValue | None = None
     max_cost: Amount | None = None
     target_loss: Positive | None = None
     sites: Annotated[dict[Key, FileId], Field(min_length=1, max_length=1000)] | None = None
@@ -136,7 +136,7 @@ def _refuse_integrations(value: list[Any]) -> list[Any]:
 class Request(BaseModel):
     """What a bid for a job and the acceptance of a quote's line have in common."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     validation_file: FileId | None = None
     hyperparameters: Hyperparameters | None = None
@@ -145,7 +145,7 @@ class Request(BaseModel):
     suffix: Annotated[str, StringConstraints(max_length=64, pattern=_LINE)] | None = None
     metadata: Annotated[dict[Key, Value], Field(max_length=16)] | None = None
     integrations: Annotated[list[Any], AfterValidator(_refuse_integrations)] | None = None
-    market: Terms = Terms()
+    market: MarketTerms = MarketTerms()
 
     @property
     def hyperparameters_used(self) -> Hyperparameters:

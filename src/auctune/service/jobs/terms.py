@@ -10,15 +10,15 @@ from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
 from auctune.service.accounts.keys import Principal
-from auctune.service.jobs.request import JobRequest, Request, Terms
-from auctune.service.jobs.time import parse_deadline
+from auctune.service.jobs.request import JobRequest, MarketTerms, Request
+from auctune.service.jobs.timestamps import parse_deadline
 from auctune.service.zones.offer import NO_CHOICE, Alternatives
 
 _AMOUNT = 'an amount of money, as text: "12.50"'
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class JobValue:
     """What a job is worth, by when it is done.
 
     Attributes:
@@ -32,7 +32,7 @@ class Worth:
     zero_at: float
 
 
-def asked_deadline(request: JobRequest, now: float) -> float:
+def deadline_of(request: JobRequest, now: float) -> float:
     """Unix time of a request's deadline: `deadline`, or that of its value.
 
     Raises:
@@ -43,7 +43,7 @@ def asked_deadline(request: JobRequest, now: float) -> float:
     return deadline
 
 
-def _said_deadline(terms: Terms, now: float) -> float:
+def _said_deadline(terms: MarketTerms, now: float) -> float:
     if terms.value is not None and terms.value.deadline is not None:
         if terms.deadline is not None:
             found = "is given with market.deadline"
@@ -60,14 +60,14 @@ def has_deadline(request: JobRequest) -> bool:
     return request.market.deadline is not None or (value is not None and value.deadline is not None)
 
 
-def check_amounts(request: JobRequest) -> None:
+def validate_amounts(request: JobRequest) -> None:
     """That what a request says of money is money.
 
     Raises:
         InputError: naming the first that is none.
     """
-    _said_worth(request.market)
-    said_cap(request)
+    _value_record(request.market)
+    max_cost(request)
 
 
 def bid_amount(request: JobRequest) -> Money:
@@ -78,13 +78,13 @@ def bid_amount(request: JobRequest) -> Money:
     Raises:
         InputError: if it says nothing of that, or no amount of money.
     """
-    amount, cap = _said_worth(request.market), said_cap(request)
+    amount, cap = _value_record(request.market), max_cost(request)
     if amount is None:
         raise InputError("market.bid", "is missing", _AMOUNT)
     return amount if cap is None else min(amount, cap)
 
 
-def said_cap(request: Request) -> Money | None:
+def max_cost(request: Request) -> Money | None:
     """The most that a request would pay, whatever the job comes to; none: it does not say.
 
     Raises:
@@ -94,38 +94,38 @@ def said_cap(request: Request) -> Money | None:
     return None if cap is None else parse_money(cap, "market.max_cost")
 
 
-def asked_cap(request: JobRequest) -> Money:
+def required_cap(request: JobRequest) -> Money:
     """The most that may be charged for a metered job: its cap, or else its bid or its value.
 
     Raises:
         InputError: if it says none of them, or no amount of money.
     """
-    cap = most_said(request)
+    cap = implied_cap(request)
     if cap is None:
         raise InputError("market.max_cost", "is missing", _AMOUNT)
     return cap
 
 
-def most_said(request: JobRequest) -> Money | None:
+def implied_cap(request: JobRequest) -> Money | None:
     """The same; none where it says none of them."""
-    cap = said_cap(request)
-    return _said_worth(request.market) if cap is None else cap
+    cap = max_cost(request)
+    return _value_record(request.market) if cap is None else cap
 
 
-def asked_worth(request: JobRequest, now: float) -> Worth:
+def value_of(request: JobRequest, now: float) -> JobValue:
     """What a job is worth by when; half as long again as its deadline is away it is worth nothing.
 
     Raises:
         InputError: if it has no deadline, or is worth nothing before it, or says what is none.
     """
-    deadline = asked_deadline(request, now)
+    deadline = deadline_of(request, now)
     zero_at = _said_zero(request.market, deadline, now)
     if zero_at is None:
         zero_at = deadline + (deadline - now) / 2
-    return Worth(_said_worth(request.market), deadline, zero_at)
+    return JobValue(_value_record(request.market), deadline, zero_at)
 
 
-def _said_zero(terms: Terms, deadline: float, now: float) -> float | None:
+def _said_zero(terms: MarketTerms, deadline: float, now: float) -> float | None:
     if terms.value is None or terms.value.zero_at is None:
         return None
     zero_at = parse_deadline(terms.value.zero_at, now, "market.value.zero_at")
@@ -135,14 +135,14 @@ def _said_zero(terms: Terms, deadline: float, now: float) -> float | None:
     return zero_at
 
 
-def foreign_term(request: JobRequest, *names: str) -> str | None:
+def unsupported_field(request: JobRequest, *names: str) -> str | None:
     """The first of some terms that a request says, as errors name it; none: it says none."""
     said = (name for name in names if getattr(request.market, name) is not None)
     found = next(said, None)
     return None if found is None else f"market.{found}"
 
 
-def check_own_terms(request: JobRequest, zone: str, kind: str, *foreign: str) -> None:
+def reject_unsupported(request: JobRequest, zone: str, kind: str, *foreign: str) -> None:
     """Check that a request says nothing that a zone does not support.
 
     Args:
@@ -153,13 +153,13 @@ def check_own_terms(request: JobRequest, zone: str, kind: str, *foreign: str) ->
     Raises:
         InputError: naming the term.
     """
-    found = foreign_term(request, *foreign)
+    found = unsupported_field(request, *foreign)
     if found is not None:
         expected = f"none: zone {zone} ({kind}) does not support it"
         raise InputError(found, "is given", expected)
 
 
-def shown_request(
+def request_record(
     request: JobRequest,
     who: Principal,
     bid: Money | None,
@@ -191,7 +191,7 @@ def shown_request(
     }
 
 
-def _said_worth(terms: Terms) -> Money | None:
+def _value_record(terms: MarketTerms) -> Money | None:
     if terms.bid is not None and terms.value is not None:
         raise InputError("market.value", "is given with market.bid", "one of the two")
     if terms.value is not None:

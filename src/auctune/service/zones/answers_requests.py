@@ -4,8 +4,8 @@ from typing import Protocol
 
 from auctune.service.accounts.keys import Principal
 from auctune.service.files.repository import FileRecord
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import Quote
-from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.offer import Alternatives, Priced
@@ -44,7 +44,7 @@ class AnswersRequests(Protocol):
         job: str,
         who: Principal,
         request: JobRequest,
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
         alternatives: Alternatives,
     ) -> JobRow:
         """Take a job, as it stands once this is on record.
@@ -62,7 +62,12 @@ class AnswersRequests(Protocol):
         ...
 
     async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+        self,
+        job: str,
+        who: Principal,
+        accepted: Acceptance,
+        quote: Quote,
+        reply: IdempotencyKey | None,
     ) -> JobRow:
         """The job of a line that was shown, at no more than was shown.
 

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from auctune.service.accounts.keys import Principal
 from auctune.service.files.repository import FileRecord
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import Quote
-from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.job_row import JobRow
@@ -91,7 +91,7 @@ class BiddingZone(ABC, Generic[Z, B]):
         job: str,
         who: Principal,
         request: JobRequest,
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
         alternatives: Alternatives,
     ) -> JobRow:
         """A job, as it stands once this is on record."""
@@ -99,7 +99,12 @@ class BiddingZone(ABC, Generic[Z, B]):
         return await self.bids.submit(job, who, request, reply, alternatives)
 
     async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+        self,
+        job: str,
+        who: Principal,
+        accepted: Acceptance,
+        quote: Quote,
+        reply: IdempotencyKey | None,
     ) -> JobRow:
         """The job of what was shown, at no more than was shown."""
         return await self.bids.accept(job, who, accepted, quote, reply)

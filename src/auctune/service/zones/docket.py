@@ -12,7 +12,7 @@ import structlog
 from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
 from auctune.service.jobs.budget_turns import BudgetTurns
-from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.desk import Desk
@@ -65,7 +65,12 @@ class Docket(Generic[Z, B]):
         )
 
     async def receive(
-        self, job: str, owner: str, training: Training, request: Record, reply: Reply | None
+        self,
+        job: str,
+        owner: str,
+        training: Training,
+        request: Record,
+        reply: IdempotencyKey | None,
     ) -> JobRow:
         """Put a job on record whose files are not known yet, and decide on it later."""
         row = await self._desk.call(lambda zone: zone.receive(job, owner, request, training, reply))

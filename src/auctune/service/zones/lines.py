@@ -12,7 +12,7 @@ from auctune.domain import InputError, Money, parse_money
 from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import Acceptance
 from auctune.service.jobs.terms import has_deadline
-from auctune.service.jobs.time import to_rfc3339
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.as_quoted import check_same
 from auctune.service.zones.clock import SlotClock
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from auctune.domain import InputError
-from auctune.service.jobs.reply import Reply, reply_record
+from auctune.service.jobs.idempotency import IdempotencyKey, idempotency_record
 from auctune.service.jobs.training import Training
 from auctune.service.zones.change import Change
 from auctune.service.zones.clock import SlotClock
@@ -167,12 +167,12 @@ class NotingZone(ABC, Generic[J, B]):
         owner: str,
         request: dict[str, Any],
         training: Training,
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
     ) -> JobRow:
         """Note a job whose data are still being looked at."""
         self.begin_slots()
         body = {"owner": owner, "request": request, "training": training.to_record()}
-        self.record(Kind.RECEIVED, job, {**body, "reply": reply_record(reply)})
+        self.record(Kind.RECEIVED, job, {**body, "reply": idempotency_record(reply)})
         return self._latest_row()
 
     def decide_received(self, bid: B) -> JobRow | None:

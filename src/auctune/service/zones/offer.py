@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from auctune.domain import Money, PriceMenu
-from auctune.service.jobs.time import to_rfc3339
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Training
 from auctune.service.zones.clock import SlotClock
 

@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping
 from typing import Any, Protocol
 
 from auctune.domain import InputError
-from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.zones.change import Change
 from auctune.service.zones.clock import SlotClock
@@ -58,7 +58,7 @@ class Zone(Protocol):
         owner: str,
         request: dict[str, Any],
         training: Training,
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
     ) -> JobRow:
         """Note a job whose data are still being looked at."""
         ...

@@ -12,7 +12,7 @@ from auctune.service.accounts.registry import Account, Budget, KeyRecord
 from auctune.service.api.access import Operator, ServiceDep
 from auctune.service.api.errors import ERRORS, ApiError, not_found
 from auctune.service.jobs.erasure import StillOpenError, erase
-from auctune.service.jobs.request import CLOSED
+from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.service import Service
 
 router = APIRouter(prefix="/v1", tags=["people"], responses=ERRORS)
@@ -22,7 +22,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,6
 class BudgetBody(BaseModel):
     """What may be paid within a span of time."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     amount: Annotated[str, StringConstraints(max_length=32)]
     seconds: Annotated[float, Field(gt=0, le=1e9, strict=True)]
@@ -31,7 +31,7 @@ class BudgetBody(BaseModel):
 class TeamBody(BaseModel):
     """A team."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     id: Name
     budget: BudgetBody | None = None
@@ -40,7 +40,7 @@ class TeamBody(BaseModel):
 class UserBody(BaseModel):
     """A user."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     id: Name
     team: Name | None = None
@@ -50,7 +50,7 @@ class UserBody(BaseModel):
 class KeyBody(BaseModel):
     """A key to be made."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     user: Name
     role: Literal["user", "operator", "vendor"] = "user"

@@ -7,7 +7,7 @@ from pydantic import BaseModel, StringConstraints
 
 from auctune.service.api.access import Owner, ServiceDep
 from auctune.service.api.errors import ERRORS, not_found
-from auctune.service.jobs.request import CLOSED
+from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.webhooks.delivery import WebhookSigner
 from auctune.service.webhooks.registry import Webhook
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], responses=ERRORS)
 class WebhookBody(BaseModel):
     """An address to register."""
 
-    model_config = CLOSED
+    model_config = FORBID_EXTRA
 
     url: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
-from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.zones.appraisal import VendorOffer
 
@@ -41,4 +41,4 @@ class Bid:
     offers: tuple[VendorOffer, ...] = ()
     request: dict[str, Any] = field(default_factory=dict)
     left: Callable[[], Money | None] = _unlimited
-    reply: Reply | None = None
+    reply: IdempotencyKey | None = None

@@ -1,7 +1,7 @@
 """A bid in slots: what the mechanism is offered."""
 
 from auctune.domain import InputError, Quote, Task
-from auctune.service.jobs.time import to_rfc3339
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.clock import SlotClock

@@ -13,20 +13,19 @@ from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
-from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
-from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import (
-    asked_deadline,
     bid_amount,
-    check_amounts,
+    deadline_of,
     has_deadline,
-    shown_request,
+    request_record,
+    validate_amounts,
 )
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Defaults, Training, resolve_training
 from auctune.service.zones.appraisal import Appraisal
 from auctune.service.zones.auction.acceptance import quote_if_early, quoted_line
 from auctune.service.zones.auction.bid import Bid
@@ -58,7 +57,7 @@ class AuctionBidding:
         clock: SlotClock,
         num_slots: int,
         defaults: Defaults,
-        files: JobFiles,
+        files: TrainingData,
         turns: BudgetTurns,
         quotes: QuoteStore,
     ) -> None:
@@ -83,10 +82,10 @@ class AuctionBidding:
             InputError: as `preview`; a bid and a deadline may be left out.
         """
         # What it bids does not count, but what is no amount of money is a mistake of the asker's.
-        check_amounts(request)
+        validate_amounts(request)
         now = self._clock.now()
         horizon = now + self._num_slots * self._clock.slot_seconds
-        deadline = asked_deadline(request, now) if has_deadline(request) else horizon
+        deadline = deadline_of(request, now) if has_deadline(request) else horizon
         bid = await self._appraised(who, request, ZERO, deadline)
         # A menu takes tens of milliseconds of the desk: one at a time of each user.
         async with self._quoting.acquire((who.user,)):
@@ -102,7 +101,7 @@ class AuctionBidding:
         Raises:
             InputError: if it is no job that could be decided on.
         """
-        amount, deadline = bid_amount(request), asked_deadline(request, self._clock.now())
+        amount, deadline = bid_amount(request), deadline_of(request, self._clock.now())
         bid = await self._appraised(who, request, amount, deadline, alternatives)
         return await self._desk.call(lambda zone: zone.preview(bid))
 
@@ -111,7 +110,7 @@ class AuctionBidding:
         job: str,
         who: Principal,
         request: JobRequest,
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
         alternatives: Alternatives,
     ) -> JobRow:
         """A job, as it stands once this is on record.
@@ -119,17 +118,22 @@ class AuctionBidding:
         Raises:
             InputError: if it is no job that could be decided on.
         """
-        amount, deadline = bid_amount(request), asked_deadline(request, self._clock.now())
-        training = training_of(request, self._defaults)
+        amount, deadline = bid_amount(request), deadline_of(request, self._clock.now())
+        training = resolve_training(request, self._defaults)
         size = await self._files.cached_size(training, who.user)
-        shown = shown_request(request, who, amount, deadline, alternatives)
+        shown = request_record(request, who, amount, deadline, alternatives)
         if size is None:
             return await self.pending_jobs.receive(job, who.user, training, shown, reply)
         bid = self._bid(job, who.user, training, Appraisal(size), shown, reply)
         return await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.decide(bid))
 
     async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+        self,
+        job: str,
+        who: Principal,
+        accepted: Acceptance,
+        quote: Quote,
+        reply: IdempotencyKey | None,
     ) -> JobRow:
         """The job of a line that was shown, at no more than was shown.
 
@@ -140,7 +144,7 @@ class AuctionBidding:
         line, request = quoted_line(accepted, quote)
         deadline = last_resort(quote, self._clock.slot_end(line.deadline))
         amount = line.price if request.market.bid is None else bid_amount(request)
-        shown = shown_request(request, who, amount, deadline, quote.alternatives)
+        shown = request_record(request, who, amount, deadline, quote.alternatives)
         found = await self._files.appraise(quote.training, who.user)
         bid = self._bid(job, who.user, quote.training, found, shown, reply)
         row = await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.accept(bid, line))
@@ -165,9 +169,9 @@ class AuctionBidding:
         deadline: float,
         alternatives: Alternatives = NO_CHOICE,
     ) -> Bid:
-        training = training_of(request, self._defaults)
+        training = resolve_training(request, self._defaults)
         found = await self._files.appraise(training, who.user)
-        shown = shown_request(request, who, amount, deadline, alternatives)
+        shown = request_record(request, who, amount, deadline, alternatives)
         return self._bid(new_id("ftjob"), who.user, training, found, shown)
 
     async def _received_bid(
@@ -186,7 +190,7 @@ class AuctionBidding:
         training: Training,
         found: Appraisal,
         request: dict[str, Any],
-        reply: Reply | None = None,
+        reply: IdempotencyKey | None = None,
     ) -> Bid:
         return Bid(
             job=job,

@@ -5,7 +5,7 @@ from typing import Any
 from auctune.domain import Decision, Reason, Task
 from auctune.domain.menu import MenuLine
 from auctune.run.records import decision_record, schedule_record
-from auctune.service.jobs.reply import reply_record
+from auctune.service.jobs.idempotency import idempotency_record
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.records import task_record
 
@@ -27,7 +27,7 @@ def decided_body(bid: Bid, task: Task, decision: Decision, earliest: int | None)
         "task": task_record(task),
         "offers": {offer.vendor: offer.reference for offer in bid.offers if offer.reference},
         "decision": decision_record(decision),
-        "reply": reply_record(bid.reply),
+        "reply": idempotency_record(bid.reply),
         "budget_left": str(task.budget) if is_over else None,
         "earliest": earliest,
     }

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from auctune.service.config.zone import AUCTION
-from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.datasets import TrainingData
 from auctune.service.jobs.request import JobRequest
-from auctune.service.jobs.terms import check_own_terms, foreign_term
+from auctune.service.jobs.terms import reject_unsupported, unsupported_field
 from auctune.service.zones.auction.bidding import AuctionBidding
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone
@@ -28,7 +28,7 @@ class OpenAuction(BiddingZone[AuctionZone, AuctionBidding]):
 
     supply: Supply
     clock: SlotClock
-    files: JobFiles
+    files: TrainingData
 
     @property
     def kind(self) -> str:
@@ -52,7 +52,7 @@ class OpenAuction(BiddingZone[AuctionZone, AuctionBidding]):
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
-        foreign = foreign_term(request, *_FOREIGN)
+        foreign = unsupported_field(request, *_FOREIGN)
         if foreign is not None:
             return f"does not support {foreign}"
         if request.market.repair and not self.files.has_vendors:
@@ -60,4 +60,4 @@ class OpenAuction(BiddingZone[AuctionZone, AuctionBidding]):
         return None
 
     def _check(self, request: JobRequest) -> None:
-        check_own_terms(request, self.name, AUCTION, *_FOREIGN)
+        reject_unsupported(request, self.name, AUCTION, *_FOREIGN)

@@ -16,8 +16,8 @@ from auctune.run.executor import NodeSettings
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.zone import AUCTION
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.jobs.asked import Defaults
-from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.training import Defaults
 from auctune.service.vendors.repairer import ExternalVendor, Repairer, builtin_vendor
 from auctune.service.zones.auction.bidding import AuctionBidding
 from auctune.service.zones.auction.energy import zone_energy
@@ -90,7 +90,7 @@ class AuctionOpening:
         here, supply, clock = self._premises, zone.supply, zone.clock
         context = supply.context_tokens
         defaults = Defaults(max_length=entry.max_length, share=entry.share, context_tokens=context)
-        files = JobFiles(here.library, supply.base_digest, inspector)
+        files = TrainingData(here.library, supply.base_digest, inspector)
         slots = supply.cluster.slots
         return OpenAuction(
             desk=desk,

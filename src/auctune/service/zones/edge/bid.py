@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import Money
-from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.zones.edge.facts import SiteFacts
 
@@ -38,4 +38,4 @@ class EdgeBid:
     deadline: float
     request: dict[str, Any] = field(default_factory=dict)
     left: Callable[[], Money | None] = _unlimited
-    reply: Reply | None = None
+    reply: IdempotencyKey | None = None

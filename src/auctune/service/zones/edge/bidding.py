@@ -15,19 +15,18 @@ from auctune.edge import EdgeMenu
 from auctune.service.accounts.keys import Principal
 from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
-from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import (
-    asked_deadline,
     bid_amount,
-    check_amounts,
+    deadline_of,
     has_deadline,
-    shown_request,
+    request_record,
+    validate_amounts,
 )
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Defaults, Training, resolve_training
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.docket import Docket
 from auctune.service.zones.edge.acceptance import question_if_early, quoted_line
@@ -78,10 +77,10 @@ class EdgeBidding:
             InputError: as `preview`; a bid and a deadline may be left out.
         """
         # What it bids does not count, but what is no amount of money is a mistake of the asker's.
-        check_amounts(request)
+        validate_amounts(request)
         clock, now = self._supply.clock, self._now()
         horizon = now + self._supply.market.slots * clock.slot_seconds
-        deadline = asked_deadline(request, now) if has_deadline(request) else horizon
+        deadline = deadline_of(request, now) if has_deadline(request) else horizon
         training, shown = self._training(request), self._shown(who, request, ZERO, deadline)
         facts = await self._files.inspect(training, shown["sites"], who.user)
         bid = self._bid(new_id("ftjob"), who.user, training, facts, shown)
@@ -106,7 +105,7 @@ class EdgeBidding:
         job: str,
         who: Principal,
         request: JobRequest,
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
         alternatives: Alternatives,
     ) -> JobRow:
         """A job, as it stands once this is on record.
@@ -125,7 +124,12 @@ class EdgeBidding:
         return await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.decide(bid))
 
     async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+        self,
+        job: str,
+        who: Principal,
+        accepted: Acceptance,
+        quote: Quote,
+        reply: IdempotencyKey | None,
     ) -> JobRow:
         """The job of a line that was shown, at no more than was shown.
 
@@ -175,7 +179,7 @@ class EdgeBidding:
         self._files.check_there(bid.training, bid.request["sites"])
 
     def _training(self, request: JobRequest) -> Training:
-        training = training_of(request, self._defaults)
+        training = resolve_training(request, self._defaults)
         micro_batch = micro_batch_of(training)
         if training.batch_size % micro_batch:
             expected = f"a multiple of {micro_batch}, or less"
@@ -186,7 +190,7 @@ class EdgeBidding:
     def _asked(
         self, who: Principal, request: JobRequest, alternatives: Alternatives
     ) -> dict[str, Any]:
-        amount, deadline = bid_amount(request), asked_deadline(request, self._now())
+        amount, deadline = bid_amount(request), deadline_of(request, self._now())
         return self._shown(who, request, amount, deadline, alternatives)
 
     def _shown(
@@ -213,7 +217,7 @@ class EdgeBidding:
             raise InputError("training_file", found, "one of the files of market.sites")
         # In the order of the zone's sites: chunks are numbered by it.
         sites = {site: asked[site] for site in known if site in asked}
-        shown = shown_request(request, who, amount, deadline, alternatives)
+        shown = request_record(request, who, amount, deadline, alternatives)
         return {**shown, "sites": sites}
 
     def _bid(
@@ -223,7 +227,7 @@ class EdgeBidding:
         training: Training,
         facts: SiteFacts,
         request: dict[str, Any],
-        reply: Reply | None = None,
+        reply: IdempotencyKey | None = None,
     ) -> EdgeBid:
         return EdgeBid(
             job=job,

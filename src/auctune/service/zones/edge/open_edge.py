@@ -7,7 +7,7 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.service.config.zone import EDGE
 from auctune.service.jobs.request import JobRequest
-from auctune.service.jobs.terms import check_own_terms, foreign_term
+from auctune.service.jobs.terms import reject_unsupported, unsupported_field
 from auctune.service.zones.bidding_zone import BiddingZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.edge.bidding import EdgeBidding
@@ -75,7 +75,7 @@ class OpenEdge(BiddingZone[EdgeZone, EdgeBidding]):
         return await self.call(site_table)
 
     def _check(self, request: JobRequest) -> None:
-        check_own_terms(request, self.name, EDGE, *_FOREIGN)
+        reject_unsupported(request, self.name, EDGE, *_FOREIGN)
         found = _unknown(request)
         if found is not None:
             expected = f"none: zone {self.name} ({EDGE}) does not support it"
@@ -87,7 +87,7 @@ class OpenEdge(BiddingZone[EdgeZone, EdgeBidding]):
 
 def _unknown(request: JobRequest) -> str | None:
     """The first thing that a request says and that has no meaning here, as errors name it."""
-    found = foreign_term(request, *_FOREIGN)
+    found = unsupported_field(request, *_FOREIGN)
     if found is not None:
         return found
     if request.market.repair:

@@ -9,7 +9,7 @@ from auctune.edge import ByDuration, EdgeJob
 from auctune.run.open_sites.messages import SitesSettings
 from auctune.service.config.edge import EdgeConfig, read_supply
 from auctune.service.config.zone import EDGE
-from auctune.service.jobs.asked import Defaults
+from auctune.service.jobs.training import Defaults
 from auctune.service.zones.clock import Now, SlotClock
 from auctune.service.zones.edge.bidding import EdgeBidding
 from auctune.service.zones.edge.explaining import EdgeExplainer

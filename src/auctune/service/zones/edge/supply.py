@@ -19,7 +19,7 @@ from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, ErisParams
 from auctune.run.open_sites.messages import TrainingTerms
 from auctune.run.open_sites.model_size import model_mb
-from auctune.service.jobs.time import to_rfc3339
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Training
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.edge.bid import EdgeBid

@@ -7,7 +7,7 @@ from typing import Any
 
 from auctune.edge import EdgeJob, EdgeMenuLine, Eris
 from auctune.run.edge.plain import job_record
-from auctune.service.jobs.reply import reply_record
+from auctune.service.jobs.idempotency import idempotency_record
 from auctune.service.zones.edge import plans
 from auctune.service.zones.edge.answering import Answer, answer, answer_line, answer_record
 from auctune.service.zones.edge.bid import EdgeBid
@@ -108,7 +108,7 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
         return plans.resume(self, job)
 
     def _decided(self, bid: EdgeBid, body: dict[str, Any]) -> JobRow:
-        self.record(Kind.DECIDED, bid.job, body | {"reply": reply_record(bid.reply)})
+        self.record(Kind.DECIDED, bid.job, body | {"reply": idempotency_record(bid.reply)})
         return self._latest_row()
 
     def _body(self, bid: EdgeBid) -> dict[str, Any]:

@@ -9,8 +9,8 @@ within its owner's limit are not worse, whatever was shown.
 from auctune.domain import InputError, Money
 from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.terms import most_said, said_cap
-from auctune.service.jobs.time import to_rfc3339
+from auctune.service.jobs.terms import implied_cap, max_cost
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.as_quoted import check_same, own_names
 from auctune.service.zones.metered.estimate import Estimate, EstimateOffer
 
@@ -34,9 +34,9 @@ def accepted_terms(accepted: Acceptance, quote: Quote) -> tuple[JobRequest, Mone
         raise InputError("market.line", "is given", "none: an estimate has no lines")
     check_same(accepted, quote, "max_cost")
     request = quote.request.model_copy(update=own_names(accepted))
-    cap = said_cap(accepted)
+    cap = max_cost(accepted)
     if cap is None:
-        cap = most_said(request)
+        cap = implied_cap(request)
     return request, shown_estimate(quote).p90_cost if cap is None else cap
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain import Money
-from auctune.service.jobs.time import to_rfc3339
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.offer import Outlook
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
-from auctune.service.jobs.reply import Reply
-from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.idempotency import IdempotencyKey
+from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.estimate import Estimate
 from auctune.service.zones.spot.pace import Pace
@@ -68,10 +68,10 @@ class SpotBid:
     owner: str
     training: Training
     size: DataSize
-    worth: Worth
+    worth: JobValue
     cap: Money
     estimate: Estimate
     estimated: Estimated
     request: dict[str, Any] = field(default_factory=dict)
     left: Callable[[], Money | None] = _unlimited
-    reply: Reply | None = None
+    reply: IdempotencyKey | None = None

@@ -14,14 +14,13 @@ from auctune.service.accounts.fair_queue import FairQueue
 from auctune.service.accounts.keys import Principal
 from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
-from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
-from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.terms import Worth, asked_cap, asked_worth, said_cap, shown_request
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.terms import JobValue, max_cost, request_record, required_cap, value_of
+from auctune.service.jobs.training import Defaults, Training, resolve_training
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.docket import Docket
 from auctune.service.zones.job_row import JobRow
@@ -58,7 +57,7 @@ class SpotBidding:
         desk: Desk[SpotZone],
         rental: Rental,
         defaults: Defaults,
-        files: JobFiles,
+        files: TrainingData,
         turns: BudgetTurns,
         quotes: QuoteStore,
         now: Callable[[], float],
@@ -79,14 +78,19 @@ class SpotBidding:
         Raises:
             InputError: if it is no job that could be decided on; a cap may be left out.
         """
-        worth, training = asked_worth(request, self._now()), self._training(request)
+        worth, training = value_of(request, self._now()), self._training(request)
         size = (await self._files.appraise(training, who.user)).size
         estimate, _ = await self._estimate(who.user, training, size, worth)
-        offer = EstimateOffer(estimate, said_cap(request))
+        offer = EstimateOffer(estimate, max_cost(request))
         return Priced(training, worth.deadline, offer, size.notes(training.max_length))
 
     async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+        self,
+        job: str,
+        who: Principal,
+        accepted: Acceptance,
+        quote: Quote,
+        reply: IdempotencyKey | None,
     ) -> JobRow:
         """The job of an estimate that was shown.
 
@@ -100,7 +104,7 @@ class SpotBidding:
             expected = f"at least {need}: less is kept with a probability below 0.9"
             raise InputError("market.max_cost", f"{cap}", expected)
         # A span counts from when it was asked for.
-        worth = replace(asked_worth(request, quote.at), deadline=quote.deadline)
+        worth = replace(value_of(request, quote.at), deadline=quote.deadline)
         size = (await self._files.appraise(training, who.user)).size
         made = await self._estimate(who.user, training, size, worth)
         why = why_worse(quote, made[0])
@@ -113,7 +117,7 @@ class SpotBidding:
             if row is not None:
                 return row
             why = "the zone has as many jobs as it runs at once by now"
-        offer = EstimateOffer(made[0], said_cap(quote.request))
+        offer = EstimateOffer(made[0], max_cost(quote.request))
         again = Priced(training, quote.deadline, offer, quote.notes)
         raise QuoteChangedError(why, self._quotes.replace(quote, again))
 
@@ -135,7 +139,7 @@ class SpotBidding:
         job: str,
         who: Principal,
         request: JobRequest,
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
         alternatives: Alternatives,
     ) -> JobRow:
         """A job, as it stands once this is on record.
@@ -155,13 +159,13 @@ class SpotBidding:
         return await self._files.preload(file, self._defaults.length)
 
     def _training(self, request: JobRequest) -> Training:
-        return training_of(request, self._defaults)
+        return resolve_training(request, self._defaults)
 
     def _shown(
         self, who: Principal, request: JobRequest, alternatives: Alternatives = NO_CHOICE
     ) -> dict[str, Any]:
         """What is on record of a request: all that a decision is made of, after a restart too."""
-        worth, cap = asked_worth(request, self._now()), asked_cap(request)
+        worth, cap = value_of(request, self._now()), required_cap(request)
         return _record(request, who, worth, cap, alternatives)
 
     async def _bid(
@@ -171,7 +175,7 @@ class SpotBidding:
         training: Training,
         size: DataSize,
         request: dict[str, Any],
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
         *,
         is_limited: bool = True,
     ) -> SpotBid:
@@ -187,7 +191,7 @@ class SpotBidding:
         size: DataSize,
         request: dict[str, Any],
         made: tuple[Estimate, Estimated],
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
     ) -> SpotBid:
         """A bid with its estimate."""
         estimate, estimated = made
@@ -210,7 +214,7 @@ class SpotBidding:
         user: str,
         training: Training,
         size: DataSize,
-        worth: Worth,
+        worth: JobValue,
         *,
         is_limited: bool = True,
     ) -> tuple[Estimate, Estimated]:
@@ -248,14 +252,16 @@ class SpotBidding:
 
 
 def _record(
-    request: JobRequest, who: Principal, worth: Worth, cap: Money, alternatives: Alternatives
+    request: JobRequest, who: Principal, worth: JobValue, cap: Money, alternatives: Alternatives
 ) -> dict[str, Any]:
     """What is on record of a request."""
-    shown = shown_request(request, who, worth.amount, worth.deadline, alternatives)
+    shown = request_record(request, who, worth.amount, worth.deadline, alternatives)
     return {**shown, "max_cost": str(cap), "zero_at": worth.zero_at}
 
 
-def _worth_of(record: dict[str, Any]) -> Worth:
+def _worth_of(record: dict[str, Any]) -> JobValue:
     """What a request on record says that its job is worth."""
     amount = record["bid"]
-    return Worth(None if amount is None else Money(amount), record["deadline"], record["zero_at"])
+    return JobValue(
+        None if amount is None else Money(amount), record["deadline"], record["zero_at"]
+    )

@@ -7,7 +7,7 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.service.config.zone import SPOT
 from auctune.service.jobs.request import JobRequest
-from auctune.service.jobs.terms import check_own_terms, foreign_term, has_deadline
+from auctune.service.jobs.terms import has_deadline, reject_unsupported, unsupported_field
 from auctune.service.zones.bidding_zone import BiddingZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.spot.bidding import SpotBidding
@@ -59,7 +59,7 @@ class OpenSpot(BiddingZone[SpotZone, SpotBidding]):
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
-        foreign = foreign_term(request, *_FOREIGN)
+        foreign = unsupported_field(request, *_FOREIGN)
         if foreign is not None:
             return f"does not support {foreign}"
         if request.market.repair:
@@ -71,7 +71,7 @@ class OpenSpot(BiddingZone[SpotZone, SpotBidding]):
         return await self.call(_rented)
 
     def _check(self, request: JobRequest) -> None:
-        check_own_terms(request, self.name, SPOT, *_FOREIGN)
+        reject_unsupported(request, self.name, SPOT, *_FOREIGN)
         if request.market.repair:
             raise InputError(
                 "market.repair", "is set", f"data that zone {self.name} need not repair"

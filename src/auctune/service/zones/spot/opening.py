@@ -12,10 +12,9 @@ from auctune.run.rental.market import ReplayedRecord, read_replayed
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.zone import SPOT
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.jobs.asked import Defaults
-from auctune.service.jobs.job_files import JobFiles
-from auctune.service.jobs.terms import Worth
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.terms import JobValue
+from auctune.service.jobs.training import Defaults, Training
 from auctune.service.zones.clock import Now, SlotClock
 from auctune.service.zones.event import VERSION
 from auctune.service.zones.kind import Opened
@@ -60,7 +59,7 @@ class SpotOpening:
         desk = self._past.start_actor(zone, memory, record)
         inspector = DatasetInspector(entry.base_source, here.data, here.library)
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
-        files = JobFiles(here.library, facts.digest, inspector)
+        files = TrainingData(here.library, facts.digest, inspector)
         bidding = SpotBidding(desk, rental, defaults, files, here.turns, here.quotes, here.now)
         open_zone = OpenSpot(desk=desk, rental=rental, bids=bidding)
         return Opened(open_zone, self._workshop(entry, open_zone))
@@ -149,6 +148,6 @@ def _warm_up(rental: Rental) -> None:
     pace = learned_pace((), (), 0.0)
     slots = rental.slot_range(rental.clock.slot_start(4), 0, rental.clock.slot_start(1))
     if slots:
-        worth = Worth(None, rental.clock.slot_end(slots[-1]), rental.clock.slot_end(slots[-1]))
+        worth = JobValue(None, rental.clock.slot_end(slots[-1]), rental.clock.slot_end(slots[-1]))
         terms = rental.terms(Training("none"), DataSize(8, 16.0), worth, slots, pace.speed)
         rental.estimate(terms, slots.start, 0, pace)

@@ -8,7 +8,7 @@ from auctune.run.rental.estimate import Renting, longest_deadline
 from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
-from auctune.service.jobs.terms import Worth
+from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.metered.estimate import Estimate
@@ -75,7 +75,7 @@ class Rental:
         return range(first, min(self.clock.last_slot_by(deadline) + 1, first + most))
 
     def terms(
-        self, training: Training, size: DataSize, worth: Worth, slots: range, speed_ratio: float
+        self, training: Training, size: DataSize, worth: JobValue, slots: range, speed_ratio: float
     ) -> JobTerms:
         """A job as a policy sees it; a unit of work is what one instance does in a slot.
 

@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.service.jobs.reply import reply_record
-from auctune.service.jobs.time import to_rfc3339
+from auctune.service.jobs.idempotency import idempotency_record
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
@@ -58,7 +58,9 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
             InputError: if its deadline leaves no slot; nothing has happened then.
         """
         self.begin_slots()
-        self.record(Kind.DECIDED, bid.job, self._body(bid) | {"reply": reply_record(bid.reply)})
+        self.record(
+            Kind.DECIDED, bid.job, self._body(bid) | {"reply": idempotency_record(bid.reply)}
+        )
         return self._latest_row()
 
     def preview(self, bid: SpotBid) -> JobRow:

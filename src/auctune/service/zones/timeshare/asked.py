@@ -6,7 +6,7 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
-from auctune.service.jobs.reply import Reply
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.zones.metered.estimate import Estimate
 
@@ -58,4 +58,4 @@ class Asked:
     estimated: Estimated
     request: dict[str, Any] = field(default_factory=dict)
     left: Callable[[], Money | None] = _unlimited
-    reply: Reply | None = None
+    reply: IdempotencyKey | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from auctune.domain import InputError, Money
 from auctune.service.config.zone import TIMESHARE
 from auctune.service.jobs.request import JobRequest
-from auctune.service.jobs.terms import check_own_terms, has_deadline
+from auctune.service.jobs.terms import has_deadline, reject_unsupported
 from auctune.service.zones.bidding_zone import BiddingZone
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.timeshare.taking import Taking
@@ -62,7 +62,7 @@ class OpenTimeshare(BiddingZone[TimeshareZone, Taking]):
         return await self.call(_shares)
 
     def _check(self, request: JobRequest) -> None:
-        check_own_terms(request, self.name, TIMESHARE, *_FOREIGN)
+        reject_unsupported(request, self.name, TIMESHARE, *_FOREIGN)
         found = _unknown(request)
         if found is not None:
             expected = (

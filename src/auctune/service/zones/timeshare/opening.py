@@ -12,8 +12,8 @@ from auctune.run.open_pool.messages import PoolSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import TIMESHARE
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.jobs.asked import Defaults
-from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.training import Defaults
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.event import VERSION
@@ -72,7 +72,7 @@ class TimeshareOpening:
             max_length=entry.max_length, share=1.0, context_tokens=base.context_tokens
         )
         inspector = DatasetInspector(entry.base_source, here.data, here.library)
-        files = JobFiles(here.library, base.digest, inspector)
+        files = TrainingData(here.library, base.digest, inspector)
         price = Money(record["price_per_second"])
         profile, memory = base.profile, entry.memory_gb
         room = profile.memory_gb - profile.base_memory_gb if memory is None else memory

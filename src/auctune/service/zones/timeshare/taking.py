@@ -14,21 +14,20 @@ from auctune.domain.data_size import DataSize
 from auctune.service.accounts.keys import Principal
 from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.asked import Defaults, training_of
 from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.jobs.datasets import TrainingData
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
-from auctune.service.jobs.job_files import JobFiles
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
-from auctune.service.jobs.reply import Reply
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import (
-    asked_cap,
-    asked_deadline,
-    check_amounts,
-    said_cap,
-    shown_request,
+    deadline_of,
+    max_cost,
+    request_record,
+    required_cap,
+    validate_amounts,
 )
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Defaults, Training, resolve_training
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.desk import Desk
 from auctune.service.zones.docket import Docket
@@ -83,7 +82,7 @@ class Taking:
         num_slots: int,
         price: Money,
         defaults: Defaults,
-        files: JobFiles,
+        files: TrainingData,
         turns: BudgetTurns,
         quotes: QuoteStore,
         profile: Profile,
@@ -104,8 +103,8 @@ class Taking:
         Raises:
             InputError: if it is no job that could be decided on; a cap may be left out.
         """
-        check_amounts(request)
-        cap = said_cap(request)
+        validate_amounts(request)
+        cap = max_cost(request)
         goal = self._goal(request, cap)
         training = self._training(request)
         size = (await self._files.appraise(training, who.user)).size
@@ -114,7 +113,12 @@ class Taking:
         return Priced(training, goal.deadline, EstimateOffer(estimate, cap), notes)
 
     async def accept(
-        self, job: str, who: Principal, accepted: Acceptance, quote: Quote, reply: Reply | None
+        self,
+        job: str,
+        who: Principal,
+        accepted: Acceptance,
+        quote: Quote,
+        reply: IdempotencyKey | None,
     ) -> JobRow:
         """The job of an estimate that was shown.
 
@@ -126,7 +130,7 @@ class Taking:
         training, target = quote.training, quote.request.market.target_loss
         assert target is not None
         unit = self._deadline_unit(quote.deadline)
-        goal = Goal(target, quote.deadline, unit, said_cap(quote.request))
+        goal = Goal(target, quote.deadline, unit, max_cost(quote.request))
         size = (await self._files.appraise(training, who.user)).size
         estimate, _ = await self._estimate(who.user, training, size, goal)
         why = why_worse(quote, estimate)
@@ -160,7 +164,7 @@ class Taking:
         job: str,
         who: Principal,
         request: JobRequest,
-        reply: Reply | None,
+        reply: IdempotencyKey | None,
         alternatives: Alternatives,
     ) -> JobRow:
         """A job, as it stands once this is on record.
@@ -245,7 +249,7 @@ class Taking:
         target = request.market.target_loss
         if target is None:
             raise InputError("market.target_loss", "is missing", "a loss that is to be reached")
-        deadline = asked_deadline(request, self._clock.now())
+        deadline = deadline_of(request, self._clock.now())
         return Goal(target, deadline, self._deadline_unit(deadline), cap)
 
     def _capped_goal(self, request: JobRequest) -> Goal:
@@ -268,7 +272,7 @@ class Taking:
         return unit
 
     def _cap(self, request: JobRequest) -> Money:
-        return self._paying(asked_cap(request))
+        return self._paying(required_cap(request))
 
     def _paying(self, cap: Money) -> Money:
         if cap == 0 and self._price:
@@ -277,10 +281,10 @@ class Taking:
 
     def _training(self, request: JobRequest) -> Training:
         # How many steps there will be nobody knows, so the rate can be led by none.
-        return replace(training_of(request, self._defaults), schedule="constant")
+        return replace(resolve_training(request, self._defaults), schedule="constant")
 
     def _shown(
         self, request: JobRequest, who: Principal, goal: Goal, alternatives: Alternatives
     ) -> dict[str, Any]:
-        shown = shown_request(request, who, None, goal.deadline, alternatives)
+        shown = request_record(request, who, None, goal.deadline, alternatives)
         return {**shown, "target_loss": goal.target_loss, "max_cost": str(goal.cap)}

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auctune.domain import InputError, Money
-from auctune.service.jobs.reply import reply_record
+from auctune.service.jobs.idempotency import idempotency_record
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.event import Kind
 from auctune.service.zones.job_row import JobRow
@@ -140,5 +140,5 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
                 "estimate": asked.estimate.to_record(),
                 "target_loss": asked.target_loss,
             },
-            "reply": reply_record(asked.reply),
+            "reply": idempotency_record(asked.reply),
         }

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
 from auctune.service.accounts.keys import Principal, Role
-from auctune.service.jobs.choice import Choice, choose
-from auctune.service.jobs.request import JobRequest, Terms
+from auctune.service.jobs.request import JobRequest, MarketTerms
+from auctune.service.jobs.router import ZoneChoice, choose_zone
 from auctune.service.jobs.training import Training
 from auctune.service.zones.offer import Outlook, Priced
 
@@ -60,9 +60,9 @@ def outlook(cost: float, risk: float = 0.0) -> Outlook:
     return Outlook(Decimal(str(cost)), 1.0, risk)
 
 
-def chosen(*zones: Zone, risk: float = 0.1, paused: tuple[str, ...] = ()) -> Choice[Zone]:
-    request = JobRequest(model="tiny", training_file="file-a", market=Terms(risk=risk))
-    return asyncio.run(choose(zones, WHO, request, paused))
+def chosen(*zones: Zone, risk: float = 0.1, paused: tuple[str, ...] = ()) -> ZoneChoice[Zone]:
+    request = JobRequest(model="tiny", training_file="file-a", market=MarketTerms(risk=risk))
+    return asyncio.run(choose_zone(zones, WHO, request, paused))
 
 
 OUTLOOKS = st.builds(

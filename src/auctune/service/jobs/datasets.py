@@ -37,7 +37,7 @@ def _with_validation(
     return replace(size, validation=of_validation) if of_validation.longest else size
 
 
-class JobFiles:
+class TrainingData:
     """Looks at files for a zone's jobs, once for each base and length.
 
     Args:
