@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from auctune.domain.job_words import STATE_WORDS
-from auctune.service.api.answers import MarketPart
+from auctune.service.http.schemas import MarketFields
 from auctune.service.jobs.request import Lora, MarketTerms
 from support.pages import blocks, rows
 from support.serving import ROWS, serving
@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs/reference/api.md").read_text()
 API = ROOT / "src/auctune/service"
 
 
-@pytest.mark.parametrize("model", [MarketTerms, Lora, MarketPart])
+@pytest.mark.parametrize("model", [MarketTerms, Lora, MarketFields])
 def test_all_fields_of_the_market_are_named(model: type) -> None:
     fields = model.model_fields  # type: ignore[attr-defined]
     assert [name for name in fields if f"`{name}`" not in PAGE] == []

@@ -295,7 +295,7 @@ def test_a_body_with_thousands_of_mistakes_is_refused_without_listing_them(
         listed.append(error.error_count())
         return to_input_error(error, *rest)
 
-    monkeypatch.setattr("auctune.service.api.routes.jobs.to_input_error", list_errors)
+    monkeypatch.setattr("auctune.service.http.routes.jobs.to_input_error", list_errors)
     modules: dict[str, Any] = {"model": "tiny", "training_file": "file-a"}
     modules |= {"market": {"lora": {"target_modules": [""] * 60_000}}}
     with served.http() as http:
@@ -536,7 +536,7 @@ def test_one_users_searches_through_all_jobs_take_one_thread_at_a_time(
         return scan(pages, owner, *rest, **more)
 
     monkeypatch.setattr(Queries, "jobs", slow_scan)
-    monkeypatch.setattr("auctune.service.api.routes.jobs._SCANNED", 1)
+    monkeypatch.setattr("auctune.service.http.routes.jobs._SCANNED", 1)
 
     def search(_: int) -> list[str]:
         with served.http(key) as http:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from auctune.service.api.request_head import HEAD_BYTES, ConnectionLimits
-from auctune.service.api.routes import jobs
+from auctune.service.http.connections import MAX_HEADER_BYTES, ConnectionLimits
+from auctune.service.http.routes import jobs
 from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, serving
 
@@ -62,7 +62,7 @@ def test_what_has_no_end_is_cut_off(served: Served, beginning: bytes) -> None:
 
 def test_heads_and_bodies_of_any_reasonable_length_pass(served: Served) -> None:
     with served.http() as http:
-        long = {"X-Long": "a" * (HEAD_BYTES // 2)}
+        long = {"X-Long": "a" * (MAX_HEADER_BYTES // 2)}
         assert http.get("/v1/files", headers=long).status_code == 200
 
         def pieces() -> Iterator[bytes]:

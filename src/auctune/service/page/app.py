@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from auctune.run.report_parts import page_style
 from auctune.service.accounts.limits import TokenBuckets
-from auctune.service.api.errors import handle_errors
-from auctune.service.api.routes import jobs, zones
+from auctune.service.http.errors import handle_errors
+from auctune.service.http.routes import jobs, zones
 from auctune.service.page import (
     file_pages,
     job_pages,

@@ -4,8 +4,8 @@ from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
 
-from auctune.service.api.errors import ApiError
-from auctune.service.api.routes import files
+from auctune.service.http.errors import ApiError
+from auctune.service.http.routes import files
 from auctune.service.page.guard import ROOT, Visit
 from auctune.service.page.look import show
 

@@ -11,8 +11,8 @@ from starlette.responses import RedirectResponse, Response
 from auctune.domain import InputError
 from auctune.service.accounts.keys import Principal, Role
 from auctune.service.accounts.limits import TokenBuckets
-from auctune.service.api.access import check_rate
-from auctune.service.api.errors import CLOSE, ApiError
+from auctune.service.http.auth import check_rate
+from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
 from auctune.service.page.chart_client import ChartClient
 from auctune.service.page.sessions import Session, Sessions
 from auctune.service.service import Service
@@ -146,7 +146,7 @@ def _check_token(visit: Visit, token: str) -> None:
     if not visit.session.verify_csrf(token):
         message = "the form is of another session; load the page again"
         # The rest of an upload is not waited for.
-        raise ApiError(403, message, "forbidden", None, CLOSE)
+        raise ApiError(403, message, "forbidden", None, CLOSE_CONNECTION)
 
 
 async def read_form(request: Request, limit: int) -> Mapping[str, str]:
@@ -165,7 +165,7 @@ async def read_form(request: Request, limit: int) -> Mapping[str, str]:
     kind, _, options = request.headers.get("content-type", FORM).lower().partition(";")
     if kind.strip() != FORM or options.strip() not in _IN_UTF8:
         message = f"the form's content type is not supported; expected {FORM} in UTF-8"
-        raise ApiError(415, message, "unsupported_type", "Content-Type", CLOSE)
+        raise ApiError(415, message, "unsupported_type", "Content-Type", CLOSE_CONNECTION)
     body = await _read_body(request, limit)
     try:
         pairs = parse_qsl(
@@ -179,7 +179,9 @@ async def read_form(request: Request, limit: int) -> Mapping[str, str]:
 async def _read_body(request: Request, limit: int) -> bytes:
     if hasattr(request.state, "form"):
         return bytes(request.state.form)
-    too_long = ApiError(413, f"the form has more than {limit} bytes", "too_large", None, CLOSE)
+    too_long = ApiError(
+        413, f"the form has more than {limit} bytes", "too_large", None, CLOSE_CONNECTION
+    )
     read = bytearray()
     async for chunk in request.stream():
         read += chunk

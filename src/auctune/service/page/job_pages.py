@@ -6,8 +6,8 @@ from typing import Any
 from starlette.responses import RedirectResponse, Response
 
 from auctune.service.accounts.limits import OPEN
-from auctune.service.api.errors import ApiError
-from auctune.service.api.routes import explanations, files, jobs, zones
+from auctune.service.http.errors import ApiError
+from auctune.service.http.routes import explanations, files, jobs, zones
 from auctune.service.page.figures import losses_of, plan_of_job
 from auctune.service.page.file_pages import filename
 from auctune.service.page.guard import ROOT, Visit

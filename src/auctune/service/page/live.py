@@ -6,7 +6,7 @@ from typing import cast
 
 from starlette.responses import Response, StreamingResponse
 
-from auctune.service.api.routes import streams
+from auctune.service.http.routes import streams
 from auctune.service.page.guard import Visit, cookie_of
 
 _LAST = "last-event-id"

@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from auctune.service.api.routes import ledger
+from auctune.service.http.routes import ledger
 from auctune.service.page.guard import Visit
 from auctune.service.page.look import show
 

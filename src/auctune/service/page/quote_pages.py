@@ -9,8 +9,8 @@ import orjson
 from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
-from auctune.service.api.errors import ApiError, not_found
-from auctune.service.api.routes import files, jobs, quotes, zones
+from auctune.service.http.errors import ApiError, not_found
+from auctune.service.http.routes import files, jobs, quotes, zones
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
 from auctune.service.page.chart_client import Figure

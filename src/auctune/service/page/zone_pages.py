@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from auctune.service.api.routes import ledger, zone_records, zones
+from auctune.service.http.routes import decisions, ledger, zones
 from auctune.service.page.figures import money_over_time, plan_of_zone, zone_maps
 from auctune.service.page.guard import ROOT, Visit
 from auctune.service.page.look import show
@@ -28,7 +28,7 @@ async def market_page(visit: Visit) -> Response:
     decided: list[Shown] = []
     is_cut = False
     for zone in listed:
-        page = await zone_records.decisions(service, who, zone["id"], None, _MOST)
+        page = await decisions.decisions(service, who, zone["id"], None, _MOST)
         decided += page["data"]
         oldest = page["data"][-1]["created_at"] if page["data"] else 0
         is_cut |= page["has_more"] and oldest > history["since"]
@@ -66,7 +66,7 @@ async def zone_page(visit: Visit) -> Response:
     service, who, name = visit.service, visit.who, visit.param("zone_id")
     zone = await zones.retrieve_zone(service, who, name)
     after = visit.after("job")
-    decided = await zone_records.decisions(service, who, name, after, 50)
+    decided = await decisions.decisions(service, who, name, after, 50)
     found = zones.zone_of(service, name)
     # Where use is metered nobody bids.
     is_metered = found.renting is not None or found.pool is not None
@@ -100,13 +100,13 @@ async def zone_page(visit: Visit) -> Response:
     )
 
 
-_OWN_FIELDS = frozenset(zones.ZoneView.model_fields)
+_OWN_FIELDS = frozenset(zones.ZoneResponse.model_fields)
 """Fields that the page shows in places of their own; others stand in a list."""
 
 
 async def _nodes(visit: Visit, name: str) -> Shown:
     prices = await zones.prices(visit.service, visit.who, name)
-    plans = await zone_records.plans(visit.service, visit.who, name)
+    plans = await decisions.plans(visit.service, visit.who, name)
     draw = visit.context.charts.draw
     plan = plan_of_zone(plans["data"], prices)
     return {

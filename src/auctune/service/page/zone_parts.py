@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from auctune.domain.job_words import loss_text, state_word
-from auctune.service.api.routes import zones
+from auctune.service.http.routes import zones
 from auctune.service.page.chart_client import Figure
 from auctune.service.page.guard import Visit
 from auctune.service.page.metered_figures import market_of, shares_of, sites_of, targets_of
@@ -49,7 +49,7 @@ async def _part(
 
 async def rented_parts(visit: Visit, name: str) -> list[Part]:
     """The market of a zone that rents, and what it holds."""
-    found = await zones.rented(visit.service, visit.who, name)
+    found = await zones.spot_market(visit.service, visit.who, name)
     rows = (
         (
             one["slot"],
@@ -73,7 +73,7 @@ async def rented_parts(visit: Visit, name: str) -> list[Part]:
 
 async def pool_parts(visit: Visit, name: str, decided: list[Shown]) -> list[Part]:
     """How a pool was shared, and how far its jobs are."""
-    found = await zones.shares(visit.service, visit.who, name)
+    found = await zones.pool_shares(visit.service, visit.who, name)
     rows = (
         (
             short_id(one["job"]),

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from auctune.domain import PricedPlan
-from auctune.service.api.access import Owner, ServiceDep
-from auctune.service.api.errors import ERRORS, ApiError, not_found
+from auctune.service.http.auth import CurrentUser, ServiceDep
+from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.open_zone import Explained
 
@@ -46,7 +46,7 @@ class ExplainedPlan(BaseModel):
     cells: list[ExplainedCell] | None
 
 
-class ExplanationAnswer(BaseModel):
+class ExplanationResponse(BaseModel):
     """A decision, the plan it was about, and what others would have cost then."""
 
     object: str = "explanation"
@@ -67,8 +67,8 @@ class ExplanationAnswer(BaseModel):
     earliest: ExplainedPlan | None
 
 
-@router.get("/{job_id}/explanation", response_model=ExplanationAnswer)
-async def explain(service: ServiceDep, who: Owner, job_id: str) -> dict[str, Any]:
+@router.get("/{job_id}/explanation", response_model=ExplanationResponse)
+async def explain(service: ServiceDep, who: CurrentUser, job_id: str) -> dict[str, Any]:
     """Why a bid got its answer, told by the market as it was just before.
 
     The market is rebuilt from its log, one question after the other: it may take seconds. A

@@ -6,15 +6,15 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from auctune.domain import InputError
-from auctune.service.api.access import Operator, Owner, ServiceDep
-from auctune.service.api.errors import ERRORS, ApiError, not_found
+from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
+from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.service import Service
 from auctune.service.zones.open_zone import Nodes, OpenZone
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 
 
-class ZoneView(BaseModel):
+class ZoneResponse(BaseModel):
     """A zone, as everybody sees it."""
 
     id: str
@@ -34,7 +34,7 @@ class ZonePage(BaseModel):
     """All zones."""
 
     object: str = "list"
-    data: list[ZoneView]
+    data: list[ZoneResponse]
     has_more: bool = False
 
 
@@ -155,26 +155,26 @@ class SiteTable(BaseModel):
 
 
 @router.get("", response_model=ZonePage)
-async def list_zones(service: ServiceDep, who: Owner) -> dict[str, Any]:
+async def list_zones(service: ServiceDep, who: CurrentUser) -> dict[str, Any]:
     """The zones that take bids."""
     data = [_view(service, zone) for zone in service.zones.values()]
     return {"object": "list", "data": data, "has_more": False}
 
 
-@router.get("/{zone_id}", response_model=ZoneView)
-async def retrieve_zone(service: ServiceDep, who: Owner, zone_id: str) -> dict[str, Any]:
+@router.get("/{zone_id}", response_model=ZoneResponse)
+async def retrieve_zone(service: ServiceDep, who: CurrentUser, zone_id: str) -> dict[str, Any]:
     """One zone."""
     return _view(service, zone_of(service, zone_id))
 
 
 @router.get("/{zone_id}/prices", response_model=PriceTable)
-async def prices(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def prices(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
     """Prices and use by slot and node: an operator's, as a step of a price gives a bid away."""
     return dict(await _nodes(zone_of(service, zone_id)).prices())
 
 
 @router.get("/{zone_id}/rented", response_model=RentedTable)
-async def rented(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def spot_market(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
     """The spot market by slot, and what is held: an operator's, as it tells of others' jobs."""
     found = zone_of(service, zone_id)
     if found.renting is None:
@@ -183,7 +183,7 @@ async def rented(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, 
 
 
 @router.get("/{zone_id}/shares", response_model=PoolTable)
-async def shares(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def pool_shares(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
     """How the jobs of a `timeshare` zone share its pool, by unit of time: an operator's."""
     zone = zone_of(service, zone_id)
     if zone.pool is None:
@@ -192,7 +192,7 @@ async def shares(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, 
 
 
 @router.get("/{zone_id}/sites", response_model=SiteTable)
-async def sites(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
+async def sites(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
     """Sites, traffic and prices of an `edge` zone by slot: an operator's, as `prices`."""
     zone = zone_of(service, zone_id)
     if zone.sites is None:
@@ -200,17 +200,19 @@ async def sites(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, A
     return dict(await zone.sites.table())
 
 
-@router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneView)
-async def drain(service: ServiceDep, who: Operator, zone_id: str, node_id: str) -> dict[str, Any]:
+@router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneResponse)
+async def drain(
+    service: ServiceDep, who: OperatorUser, zone_id: str, node_id: str
+) -> dict[str, Any]:
     """Take a node off the market; what it was to run is planned anew, or refunded."""
     found = zone_of(service, zone_id)
     await _with_node(found, node_id).drain(node_id)
     return _view(service, found)
 
 
-@router.post("/{zone_id}/nodes/{node_id}/return", response_model=ZoneView)
+@router.post("/{zone_id}/nodes/{node_id}/return", response_model=ZoneResponse)
 async def give_back(
-    service: ServiceDep, who: Operator, zone_id: str, node_id: str
+    service: ServiceDep, who: OperatorUser, zone_id: str, node_id: str
 ) -> dict[str, Any]:
     """Put a node on the market again."""
     found = zone_of(service, zone_id)
@@ -218,16 +220,16 @@ async def give_back(
     return _view(service, found)
 
 
-@router.post("/{zone_id}/pause", response_model=ZoneView)
-async def pause(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
+@router.post("/{zone_id}/pause", response_model=ZoneResponse)
+async def pause(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
     """Take no more bids; what was admitted goes on."""
     found = zone_of(service, zone_id)
     await service.pauses.pause(found.name)
     return _view(service, found)
 
 
-@router.post("/{zone_id}/resume", response_model=ZoneView)
-async def resume(service: ServiceDep, who: Operator, zone_id: str) -> dict[str, Any]:
+@router.post("/{zone_id}/resume", response_model=ZoneResponse)
+async def resume(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
     """Take bids again."""
     found = zone_of(service, zone_id)
     await service.pauses.resume(found.name)

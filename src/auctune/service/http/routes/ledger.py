@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from auctune.service.api.access import Operator, Owner, ServiceDep
-from auctune.service.api.errors import ERRORS
 from auctune.service.event_writer import from_minor_units
+from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
+from auctune.service.http.errors import ERRORS
 from auctune.service.ledger import user_account
 
 router = APIRouter(prefix="/v1/ledger", tags=["money"], responses=ERRORS)
 _SPANS = 96
 
 
-class EntryView(BaseModel):
+class EntryResponse(BaseModel):
     """A movement on an account; what is owed to the market is positive."""
 
     id: str
@@ -31,7 +31,7 @@ class EntryPage(BaseModel):
     """Entries, newest first."""
 
     object: str = "list"
-    data: list[EntryView]
+    data: list[EntryResponse]
     has_more: bool
 
 
@@ -65,7 +65,7 @@ class History(BaseModel):
 
 
 @router.get("", response_model=Statement)
-async def statement(service: ServiceDep, who: Owner) -> dict[str, Any]:
+async def statement(service: ServiceDep, who: CurrentUser) -> dict[str, Any]:
     """What one owes."""
     account = user_account(who.user)
     found = await asyncio.to_thread(service.pages.balances, [account])
@@ -81,7 +81,7 @@ async def statement(service: ServiceDep, who: Owner) -> dict[str, Any]:
 @router.get("/entries", response_model=EntryPage)
 async def entries(
     service: ServiceDep,
-    who: Owner,
+    who: CurrentUser,
     after: Annotated[str | None, Query(pattern=r"^entry-\d{1,18}$")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
@@ -106,7 +106,7 @@ async def entries(
 
 
 @router.get("/balances", response_model=Balances)
-async def balances(service: ServiceDep, who: Operator) -> dict[str, Any]:
+async def balances(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
     """All accounts."""
     found = await asyncio.to_thread(service.pages.balances)
     return {
@@ -118,7 +118,7 @@ async def balances(service: ServiceDep, who: Operator) -> dict[str, Any]:
 @router.get("/history", response_model=History)
 async def history(
     service: ServiceDep,
-    who: Operator,
+    who: OperatorUser,
     hours: Annotated[float, Query(gt=0, le=24 * 366)] = 24.0,
 ) -> dict[str, Any]:
     """What moved on the market's own accounts in the last hours."""

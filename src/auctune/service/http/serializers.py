@@ -15,10 +15,10 @@ from auctune.service.zones.job_row import JobRow
 from auctune.service.zones.kind import Views
 from auctune.service.zones.told import Told
 
-Shown = dict[str, Any]
+JSON = dict[str, Any]
 
 
-def file_view(record: FileRecord) -> Shown:
+def file_view(record: FileRecord) -> JSON:
     """A file."""
     return {
         "id": record.id,
@@ -33,7 +33,7 @@ def file_view(record: FileRecord) -> Shown:
     }
 
 
-def job_view(row: JobRow, views: Views, clock: SlotClock) -> Shown:
+def job_view(row: JobRow, views: Views, clock: SlotClock) -> JSON:
     """A job.
 
     Args:
@@ -80,14 +80,14 @@ def job_view(row: JobRow, views: Views, clock: SlotClock) -> Shown:
     }
 
 
-def model_name(row: JobRow, request: Shown) -> str:
+def model_name(row: JobRow, request: JSON) -> str:
     """What a trained adapter is called, as OpenAI calls its models."""
     return ":".join(
         ("ft", request["model"], request["suffix"] or "", row.id.removeprefix("ftjob-"))
     )
 
 
-def quote_view(quote: Quote) -> Shown:
+def quote_view(quote: Quote) -> JSON:
     """A quote, in the real clock's time."""
     return {
         "id": quote.id,
@@ -106,13 +106,13 @@ def quote_view(quote: Quote) -> Shown:
     }
 
 
-def _alternative(record: Shown) -> Shown:
+def _alternative(record: JSON) -> JSON:
     """What a zone said of a job, as it is on record."""
     finish = record["finish"]
     return {**record, "finish_time": None if finish is None else to_rfc3339(finish)}
 
 
-def event_view(row: EventRow, told: Mapping[str, Told]) -> Shown:
+def event_view(row: EventRow, told: Mapping[str, Told]) -> JSON:
     """An event of a job for its owner.
 
     Args:
@@ -132,11 +132,11 @@ def event_view(row: EventRow, told: Mapping[str, Told]) -> Shown:
     }
 
 
-def _facts(row: EventRow, body: Shown, names: tuple[str, ...]) -> Shown:
+def _facts(row: EventRow, body: JSON, names: tuple[str, ...]) -> JSON:
     return {"kind": row.kind, "slot": row.slot, **{name: body[name] for name in names}}
 
 
-def _metrics(body: Shown) -> Shown:
+def _metrics(body: JSON) -> JSON:
     result = body["result"]
     return {
         "step": result["steps"],
@@ -150,7 +150,7 @@ def _metrics(body: Shown) -> Shown:
     }
 
 
-def checkpoint_view(row: EventRow, job: JobRow) -> Shown:
+def checkpoint_view(row: EventRow, job: JobRow) -> JSON:
     """What a slot of training left, as a checkpoint."""
     result = orjson.loads(row.body)["result"]
     validation = result["validation"]

@@ -9,8 +9,8 @@ from fastapi import FastAPI, Request
 from structlog.testing import capture_logs
 
 from auctune.domain import InputError
-from auctune.service.api.errors import handle_errors
-from auctune.service.api.routes.jobs import read_body, read_request
+from auctune.service.http.errors import handle_errors
+from auctune.service.http.routes.jobs import read_body, read_request
 from auctune.service.jobs.request import JobRequest
 
 

@@ -101,7 +101,7 @@ class JobProgress(BaseModel):
     last_loss: float | None
 
 
-class EstimateView(BaseModel):
+class EstimateResponse(BaseModel):
     """What a metered job is likely to come to; it binds nobody.
 
     What is called `p90` is not exceeded with a probability of 0.9; `risk` is that of being late, or
@@ -122,7 +122,7 @@ class EstimateView(BaseModel):
     binding: Literal[False]
 
 
-class MeteredPart(BaseModel):
+class MeteredFields(BaseModel):
     """What a metered job has cost so far, and what is still set aside for it.
 
     `least_max_cost` is the cap that would have been enough where one was too low; `slots` counts
@@ -136,10 +136,10 @@ class MeteredPart(BaseModel):
     held: str
     slots: int
     value: str | None
-    estimate: EstimateView | None
+    estimate: EstimateResponse | None
 
 
-class TargetPart(BaseModel):
+class TargetFields(BaseModel):
     """How a job with a loss target stands with it.
 
     `curve` is [[batches, mean loss over them]], where long each point several units of time;
@@ -169,7 +169,7 @@ class EdgeSlot(BaseModel):
     trained: bool
 
 
-class EdgePart(BaseModel):
+class EdgeFields(BaseModel):
     """Where a job with data at sites trains.
 
     `samples` and `sites` are by site, samples and ids of files; `torn` counts slots that came to
@@ -183,7 +183,7 @@ class EdgePart(BaseModel):
     crossed_mb: float
 
 
-class AlternativeView(BaseModel):
+class AlternativeResponse(BaseModel):
     """What a zone said of a job for which none was named, or why it cannot have it.
 
     `cost` is not exceeded with a probability of 0.9; `risk` is that of being late, or not done.
@@ -198,7 +198,7 @@ class AlternativeView(BaseModel):
     why_not: str | None
 
 
-class MarketPart(BaseModel):
+class MarketFields(BaseModel):
     """What the market knows of a job beyond OpenAI's fields."""
 
     zone: str
@@ -217,10 +217,10 @@ class MarketPart(BaseModel):
     progress: JobProgress | None
     notes: list[str]
     lora: dict[str, Any]
-    metered: MeteredPart | None
-    target: TargetPart | None
-    edge: EdgePart | None
-    alternatives: list[AlternativeView]
+    metered: MeteredFields | None
+    target: TargetFields | None
+    edge: EdgeFields | None
+    alternatives: list[AlternativeResponse]
 
 
 class Job(BaseModel):
@@ -245,7 +245,7 @@ class Job(BaseModel):
     error: JobError | None
     integrations: list[Any] | None
     metadata: dict[str, str] | None
-    market: MarketPart
+    market: MarketFields
 
 
 class JobEvent(BaseModel):

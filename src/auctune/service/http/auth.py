@@ -7,7 +7,7 @@ from fastapi.security import HTTPBearer
 from starlette.types import Scope
 
 from auctune.service.accounts.keys import Principal, Role
-from auctune.service.api.errors import ApiError
+from auctune.service.http.errors import ApiError
 from auctune.service.service import Service
 
 _PRINCIPAL = "auctune.principal"
@@ -23,7 +23,7 @@ async def get_service(request: Request) -> Service:
     return service
 
 
-def identify(scope: Scope, service: Service) -> Principal:
+def authenticate(scope: Scope, service: Service) -> Principal:
     """Return whose request it is, from its head alone.
 
     Raises:
@@ -61,7 +61,7 @@ def check_rate(service: Service, who: Principal) -> None:
         )
 
 
-def ask_owner(request: Request) -> Principal:
+def authenticate_user(request: Request) -> Principal:
     """Return whose request it is, of somebody who brings jobs; the gate has let it through.
 
     Raises:
@@ -74,12 +74,12 @@ def ask_owner(request: Request) -> Principal:
 
 
 # The scheme is asked for by name, so that the OpenAPI document has it.
-async def owner_of(request: Request, _: Annotated[object, Security(_bearer)]) -> Principal:
+async def current_user(request: Request, _: Annotated[object, Security(_bearer)]) -> Principal:
     """A request of somebody who brings jobs."""
-    return ask_owner(request)
+    return authenticate_user(request)
 
 
-async def operator_of(who: Annotated[Principal, Depends(owner_of)]) -> Principal:
+async def require_operator(who: Annotated[Principal, Depends(current_user)]) -> Principal:
     """An operator's request.
 
     Raises:
@@ -91,5 +91,5 @@ async def operator_of(who: Annotated[Principal, Depends(owner_of)]) -> Principal
 
 
 ServiceDep = Annotated[Service, Depends(get_service)]
-Owner = Annotated[Principal, Depends(owner_of)]
-Operator = Annotated[Principal, Depends(operator_of)]
+CurrentUser = Annotated[Principal, Depends(current_user)]
+OperatorUser = Annotated[Principal, Depends(require_operator)]

@@ -14,11 +14,11 @@ from fastapi.responses import StreamingResponse
 
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import OPEN
-from auctune.service.api.access import Operator, Owner, ServiceDep
-from auctune.service.api.errors import ERRORS
-from auctune.service.api.routes.jobs import own_job
-from auctune.service.api.routes.zones import zone_of
-from auctune.service.api.views import Shown, event_view
+from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
+from auctune.service.http.errors import ERRORS
+from auctune.service.http.routes.jobs import own_job
+from auctune.service.http.routes.zones import zone_of
+from auctune.service.http.serializers import JSON, event_view
 from auctune.service.service import Service
 from auctune.service.storage import EventRow
 from auctune.service.zones.event import Kind
@@ -27,8 +27,8 @@ router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)
 LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}$")]
 After = Annotated[int | None, Query(ge=0, le=2**62)]
 # Proxies cut what is silent for long; keys are revoked.
-_SILENT_SECONDS = 15.0
-_AT_ONCE = 500
+_KEEPALIVE_SECONDS = 15.0
+_BATCH = 500
 _STREAM: dict[str, Any] = {
     "response_class": StreamingResponse,
     "responses": {200: {"content": {"text/event-stream": {}}, "description": "Server-sent events"}},
@@ -36,13 +36,13 @@ _STREAM: dict[str, Any] = {
 _ENDS = (Kind.FINISHED, Kind.FAILED, Kind.CANCELLED)
 
 Read = Callable[[int], tuple[EventRow, ...]]
-Show = Callable[[EventRow], Shown | None]
+Show = Callable[[EventRow], JSON | None]
 
 
 @router.get("/fine_tuning/jobs/{job_id}/events/stream", **_STREAM)
 async def job_stream(
     service: ServiceDep,
-    who: Owner,
+    who: CurrentUser,
     request: Request,
     job_id: str,
     last_event_id: LastEventId = None,
@@ -54,9 +54,9 @@ async def job_stream(
     told = service.views(job.zone).messages
 
     def read(seq: int) -> tuple[EventRow, ...]:
-        return service.log.read_job(job_id, seq, _AT_ONCE)
+        return service.log.read_job(job_id, seq, _BATCH)
 
-    def show(row: EventRow) -> Shown | None:
+    def show(row: EventRow) -> JSON | None:
         return event_view(row, told) if row.kind in told else None
 
     start = int(last_event_id) if last_event_id is not None else after or 0
@@ -67,7 +67,7 @@ async def job_stream(
 @router.get("/zones/{zone_id}/events/stream", **_STREAM)
 async def zone_stream(
     service: ServiceDep,
-    who: Operator,
+    who: OperatorUser,
     request: Request,
     zone_id: str,
     last_event_id: LastEventId = None,
@@ -78,13 +78,13 @@ async def zone_stream(
     service.streams.check(who.key)
 
     def read(seq: int) -> tuple[EventRow, ...]:
-        rows = service.log.read_zone(zone_id, seq, page=_AT_ONCE)
-        return tuple(row for row, _ in zip(rows, range(_AT_ONCE), strict=False))
+        rows = service.log.read_zone(zone_id, seq, page=_BATCH)
+        return tuple(row for row, _ in zip(rows, range(_BATCH), strict=False))
 
     start = int(last_event_id) if last_event_id is not None else after
     if start is None:
         start = await asyncio.to_thread(service.log.last_seq, zone_id)
-    return _answer(_events(service, who, zone_id, start, read, _whole))
+    return _answer(_events(service, who, zone_id, start, read, _full_event))
 
 
 def _answer(events: AsyncIterator[bytes]) -> StreamingResponse:
@@ -120,12 +120,12 @@ async def _events(
                     yield _event(row, shown)
                 if row.job == topic and _is_last(row):
                     return
-            if len(rows) == _AT_ONCE:
+            if len(rows) == _BATCH:
                 continue
             if is_over:
                 return
             try:
-                await asyncio.wait_for(changed.wait(), _SILENT_SECONDS)
+                await asyncio.wait_for(changed.wait(), _KEEPALIVE_SECONDS)
             except TimeoutError:
                 yield b": still there\n\n"
             if not service.directory.is_active(who.key):
@@ -138,7 +138,7 @@ def _is_last(row: EventRow) -> bool:
     return row.kind in _ENDS
 
 
-def _whole(row: EventRow) -> Shown:
+def _full_event(row: EventRow) -> JSON:
     return {
         "seq": row.seq,
         "zone": row.zone,
@@ -150,5 +150,5 @@ def _whole(row: EventRow) -> Shown:
     }
 
 
-def _event(row: EventRow, shown: Shown) -> bytes:
+def _event(row: EventRow, shown: JSON) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (row.seq, row.kind.encode(), orjson.dumps(shown))

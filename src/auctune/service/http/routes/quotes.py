@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from auctune.service.accounts.keys import Principal
-from auctune.service.api.access import Owner, ServiceDep
-from auctune.service.api.answers import AlternativeView, EstimateView
-from auctune.service.api.errors import ERRORS, not_found
-from auctune.service.api.routes.jobs import described_body, read_body
-from auctune.service.api.views import quote_view
+from auctune.service.http.auth import CurrentUser, ServiceDep
+from auctune.service.http.errors import ERRORS, not_found
+from auctune.service.http.routes.jobs import described_body, read_body
+from auctune.service.http.schemas import AlternativeResponse, EstimateResponse
+from auctune.service.http.serializers import quote_view
 from auctune.service.jobs.request import JobRequest
 from auctune.service.service import Service
 
@@ -30,7 +30,7 @@ class QuoteLine(BaseModel):
     slots: int
 
 
-class QuoteAnswer(BaseModel):
+class QuoteResponse(BaseModel):
     """A menu, earliest finish first, each line cheaper than the one before. It holds nothing.
 
     A metered zone has no lines, but an estimate: nothing of it is accepted, the job is asked for.
@@ -54,14 +54,14 @@ class QuoteAnswer(BaseModel):
     training_file: str
     seed: int
     lines: list[QuoteLine]
-    estimate: EstimateView | None
-    alternatives: list[AlternativeView]
+    estimate: EstimateResponse | None
+    alternatives: list[AlternativeResponse]
     notes: list[str]
 
 
 # The framework would list all that is wrong with a body, which may take seconds.
-@router.post("", response_model=QuoteAnswer, openapi_extra=described_body(JobRequest))
-async def ask_quote(service: ServiceDep, who: Owner, request: Request) -> dict[str, Any]:
+@router.post("", response_model=QuoteResponse, openapi_extra=described_body(JobRequest))
+async def ask_quote(service: ServiceDep, who: CurrentUser, request: Request) -> dict[str, Any]:
     """Ask what a job would cost. A bid is not needed, and does not count."""
     return await create_quote(service, who, read_body(await request.body(), JobRequest))
 
@@ -71,8 +71,8 @@ async def create_quote(service: Service, who: Principal, body: JobRequest) -> di
     return quote_view(await service.submissions.quote(who, body))
 
 
-@router.get("/{quote_id}", response_model=QuoteAnswer)
-async def retrieve_quote(service: ServiceDep, who: Owner, quote_id: str) -> dict[str, Any]:
+@router.get("/{quote_id}", response_model=QuoteResponse)
+async def retrieve_quote(service: ServiceDep, who: CurrentUser, quote_id: str) -> dict[str, Any]:
     """A quote of the last hour, as it was shown."""
     quote = service.quotes.get(quote_id, who.user)
     if quote is None:

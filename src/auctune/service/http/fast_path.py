@@ -1,4 +1,4 @@
-"""Bids past the framework: what is asked a thousand times a second does without its layers.
+"""BidEndpoint past the framework: what is asked a thousand times a second does without its layers.
 
 Routing, dependencies, exit stacks and the layers around them took a third of all that a bid takes.
 The route's own function answers here too, and the same handlers answer its errors.
@@ -16,7 +16,7 @@ PATH = "/v1/fine_tuning/jobs"
 _ROUTE = SimpleNamespace(path=PATH)
 
 
-class ShortWay:
+class FastPath:
     """Where the ways part.
 
     Args:
@@ -34,7 +34,7 @@ class ShortWay:
         await (self._bids if is_bid else self._app)(scope, receive, send)
 
 
-class Bids:
+class BidEndpoint:
     """Answers bids.
 
     Args:

@@ -16,9 +16,9 @@ from auctune.domain import InputError
 from auctune.run.data.client import DataError
 from auctune.schema import format_path
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.api.answers import ErrorBody
-from auctune.service.api.views import quote_view
 from auctune.service.files.blobs import DiskFullError, TooLargeError
+from auctune.service.http.schemas import ErrorBody
+from auctune.service.http.serializers import quote_view
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.router import ZonePausedError
 from auctune.service.storage.errors import StoreError
@@ -76,7 +76,7 @@ def not_found(what: str, name: str) -> ApiError:
     return ApiError(404, f"there is no {what} {_cut(name, _PARAM)!r}", "not_found", "id")
 
 
-def answer_error(
+def error_response(
     status: int,
     message: str,
     code: str | None,
@@ -93,7 +93,7 @@ def answer_error(
 
 
 # The rest of a body that is too long is not waited for.
-CLOSE = {"Connection": "close"}
+CLOSE_CONNECTION = {"Connection": "close"}
 
 # What every route may answer; for the OpenAPI document.
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -107,17 +107,17 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(ApiError)
     async def _api(_: Request, error: ApiError) -> Response:
-        return answer_error(
+        return error_response(
             error.status, error.message, error.code, error.param, error.headers, error.extra
         )
 
     @app.exception_handler(InputError)
     async def _input(_: Request, error: InputError) -> Response:
-        return _wrong(error)
+        return _invalid_value(error)
 
     @app.exception_handler(TooLargeError)
     async def _large(_: Request, error: TooLargeError) -> Response:
-        return answer_error(413, _told(error, "file"), "too_large", "file", CLOSE)
+        return error_response(413, _format(error, "file"), "too_large", "file", CLOSE_CONNECTION)
 
     @app.exception_handler(RequestValidationError)
     async def _validation(_: Request, error: RequestValidationError) -> Response:
@@ -125,24 +125,26 @@ def handle_errors(app: FastAPI) -> None:
         own = first.get("ctx", {}).get("error")
         place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
         if isinstance(own, InputError):
-            return _wrong(InputError(format_path([*place, own.place]), own.found, own.expected))
+            return _invalid_value(
+                InputError(format_path([*place, own.place]), own.found, own.expected)
+            )
         path = format_path(place)
         message = f"{path}: {first['msg']}" if path else first["msg"]
-        return answer_error(400, message, "invalid_value", path or None)
+        return error_response(400, message, "invalid_value", path or None)
 
     @app.exception_handler(QuoteChangedError)
     async def _quote(_: Request, error: QuoteChangedError) -> Response:
         # Clients try 409 again by themselves, which would be no use.
         menu = {"quote": quote_view(error.quote)}
-        return answer_error(422, str(error), "quote_changed", "market.quote", extra=menu)
+        return error_response(422, str(error), "quote_changed", "market.quote", extra=menu)
 
     @app.exception_handler(QuotaExceededError)
     async def _too_many(_: Request, error: QuotaExceededError) -> Response:
-        return answer_error(429, str(error), "limit_reached")
+        return error_response(429, str(error), "limit_reached")
 
     @app.exception_handler(ZonePausedError)
     async def _paused(_: Request, error: ZonePausedError) -> Response:
-        return answer_error(400, str(error), "zone_paused", "market.zone")
+        return error_response(400, str(error), "zone_paused", "market.zone")
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
@@ -151,39 +153,39 @@ def handle_errors(app: FastAPI) -> None:
         # What it says by itself comes from the router.
         if message == HTTPStatus(status).phrase and status in (404, 405):
             message, code = _unknown_route(request, status), "unknown_url"
-        return answer_error(status, message, code, None, error.headers)
+        return error_response(status, message, code, None, error.headers)
 
     @app.exception_handler(DiskFullError)
     async def _full(_: Request, error: DiskFullError) -> Response:
         # The rest of an upload is not read.
-        return answer_error(507, str(error), "disk_full", None, CLOSE)
+        return error_response(507, str(error), "disk_full", None, CLOSE_CONNECTION)
 
     @app.exception_handler(ClockError)
     @app.exception_handler(DataError)
     @app.exception_handler(DeskClosedError)
     @app.exception_handler(StoreError)
     async def _unavailable(_: Request, error: Exception) -> Response:
-        return answer_error(503, str(error), "unavailable", None, {"Retry-After": "1"})
+        return error_response(503, str(error), "unavailable", None, {"Retry-After": "1"})
 
     @app.exception_handler(ClientDisconnect)
     async def _gone(_: Request, __: ClientDisconnect) -> Response:
         # Nobody reads it, and it is no fault of anybody's.
-        return answer_error(400, "the client hung up before the body was through", None)
+        return error_response(400, "the client hung up before the body was through", None)
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> Response:
         # Of a path only its pattern: what users name does not get into logs.
         route = getattr(request.scope.get("route"), "path", "-")
         _log.exception("a request failed", route=route)
-        return answer_error(500, "the service made a mistake; it is on record", "internal")
+        return error_response(500, "the service made a mistake; it is on record", "internal")
 
 
-def _wrong(error: InputError) -> Response:
+def _invalid_value(error: InputError) -> Response:
     """A value that is wrong: clients that show the message alone name its field too."""
-    return answer_error(400, _told(error, error.place), "invalid_value", error.place or None)
+    return error_response(400, _format(error, error.place), "invalid_value", error.place or None)
 
 
-def _told(error: InputError, place: str) -> str:
+def _format(error: InputError, place: str) -> str:
     message = f"{_cut(error.found, _FOUND)}; expected {error.expected}"
     return f"{_cut(place, _PARAM)}: {message}" if place else message
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from auctune.service.api.access import Operator, ServiceDep
-from auctune.service.api.answers import JobProgress, MeteredPart, Plan, TargetPart
-from auctune.service.api.errors import ERRORS
-from auctune.service.api.routes.zones import zone_of
 from auctune.service.event_writer import read_job
+from auctune.service.http.auth import OperatorUser, ServiceDep
+from auctune.service.http.errors import ERRORS
+from auctune.service.http.routes.zones import zone_of
+from auctune.service.http.schemas import JobProgress, MeteredFields, Plan, TargetFields
 from auctune.service.zones.clock import SlotClock
 from auctune.service.zones.job_row import JobRow, Status
 from auctune.service.zones.kind import Views
@@ -20,7 +20,7 @@ After = Annotated[str | None, Query(pattern=r"^ftjob-[A-Za-z0-9]{1,64}$")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-class DecisionView(BaseModel):
+class DecisionResponse(BaseModel):
     """A bid, and what became of it; `plan` is as it stands now."""
 
     job: str
@@ -40,21 +40,21 @@ class DecisionView(BaseModel):
     refunded: bool
     plan: Plan | None
     progress: JobProgress | None
-    metered: MeteredPart | None
-    target: TargetPart | None
+    metered: MeteredFields | None
+    target: TargetFields | None
 
 
 class DecisionPage(BaseModel):
     """Bids of all users, newest first."""
 
     object: str = "list"
-    data: list[DecisionView]
+    data: list[DecisionResponse]
     has_more: bool
 
 
 @router.get("/{zone_id}/decisions", response_model=DecisionPage)
 async def decisions(
-    service: ServiceDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 100
+    service: ServiceDep, who: OperatorUser, zone_id: str, after: After = None, limit: Limit = 100
 ) -> dict[str, Any]:
     """All bids of a zone, newest first."""
     zone = zone_of(service, zone_id)
@@ -66,7 +66,7 @@ async def decisions(
 
 @router.get("/{zone_id}/plans", response_model=DecisionPage)
 async def plans(
-    service: ServiceDep, who: Operator, zone_id: str, after: After = None, limit: Limit = 1000
+    service: ServiceDep, who: OperatorUser, zone_id: str, after: After = None, limit: Limit = 1000
 ) -> dict[str, Any]:
     """Admitted jobs that are not over: which cells each has."""
     zone = zone_of(service, zone_id)

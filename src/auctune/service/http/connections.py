@@ -13,9 +13,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from auctune.domain import InputError
-from auctune.service.api.gate import UPLOADS
+from auctune.service.http.middleware import UPLOADS
 
-HEAD_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 64 * 1024
 DISCARDED_BYTES = 256 * 1024
 """What is read, and dropped, of the rest of a body after its answer."""
 _LOOK_TICKS = 10
@@ -169,10 +169,12 @@ class Connection(HttpToolsProtocol):
         self._held += len(data)
         super().data_received(data)
         self._take_body()
-        if self._held <= HEAD_BYTES or self.transport.is_closing():
+        if self._held <= MAX_HEADER_BYTES or self.transport.is_closing():
             return
         if self._is_in_head:
-            self.send_400_response(f"The head of the request has more than {HEAD_BYTES} bytes.")
+            self.send_400_response(
+                f"The head of the request has more than {MAX_HEADER_BYTES} bytes."
+            )
         else:
             # An answer may be on its way.
             self.transport.close()

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, StringConstraints
 from auctune.domain import parse_money
 from auctune.service.accounts.keys import Role
 from auctune.service.accounts.registry import Account, Budget, KeyRecord
-from auctune.service.api.access import Operator, ServiceDep
-from auctune.service.api.errors import ERRORS, ApiError, not_found
+from auctune.service.http.auth import OperatorUser, ServiceDep
+from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.jobs.erasure import StillOpenError, erase
 from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.service import Service
@@ -57,7 +57,7 @@ class KeyBody(BaseModel):
     name: Annotated[str, StringConstraints(max_length=64)] = ""
 
 
-class AccountView(BaseModel):
+class AccountResponse(BaseModel):
     """A user or a team; spent and left of its own budget, within its span."""
 
     id: str
@@ -68,7 +68,7 @@ class AccountView(BaseModel):
     budget_left: str | None
 
 
-class KeyView(BaseModel):
+class KeyResponse(BaseModel):
     """A key; its secret is shown once, when it is made."""
 
     id: str
@@ -82,7 +82,7 @@ class KeyView(BaseModel):
     secret: str | None = None
 
 
-class Erased(BaseModel):
+class ErasureResponse(BaseModel):
     """How much of a user's was erased."""
 
     user: str
@@ -97,7 +97,7 @@ class AccountPage(BaseModel):
     """All of them."""
 
     object: str = "list"
-    data: list[AccountView]
+    data: list[AccountResponse]
     has_more: bool = False
 
 
@@ -105,74 +105,74 @@ class KeyPage(BaseModel):
     """All keys."""
 
     object: str = "list"
-    data: list[KeyView]
+    data: list[KeyResponse]
     has_more: bool = False
 
 
-@router.post("/teams", response_model=AccountView)
-async def put_team(service: ServiceDep, who: Operator, body: TeamBody) -> dict[str, Any]:
+@router.post("/teams", response_model=AccountResponse)
+async def put_team(service: ServiceDep, who: OperatorUser, body: TeamBody) -> dict[str, Any]:
     """Add a team, or change its budget; null takes it away, and left out it stays."""
     known = service.directory.team(body.id)
-    return _account(service, await service.put_team(body.id, _budget_said(body, known)))
+    return _account(service, await service.put_team(body.id, _requested_budget(body, known)))
 
 
 @router.get("/teams", response_model=AccountPage)
-async def list_teams(service: ServiceDep, who: Operator) -> dict[str, Any]:
+async def list_teams(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
     """All teams."""
     return _page([_account(service, team) for team in service.directory.teams()])
 
 
-@router.post("/users", response_model=AccountView)
-async def put_user(service: ServiceDep, who: Operator, body: UserBody) -> dict[str, Any]:
+@router.post("/users", response_model=AccountResponse)
+async def put_user(service: ServiceDep, who: OperatorUser, body: UserBody) -> dict[str, Any]:
     """Add a user, or change its team and budget; null takes them away, and left out they stay."""
     known = service.directory.user(body.id)
     is_said = "team" in body.model_fields_set
     team = body.team if known is None or is_said else known.team
-    return _account(service, await service.put_user(body.id, team, _budget_said(body, known)))
+    return _account(service, await service.put_user(body.id, team, _requested_budget(body, known)))
 
 
 @router.get("/users", response_model=AccountPage)
-async def list_users(service: ServiceDep, who: Operator) -> dict[str, Any]:
+async def list_users(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
     """All users."""
     return _page([_account(service, user) for user in service.directory.users()])
 
 
-@router.delete("/users/{user_id}/data", response_model=Erased)
-async def erase_user(service: ServiceDep, who: Operator, user_id: str) -> dict[str, Any]:
+@router.delete("/users/{user_id}/data", response_model=ErasureResponse)
+async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> dict[str, Any]:
     """Erase a user's files, checkpoints, webhooks, metadata and keys; the books stay."""
     if service.directory.user(user_id) is None:
         raise not_found("user", user_id)
-    _check_operated(service, lambda key: key.user == user_id)
+    _ensure_operator_remains(service, lambda key: key.user == user_id)
     try:
         return {"user": user_id, "object": "erased", **await erase(service, user_id)}
     except StillOpenError as error:
         raise ApiError(400, str(error), "jobs_open", "user_id") from None
 
 
-@router.post("/keys", response_model=KeyView)
-async def add_key(service: ServiceDep, who: Operator, body: KeyBody) -> dict[str, Any]:
+@router.post("/keys", response_model=KeyResponse)
+async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> dict[str, Any]:
     """Make a key; its secret is in this answer, and in no other."""
     record, made = await service.directory.add_key(body.user, Role(body.role), body.name)
     return {**_key(record), "secret": made.secret}
 
 
 @router.get("/keys", response_model=KeyPage)
-async def list_keys(service: ServiceDep, who: Operator) -> dict[str, Any]:
+async def list_keys(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
     """All keys."""
     return _page([_key(record) for record in service.directory.all_keys()])
 
 
-@router.delete("/keys/{key_id}", response_model=KeyView)
-async def revoke_key(service: ServiceDep, who: Operator, key_id: str) -> dict[str, Any]:
+@router.delete("/keys/{key_id}", response_model=KeyResponse)
+async def revoke_key(service: ServiceDep, who: OperatorUser, key_id: str) -> dict[str, Any]:
     """End a key, at once."""
-    _check_operated(service, lambda key: key.id == key_id)
+    _ensure_operator_remains(service, lambda key: key.id == key_id)
     record = await service.directory.revoke_key(key_id)
     if record is None:
         raise not_found("key", key_id)
     return _key(record)
 
 
-def _check_operated(service: Service, ends: Callable[[KeyRecord], bool]) -> None:
+def _ensure_operator_remains(service: Service, ends: Callable[[KeyRecord], bool]) -> None:
     """That an operator is left when some keys end: nobody else could make a new one."""
     keys = service.directory.all_keys()
     operators = [key for key in keys if key.role is Role.OPERATOR and key.revoked_at is None]
@@ -186,7 +186,7 @@ def _page(data: list[dict[str, Any]]) -> dict[str, Any]:
     return {"object": "list", "data": data, "has_more": False}
 
 
-def _budget_said(body: TeamBody | UserBody, known: Account | None) -> Budget | None:
+def _requested_budget(body: TeamBody | UserBody, known: Account | None) -> Budget | None:
     if known is None or "budget" in body.model_fields_set:
         return _budget(body.budget)
     return known.budget

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, StringConstraints
 
-from auctune.service.api.access import Owner, ServiceDep
-from auctune.service.api.errors import ERRORS, not_found
+from auctune.service.http.auth import CurrentUser, ServiceDep
+from auctune.service.http.errors import ERRORS, not_found
 from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.webhooks.delivery import WebhookSigner
 from auctune.service.webhooks.registry import Webhook
@@ -22,7 +22,7 @@ class WebhookBody(BaseModel):
     url: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
-class WebhookView(BaseModel):
+class WebhookResponse(BaseModel):
     """A webhook; `secret` is what the official client's `webhooks.unwrap` asks for."""
 
     id: str
@@ -36,7 +36,7 @@ class WebhookPage(BaseModel):
     """All webhooks of a user."""
 
     object: str = "list"
-    data: list[WebhookView]
+    data: list[WebhookResponse]
     has_more: bool = False
 
 
@@ -48,15 +48,15 @@ class WebhookDeleted(BaseModel):
     deleted: bool
 
 
-@router.post("", response_model=WebhookView)
-async def add_webhook(service: ServiceDep, who: Owner, body: WebhookBody) -> dict[str, Any]:
+@router.post("", response_model=WebhookResponse)
+async def add_webhook(service: ServiceDep, who: CurrentUser, body: WebhookBody) -> dict[str, Any]:
     """Register an address that is notified when a job of the user ends."""
     webhook = await service.webhooks.registry.add(who.user, body.url)
     return _view(webhook, service.webhooks.signer)
 
 
 @router.get("", response_model=WebhookPage)
-async def list_webhooks(service: ServiceDep, who: Owner) -> dict[str, Any]:
+async def list_webhooks(service: ServiceDep, who: CurrentUser) -> dict[str, Any]:
     """List the user's webhooks."""
     signer = service.webhooks.signer
     data = [_view(webhook, signer) for webhook in service.webhooks.registry.for_user(who.user)]
@@ -64,7 +64,7 @@ async def list_webhooks(service: ServiceDep, who: Owner) -> dict[str, Any]:
 
 
 @router.delete("/{webhook_id}", response_model=WebhookDeleted)
-async def remove_webhook(service: ServiceDep, who: Owner, webhook_id: str) -> dict[str, Any]:
+async def remove_webhook(service: ServiceDep, who: CurrentUser, webhook_id: str) -> dict[str, Any]:
     """Delete a webhook."""
     webhook = service.webhooks.registry.get(webhook_id)
     if webhook is None or webhook.user != who.user:

@@ -19,7 +19,7 @@ _FIELD_BYTES = 1024
 _EXPECTED = "multipart/form-data with the fields file and purpose"
 
 
-class UploadForm:
+class MultipartUpload:
     """POST /v1/files.
 
     Args:
@@ -42,7 +42,7 @@ class UploadForm:
         self.filename = ""
         self.purpose = Purpose.TRAINING
         self._request = request
-        self._parts = _Parts()
+        self._parts = _PartCollector()
         self._parser = MultipartParser(boundary, self._parts.callbacks())
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -69,16 +69,16 @@ class UploadForm:
         if purpose != Purpose.TRAINING.value.encode():
             found = "is missing" if purpose is None else "is not offered"
             raise InputError("purpose", found, repr(Purpose.TRAINING.value))
-        self.filename = shown_name(parts.filename)
+        self.filename = safe_filename(parts.filename)
 
 
-def shown_name(raw: bytes) -> str:
+def safe_filename(raw: bytes) -> str:
     """A file's name as it is shown: its last part, without characters that do not print."""
     text = raw.decode("utf-8", errors="replace").replace("\\", "/").rpartition("/")[2]
     return "".join(character for character in text if character.isprintable())[:255] or "data.jsonl"
 
 
-class _Parts:
+class _PartCollector:
     """What the parser tells, in its own order."""
 
     def __init__(self) -> None:

@@ -15,11 +15,11 @@ from starlette.datastructures import QueryParams
 from auctune.domain import InputError
 from auctune.schema import to_input_error
 from auctune.service.accounts.keys import Principal
-from auctune.service.api.access import SECURED, Owner, ServiceDep, ask_owner
-from auctune.service.api.answers import Checkpoint, Job, JobEvent, Page
-from auctune.service.api.errors import ERRORS, ApiError, not_found
-from auctune.service.api.views import Shown, checkpoint_view, event_view, job_view
 from auctune.service.event_writer import read_job
+from auctune.service.http.auth import SECURED, CurrentUser, ServiceDep, authenticate_user
+from auctune.service.http.errors import ERRORS, ApiError, not_found
+from auctune.service.http.schemas import Checkpoint, Job, JobEvent, Page
+from auctune.service.http.serializers import JSON, checkpoint_view, event_view, job_view
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.service import Service
 from auctune.service.zones.event import Kind
@@ -86,7 +86,7 @@ def described_models() -> dict[str, Any]:
 async def create(request: Request) -> Response:
     """Bid for a job; decided at once, and for good."""
     service: Service = request.app.state.service
-    who = ask_owner(request)
+    who = authenticate_user(request)
     return await submit(service, who, await request.body(), request.headers)
 
 
@@ -224,50 +224,54 @@ def _named(error: ValidationError, value: Any, model: type[BaseModel]) -> InputE
 
 @router.get("", response_model=Page[Job], openapi_extra={"parameters": [_LISTED_METADATA]})
 async def list_jobs(
-    service: ServiceDep, who: Owner, request: Request, after: AfterJob = None, limit: Limit = 20
+    service: ServiceDep,
+    who: CurrentUser,
+    request: Request,
+    after: AfterJob = None,
+    limit: Limit = 20,
 ) -> Response:
     """Jobs of one's own, newest first."""
-    wanted = _wanted(request.query_params)
+    wanted = _metadata_filter(request.query_params)
     if wanted is None:
         page = await asyncio.to_thread(service.pages.jobs, who.user, limit, after)
         rows, has_more = [read_job(row) for row in page.items], page.has_more
     else:
         # One search of a user's at a time: each goes through all of the user's jobs.
         async with service.searches.acquire([who.user]):
-            rows, has_more = await _find(service, who.user, wanted, limit, after)
+            rows, has_more = await _filter_jobs(service, who.user, wanted, limit, after)
     data = [_shown(service, row) for row in rows]
     return _json({"object": "list", "data": data, "has_more": has_more})
 
 
 @router.get("/{job_id}", response_model=Job)
-async def retrieve(service: ServiceDep, who: Owner, job_id: str) -> Response:
+async def retrieve(service: ServiceDep, who: CurrentUser, job_id: str) -> Response:
     """One job."""
     return _json(await _view(service, who, job_id))
 
 
 @router.post("/{job_id}/cancel", response_model=Job)
-async def cancel(service: ServiceDep, who: Owner, job_id: str) -> Response:
+async def cancel(service: ServiceDep, who: CurrentUser, job_id: str) -> Response:
     """End a job; its cells to come go back to the market, and nothing is refunded."""
-    await _act(service, who, job_id, lambda zone: zone.cancel(job_id))
+    await _run_on_open_job(service, who, job_id, lambda zone: zone.cancel(job_id))
     return _json(await _view(service, who, job_id))
 
 
 @router.post("/{job_id}/pause", response_model=Job)
-async def pause(service: ServiceDep, who: Owner, job_id: str) -> Response:
+async def pause(service: ServiceDep, who: CurrentUser, job_id: str) -> Response:
     """Give up a job's cells to come, until it is resumed."""
     _check_quota(service, who, 0)
-    await _act(service, who, job_id, lambda zone: zone.pause(job_id))
+    await _run_on_open_job(service, who, job_id, lambda zone: zone.pause(job_id))
     return _json(await _view(service, who, job_id))
 
 
 @router.post("/{job_id}/resume", response_model=Job)
-async def resume(service: ServiceDep, who: Owner, job_id: str) -> Response:
+async def resume(service: ServiceDep, who: CurrentUser, job_id: str) -> Response:
     """Find a paused job new cells, at no new charge, before its deadline.
 
     In zones of kind `auction` and `edge` they are worth no more than those it gave up were.
     """
     _check_quota(service, who, 0)
-    if not await _act(service, who, job_id, lambda zone: zone.resume(job_id)):
+    if not await _run_on_open_job(service, who, job_id, lambda zone: zone.resume(job_id)):
         raise ApiError(
             400, "what is left of the nodes cannot finish it by its deadline", "no_capacity", "id"
         )
@@ -276,7 +280,7 @@ async def resume(service: ServiceDep, who: Owner, job_id: str) -> Response:
 
 @router.get("/{job_id}/events", response_model=Page[JobEvent])
 async def list_events(
-    service: ServiceDep, who: Owner, job_id: str, after: AfterEvent = None, limit: Limit = 20
+    service: ServiceDep, who: CurrentUser, job_id: str, after: AfterEvent = None, limit: Limit = 20
 ) -> Response:
     """What happened to a job, newest first."""
     job = await own_job(service, who, job_id)
@@ -289,7 +293,11 @@ async def list_events(
 
 @router.get("/{job_id}/checkpoints", response_model=Page[Checkpoint])
 async def list_checkpoints(
-    service: ServiceDep, who: Owner, job_id: str, after: AfterCheckpoint = None, limit: Limit = 10
+    service: ServiceDep,
+    who: CurrentUser,
+    job_id: str,
+    after: AfterCheckpoint = None,
+    limit: Limit = 10,
 ) -> Response:
     """Where a job could be taken up again, newest first."""
     job = await own_job(service, who, job_id)
@@ -319,7 +327,7 @@ def _retry(headers: Mapping[str, str]) -> tuple[str | None, bool]:
     return name, headers.get("x-stainless-retry-count", "0") not in ("", "0")
 
 
-def _wanted(query: QueryParams) -> dict[str, str] | None:
+def _metadata_filter(query: QueryParams) -> dict[str, str] | None:
     """The metadata that jobs must have to be listed; nothing in it: they must have none."""
     if query.get("metadata") == "null":
         return {}
@@ -327,7 +335,7 @@ def _wanted(query: QueryParams) -> dict[str, str] | None:
     return {found[1]: value for found, value in pairs if found} or None
 
 
-async def _find(
+async def _filter_jobs(
     service: Service, owner: str, wanted: dict[str, str], limit: int, after: str | None
 ) -> tuple[list[JobRow], bool]:
     """Return jobs of an owner with this metadata, and whether there are more.
@@ -359,15 +367,17 @@ def _scan(
     return list(zip(rows, are_wanted, strict=True)), page.has_more
 
 
-def _shown(service: Service, row: JobRow) -> Shown:
+def _shown(service: Service, row: JobRow) -> JSON:
     return job_view(row, service.views(row.zone), service.clock(row.zone))
 
 
-async def _view(service: Service, who: Principal, job: str) -> Shown:
+async def _view(service: Service, who: Principal, job: str) -> JSON:
     return _shown(service, await own_job(service, who, job))
 
 
-async def _act(service: Service, who: Principal, job: str, run: Callable[[Zone], T]) -> T:
+async def _run_on_open_job(
+    service: Service, who: Principal, job: str, run: Callable[[Zone], T]
+) -> T:
     """Have a zone do something with a job of one's own that is not over.
 
     Raises:
@@ -391,5 +401,5 @@ async def _act(service: Service, who: Principal, job: str, run: Callable[[Zone],
     return await zone.desk.call(run_if_open)
 
 
-def _json(body: Shown) -> Response:
+def _json(body: JSON) -> Response:
     return Response(orjson.dumps(body), media_type="application/json")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
-from auctune.service.api.upload_form import UploadForm, shown_name
+from auctune.service.http.uploads import MultipartUpload, safe_filename
 
 CONTENT = b'{"prompt": "a", "completion": "b"}\r\n--not the boundary\r\n--\r\n'
 FORM = (
@@ -20,17 +20,19 @@ FORM = (
 )
 
 
-def form_of(pieces: list[bytes], kind: str = "multipart/form-data; boundary=cut") -> UploadForm:
+def form_of(
+    pieces: list[bytes], kind: str = "multipart/form-data; boundary=cut"
+) -> MultipartUpload:
     left = list(pieces)
 
     async def receive() -> dict[str, object]:
         return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
 
     scope = {"type": "http", "method": "POST", "headers": [(b"content-type", kind.encode())]}
-    return UploadForm(Request(scope, receive))
+    return MultipartUpload(Request(scope, receive))
 
 
-def read(form: UploadForm) -> bytes:
+def read(form: MultipartUpload) -> bytes:
     async def joined(chunks: AsyncIterator[bytes]) -> bytes:
         return b"".join([chunk async for chunk in chunks])
 
@@ -67,7 +69,7 @@ def test_any_other_bytes_are_refused_and_nothing_else(body: bytes) -> None:
 
 @given(st.binary(max_size=300))
 def test_a_shown_name_prints_on_one_line_and_is_no_path(raw: bytes) -> None:
-    name = shown_name(raw)
+    name = safe_filename(raw)
     assert name.isprintable()
     assert 1 <= len(name) <= 255
     assert "/" not in name

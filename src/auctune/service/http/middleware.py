@@ -13,8 +13,8 @@ import structlog
 from fastapi import Response
 
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.api.access import identify
-from auctune.service.api.errors import CLOSE, ApiError, answer_error
+from auctune.service.http.auth import authenticate
+from auctune.service.http.errors import CLOSE_CONNECTION, ApiError, error_response
 from auctune.service.service import Service
 
 Scope = MutableMapping[str, Any]
@@ -36,7 +36,7 @@ _SAFE = {b"x-content-type-options": b"nosniff", b"cache-control": b"no-store"}
 _log = structlog.get_logger("auctune.requests")
 
 
-class Gate:
+class RequestMiddleware:
     """In front of an app: keys, rates and sizes are checked before anything of a body is read.
 
     Args:
@@ -94,7 +94,7 @@ class Gate:
         limited, answered = _limited(scope, receive, send, limit)
         try:
             if path.startswith(_PRIVATE):
-                who = identify(scope, self._service)
+                who = authenticate(scope, self._service)
                 # Uploads and the page say this in their own words.
                 if path not in UPLOADS and _announced(scope) > limit:
                     raise _too_long(limit)
@@ -105,7 +105,9 @@ class Gate:
         except ApiError as error:
             await _refusal(error)(scope, receive, send)
         except QuotaExceededError as error:
-            await answer_error(429, str(error), "limit_reached", None, CLOSE)(scope, receive, send)
+            await error_response(429, str(error), "limit_reached", None, CLOSE_CONNECTION)(
+                scope, receive, send
+            )
 
     def _limit(self, path: str) -> int:
         """Return how many bytes a body has at most."""
@@ -118,8 +120,8 @@ class Gate:
 
 def _refusal(error: ApiError) -> Response:
     # The rest of the body is not waited for.
-    headers = {**(error.headers or {}), **CLOSE}
-    return answer_error(error.status, error.message, error.code, error.param, headers)
+    headers = {**(error.headers or {}), **CLOSE_CONNECTION}
+    return error_response(error.status, error.message, error.code, error.param, headers)
 
 
 def _announced(scope: Scope) -> int:
@@ -129,7 +131,9 @@ def _announced(scope: Scope) -> int:
 
 
 def _too_long(limit: int) -> ApiError:
-    return ApiError(413, f"the body has more than {limit} bytes", "too_large", None, CLOSE)
+    return ApiError(
+        413, f"the body has more than {limit} bytes", "too_large", None, CLOSE_CONNECTION
+    )
 
 
 def _limited(scope: Scope, receive: Receive, send: Send, limit: int) -> tuple[Receive, Send]:

@@ -8,14 +8,14 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
 from auctune.service.accounts.keys import Principal
-from auctune.service.api.access import Owner, ServiceDep
-from auctune.service.api.answers import FileDeleted, FileObject, FilePage
-from auctune.service.api.errors import ERRORS, ApiError, not_found
-from auctune.service.api.gate import FRAME_BYTES
-from auctune.service.api.upload_form import UploadForm
-from auctune.service.api.views import Shown, file_view
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.repository import FileRecord
+from auctune.service.http.auth import CurrentUser, ServiceDep
+from auctune.service.http.errors import ERRORS, ApiError, not_found
+from auctune.service.http.middleware import FRAME_BYTES
+from auctune.service.http.schemas import FileDeleted, FileObject, FilePage
+from auctune.service.http.serializers import JSON, file_view
+from auctune.service.http.uploads import MultipartUpload
 from auctune.service.service import Service
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)
@@ -41,14 +41,14 @@ _FORM: dict[str, Any] = {
 
 
 @router.post("", response_model=FileObject, openapi_extra=_FORM)
-async def upload(service: ServiceDep, who: Owner, request: Request) -> Shown:
+async def upload(service: ServiceDep, who: CurrentUser, request: Request) -> JSON:
     """Upload a data set: JSON lines."""
     length = request.headers.get("content-length", "")
     announced = max(0, int(length) - FRAME_BYTES) if length.isascii() and length.isdecimal() else 0
     limit = service.library.limits.upload_bytes
     if announced > limit:
         raise TooLargeError("file", f"has more than {limit} bytes", "a smaller file")
-    form = UploadForm(request)
+    form = MultipartUpload(request)
     record = await service.library.add(who.user, form, form.chunks(), announced)
     service.submissions.preload(record)
     return file_view(record)
@@ -58,7 +58,7 @@ async def upload(service: ServiceDep, who: Owner, request: Request) -> Shown:
 @router.get("", response_model=FilePage)
 async def ask_files(
     service: ServiceDep,
-    who: Owner,
+    who: CurrentUser,
     after: Annotated[str | None, Query(pattern=r"^file-[A-Za-z0-9]{1,64}$")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     order: Literal["asc", "desc"] = "desc",
@@ -80,7 +80,7 @@ async def list_files(
     purpose: str | None = None,
     sha256: str | None = None,
     filename: str | None = None,
-) -> Shown:
+) -> JSON:
     """Return a page of one's own files."""
     page = await service.library.page(
         who.user, limit, after, purpose, order == "asc", sha256, filename
@@ -96,13 +96,13 @@ async def list_files(
 
 
 @router.get("/{file_id}", response_model=FileObject)
-async def retrieve(service: ServiceDep, who: Owner, file_id: str) -> Shown:
+async def retrieve(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
     """One file."""
     return file_view(await _own(service, who, file_id))
 
 
 @router.delete("/{file_id}", response_model=FileDeleted)
-async def delete(service: ServiceDep, who: Owner, file_id: str) -> Shown:
+async def delete(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
     """Delete a file that no open job needs."""
     record = await _own(service, who, file_id)
     async with service.library.tombstone(record):
@@ -119,7 +119,7 @@ async def delete(service: ServiceDep, who: Owner, file_id: str) -> Shown:
     response_class=FileResponse,
     responses={200: {"content": {"application/octet-stream": {}}, "description": "Raw bytes"}},
 )
-async def content(service: ServiceDep, who: Owner, file_id: str) -> FileResponse:
+async def content(service: ServiceDep, who: CurrentUser, file_id: str) -> FileResponse:
     """A file's raw bytes."""
     path = service.library.path(await _own(service, who, file_id))
     try:

@@ -12,22 +12,22 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp
 
 import auctune
-from auctune.service.api.access import Operator, ServiceDep
-from auctune.service.api.errors import ERRORS, handle_errors
-from auctune.service.api.gate import Gate
-from auctune.service.api.routes import (
+from auctune.service.http.auth import OperatorUser, ServiceDep
+from auctune.service.http.errors import ERRORS, handle_errors
+from auctune.service.http.fast_path import BidEndpoint, FastPath
+from auctune.service.http.middleware import RequestMiddleware
+from auctune.service.http.routes import (
+    accounts,
+    decisions,
     explanations,
     files,
     jobs,
     ledger,
-    people,
     quotes,
     streams,
     webhooks,
-    zone_records,
     zones,
 )
-from auctune.service.api.short_way import Bids, ShortWay
 from auctune.service.page.app import make_page
 from auctune.service.page.guard import ROOT
 from auctune.service.service import Service
@@ -41,10 +41,10 @@ _MODULES = (
     streams,
     quotes,
     zones,
-    zone_records,
+    decisions,
     ledger,
     webhooks,
-    people,
+    accounts,
 )
 
 
@@ -66,8 +66,10 @@ class _App(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """All layers; those of the framework are not on the way of bids."""
-        bids = Bids(jobs.create, self.exception_handlers)
-        return ShortWay(super().build_middleware_stack(), Gate(bids, self.state.service))
+        bids = BidEndpoint(jobs.create, self.exception_handlers)
+        return FastPath(
+            super().build_middleware_stack(), RequestMiddleware(bids, self.state.service)
+        )
 
     def openapi(self) -> dict[str, Any]:
         """Return the document, with the bodies that routes read themselves."""
@@ -86,7 +88,7 @@ def make_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     handle_errors(app)
-    app.add_middleware(Gate, service=service)
+    app.add_middleware(RequestMiddleware, service=service)
     for module in _MODULES:
         app.include_router(module.router)
     if service.vendor_app is not None:
@@ -139,7 +141,7 @@ def make_app(service: Service) -> FastAPI:
         responses={**ERRORS, 200: {"content": {"text/plain": {}}}},
         response_class=Response,
     )
-    async def metrics(service: ServiceDep, who: Operator) -> Any:
+    async def metrics(service: ServiceDep, who: OperatorUser) -> Any:
         """For Prometheus: totals alone. They are an operator's; see docs/reference/api.md."""
         return Response(service.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
