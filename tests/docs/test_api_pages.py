@@ -35,8 +35,8 @@ def test_all_states_are_listed_with_their_words() -> None:
 
 def test_all_codes_of_errors_are_named() -> None:
     found = set()
-    for path in (API / "api").rglob("*.py"):
-        calls = re.findall(r"(?:ApiError|answer_error)\((.*?)\)\n", path.read_text(), re.DOTALL)
+    for path in (API / "http").rglob("*.py"):
+        calls = re.findall(r"(?:ApiError|error_response)\((.*?)\)\n", path.read_text(), re.DOTALL)
         found |= {code for call in calls for code in re.findall(r'"([a-z]+_[a-z_]+)"', call)}
     assert {"quote_changed", "file_in_use", "zone_paused"} <= found
     named = {*re.findall(r"`(\w+)`", PAGE)}
@@ -46,7 +46,7 @@ def test_all_codes_of_errors_are_named() -> None:
 
 def test_all_routes_are_named() -> None:
     found = set()
-    for path in (API / "api/routes").glob("*.py"):
+    for path in (API / "http/routes").glob("*.py"):
         text = path.read_text()
         prefix = re.search(r'APIRouter\(prefix="([^"]*)"', text)
         assert prefix is not None or path.name == "__init__.py"

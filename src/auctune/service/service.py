@@ -36,7 +36,7 @@ from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.jobs.router import SubmissionService
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
-from auctune.service.page.chart_client import ChartClient
+from auctune.service.page.chart_renderer import ChartRenderer
 from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBatch, tables
 from auctune.service.storage.committer import durable
 from auctune.service.tasks import TaskSet
@@ -145,7 +145,7 @@ class Service:
     bids: TokenBuckets
     bid_bytes: TokenBuckets
     pauses: PausedZones
-    charts: ChartClient
+    charts: ChartRenderer
     vendor_app: ASGIApp | None
     work: Path
     now: Callable[[], float]
@@ -396,7 +396,7 @@ async def build_service(
         bids=bids,
         bid_bytes=_daily(limits.bid_bytes_per_day),
         pauses=PausedZones(store.reader, committer, submissions.paused),
-        charts=ChartClient(place.data / "logs" / "charts.log"),
+        charts=ChartRenderer(place.data / "logs" / "charts.log"),
         vendor_app=vendor_gateway.app,
         work=place.data / "work",
         now=now,

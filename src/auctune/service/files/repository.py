@@ -118,8 +118,8 @@ def size_key(base_digest: str, max_length: int) -> str:
 
 # All files: contents in a folder, what is known of them in the database.
 #
-# A content is on disk before its row: a row never names what is not there. At the start, the content
-# of a file whose row is marked as deleted is deleted; content without a row is moved to the trash.
+# Content is on disk before its row, so a row never names content that is missing. At start, content
+# of a file whose row is marked as deleted is deleted; content without a row goes to the trash.
 
 _KEPT = 10_000
 _DAY_SECONDS = 86_400.0

@@ -29,7 +29,7 @@ from auctune.service.http.routes import (
     zones,
 )
 from auctune.service.page.app import make_page
-from auctune.service.page.guard import ROOT
+from auctune.service.page.auth import ROOT
 from auctune.service.service import Service
 from auctune.service.upkeep import clock_fault
 from auctune.service.vendors.repairer import VENDOR_ROOT

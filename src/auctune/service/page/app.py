@@ -1,7 +1,7 @@
 """The page as an application of its own, beside the API and over its functions."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,27 +19,18 @@ from auctune.run.report_parts import page_style
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.errors import handle_errors
 from auctune.service.http.routes import jobs, zones
-from auctune.service.page import (
-    file_pages,
-    job_pages,
-    live,
-    money_pages,
-    quote_pages,
-    sign_in,
-    zone_pages,
-)
-from auctune.service.page.guard import (
+from auctune.service.page import job_views, notifications, quote_views, sign_in, zone_views
+from auctune.service.page.auth import (
     ROOT,
     Endpoint,
-    House,
+    PageContext,
+    Sessions,
+    csrf_protected,
     for_operators,
-    posted,
-    signed_in,
+    login_required,
     uploaded,
 )
-from auctune.service.page.headers import StrictHeaders
-from auctune.service.page.look import show_error
-from auctune.service.page.sessions import Sessions
+from auctune.service.page.templates import render_error
 from auctune.service.service import Service
 
 _SIGN_INS_PER_SECOND, _SIGN_INS = 0.5, 30.0
@@ -54,7 +46,7 @@ def make_page(service: Service) -> Starlette:
     )
     sign_ins = TokenBuckets(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
     sessions = Sessions(service.directory, service.now)
-    app.state.house = House(service, sessions, sign_ins, service.charts)
+    app.state.house = PageContext(service, sessions, sign_ins, service.charts)
     return app
 
 
@@ -64,35 +56,35 @@ def page_routes() -> list[tuple[str, str]]:
 
 
 def _routes() -> list[tuple[str, str, Endpoint]]:
-    page, form = signed_in, posted
+    page, form = login_required, csrf_protected
     job, zone, node = "/jobs/{job_id}", "/zones/{zone_id}", "/zones/{zone_id}/nodes/{node_id}"
-    act, on_zone, on_node = job_pages.action, zone_pages.zone_action, zone_pages.node_action
+    act, on_zone, on_node = job_views.action, zone_views.zone_action, zone_views.node_action
     return [
-        ("/", "GET", page(job_pages.home)),
+        ("/", "GET", page(job_views.home)),
         ("/static/{name}", "GET", _static()),
         ("/sign-in", "GET", sign_in.sign_in_form),
         ("/sign-in", "POST", sign_in.sign_in),
         ("/sign-out", "POST", page(form(sign_in.sign_out))),
-        ("/jobs", "GET", page(job_pages.list_jobs)),
-        (job, "GET", page(job_pages.job_page)),
-        (f"{job}/why", "GET", page(job_pages.why)),
-        (f"{job}/news", "GET", page(live.job_news)),
+        ("/jobs", "GET", page(job_views.list_jobs)),
+        (job, "GET", page(job_views.job_page)),
+        (f"{job}/why", "GET", page(job_views.why)),
+        (f"{job}/news", "GET", page(notifications.job_updates)),
         (f"{job}/cancel", "POST", page(form(act(jobs.cancel)))),
         (f"{job}/pause", "POST", page(form(act(jobs.pause)))),
         (f"{job}/resume", "POST", page(form(act(jobs.resume)))),
-        ("/new", "GET", page(quote_pages.new_job)),
-        ("/quotes", "POST", page(form(quote_pages.ask_quote))),
-        ("/quotes/{quote_id}", "GET", page(quote_pages.quote_page)),
-        ("/quotes/{quote_id}/accept", "POST", page(form(quote_pages.accept))),
-        ("/quotes/{quote_id}/zone", "POST", page(form(quote_pages.ask_zone))),
-        ("/files", "GET", page(file_pages.list_files)),
-        ("/files", "POST", page(uploaded(file_pages.upload))),
-        ("/files/{file_id}/content", "GET", page(file_pages.content)),
-        ("/files/{file_id}/delete", "POST", page(form(file_pages.delete))),
-        ("/money", "GET", page(money_pages.money_page)),
-        ("/market", "GET", for_operators(zone_pages.market_page)),
-        (zone, "GET", for_operators(zone_pages.zone_page)),
-        (f"{zone}/news", "GET", for_operators(live.zone_news)),
+        ("/new", "GET", page(quote_views.new_job)),
+        ("/quotes", "POST", page(form(quote_views.ask_quote))),
+        ("/quotes/{quote_id}", "GET", page(quote_views.quote_page)),
+        ("/quotes/{quote_id}/accept", "POST", page(form(quote_views.accept))),
+        ("/quotes/{quote_id}/zone", "POST", page(form(quote_views.ask_zone))),
+        ("/files", "GET", page(job_views.list_files)),
+        ("/files", "POST", page(uploaded(job_views.upload))),
+        ("/files/{file_id}/content", "GET", page(job_views.content)),
+        ("/files/{file_id}/delete", "POST", page(form(job_views.delete))),
+        ("/money", "GET", page(job_views.money_page)),
+        ("/market", "GET", for_operators(zone_views.market_page)),
+        (zone, "GET", for_operators(zone_views.zone_page)),
+        (f"{zone}/news", "GET", for_operators(notifications.zone_updates)),
         (f"{zone}/pause", "POST", for_operators(form(on_zone(zones.pause)))),
         (f"{zone}/resume", "POST", for_operators(form(on_zone(zones.resume)))),
         (f"{node}/drain", "POST", for_operators(form(on_node(zones.drain)))),
@@ -120,7 +112,7 @@ def _static() -> Endpoint:
     async def answer(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in held:
-            return show_error(request, 404, "There is no such file.")
+            return render_error(request, 404, "There is no such file.")
         kind = _TYPES[name.rpartition(".")[2]]
         # The name stays when a release changes what is in it.
         headers = {"Cache-Control": "no-cache"}
@@ -143,14 +135,69 @@ def _as_page(handler: Any) -> Handler:
     async def answer(request: Request, error: Exception) -> Response:
         told = await handler(request, error)
         if not told.body or told.media_type != "application/json":
-            return show_error(request, told.status_code, "")
+            return render_error(request, told.status_code, "")
         message = orjson.loads(told.body)
         # Some of the framework's own handlers have another shape.
         said = message["error"]["message"] if "error" in message else str(message["detail"])
-        page = show_error(request, told.status_code, said)
+        page = render_error(request, told.status_code, said)
         for name in ("retry-after", "connection"):
             if name in told.headers:
                 page.headers[name] = told.headers[name]
         return page
 
     return answer
+
+
+# What each answer of the page tells browsers not to do.
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Forms say where they come from, to this service and nobody else.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+class StrictHeaders:
+    """In front of an app.
+
+    Args:
+        app: behind.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request through."""
+
+        async def say(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, say if scope["type"] == "http" else send)

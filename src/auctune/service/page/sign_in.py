@@ -7,16 +7,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from auctune.service.accounts.keys import Role
-from auctune.service.page.guard import (
+from auctune.service.page.auth import (
     COOKIE,
     ROOT,
-    House,
-    Visit,
+    PageContext,
+    PageRequest,
     check_origin,
     cookie_of,
     read_form,
 )
-from auctune.service.page.look import show_stranger
+from auctune.service.page.templates import render_anonymous
 
 # A place on this page, and no other site's: two slashes would begin a host's name.
 _NEXT = re.compile(rf"{ROOT}/[A-Za-z0-9._~/%?=&+-]{{0,500}}")
@@ -26,15 +26,17 @@ _FORM_BYTES = 16 * 1024
 
 async def sign_in_form(request: Request) -> Response:
     """Ask for a key."""
-    house: House = request.app.state.house
+    house: PageContext = request.app.state.house
     if house.sessions.get(cookie_of(request)) is not None:
         return RedirectResponse(ROOT, 303)
-    return show_stranger("sign_in.html", next=_next(request.query_params.get("next")), wrong=None)
+    return render_anonymous(
+        "sign_in.html", next=_next(request.query_params.get("next")), wrong=None
+    )
 
 
 async def sign_in(request: Request) -> Response:
     """Open a session for whoever has a key."""
-    house: House = request.app.state.house
+    house: PageContext = request.app.state.house
     check_origin(request)
     form = await read_form(request, _FORM_BYTES)
     place, secret = _next(form.get("next")), form.get("key", "").strip()
@@ -43,7 +45,7 @@ async def sign_in(request: Request) -> Response:
         return _refuse(request, place)
     if who.role is Role.VENDOR:
         wrong = "This key is a vendor's; the page is for users and operators."
-        return show_stranger("sign_in.html", 403, next=place, wrong=wrong)
+        return render_anonymous("sign_in.html", 403, next=place, wrong=wrong)
     request.scope["auctune.who"] = who.key
     house.sessions.delete(cookie_of(request))
     answer = RedirectResponse(place, 303)
@@ -64,14 +66,14 @@ def _refuse(request: Request, place: str) -> Response:
     Only these count, and a right key is taken however many there were: keys are 240 random bits, so
     what the limit saves is work, and an address may be that of a proxy with many people behind it.
     """
-    house: House = request.app.state.house
+    house: PageContext = request.app.state.house
     wait = house.sign_ins.acquire(request.client.host if request.client is not None else "")
     if wait > 0:
         wrong = f"Too many attempts; wait {wait:.0f} s."
-        answer = show_stranger("sign_in.html", 429, next=place, wrong=wrong)
+        answer = render_anonymous("sign_in.html", 429, next=place, wrong=wrong)
         answer.headers["Retry-After"] = f"{max(1, round(wait))}"
         return answer
-    return show_stranger("sign_in.html", 401, next=place, wrong="That key is not valid.")
+    return render_anonymous("sign_in.html", 401, next=place, wrong="That key is not valid.")
 
 
 def _is_over_tls(request: Request) -> bool:
@@ -80,7 +82,7 @@ def _is_over_tls(request: Request) -> bool:
     return "https" in (request.headers.get("origin", "").partition(":")[0], request.url.scheme)
 
 
-async def sign_out(visit: Visit) -> Response:
+async def sign_out(visit: PageRequest) -> Response:
     """Close the session."""
     visit.context.sessions.delete(cookie_of(visit.request))
     answer = RedirectResponse(f"{ROOT}/sign-in", 303)

@@ -33,7 +33,7 @@ def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_u
     async def ask(action: Callable[[AuctionZone], T]) -> T:
         return action(made.zone)
 
-    zone = SimpleNamespace(desk=None, clock=made.clock, give_up=None, ask=ask)
+    zone = SimpleNamespace(desk=None, clock=made.clock, abandon=None, call=ask)
     library = SimpleNamespace(blobs=blobs)
     client = DataClient(tmp_path / "cache", program=(word_data.__file__,))
     inspector = DatasetInspector("tiny", client, cast(Any, library))

@@ -6,7 +6,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.service.http.routes.jobs import read_request
 from auctune.service.jobs.request import JobRequest
-from auctune.service.page.job_form import job_body
+from auctune.service.page.job_views import job_body
 
 MODELS = {"north": "tiny", "south": "large"}
 FILE = {"training_file": "file-1"}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from auctune.service.page.metered_figures import (
+from auctune.service.page.charts import (
     choices_of,
     market_of,
     metered_of,
@@ -11,7 +11,7 @@ from auctune.service.page.metered_figures import (
     spread_of,
     targets_of,
 )
-from auctune.service.page.words import most, paid
+from auctune.service.page.filters import most, paid
 
 
 def said(zone: str, cost: str | None, finish: float = 160.0) -> dict[str, Any]:

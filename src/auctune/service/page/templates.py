@@ -9,26 +9,26 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from auctune.domain.job_words import is_overdue, loss_text, reason_words, state_word
-from auctune.service.page import words
-from auctune.service.page.guard import ROOT, Visit, cookie_of
+from auctune.service.page import filters
+from auctune.service.page.auth import ROOT, PageRequest, cookie_of
 
 _FILTERS = {
-    "short": words.short_id,
-    "called": words.name_of,
-    "status": words.status_of,
+    "short": filters.short_id,
+    "called": filters.name_of,
+    "status": filters.status_of,
     "state": state_word,
     "loss": loss_text,
-    "in_form": words.in_form,
-    "sentence": words.sentence,
-    "plain": words.plain,
+    "in_form": filters.in_form,
+    "sentence": filters.sentence,
+    "plain": filters.plain,
     "reason": reason_words,
-    "size": words.size_text,
-    "span": words.span_text,
-    "moment": words.moment,
-    "money": words.money,
-    "percent": words.percent,
-    "paid": words.paid,
-    "most": words.most,
+    "size": filters.size_text,
+    "span": filters.span_text,
+    "moment": filters.moment,
+    "money": filters.money,
+    "percent": filters.percent,
+    "paid": filters.paid,
+    "most": filters.most,
 }
 
 
@@ -48,17 +48,17 @@ def _environment() -> Environment:
 _TEMPLATES = _environment()
 
 
-def show(visit: Visit, template: str, status: int = 200, **values: Any) -> Response:
+def render(visit: PageRequest, template: str, status: int = 200, **values: Any) -> Response:
     """A page for somebody who is signed in."""
     return _page(template, status, who=visit.who, csrf=visit.session.token, **values)
 
 
-def show_stranger(template: str, status: int = 200, **values: Any) -> Response:
+def render_anonymous(template: str, status: int = 200, **values: Any) -> Response:
     """A page for anybody."""
     return _page(template, status, who=None, csrf="", **values)
 
 
-def show_error(request: Request, status: int, message: str) -> Response:
+def render_error(request: Request, status: int, message: str) -> Response:
     """A page that says what went wrong."""
     found = request.app.state.house.sessions.get(cookie_of(request))
     title = {403: "Not allowed", 404: "Not found", 429: "Too many requests"}.get(
@@ -66,7 +66,7 @@ def show_error(request: Request, status: int, message: str) -> Response:
     )
     values = {"title": title, "message": message}
     if found is None:
-        return show_stranger("error.html", status, **values)
+        return render_anonymous("error.html", status, **values)
     session, who = found
     return _page("error.html", status, who=who, csrf=session.token, **values)
 
@@ -75,6 +75,6 @@ def _page(template: str, status: int, **values: Any) -> Response:
     return HTMLResponse(_TEMPLATES.get_template(template).render(values), status)
 
 
-def body_of(answer: Response) -> Any:
+def json_of(answer: Response) -> Any:
     """What an answer of the API says."""
     return orjson.loads(bytes(answer.body))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from auctune.service.page.zone_pages import totals_of
+from auctune.service.page.zone_views import totals_of
 
 
 def bid(status: str, payment: str | None, *, refunded: bool = False) -> dict[str, Any]:

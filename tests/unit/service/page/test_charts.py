@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from auctune.service.page.figures import (
+from auctune.service.page.charts import (
     losses_of,
     menu_of,
     money_over_time,

@@ -13,19 +13,17 @@ from auctune.service.http.errors import ApiError, not_found
 from auctune.service.http.routes import files, jobs, quotes, zones
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
-from auctune.service.page.chart_client import Figure
-from auctune.service.page.figures import menu_of
-from auctune.service.page.file_pages import filename
-from auctune.service.page.guard import ROOT, Visit, form_values
-from auctune.service.page.job_form import job_body
-from auctune.service.page.look import body_of, show
-from auctune.service.page.metered_figures import choices_of, spread_of
-from auctune.service.page.words import in_form
+from auctune.service.page.auth import ROOT, PageRequest, form_values
+from auctune.service.page.chart_renderer import ChartSpec
+from auctune.service.page.charts import choices_of, menu_of, spread_of
+from auctune.service.page.filters import in_form
+from auctune.service.page.job_views import filename, job_body
+from auctune.service.page.templates import json_of, render
 
 _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "vendor", "slots")
 
 
-async def new_job(visit: Visit) -> Response:
+async def new_job(visit: PageRequest) -> Response:
     """The form."""
     chosen = visit.query("file")
     values: dict[str, str] = {}
@@ -35,7 +33,7 @@ async def new_job(visit: Visit) -> Response:
     return await _form(visit, values)
 
 
-async def ask_quote(visit: Visit) -> Response:
+async def ask_quote(visit: PageRequest) -> Response:
     """Prices for what was filled in; or a bid, where there is one and it was asked for."""
     values = await form_values(visit)
     listed = await zones.list_zones(visit.service, visit.who)
@@ -53,7 +51,7 @@ async def ask_quote(visit: Visit) -> Response:
     return RedirectResponse(f"{ROOT}/quotes/{quote['id']}", 303)
 
 
-async def quote_page(visit: Visit) -> Response:
+async def quote_page(visit: PageRequest) -> Response:
     """The menu, or the estimate, beside what other zones said."""
     quote = await quotes.retrieve_quote(visit.service, visit.who, visit.param("quote_id"))
     first = await _first(visit, quote)
@@ -62,7 +60,7 @@ async def quote_page(visit: Visit) -> Response:
     figure, choices = _figure(visit, quote), None
     if first["alternatives"]:
         choices = choices_of(first["alternatives"], quote["zone"], first["created_at"])
-    return show(
+    return render(
         visit,
         "quote.html",
         quote=quote,
@@ -84,7 +82,7 @@ async def quote_page(visit: Visit) -> Response:
     )
 
 
-async def _first(visit: Visit, quote: dict[str, Any]) -> dict[str, Any]:
+async def _first(visit: PageRequest, quote: dict[str, Any]) -> dict[str, Any]:
     """The quote of which this one is another zone's: it says what all of them said."""
     beside = visit.query("beside")
     if beside is None:
@@ -96,14 +94,14 @@ async def _first(visit: Visit, quote: dict[str, Any]) -> dict[str, Any]:
         return quote
 
 
-def _figure(visit: Visit, quote: dict[str, Any]) -> Figure | None:
+def _figure(visit: PageRequest, quote: dict[str, Any]) -> ChartSpec | None:
     if quote["estimate"] is None:
         return menu_of(quote)
     kept = visit.service.quotes.get(quote["id"], visit.who.user)
     return spread_of(quote, None if kept is None else kept.deadline)
 
 
-async def ask_zone(visit: Visit) -> Response:
+async def ask_zone(visit: PageRequest) -> Response:
     """The same question to one of the zones alone."""
     values = await form_values(visit)
     name = visit.param("quote_id")
@@ -117,7 +115,7 @@ async def ask_zone(visit: Visit) -> Response:
     return RedirectResponse(f"{ROOT}/quotes/{quote['id']}?beside={url_text(beside, safe='')}", 303)
 
 
-async def accept(visit: Visit) -> Response:
+async def accept(visit: PageRequest) -> Response:
     """Buy a line, or take an estimate."""
     values = await form_values(visit)
     line = values.get("line", "")
@@ -132,19 +130,19 @@ async def accept(visit: Visit) -> Response:
         return RedirectResponse(f"{ROOT}/quotes/{error.quote.id}?changed=1", 303)
 
 
-async def _submit(visit: Visit, body: dict[str, Any], values: Mapping[str, str]) -> Response:
+async def _submit(visit: PageRequest, body: dict[str, Any], values: Mapping[str, str]) -> Response:
     # A form that is sent twice asks for one job.
     headers = {"idempotency-key": values["once"]} if values.get("once") else {}
     answer = await jobs.submit(visit.service, visit.who, orjson.dumps(body), headers)
-    return RedirectResponse(f"{ROOT}/jobs/{body_of(answer)['id']}", 303)
+    return RedirectResponse(f"{ROOT}/jobs/{json_of(answer)['id']}", 303)
 
 
 async def _form(
-    visit: Visit, values: Mapping[str, str], wrong: str | None = None, status: int = 200
+    visit: PageRequest, values: Mapping[str, str], wrong: str | None = None, status: int = 200
 ) -> Response:
     listed = await zones.list_zones(visit.service, visit.who)
     held = await files.list_files(visit.service, visit.who, limit=200, purpose="fine-tune")
-    return show(
+    return render(
         visit,
         "new_job.html",
         status,

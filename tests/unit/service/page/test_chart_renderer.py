@@ -4,19 +4,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from auctune.service.page.chart_client import ChartClient, Figure
+from auctune.service.page.chart_renderer import ChartRenderer, ChartSpec
 
 ODD = (str(Path(__file__).parents[3] / "support/odd_drawing.py"),)
 MISSING = "could not be drawn now"
 
 
-def figure(chart: str, number: int = 0) -> Figure:
-    return Figure(chart, {"number": number}, "in words")
+def figure(chart: str, number: int = 0) -> ChartSpec:
+    return ChartSpec(chart, {"number": number}, "in words")
 
 
-def run(work: Callable[[ChartClient], Awaitable[None]]) -> None:
+def run(work: Callable[[ChartRenderer], Awaitable[None]]) -> None:
     async def whole() -> None:
-        charts = ChartClient(program=ODD)
+        charts = ChartRenderer(program=ODD)
         try:
             await work(charts)
         finally:
@@ -26,7 +26,7 @@ def run(work: Callable[[ChartClient], Awaitable[None]]) -> None:
 
 
 def test_a_chart_is_drawn_once_however_many_ask() -> None:
-    async def work(charts: ChartClient) -> None:
+    async def work(charts: ChartRenderer) -> None:
         many = await asyncio.gather(*(charts.draw(figure("plan")) for _ in range(5)))
         assert set(many) == {"<p>plan 1</p>"}
         assert await charts.draw(figure("plan")) == "<p>plan 1</p>"
@@ -36,7 +36,7 @@ def test_a_chart_is_drawn_once_however_many_ask() -> None:
 
 
 def test_a_chart_that_fails_is_words_and_others_go_on() -> None:
-    async def work(charts: ChartClient) -> None:
+    async def work(charts: ChartRenderer) -> None:
         failed, drawn = await asyncio.gather(
             charts.draw(figure("fail")), charts.draw(figure("plan"))
         )
@@ -49,7 +49,7 @@ def test_a_chart_that_fails_is_words_and_others_go_on() -> None:
 
 
 def test_a_process_that_ended_is_started_again() -> None:
-    async def work(charts: ChartClient) -> None:
+    async def work(charts: ChartRenderer) -> None:
         assert MISSING in await charts.draw(figure("end"))
         assert await charts.draw(figure("plan")) == "<p>plan 1</p>"
 
@@ -59,7 +59,7 @@ def test_a_process_that_ended_is_started_again() -> None:
 def test_a_process_that_cannot_be_started_is_words(tmp_path: Path) -> None:
     async def work() -> None:
         (tmp_path / "file").write_text("")
-        charts = ChartClient(log=tmp_path / "file" / "charts.log", program=ODD)
+        charts = ChartRenderer(log=tmp_path / "file" / "charts.log", program=ODD)
         assert MISSING in await charts.draw(figure("plan"))
         await charts.close()
 

@@ -7,12 +7,12 @@ from typing import cast
 from starlette.responses import Response, StreamingResponse
 
 from auctune.service.http.routes import streams
-from auctune.service.page.guard import Visit, cookie_of
+from auctune.service.page.auth import PageRequest, cookie_of
 
 _LAST = "last-event-id"
 
 
-async def job_news(visit: Visit) -> Response:
+async def job_updates(visit: PageRequest) -> Response:
     """Of a job, until it is over."""
     name, after = visit.param("job_id"), visit.query("after")
     told = await streams.job_stream(
@@ -21,7 +21,7 @@ async def job_news(visit: Visit) -> Response:
     return _news(visit, told)
 
 
-async def zone_news(visit: Visit) -> Response:
+async def zone_updates(visit: PageRequest) -> Response:
     """Of a zone."""
     told = await streams.zone_stream(
         visit.service, visit.who, visit.request, visit.param("zone_id"), _last(visit)
@@ -29,13 +29,15 @@ async def zone_news(visit: Visit) -> Response:
     return _news(visit, told)
 
 
-def _news(visit: Visit, told: StreamingResponse) -> Response:
+def _news(visit: PageRequest, told: StreamingResponse) -> Response:
     events = cast(AsyncIterator[bytes], told.body_iterator)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_said(visit, events), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(
+        _strip_payload(visit, events), media_type="text/event-stream", headers=headers
+    )
 
 
-async def _said(visit: Visit, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _strip_payload(visit: PageRequest, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Each event by its number alone, until the session is over or nothing more will come."""
     sessions, secret = visit.context.sessions, cookie_of(visit.request)
     async with aclosing(events) as open_events:  # type: ignore[type-var]
@@ -47,7 +49,7 @@ async def _said(visit: Visit, events: AsyncIterator[bytes]) -> AsyncIterator[byt
     yield b"event: over\ndata: over\n\n"
 
 
-def _last(visit: Visit) -> str | None:
+def _last(visit: PageRequest) -> str | None:
     found = visit.request.headers.get(_LAST)
     return found if found is not None and _number(found) is not None else None
 

@@ -6,7 +6,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.service.accounts.keys import Principal, Role
-from auctune.service.page.sessions import Sessions, SessionsParams
+from auctune.service.page.auth import Sessions, SessionsParams
 
 ADA = Principal("key-1", "ada", None, Role.USER)
 BOB = Principal("key-2", "bob", None, Role.OPERATOR)

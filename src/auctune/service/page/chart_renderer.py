@@ -31,7 +31,7 @@ class ChartError(AuctuneError):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ChartSpec:
     """A chart that is wanted.
 
     Attributes:
@@ -45,7 +45,7 @@ class Figure:
     text: str
 
 
-class ChartClient:
+class ChartRenderer:
     """The process that draws, started when it is first needed; on one loop.
 
     Args:
@@ -63,7 +63,7 @@ class ChartClient:
         self._process: ChildProcess | None = None
         self._starting = asyncio.Lock()
 
-    async def draw(self, figure: Figure) -> Markup:
+    async def draw(self, figure: ChartSpec) -> Markup:
         """A chart as HTML; words where it could not be drawn, whose cause is logged."""
         try:
             async with asyncio.timeout(_SECONDS):
@@ -79,7 +79,7 @@ class ChartClient:
             await asyncio.to_thread(process.kill)
         self._fail("the page is closed")
 
-    async def _drawn(self, figure: Figure) -> str:
+    async def _drawn(self, figure: ChartSpec) -> str:
         wanted = {"chart": figure.chart, "data": figure.data, "text": figure.text}
         key = orjson.dumps(wanted)
         found = self._kept.get(key)

@@ -1,21 +1,123 @@
-"""What each request for a page passes: its session, its rate, its form and where that came from."""
+"""Who is signed in: random ids of sessions, kept as hashes, in memory alone.
 
+A session is opened with an API key, which is then forgotten; it ends with the key, with the
+service, when its owner signs out, and some hours after it began.
+"""
+
+import hmac
 import re
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
-from auctune.service.accounts.keys import Principal, Role
+from auctune.service.accounts.keys import Principal, Role, hash_key
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
-from auctune.service.page.chart_client import ChartClient
-from auctune.service.page.sessions import Session, Sessions
+from auctune.service.page.chart_renderer import ChartRenderer
 from auctune.service.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsParams:
+    """How long sessions last, and how many there are.
+
+    Attributes:
+        seconds: from sign-in to the end.
+        of_a_key: open at once by one key; the oldest makes room.
+    """
+
+    seconds: float = 12 * 3600.0
+    of_a_key: int = 20
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise InputError("seconds", f"{self.seconds!r}", "a number > 0")
+        if self.of_a_key < 1:
+            raise InputError("of_a_key", f"{self.of_a_key}", "a whole number >= 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One browser that is signed in.
+
+    Attributes:
+        key: id of the API key that opened it.
+        token: that each form of its pages carries.
+        until: unix time of its end.
+    """
+
+    key: str
+    token: str
+    until: float
+
+    def verify_csrf(self, token: str) -> bool:
+        """Whether a form came from a page of this session."""
+        return hmac.compare_digest(token.encode(), self.token.encode())
+
+
+class KeyHolders(Protocol):
+    """Knows keys."""
+
+    def principal_of_key(self, key: str) -> Principal | None:
+        """Whose key this is, by its id; none: nobody's, or it was revoked."""
+        ...
+
+
+class Sessions:
+    """Open sessions; on one loop.
+
+    Args:
+        directory: knows keys.
+        now: tells unix time.
+        params: how long, and how many.
+    """
+
+    def __init__(
+        self, directory: KeyHolders, now: Callable[[], float], params: SessionsParams | None = None
+    ) -> None:
+        self._directory = directory
+        self._now = now
+        self._params = params or SessionsParams()
+        # The oldest first.
+        self._open: dict[str, Session] = {}
+
+    def create(self, who: Principal) -> str:
+        """Open a session; its id, which only the browser keeps."""
+        now = self._now()
+        self._open = {name: one for name, one in self._open.items() if one.until > now}
+        held = [name for name, one in self._open.items() if one.key == who.key]
+        for name in held[: max(0, len(held) + 1 - self._params.of_a_key)]:
+            del self._open[name]
+        secret = secrets.token_urlsafe(32)
+        session = Session(who.key, secrets.token_urlsafe(32), now + self._params.seconds)
+        self._open[hash_key(secret)] = session
+        return secret
+
+    def get(self, secret: str) -> tuple[Session, Principal] | None:
+        """The session with this id, and who it is; none: it is over, or there never was one."""
+        name = hash_key(secret)
+        session = self._open.get(name)
+        if session is None:
+            return None
+        who = self._directory.principal_of_key(session.key)
+        if who is None or session.until <= self._now():
+            del self._open[name]
+            return None
+        return session, who
+
+    def delete(self, secret: str) -> None:
+        """Close a session, if it is open."""
+        self._open.pop(hash_key(secret), None)
+
+
+# What each request for a page passes: its session, its rate, its form and where that came from.
 
 COOKIE = "auctune_session"
 ROOT = "/page"
@@ -34,7 +136,7 @@ _IDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class PageContext:
     """What all pages share.
 
     Attributes:
@@ -47,11 +149,11 @@ class House:
     service: Service
     sessions: Sessions
     sign_ins: TokenBuckets
-    charts: ChartClient
+    charts: ChartRenderer
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class PageRequest:
     """A request of somebody who is signed in.
 
     Attributes:
@@ -62,7 +164,7 @@ class Visit:
     """
 
     request: Request
-    context: House
+    context: PageContext
     session: Session
     who: Principal
 
@@ -91,11 +193,11 @@ class Visit:
         return name
 
 
-Page = Callable[[Visit], Awaitable[Response]]
+Page = Callable[[PageRequest], Awaitable[Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def signed_in(page: Page) -> Endpoint:
+def login_required(page: Page) -> Endpoint:
     """A page for everybody who brings jobs."""
 
     async def answer(request: Request) -> Response:
@@ -111,18 +213,18 @@ def signed_in(page: Page) -> Endpoint:
 def for_operators(page: Page) -> Endpoint:
     """A page for operators alone."""
 
-    async def checked(visit: Visit) -> Response:
+    async def checked(visit: PageRequest) -> Response:
         if not visit.who.is_operator:
             raise ApiError(403, "needs an operator's key", "forbidden")
         return await page(visit)
 
-    return signed_in(checked)
+    return login_required(checked)
 
 
-def posted(page: Page) -> Page:
+def csrf_protected(page: Page) -> Page:
     """What changes something: asked for from a page of ours, by the session that got it."""
 
-    async def checked(visit: Visit) -> Response:
+    async def checked(visit: PageRequest) -> Response:
         check_origin(visit.request)
         fields = await read_form(visit.request, FORM_BYTES)
         _check_token(visit, fields.get(TOKEN, ""))
@@ -134,7 +236,7 @@ def posted(page: Page) -> Page:
 def uploaded(page: Page) -> Page:
     """The same for an upload: it is read as it streams, so its token stands in its query."""
 
-    async def checked(visit: Visit) -> Response:
+    async def checked(visit: PageRequest) -> Response:
         check_origin(visit.request)
         _check_token(visit, visit.query(TOKEN) or "")
         return await page(visit)
@@ -142,7 +244,7 @@ def uploaded(page: Page) -> Page:
     return checked
 
 
-def _check_token(visit: Visit, token: str) -> None:
+def _check_token(visit: PageRequest, token: str) -> None:
     if not visit.session.verify_csrf(token):
         message = "the form is of another session; load the page again"
         # The rest of an upload is not waited for.
@@ -240,8 +342,8 @@ def cookie_of(request: Request) -> str:
     return ""
 
 
-def _visit(request: Request) -> Visit | None:
-    house: House = request.app.state.house
+def _visit(request: Request) -> PageRequest | None:
+    house: PageContext = request.app.state.house
     found = house.sessions.get(cookie_of(request))
     if found is None:
         return None
@@ -249,10 +351,10 @@ def _visit(request: Request) -> Visit | None:
     request.scope["auctune.who"] = who.key
     check_rate(house.service, who)
     assert who.role is not Role.VENDOR
-    return Visit(request, house, session, who)
+    return PageRequest(request, house, session, who)
 
 
-async def form_values(visit: Visit) -> dict[str, str]:
+async def form_values(visit: PageRequest) -> dict[str, str]:
     """Return the fields of a form that have something in them."""
     fields = await read_form(visit.request, FORM_BYTES)
     return {name: text.strip() for name, text in fields.items() if text.strip() and name != TOKEN}

@@ -1,0 +1,357 @@
+"""From answers of the API to the charts of a page: what each shows, and the same in words."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import accumulate
+from typing import Any
+
+from auctune.service.page.chart_renderer import ChartSpec
+from auctune.service.page.filters import money, name_of, short_id
+
+Shown = Mapping[str, Any]
+
+_PLANS = 60
+_SPAN_UNITS = ((2 * 86_400, 86_400, "days"), (2 * 3600, 3600, "hours"), (0, 60, "minutes"))
+
+
+def zone_maps(prices: Shown) -> dict[str, ChartSpec]:
+    """Heat maps of a zone's prices and use, by node and slot."""
+    nodes = [node["id"] for node in prices["nodes"]]
+    where = f"{len(nodes)} nodes and {len(prices['compute_price'])} slots"
+
+    def grid(chart: str, field: str, what: str) -> ChartSpec:
+        used = prices[field.replace("price", "used")]
+        busiest = max((share for row in used for share in row), default=0.0)
+        data = {"nodes": nodes, "values": prices[field], "busiest": busiest}
+        return ChartSpec(chart, data, f"{what}: {where}")
+
+    return {
+        "compute_price": grid("compute-price", "compute_price", "Heat map of compute prices"),
+        "memory_price": grid("memory-price", "memory_price", "Heat map of memory prices"),
+        "compute_used": grid("compute-use", "compute_used", "Heat map of compute in use"),
+        "memory_used": grid("memory-use", "memory_used", "Heat map of memory in use"),
+    }
+
+
+def plan_of_zone(plans: Sequence[Shown], prices: Shown) -> ChartSpec | None:
+    """The plan of all jobs that are under way; none: there is none."""
+    first, slots = prices["first_slot"], len(prices["compute_price"])
+    rows = [row for one in plans if (row := _row(one, first, slots, prices)) is not None]
+    rows.sort(key=lambda row: (row["arrival"], row["cells"][0][0]))
+    if not rows:
+        return None
+    nodes = [node["id"] for node in prices["nodes"]]
+    text = f"Gantt chart of {min(len(rows), _PLANS)} jobs over {slots} slots"
+    return ChartSpec("plan", {"rows": rows[:_PLANS], "nodes": nodes, "slots": slots}, text)
+
+
+def _row(plan: Shown, first: int, slots: int, prices: Shown) -> dict[str, Any] | None:
+    if not plan["plan"]:
+        return None
+    cells = [
+        [cell["slot"] - first, cell["node"]]
+        for cell in plan["plan"]["cells"]
+        if first <= cell["slot"] < first + slots
+    ]
+    if not cells:
+        return None
+    came = (plan["created_at"] - prices["first_begins_at"]) / prices["slot_seconds"]
+    arrival = min(max(0, math.floor(came)), cells[0][0])
+    label = short_id(plan["job"])
+    return {"task": label, "arrival": arrival, "deadline": cells[-1][0], "cells": cells}
+
+
+def plan_of_job(job: Shown, zone: Shown) -> ChartSpec | None:
+    """One job's plan, from its first slot or now to its deadline; none: it has none."""
+    plan, deadline = job["market"].get("plan"), job["market"].get("deadline")
+    if not plan or not plan["cells"]:
+        return None
+    seconds = zone["slot_seconds"]
+    epoch = zone["slot_ends_at"] - (zone["slot"] + 1) * seconds
+    cells = [[cell["slot"], cell["node"]] for cell in plan["cells"]]
+    first, last = cells[0][0], cells[-1][0]
+    if deadline is not None:
+        last = max(last, math.floor((deadline - epoch) / seconds + 1e-6) - 1)
+    row = {
+        "task": name_of(job),
+        "arrival": 0,
+        "deadline": last - first,
+        "cells": [[slot - first, node] for slot, node in cells],
+    }
+    nodes = list(dict.fromkeys(node for _, node in cells))
+    text = f"The plan: {len(cells)} slots on {', '.join(nodes)}, within {last - first + 1} slots"
+    return ChartSpec("plan", {"rows": [row], "nodes": nodes, "slots": last - first + 1}, text)
+
+
+def losses_of(job: Shown, metrics: Sequence[Shown]) -> ChartSpec | None:
+    """A job's losses by rows trained on; none: nothing was trained yet.
+
+    Args:
+        job: whose.
+        metrics: data of its events of training, oldest first.
+    """
+    training: list[list[float]] = []
+    for one in metrics:
+        rows_a_step = one["rows"] / max(1, one["step"])
+        training += [[round(step * rows_a_step), loss] for step, loss in one["losses"]]
+    validation = [[rows, loss] for _, rows, loss in metrics[-1]["validation"]] if metrics else []
+    finite = [loss for _, loss in (*training, *validation) if loss is not None]
+    # One point makes no line.
+    if len(finite) < 2:
+        return None
+    text = f"Loss curve: from {finite[0]:.3g} to {finite[-1]:.3g}"
+    data = {
+        "task": name_of(job),
+        "training": [point for point in training if point[1] is not None],
+        "validation": [point for point in validation if point[1] is not None],
+        "threshold": (job["market"].get("target") or {}).get("target_loss"),
+    }
+    return ChartSpec("losses", data, text)
+
+
+def menu_of(quote: Shown) -> ChartSpec | None:
+    """A quote's lines by finish time; none: it has none that are a price by a time."""
+    points = [
+        {
+            "line": line["line"],
+            "seconds": line["finish"] - quote["created_at"],
+            "price": float(line["price"]),
+            "label": f"line {line['line']}: {line['price']}",
+        }
+        for line in quote["lines"]
+        if line.get("price") is not None and line.get("finish") is not None
+    ]
+    if len(points) < 2:
+        return None
+    text = f"Prices of {len(points)} finish times, from {points[0]['price']:g} for the earliest"
+    return ChartSpec("menu", {"points": points}, f"{text} to {points[-1]['price']:g} for the last")
+
+
+def money_over_time(history: Shown, decided: Iterable[Shown]) -> ChartSpec | None:
+    """Welfare, revenue and costs so far, added up over the time of the history."""
+    since, step, spans = history["since"], history["step_seconds"], history["spans"]
+    accounts = history["accounts"]
+    welfare = [0.0] * spans
+    for one in decided:
+        span = (one["created_at"] - since) // step
+        if 0 <= span < spans:
+            welfare[span] += _welfare(one)
+    revenue = _summed([accounts.get("revenue", ())], spans, -1)
+    costs = _summed([v for name, v in accounts.items() if name.startswith("cost:")], spans, 1)
+    if not any((*welfare, *revenue, *costs)):
+        return None
+    length = spans * step
+    unit, name = next((unit, name) for least, unit, name in _SPAN_UNITS if length >= least)
+    at = [((n + 1) * step - length) / unit for n in range(spans)]
+    series = {
+        "welfare": _cumulative(welfare),
+        "revenue": _cumulative(revenue),
+        "costs": _cumulative(costs),
+    }
+    curves = [{"name": one, "x": at, "y": values} for one, values in series.items()]
+    panel = {"title": "", "quantity": "money", "curves": curves}
+    ends = ", ".join(f"{one} {values[-1]:,.2f}" for one, values in series.items())
+    text = f"So far in this time: {ends}"
+    return ChartSpec("over-time", {"panels": [panel], "x_title": f"{name} from now"}, text)
+
+
+def _welfare(decided: Shown) -> float:
+    """Of a job that was bid for its value less its costs, as it was decided on.
+
+    Of one that is metered its worth when it was done, if its owner said what it is worth, less what
+    it cost its owner. 0 for all others.
+    """
+    if decided["refunded"]:
+        return 0.0
+    metered = decided["metered"]
+    if metered is not None and metered["value"] is not None:
+        return float(Decimal(metered["value"]) - Decimal(metered["cost"]))
+    return decided.get("value") or 0.0
+
+
+def _cumulative(amounts: Iterable[float | Decimal]) -> list[float]:
+    return list(accumulate(float(amount) for amount in amounts))
+
+
+def _summed(series: Iterable[Sequence[str]], spans: int, sign: int) -> list[Decimal]:
+    total = [Decimal(0)] * spans
+    for amounts in series:
+        total = [
+            a + sign * Decimal(b) for a, b in zip(total, amounts or ["0"] * spans, strict=True)
+        ]
+    return total
+
+
+# Charts of zones without nodes: estimates, what zones said, costs, markets, pools, sites.
+
+
+_UNITS = ((2 * 86_400, 86_400, "days"), (2 * 3600, 3600, "hours"), (180, 60, "minutes"))
+# Of the slots of a zone or a job, the newest.
+_SLOTS = 120
+_CURVES = 12
+
+
+def spread_of(quote: Shown, deadline: float | None) -> ChartSpec:
+    """A quote's estimate: cost and time, as expected and in nine of ten cases, and their limits."""
+    found, asked = quote["estimate"], quote["created_at"]
+    last = max(found["finish_p90"], deadline or 0.0) - asked
+    scale, unit = next(((s, name) for least, s, name in _UNITS if last >= least), (1, "seconds"))
+    cost = {
+        "title": "cost",
+        "expected": float(found["expected_cost"]),
+        "p90": float(found["p90_cost"]),
+        "limit": None if found["cap"] is None else float(found["cap"]),
+        "limit_name": "cap",
+    }
+    time = {
+        "title": f"{unit} from the quote until it is done",
+        "expected": (found["finish"] - asked) / scale,
+        "p90": (found["finish_p90"] - asked) / scale,
+        "limit": None if deadline is None else (deadline - asked) / scale,
+        "limit_name": "deadline",
+    }
+    text = (
+        f"Cost {money(found['expected_cost'])} expected, {money(found['p90_cost'])} at most in 9 of"
+        f" 10 cases; done in {time['expected']:.1f} {unit} expected, {time['p90']:.1f} in 9 of 10"
+    )
+    return ChartSpec("spread", {"spreads": [cost, time]}, text)
+
+
+def choices_of(alternatives: Sequence[Shown], chosen: str, asked: float) -> ChartSpec | None:
+    """What zones would take by when; none: fewer than two can have the job."""
+    able = [one for one in alternatives if one["cost"] is not None]
+    if len(able) < 2:
+        return None
+    points = [
+        {
+            "name": one["zone"],
+            "seconds": max(0.0, one["finish"] - asked),
+            "cost": float(one["cost"]),
+            "is_chosen": one["zone"] == chosen,
+            "label": f"{one['zone']} ({one['kind']}): {money(one['cost'])}, risk {one['risk']:.0%}",
+        }
+        for one in able
+    ]
+    words = ", ".join(f"{one['zone']} {money(one['cost'])}" for one in able)
+    return ChartSpec("choices", {"points": points}, f"Cost by finish time of each zone: {words}")
+
+
+def metered_of(job: Shown, events: Sequence[Shown]) -> ChartSpec | None:
+    """A job's cost so far by slot, and what it held or its share; none: it was charged nothing.
+
+    Args:
+        job: whose.
+        events: of the job, newest first.
+    """
+    metered = job["market"]["metered"]
+    told = [one["data"] for one in reversed(events) if (one["data"] or {}).get("amount")]
+    if metered is None or not told:
+        return None
+    told = told[-_SLOTS:]
+    is_share = "share" in told[0]
+    at = [one["unit"] if is_share else one["at"] for one in told]
+    # Of a very long job the oldest are left out; what they cost counts.
+    amounts = [Decimal(one["amount"]) for one in told]
+    before = Decimal(metered["cost"]) - sum(amounts)
+    costs = [float(before + cost) for cost in accumulate(amounts)]
+    slots = [
+        {"slot": slot - at[0], "amounts": _allocation(one, is_share=is_share)}
+        for slot, one in zip(at, told, strict=True)
+    ]
+    cap = metered["max_cost"]
+    text = f"Cost so far {money(metered['cost'])} of a cap of {money(cap)}, in {len(told)} slots"
+    data = {
+        "costs": [[slot - at[0], cost] for slot, cost in zip(at, costs, strict=True)],
+        "cap": float(cap),
+        "slots": slots,
+        "had_title": "share of the pool" if is_share else "instances",
+        "is_share": is_share,
+    }
+    return ChartSpec("metered", data, text)
+
+
+def _allocation(told: Shown, *, is_share: bool) -> dict[str, float]:
+    if is_share:
+        return {"share": told["share"]}
+    return {"on demand": told["on_demand"], "spot": told["spot"]}
+
+
+def market_of(rented: Shown) -> ChartSpec | None:
+    """A spot market and what is held of it; none: no slot has begun."""
+    shown = rented["slots"][-_SLOTS:]
+    if not shown:
+        return None
+    first, unit = shown[0]["slot"], rented["unit_price"]
+    slots = [
+        {
+            "slot": one["slot"] - first,
+            "price": one["price"] * unit,
+            "available": one["available"],
+            "on_demand": one["on_demand"],
+            "spot": one["spot"],
+        }
+        for one in shown
+    ]
+    now = shown[-1]
+    text = (
+        f"Market and holdings over {len(shown)} slots; in the newest a spot instance costs"
+        f" {now['price'] * unit:.4g} for a slot, there are {now['available']}, and held are"
+        f" {now['on_demand']} on demand and {now['spot']} spot"
+    )
+    return ChartSpec("rented", {"slots": slots, "on_demand_price": unit}, text)
+
+
+def shares_of(pool: Shown) -> ChartSpec | None:
+    """How a pool was shared; none: no unit has passed."""
+    units = [one for one in pool["units"] if one["shares"]][-_SLOTS:]
+    if not units:
+        return None
+    first = units[0]["unit"]
+    slots = [
+        {
+            "slot": one["unit"] - first,
+            "amounts": {short_id(job): share for job, share in one["shares"].items()},
+        }
+        for one in units
+    ]
+    last = ", ".join(f"{short_id(job)} {share:.0%}" for job, share in units[-1]["shares"].items())
+    return ChartSpec(
+        "shares", {"slots": slots}, f"Shares of the pool by slot; in the newest {last}"
+    )
+
+
+def targets_of(decisions: Sequence[Shown]) -> ChartSpec | None:
+    """Loss curves against their targets; none: there is no curve yet."""
+    curves = [
+        {
+            "task": short_id(one["job"]),
+            "curve": one["target"]["curve"],
+            "threshold": one["target"]["target_loss"],
+        }
+        for one in decisions
+        if one["target"] is not None and len(one["target"]["curve"]) > 1
+    ][:_CURVES]
+    if not curves:
+        return None
+    return ChartSpec(
+        "targets", {"curves": curves}, f"Loss curves of {len(curves)} jobs, by batches"
+    )
+
+
+def sites_of(table: Shown) -> tuple[ChartSpec, ChartSpec]:
+    """Prices, and use as shares, by site and slot."""
+    units = [
+        (place, kind, f"{site['id']} {name}", site["capacity"][name])
+        for place, site in enumerate(table["sites"])
+        for kind, name in enumerate(table["types"])
+        if site["capacity"].get(name)
+    ]
+    names = [name for _, _, name, _ in units]
+    prices = [[row[place][kind] for place, kind, _, _ in units] for row in table["price"]]
+    used = [[row[place][kind] / whole for place, kind, _, whole in units] for row in table["used"]]
+    where = f"{len(table['sites'])} sites and {len(prices)} slots"
+    return (
+        ChartSpec("site-price", {"nodes": names, "values": prices}, f"Prices: {where}"),
+        ChartSpec("site-use", {"nodes": names, "values": used}, f"Use: {where}"),
+    )
