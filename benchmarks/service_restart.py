@@ -33,13 +33,12 @@ from auctune.service.storage import Committer, Snapshots, open_store
 from auctune.service.storage.batch import noop
 from auctune.service.storage.identity import bind
 from auctune.service.zones.auction.bid import Bid
-from auctune.service.zones.auction.memory import fresh_zone
-from auctune.service.zones.auction.opening import opening_record, supply_of
-from auctune.service.zones.auction.snapshot import ZoneSaver
+from auctune.service.zones.auction.loader import build_supply, created_record
+from auctune.service.zones.auction.snapshots import ZoneSnapshotWriter, fresh_zone
 from auctune.service.zones.auction.zone import AuctionZone
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind
-from auctune.service.zones.premises import Place
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.kind import DataDirs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.service_process import ServiceProcess, write_service
@@ -53,8 +52,8 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
     data.mkdir()
     entry = read_config(config).zones[0]
     assert isinstance(entry, AuctionConfig)
-    facts = profile_zone(entry, Place(data, base_cache()), _unheard)
-    record = opening_record(entry, facts, time.time())
+    facts = profile_zone(entry, DataDirs(data, base_cache()), _unheard)
+    record = created_record(entry, facts, time.time())
     draw = random.Random(1)
     with open_store(data, data) as store, Committer(store) as committer:
         bind(store.writer, data, store.label)
@@ -64,15 +63,15 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         state, mechanism = fresh_zone(record)
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
         zone = AuctionZone(
-            entry.name, supply_of(entry, facts, record), mechanism, state, clock, recorder
+            entry.name, build_supply(entry, facts, record), mechanism, state, clock, recorder
         )
-        zone.record(Kind.ZONE_OPENED, None, record)
+        zone.record(EventType.ZONE_OPENED, None, record)
         zone.begin_slots()
         while zone.state.seq < count:
             zone.decide(_bid(draw))
             recorder.record(zone.pop_events(), noop)
             if snapshot_after is not None and zone.state.seq >= snapshot_after:
-                body = write_snapshot(ZoneSaver().save(zone.state, zone.mechanism))
+                body = write_snapshot(ZoneSnapshotWriter().save(zone.state, zone.mechanism))
                 seq, snapshot_after = zone.state.seq, None
                 committer.submit(
                     Snapshots(store.reader).write_batch(entry.name, seq, time.time(), body)

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from auctune.service.zones.auction.memory import AuctionMemory, fresh_memory
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.memory import Memory
+from auctune.service.zones.auction.snapshots import AuctionModel, empty_model
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.snapshots import ZoneModel
 from soak.audit.sold import check_sold
 from soak.data_sets import CLEAN, MESSY, clean_rows, messy_rows
 from soak.faults import NodeDrained, NodeKilled, NodeProcessKilled
@@ -73,14 +73,14 @@ price = "0.03"
             },
         }
 
-    def fresh(self, opened: Mapping[str, Any]) -> Memory:
+    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel:
         """State and mechanism."""
-        return fresh_memory(opened)
+        return empty_model(opened)
 
-    def watch(self, memory: Memory, event: ZoneEvent) -> Iterator[str]:
+    def watch(self, memory: ZoneModel, event: ZoneEvent) -> Iterator[str]:
         """Whether a slot that begins has more on a node than the node has."""
-        assert isinstance(memory, AuctionMemory)
-        if event.kind != Kind.SLOT_BEGAN:
+        assert isinstance(memory, AuctionModel)
+        if event.kind != EventType.SLOT_BEGAN:
             return
         state, slot = memory.state, event.body["slot"]
         for node, jobs in state.cells_of(slot).items():
@@ -95,9 +95,9 @@ price = "0.03"
         schedule = decided["decision"]["schedule"]
         return [] if schedule is None else list(schedule["cells"])
 
-    def prices(self, memory: Memory) -> Mapping[str, Any]:
+    def prices(self, memory: ZoneModel) -> Mapping[str, Any]:
         """Of every cell of the window."""
-        assert isinstance(memory, AuctionMemory)
+        assert isinstance(memory, AuctionModel)
         state = memory.mechanism.state()
         return {name: getattr(state, name).tolist() for name in _TABLE}
 

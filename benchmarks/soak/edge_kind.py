@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from auctune.run.edge.plain import plan_record, read_decision
-from auctune.service.zones.edge.memory import fresh_memory
-from auctune.service.zones.event import ZoneEvent
-from auctune.service.zones.memory import Memory
+from auctune.service.zones.core.events import ZoneEvent
+from auctune.service.zones.core.snapshots import ZoneModel
+from auctune.service.zones.edge.state import empty_model
 from soak.audit.sold import check_sold
 from soak.data_sets import IMAGES, images
 from soak.faults import ChildKilled
@@ -62,11 +62,11 @@ ray = {{ address = "{site.cluster}" }}
             },
         }
 
-    def fresh(self, opened: Mapping[str, Any]) -> Memory:
+    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel:
         """State and mechanism."""
-        return fresh_memory(dict(opened))
+        return empty_model(dict(opened))
 
-    def watch(self, memory: Memory, event: ZoneEvent) -> Iterator[str]:
+    def watch(self, memory: ZoneModel, event: ZoneEvent) -> Iterator[str]:
         """The mechanism checks its plans by itself."""
         yield from ()
 
@@ -80,7 +80,7 @@ ray = {{ address = "{site.cluster}" }}
             if workers
         ]
 
-    def prices(self, memory: Memory) -> Mapping[str, Any]:
+    def prices(self, memory: ZoneModel) -> Mapping[str, Any]:
         """Its operator's table is another one."""
         return {}
 

@@ -12,12 +12,12 @@ from auctune.service.event_writer import read_job
 from auctune.service.storage import EventLog, open_readonly
 from auctune.service.storage.queries import JobRow as StoredJob
 from auctune.service.storage.tables import entries, events, jobs
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.job_row import JobRow, Status
-from auctune.service.zones.restart import read_event
-from auctune.service.zones.timeshare.event import TimeshareKind
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.loader import read_event
+from auctune.service.zones.core.read_model import JobReadModel, Status
+from auctune.service.zones.timeshare.job import TimeshareEventType
 
-OVER = (Kind.FINISHED, Kind.CANCELLED, Kind.FAILED)
+OVER = (EventType.FINISHED, EventType.CANCELLED, EventType.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Story:
     job: str
     events: list[ZoneEvent] = field(default_factory=list)
     booked: list[Booked] = field(default_factory=list)
-    row: JobRow | None = None
+    row: JobReadModel | None = None
 
     def of(self, *kinds: str) -> list[ZoneEvent]:
         """Its events of some kinds."""
@@ -61,7 +61,7 @@ class Story:
     @property
     def decision(self) -> ZoneEvent | None:
         """What was decided on it; none: nothing."""
-        found = self.of(Kind.DECIDED)
+        found = self.of(EventType.DECIDED)
         return found[0] if found else None
 
     @property
@@ -142,12 +142,12 @@ def num_open(data: Path) -> int:
     num_open: int = sum(
         counts.get(status, 0) for status in (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
     )
-    ends = (Kind.CANCELLED.value, TimeshareKind.SETTLED.value)
+    ends = (EventType.CANCELLED.value, TimeshareEventType.SETTLED.value)
     chosen = select(events.c.kind, events.c.body).where(events.c.kind.in_(ends))
     with open_readonly(data) as engine, engine.connect() as connection:
         found = [(kind, orjson.loads(body)) for kind, body in connection.execute(chosen)]
     num_held = sum("held" in body for _, body in found)
-    num_settled: int = sum(kind == TimeshareKind.SETTLED for kind, _ in found)
+    num_settled: int = sum(kind == TimeshareEventType.SETTLED for kind, _ in found)
     return num_open + num_held - num_settled
 
 
@@ -163,7 +163,7 @@ def _booked(connection: Connection) -> Iterator[Booked]:
         yield Booked(*row)
 
 
-def _rows(connection: Connection) -> Iterator[JobRow]:
+def _rows(connection: Connection) -> Iterator[JobReadModel]:
     columns = (jobs.c.id, jobs.c.seq, jobs.c.zone, jobs.c.owner, jobs.c.created_at)
     for row in connection.execute(select(*columns, jobs.c.status, jobs.c.body)):
         yield read_job(StoredJob(**row._mapping))

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from auctune.service.event_writer import from_minor_units
 from auctune.service.ledger import REVENUE
-from auctune.service.zones.event import Kind
+from auctune.service.zones.core.events import EventType
 from soak.diary import Diary
 from soak.log import Log, Story
 
@@ -78,11 +78,11 @@ def _zones(soaked: Soaked) -> Table:
         counts = (
             len(stories),
             sum(one.is_admitted for one in stories),
-            ends[Kind.FINISHED],
-            ends[Kind.FAILED],
+            ends[EventType.FINISHED],
+            ends[EventType.FAILED],
             sum(one.is_refunded for one in stories),
-            ends[Kind.CANCELLED],
-            sum(len(one.of(Kind.TRAINED)) for one in stories),
+            ends[EventType.CANCELLED],
+            sum(len(one.of(EventType.TRAINED)) for one in stories),
         )
         table.add_row(zone, *map(str, counts), _money(earned))
     return table
@@ -98,9 +98,9 @@ def _outcomes(soaked: Soaked) -> Table:
 
 def _end(story: Story) -> str:
     last = story.last
-    if last.kind == Kind.FAILED:
+    if last.kind == EventType.FAILED:
         return f"{last.body['code']}{', refunded' if story.is_refunded else ''}"
-    if last.kind == Kind.DECIDED:
+    if last.kind == EventType.DECIDED:
         return f"rejected: {last.body['decision']['reason']}"
     return str(last.kind).removeprefix("job.")
 

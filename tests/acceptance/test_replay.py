@@ -11,8 +11,8 @@ from auctune.domain import Admission, NodeLost, RepeatedEnergy
 from auctune.domain.recorded import BidMade, PlanChanged, RecordedPeriod, Why
 from auctune.registry import build
 from auctune.service.zones.auction.period import happened_of
-from auctune.service.zones.auction.state import ZoneState
-from auctune.service.zones.event import Kind
+from auctune.service.zones.auction.state import AuctionState
+from auctune.service.zones.core.events import EventType
 from auctune.sim.replay import recorded_takings, replay_other, replay_same
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone
@@ -24,7 +24,7 @@ def recorded(seed: int, steps: int, first_slot: int = 0) -> tuple[RecordedPeriod
     player = ZonePlayer(made, np.random.default_rng(seed))
     for _ in range(steps):
         player.step()
-    happened = happened_of(iter(made.log.read()), ZoneState(made.supply.cluster))
+    happened = happened_of(iter(made.log.read()), AuctionState(made.supply.cluster))
     period = RecordedPeriod(made.supply.cluster, "pdftsp", {}, first_slot, tuple(happened))
     return period, made
 
@@ -41,7 +41,7 @@ def test_the_same_mechanism_decides_identically() -> None:
         period, made = recorded(seed, 250)
         again = replay_same(period, mechanism(period))
         assert again.differences == ()
-        decided = sum(event.kind == Kind.DECIDED for event, _ in made.log.events)
+        decided = sum(event.kind == EventType.DECIDED for event, _ in made.log.events)
         assert again.num_decisions == decided
         decisions, lessons = decisions + decided, lessons + again.num_lessons
         plans += again.num_plans
@@ -119,7 +119,7 @@ def quiet(seed: int, slots: int = 40) -> tuple[RecordedPeriod, MadeUpZone]:
             made.finish(name)
         made.trained.clear()
         made.pass_slots()
-    happened = happened_of(iter(made.log.read()), ZoneState(made.supply.cluster))
+    happened = happened_of(iter(made.log.read()), AuctionState(made.supply.cluster))
     return RecordedPeriod(made.supply.cluster, "pdftsp", {}, 0, tuple(happened)), made
 
 

@@ -12,11 +12,10 @@ import pytest
 from auctune.domain import Money
 from auctune.service.event_writer import to_minor_units
 from auctune.service.ledger import Entry, instance_cost
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.job_row import JobRow, Status
-from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.metered.meter import Meter
-from auctune.service.zones.timeshare.event import TimeshareKind
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import Meter, MeteredEventType
+from auctune.service.zones.core.read_model import JobReadModel, Status
+from auctune.service.zones.timeshare.job import TimeshareEventType
 from soak.audit.acknowledged import check_acknowledged
 from soak.audit.books import check_books
 from soak.audit.metered import check_metered
@@ -61,7 +60,7 @@ def booked(event: ZoneEvent, entries: tuple[Entry, ...]) -> list[Booked]:
 
 def rented(*, refunded: bool = False) -> Story:
     """A job whose cap is 1, charged 0.3 and 0.2; the service's costs are half of it."""
-    row = JobRow("job", "rented", 1, "ann", 1.0, Status.SUCCEEDED, {})
+    row = JobReadModel("job", "rented", 1, "ann", 1.0, Status.SUCCEEDED, {})
     story, meter = Story("job", row=row), Meter("ann", Money("1"))
 
     def happen(kind: str, entries: tuple[Entry, ...], **body: Any) -> None:
@@ -71,22 +70,22 @@ def rented(*, refunded: bool = False) -> Story:
 
     decision = {"admitted": True, "reason": None, "max_cost": "1.0000"}
     request = {"metadata": {"token": "ann-1"}}
-    happen(Kind.DECIDED, meter.begin(), owner="ann", request=request, decision=decision)
+    happen(EventType.DECIDED, meter.begin(), owner="ann", request=request, decision=decision)
     for slot, amount in enumerate(("0.3", "0.2")):
         cost = str(Money(amount) / 2)
         entries = meter.charge(slot, Money(amount)) + instance_cost("rented", Money(cost))
-        happen(MeteredKind.METERED, entries, slot=slot, amount=amount, cost=cost)
+        happen(MeteredEventType.METERED, entries, slot=slot, amount=amount, cost=cost)
     if refunded:
-        happen(Kind.FAILED, meter.end(refunded=True), code="service_failed", refund=True)
+        happen(EventType.FAILED, meter.end(refunded=True), code="service_failed", refund=True)
     else:
-        happen(Kind.FINISHED, meter.end(refunded=False), files=["file-a"])
+        happen(EventType.FINISHED, meter.end(refunded=False), files=["file-a"])
     return story
 
 
 def test_what_an_auction_did_passes(sold: list[Story]) -> None:
     assert [wrong for story in sold for wrong in check_sold(story)] == []
     ends = {story.events[-1].kind for story in sold}
-    assert {Kind.FINISHED, Kind.CANCELLED, Kind.FAILED, Kind.DECIDED} <= ends
+    assert {EventType.FINISHED, EventType.CANCELLED, EventType.FAILED, EventType.DECIDED} <= ends
     assert any(story.is_refunded for story in sold)
 
 
@@ -115,7 +114,7 @@ def refunded_too(story: Story) -> None:
 
 
 def goes_on(story: Story) -> None:
-    story.events.append(next(one for one in story.events if one.kind == Kind.TRAINED))
+    story.events.append(next(one for one in story.events if one.kind == EventType.TRAINED))
 
 
 def unknown_to_readers(story: Story) -> None:
@@ -125,9 +124,9 @@ def unknown_to_readers(story: Story) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
-        again(Kind.DECIDED),
-        again(Kind.TRAINED),
-        again(Kind.FINISHED),
+        again(EventType.DECIDED),
+        again(EventType.TRAINED),
+        again(EventType.FINISHED),
         cheaper,
         never_earned,
         refunded_too,
@@ -136,7 +135,7 @@ def unknown_to_readers(story: Story) -> None:
     ],
 )
 def test_what_was_done_wrong_with_a_sold_job_is_named(sold: list[Story], harm: Harm) -> None:
-    finished = (one for one in sold if one.events[-1].kind == Kind.FINISHED)
+    finished = (one for one in sold if one.events[-1].kind == EventType.FINISHED)
     story = deepcopy(next(one for one in finished if one.amounts("revenue")))
     harm(story)
     assert list(check_sold(story))
@@ -150,7 +149,7 @@ def kept_the_money(story: Story) -> None:
 @pytest.mark.parametrize("refunded", [False, True])
 def test_a_metered_job_passes_and_what_was_done_wrong_with_it_is_named(*, refunded: bool) -> None:
     assert list(check_metered(rented(refunded=refunded))) == []
-    harms = [again(MeteredKind.METERED), cheaper, never_earned, refunded_too]
+    harms = [again(MeteredEventType.METERED), cheaper, never_earned, refunded_too]
     for harm in [*harms, *([kept_the_money] if refunded else [])]:
         story = rented(refunded=refunded)
         harm(story)
@@ -178,11 +177,11 @@ def test_loading_and_one_charge_a_unit_pass_and_a_second_charge_is_named() -> No
             story.events.append(event)
             story.booked += booked(event, entries)
 
-        happen(TimeshareKind.JOINED, (), unit=7)
+        happen(TimeshareEventType.JOINED, (), unit=7)
         for slot, (unit, share) in enumerate([(7, 0.0), *units]):
             body = {"slot": slot, "unit": unit, "share": share, "amount": "0.1", "cost": "0"}
-            happen(MeteredKind.METERED, meter.charge(slot, Money("0.1")), **body)
-        happen(Kind.FINISHED, meter.end(refunded=False), files=["file-a"])
+            happen(MeteredEventType.METERED, meter.charge(slot, Money("0.1")), **body)
+        happen(EventType.FINISHED, meter.end(refunded=False), files=["file-a"])
         return story
 
     assert list(check_metered(charged((7, 0.5), (8, 1.0)))) == []
@@ -203,10 +202,12 @@ def test_a_cancelled_job_of_a_pool_is_over_once_it_is_settled() -> None:
             story.events.append(event)
             story.booked.extend(booked(event, entries))
 
-        happen(Kind.CANCELLED, meter.lower(Money(held)), held=held)
-        happen(MeteredKind.METERED, meter.charge(2, Money("0.1")), slot=2, amount="0.1", cost="0")
+        happen(EventType.CANCELLED, meter.lower(Money(held)), held=held)
+        happen(
+            MeteredEventType.METERED, meter.charge(2, Money("0.1")), slot=2, amount="0.1", cost="0"
+        )
         if settled:
-            happen(TimeshareKind.SETTLED, meter.end(refunded=False))
+            happen(TimeshareEventType.SETTLED, meter.end(refunded=False))
         return story
 
     for held in ("0.5000", "0.2000", "0.1000"):

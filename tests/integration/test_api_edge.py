@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from auctune.cli.app import app
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
-from auctune.service.zones.desk import Desk
-from auctune.service.zones.edge import plans
-from auctune.service.zones.edge.open_edge import OpenEdge
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.edge import replanning
+from auctune.service.zones.edge.gateway import EdgeGateway
 from auctune.service.zones.edge.zone import EdgeZone
-from auctune.service.zones.event import Kind
 from support.edge_zones import edge_entry, images_file
 from support.page_visitor import PageVisitor, faults
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
@@ -67,9 +67,9 @@ def refused(served: Served, path: str, body: dict[str, Any], status: int = 400) 
     return answer.json()["error"]
 
 
-def desk(served: Served) -> Desk[EdgeZone]:
+def desk(served: Served) -> ZoneActor[EdgeZone]:
     zone = served.service.zones["sites"]
-    assert isinstance(zone, OpenEdge)
+    assert isinstance(zone, EdgeGateway)
     return zone.desk
 
 
@@ -210,7 +210,7 @@ def test_it_is_taken_up_by_the_official_client_in_strict_mode(served: Served) ->
 def test_a_job_whose_files_nobody_has_looked_at_is_decided_on_later(served: Served) -> None:
     body = work(served, bid="60")
     zone = served.service.zones["sites"]
-    assert isinstance(zone, OpenEdge)
+    assert isinstance(zone, EdgeGateway)
     zone.bids._files._known.clear()
     job = post(served, JOBS, body)
     assert job["status"] == "validating_files"
@@ -284,7 +284,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
 
     def lose(zone: EdgeZone) -> None:
         zone.begin_slots()
-        plans.lose_site(zone, "a", ())
+        replanning.lose_site(zone, "a", ())
 
     desk(served).submit(lose).result(60)
     with served.http(key) as http:
@@ -295,7 +295,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
     assert found["market"]["payment"] == job["market"]["payment"]
     assert any("site a was lost" in text for text in told)
     for site in "bc":
-        desk(served).submit(partial(plans.lose_site, site=site, busy=())).result(60)
+        desk(served).submit(partial(replanning.lose_site, site=site, busy=())).result(60)
     with served.http(key) as http:
         waits = http.get(f"{JOBS}/{job['id']}").json()
         told = [one["message"] for one in http.get(f"{JOBS}/{job['id']}/events").json()["data"]]
@@ -304,7 +304,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
 
     def look_again(zone: EdgeZone) -> None:
         zone.begin_slots()
-        plans.plan_waiting(zone, ())
+        replanning.replan_waiting(zone, ())
 
     served.clock.pass_slots(15)
     desk(served).submit(look_again).result(60)
@@ -313,7 +313,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
         assert Decimal(http.get("/v1/ledger").json()["balance"]) == 0
     assert (over["status"], over["market"]["refunded"]) == ("failed", True)
     for site in "abc":
-        desk(served).submit(partial(plans.return_site, site=site)).result(60)
+        desk(served).submit(partial(replanning.return_site, site=site)).result(60)
 
 
 def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
         assert desk(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
         assert (desk(again).submit(lambda zone: zone.eris.ledger.used).result(60) == used).all()
         ended = {"files": ["file-a"]}
-        desk(again).submit(lambda zone: zone.record(Kind.FINISHED, job, ended)).result(60)
+        desk(again).submit(lambda zone: zone.record(EventType.FINISHED, job, ended)).result(60)
         with again.http(key) as http:
             assert http.get(f"{JOBS}/{job}").json()["status"] == "succeeded"
     told = CliRunner().invoke(app, ["replay", "--data", str(tmp_path / "market")])

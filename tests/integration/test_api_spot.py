@@ -8,11 +8,11 @@ import pytest
 
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
-from auctune.service.zones.desk import Desk
-from auctune.service.zones.event import Kind
-from auctune.service.zones.spot.event import SpotKind
-from auctune.service.zones.spot.hearing import hear
-from auctune.service.zones.spot.open_spot import OpenSpot
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.spot.gateway import SpotGateway
+from auctune.service.zones.spot.job import SpotEventType
+from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
 from support.spot_zones import spot_zone
@@ -46,15 +46,15 @@ def refused(served: Served, path: str, body: dict[str, Any]) -> Any:
     return answer.json()["error"]
 
 
-def desk(served: Served) -> Desk[SpotZone]:
+def desk(served: Served) -> ZoneActor[SpotZone]:
     zone = served.service.zones["rented"]
-    assert isinstance(zone, OpenSpot)
+    assert isinstance(zone, SpotGateway)
     return zone.desk
 
 
 def tell(served: Served, job: str, kind: str, **words: Any) -> None:
     """What a job's process would say."""
-    desk(served).submit(lambda zone: hear(zone, job, {"kind": kind, **words})).result(60)
+    desk(served).submit(lambda zone: on_message(zone, job, {"kind": kind, **words})).result(60)
 
 
 def slot(served: Served, job: str, number: int, paid: float) -> None:
@@ -347,9 +347,9 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
         assert desk(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
         slot(again, job, 1, 2.0)
         done = {"state": "done", "note": "", "finish": 1.5, "worth": None}
-        desk(again).submit(lambda zone: zone.record(SpotKind.ENDED, job, done)).result(60)
+        desk(again).submit(lambda zone: zone.record(SpotEventType.ENDED, job, done)).result(60)
         ended = {"files": ["file-a"]}
-        desk(again).submit(lambda zone: zone.record(Kind.FINISHED, job, ended)).result(60)
+        desk(again).submit(lambda zone: zone.record(EventType.FINISHED, job, ended)).result(60)
         with again.http(key) as http:
             over = http.get(f"{JOBS}/{job}").json()
     assert (over["status"], over["market"]["payment"]) == ("succeeded", "6.0000")

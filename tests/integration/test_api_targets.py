@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from auctune.service.zones.timeshare.hearing import Hearing
-from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
+from auctune.service.zones.timeshare.gateway import TimeshareGateway
+from auctune.service.zones.timeshare.worker import PoolEventHandler
 from support.serving import Served, make_file, make_pool, make_zone, serving
 
 PRICE = "0.0100"
@@ -170,13 +170,13 @@ def test_a_job_is_paused_resumed_charged_and_seen(
 def settle_dropped(served: Served) -> None:
     """The pool has dropped what is not wanted."""
     zone = served.service.zones["pool"]
-    assert isinstance(zone, OpenTimeshare)
+    assert isinstance(zone, TimeshareGateway)
     zone.desk.submit(lambda desk: desk.settle_dropped(desk.state.seq)).result(60)
 
 
 def says(served: Served, number: int, event: dict[str, Any], views: Any = None) -> None:
     """The pool says something."""
     zone = served.service.zones["pool"]
-    assert isinstance(zone, OpenTimeshare)
-    hearing = Hearing(zone.price)
+    assert isinstance(zone, TimeshareGateway)
+    hearing = PoolEventHandler(zone.price)
     zone.desk.submit(lambda desk: hearing.on_event(desk, number, event, views or {})).result(60)

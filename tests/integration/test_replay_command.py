@@ -17,7 +17,7 @@ from auctune.service.storage import EventLog, Snapshots, open_readonly
 from auctune.service.storage.committer import durable
 from auctune.service.storage.event_log import checksum
 from auctune.service.zones.auction.period import LoggedPeriod
-from auctune.service.zones.auction.snapshot import ZoneSaver
+from auctune.service.zones.auction.snapshots import ZoneSnapshotWriter
 from auctune.service.zones.period import Period
 from support.command_line import run_auctune
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_zone, serving
@@ -66,7 +66,10 @@ def accept(served: Served, file: str) -> None:
 
 def keep_snapshot(served: Served) -> None:
     seq, body = served.ask(
-        lambda zone: (zone.state.seq, write_snapshot(ZoneSaver().save(zone.state, zone.mechanism)))
+        lambda zone: (
+            zone.state.seq,
+            write_snapshot(ZoneSnapshotWriter().save(zone.state, zone.mechanism)),
+        )
     )
 
     async def write() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from auctune.client.endpoint import STARTING_FILE
 from auctune.service.config.auction import AuctionConfig
-from auctune.service.zones.auction.kernels import Kernels
+from auctune.service.zones.auction.startup import KernelCompilation
 from support.service_process import running, write_service
 from support.tiny_architecture import tiny_architecture
 
@@ -43,13 +43,13 @@ def test_whoever_comes_after_the_compilers_has_nothing_to_compile(
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     told: list[float] = []
-    with Kernels([AuctionConfig()]) as kernels:
+    with KernelCompilation([AuctionConfig()]) as kernels:
         kernels.wait(lambda what, share: told.append(share))
     assert told[-1] == 1.0
     done = subprocess.run(
         [sys.executable, "-c", _DECIDE_AND_COUNT], capture_output=True, text=True, check=True
     )
     assert done.stdout == "0\n"
-    with Kernels([AuctionConfig()]) as again:
+    with KernelCompilation([AuctionConfig()]) as again:
         again.wait(lambda what, share: told.append(-1.0))
     assert told[-1] == 1.0

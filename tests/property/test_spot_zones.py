@@ -6,7 +6,7 @@ import numpy as np
 
 from auctune.service.zones.metered.again import go_again
 from auctune.service.zones.spot.again import SpotAgain
-from auctune.service.zones.spot.pace import KEPT_JOBS
+from auctune.service.zones.spot.job import KEPT_JOBS
 from support.late_rentals import LateRentals, Paid
 from support.spot_player import SpotPlayer
 from support.thorough import THOROUGH

@@ -10,10 +10,10 @@ import pytest
 from auctune.run.journal import JournalEvent
 from auctune.run.open_pool.how import How
 from auctune.service.ledger import is_balanced
-from auctune.service.zones.event import Kind
-from auctune.service.zones.job_row import Status
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.metered import MeteredEventType
+from auctune.service.zones.core.read_model import Status
 from auctune.service.zones.metered.again import go_again
-from auctune.service.zones.metered.event import MeteredKind
 from auctune.service.zones.timeshare.again import TimeshareAgain
 from support.pooled_zones import PRICE, SECONDS, PooledZone, PoolPlayer
 from support.thorough import THOROUGH
@@ -90,10 +90,10 @@ def check_cancelled(player: PoolPlayer) -> int:
     most: dict[str, Decimal] = {}
     for event in player.made.log.read():
         name = str(event.job)
-        if event.kind == MeteredKind.METERED:
+        if event.kind == MeteredEventType.METERED:
             num_paid += name in most and Decimal(event.body["amount"]) > 0
             charged[name] = charged.get(name, Decimal(0)) + Decimal(event.body["amount"])
-        elif event.kind == Kind.CANCELLED and "held" in event.body:
+        elif event.kind == EventType.CANCELLED and "held" in event.body:
             most[name] = charged.get(name, Decimal(0)) + Decimal(event.body["held"])
     for name, limit in most.items():
         row = player.made.log.rows[name].body
@@ -200,7 +200,7 @@ def test_all_but_the_estimates_that_were_made_up_follows_from_the_log() -> None:
             player.step()
         player.made.restart()
         events = list(player.made.log.read())
-        asked = [event for event in events if event.kind == Kind.DECIDED]
+        asked = [event for event in events if event.kind == EventType.DECIDED]
         again = go_again(events, TimeshareAgain(PRICE, player.made.clock, asked))
         assert again.num_decisions == len(asked) > 5
         charges += again.num_charges

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from auctune.domain import Cell, InputError, Schedule
-from auctune.service.zones.auction.open_job import OpenJob
-from auctune.service.zones.phase import Phase
+from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.core.job import Phase
 from support.zone_player import ZonePlayer, assert_same
 from support.zones import MadeUpZone
 
@@ -53,7 +53,7 @@ RANGE = {
 }
 
 
-def priced(made: MadeUpZone, job: OpenJob, cells: tuple[Cell, ...]) -> Decimal:
+def priced(made: MadeUpZone, job: AuctionJob, cells: tuple[Cell, ...]) -> Decimal:
     """What a job would pay for cells now, by the market's own explanation."""
     rest = replace(job.task, work=job.work_left, quotes=())
     mechanism, slot = made.zone.mechanism, made.zone.state.slot

@@ -16,13 +16,13 @@ from auctune.run.open_sites.folder import SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
+from auctune.service.zones.core.events import EventType
 from auctune.service.zones.edge.bid import EdgeBid
-from auctune.service.zones.edge.facts import SiteFacts
-from auctune.service.zones.edge.foreman import Foreman
-from auctune.service.zones.edge.memory import EdgeMemory, fresh_memory
-from auctune.service.zones.edge.opening import opening_record, supply_of
+from auctune.service.zones.edge.loader import build_supply, created_record
+from auctune.service.zones.edge.scheduler import SlotScheduler
+from auctune.service.zones.edge.site_datasets import SiteDatasets
+from auctune.service.zones.edge.state import EdgeModel, empty_model
 from auctune.service.zones.edge.zone import EdgeZone
-from auctune.service.zones.event import Kind
 from support.zones import EPOCH, MemoryLog, SetClock
 
 SITES = {"a": 2.0, "b": 2.0, "c": 1.0}
@@ -76,19 +76,19 @@ class MadeUpEdge:
     def __init__(self, entry: EdgeConfig | None = None) -> None:
         self.entry = entry or edge_entry()
         self.clock, self.log = SetClock(), MemoryLog()
-        self.record = opening_record(self.entry, EPOCH)
+        self.record = created_record(self.entry, EPOCH)
         self.kept: dict[tuple[str, int, int], SiteOutcome] = {}
-        self._open(fresh_memory(self.record))
-        self.zone.record(Kind.ZONE_OPENED, None, dict(self.record))
+        self._open(empty_model(self.record))
+        self.zone.record(EventType.ZONE_OPENED, None, dict(self.record))
         self.zone.begin_slots()
         self.keep()
         self.hear(kind="ready", lost=[])
 
-    def _open(self, memory: EdgeMemory) -> None:
-        supply = supply_of(self.entry, self.record, self.clock)
+    def _open(self, memory: EdgeModel) -> None:
+        supply = build_supply(self.entry, self.record, self.clock)
         self.zone = EdgeZone("edge", supply, memory, self.log)
         self.sites = KeptSites()
-        self.foreman = Foreman(
+        self.foreman = SlotScheduler(
             Path,
             lambda job, slot, steps: self.kept.get((job, slot, steps)),
         )
@@ -97,9 +97,9 @@ class MadeUpEdge:
         """Put what happened on record."""
         self.log.record(self.zone.pop_events(), lambda error: None)
 
-    def folded(self) -> EdgeMemory:
+    def folded(self) -> EdgeModel:
         """What the log makes of an empty memory."""
-        memory = fresh_memory(self.record)
+        memory = empty_model(self.record)
         for event in self.log.read():
             memory.apply(event)
         return memory
@@ -127,7 +127,7 @@ class MadeUpEdge:
             job=job,
             owner=more.pop("owner", "ada"),
             training=Training("file-a", epochs=1, batch_size=8, seed=3),
-            facts=SiteFacts(samples, IMAGE, 10),
+            facts=SiteDatasets(samples, IMAGE, 10),
             bid=Money(bid),
             deadline=self.zone.clock.slot_end(self.zone.clock.slot() + slots),
             request={

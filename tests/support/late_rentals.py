@@ -15,14 +15,13 @@ from auctune.run.rental.estimate import Renting
 from auctune.run.rental.market import ReplayedRecord
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
-from auctune.service.zones.event import Kind
-from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.spot.bid import Estimated, SpotBid
-from auctune.service.zones.spot.hearing import hear
-from auctune.service.zones.spot.memory import SpotMemory
-from auctune.service.zones.spot.pace import Pace
-from auctune.service.zones.spot.rented_job import RentedJob
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.metered import MeteredEventType
+from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
+from auctune.service.zones.spot.job import Pace, SpotJobState
+from auctune.service.zones.spot.snapshots import SpotModel
 from auctune.service.zones.spot.state import SpotState
+from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.record import SpotRecord
 from auctune.spot import IDLE, SpotObservation
@@ -96,7 +95,7 @@ class LateRentals:
             worth=worth,
             cap=CAP,
             estimate=rental.estimate(terms, slots.start, slot, pace),
-            estimated=Estimated(
+            estimated=EstimateInputs(
                 slot=slot,
                 first=slots.start,
                 deadline=terms.deadline,
@@ -115,13 +114,13 @@ class LateRentals:
         speed = float(self.rng.lognormal(np.log(0.6), 0.15))
         ready_at = self.clock() + start
         num_missed = self._train(job, ready_at, start, speed)
-        self.zone.record(Kind.FINISHED, job.id, {"files": []})
+        self.zone.record(EventType.FINISHED, job.id, {"files": []})
         self.clock.time += SLOT_SECONDS * float(self.rng.uniform(0.2, 4.0))
         self.log.record(self.zone.pop_events(), lambda _: None)
         cost = sum(
             float(event.body["amount"])
             for event, _ in self.log.events
-            if event.kind == MeteredKind.METERED and event.job == job.id
+            if event.kind == MeteredEventType.METERED and event.job == job.id
         )
         found = bid.estimate
         assert job.finish is not None
@@ -131,19 +130,19 @@ class LateRentals:
 
     def restart(self) -> None:
         """The zone goes on with what its log says."""
-        memory = SpotMemory()
+        memory = SpotModel()
         for event in self.log.read():
             memory.apply(event)
         self.zone = SpotZone("rented", self.zone.rental, memory.state, self.log)
 
-    def _train(self, job: RentedJob, ready_at: float, start: float, speed: float) -> int:
+    def _train(self, job: SpotJobState, ready_at: float, start: float, speed: float) -> int:
         """Ask its policy until all is trained; how many slots it missed."""
         rental, terms = self.zone.rental, job.terms
         policy = rental.renting.read_policy().start(terms.job())
         pace = speed / job.speed
         done, cost, last, num_missed = 0.0, 0.0, IDLE, 0
         before = rental.market.beginning(job.first)[1]
-        hear(self.zone, job.id, {"kind": "ready", "seconds": start})
+        on_message(self.zone, job.id, {"kind": "ready", "seconds": start})
         for slot in range(terms.deadline):
             begins = rental.clock.slot_start(job.first + slot)
             self.clock.time = max(self.clock.time, begins)
@@ -176,11 +175,11 @@ class LateRentals:
         self._end(job, finish)
         return num_missed
 
-    def _end(self, job: RentedJob, finish: float) -> None:
+    def _end(self, job: SpotJobState, finish: float) -> None:
         self._tell(job, "ended", state="done", note="", finish=finish)
 
-    def _tell(self, job: RentedJob, kind: str, **words: Any) -> None:
-        hear(self.zone, job.id, {"kind": kind, **words})
+    def _tell(self, job: SpotJobState, kind: str, **words: Any) -> None:
+        on_message(self.zone, job.id, {"kind": kind, **words})
 
 
 def _work(job: Any, count: int, last: int) -> float:

@@ -4,15 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import Money
-from auctune.service.zones.desk import Desk
-from auctune.service.zones.phase import Phase
-from auctune.service.zones.spot.hearing import hear
-from auctune.service.zones.spot.open_spot import OpenSpot
-from auctune.service.zones.spot.rented_job import RentedJob
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.job import Phase
+from auctune.service.zones.spot.gateway import SpotGateway
+from auctune.service.zones.spot.job import SpotJobState
+from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
-from auctune.service.zones.timeshare.ending import end_job
-from auctune.service.zones.timeshare.hearing import Hearing
-from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
+from auctune.service.zones.timeshare.gateway import TimeshareGateway
+from auctune.service.zones.timeshare.worker import PoolEventHandler, finish_job
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.serving import SLOT_SECONDS, Served
 
@@ -68,8 +67,8 @@ class Renter:
 
     def __init__(self, served: Served) -> None:
         zone = served.service.zones["rented"]
-        assert isinstance(zone, OpenSpot)
-        self.desk: Desk[SpotZone] = zone.desk
+        assert isinstance(zone, SpotGateway)
+        self.desk: ZoneActor[SpotZone] = zone.desk
 
     def rent(self, job: str) -> None:
         """A slot of a job, if its first one has begun and it is not over."""
@@ -78,7 +77,7 @@ class Renter:
     def end(self, job: str, finish: float) -> None:
         """All is trained."""
         message = {"kind": "ended", "state": "done", "note": "", "finish": finish}
-        self.desk.submit(lambda zone: hear(zone, job, message)).result(60)
+        self.desk.submit(lambda zone: on_message(zone, job, message)).result(60)
 
     def hold_late(self, job: str, since: float, until: float) -> None:
         """A piece of the time after its deadline."""
@@ -89,17 +88,17 @@ class Renter:
             paid = 1.0 * n_max * (until - since)
             trained: dict[str, Any] = {"rows": None, "steps": None, "tokens": None, "losses": []}
             said = {"kind": "held", "on_demand": n_max, "paid": paid, **words, **trained}
-            hear(zone, job, said)
+            on_message(zone, job, said)
 
         self.desk.submit(held).result(60)
 
     def cap(self, job: str) -> None:
         """What comes next would cost too much."""
         message = {"kind": "capped", "rate": 1.0}
-        self.desk.submit(lambda zone: hear(zone, job, message)).result(60)
+        self.desk.submit(lambda zone: on_message(zone, job, message)).result(60)
 
 
-def _rent(zone: SpotZone, job: RentedJob | None) -> None:
+def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
     zone.begin_slots()
     if job is None or job.first > zone.state.slot or job.phase is Phase.TRAINED:
         return
@@ -109,11 +108,11 @@ def _rent(zone: SpotZone, job: RentedJob | None) -> None:
     spot = min(1, available)
     words = {"slot": number, "price": price, "on_demand": 1 - spot, "spot": spot}
     paid = (1 - spot) * 1.0 + spot * price
-    hear(zone, job.id, {"kind": "slot", **words, "paid": paid, "missed": False})
+    on_message(zone, job.id, {"kind": "slot", **words, "paid": paid, "missed": False})
     rows, step = 5 * (number + 1), number + 1
     losses = [[step, rows, 2.0 / step]]
     done = {"rows": rows, "steps": step, "tokens": rows * 8, "losses": losses}
-    hear(zone, job.id, {"kind": "slot_done", "slot": number, **done})
+    on_message(zone, job.id, {"kind": "slot_done", "slot": number, **done})
 
 
 class Pool:
@@ -125,8 +124,8 @@ class Pool:
 
     def __init__(self, served: Served) -> None:
         zone = served.service.zones["pool"]
-        assert isinstance(zone, OpenTimeshare)
-        self.desk: Desk[TimeshareZone] = zone.desk
+        assert isinstance(zone, TimeshareGateway)
+        self.desk: ZoneActor[TimeshareZone] = zone.desk
         self._number = 0
         self._learned: dict[str, int] = {}
 
@@ -156,11 +155,11 @@ class Pool:
         """It is gone, its adapter packed."""
         best = {"batches": 5, "loss": 0.4}
         self._say({"type": "left", "id": job, "how": how, "why": "", "best": best})
-        self.desk.submit(lambda zone: end_job(zone, job, ["file-a"])).result(60)
+        self.desk.submit(lambda zone: finish_job(zone, job, ["file-a"])).result(60)
 
     def _say(self, event: dict[str, Any]) -> None:
         self._number += 1
-        number, hearing = self._number, Hearing(Money(PRICE))
+        number, hearing = self._number, PoolEventHandler(Money(PRICE))
 
         def say(zone: TimeshareZone) -> None:
             unit = zone.clock.slot()

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from auctune.service.zones.spot.hearing import hear
-from auctune.service.zones.spot.open_spot import OpenSpot
-from auctune.service.zones.timeshare.hearing import Hearing
-from auctune.service.zones.timeshare.open_timeshare import OpenTimeshare
+from auctune.service.zones.spot.gateway import SpotGateway
+from auctune.service.zones.spot.worker import on_message
+from auctune.service.zones.timeshare.gateway import TimeshareGateway
+from auctune.service.zones.timeshare.worker import PoolEventHandler
 from support.serving import Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
 
@@ -37,10 +37,10 @@ def ask(served: Served, file: str, market: dict[str, Any], key: str | None = Non
 def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int) -> None:
     """A slot of a rented job, as its process would tell of it."""
     zone = served.service.zones[RENTED]
-    assert isinstance(zone, OpenSpot)
+    assert isinstance(zone, SpotGateway)
     told = {"kind": "slot", "slot": number, "price": 0.25, "available": 4, "on_demand_price": 1.0}
     told |= {"on_demand": on_demand, "spot": spot, "paid": on_demand + 0.25 * spot, "missed": False}
-    zone.desk.submit(lambda desk: hear(desk, job, told)).result(60)
+    zone.desk.submit(lambda desk: on_message(desk, job, told)).result(60)
 
 
 class Pool:
@@ -76,7 +76,7 @@ class Pool:
 
     def _say(self, event: dict[str, Any]) -> None:
         zone = self._served.service.zones[POOL]
-        assert isinstance(zone, OpenTimeshare)
+        assert isinstance(zone, TimeshareGateway)
         self._number += 1
-        number, hearing = self._number, Hearing(zone.price)
+        number, hearing = self._number, PoolEventHandler(zone.price)
         zone.desk.submit(lambda desk: hearing.on_event(desk, number, event, {})).result(60)

@@ -12,15 +12,13 @@ from auctune.domain.data_size import DataSize
 from auctune.run.open_pool.how import How
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import is_balanced
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind
-from auctune.service.zones.metered.estimate import Estimate
-from auctune.service.zones.timeshare.asked import Asked, Estimated
-from auctune.service.zones.timeshare.ending import end_job
-from auctune.service.zones.timeshare.hearing import Hearing
-from auctune.service.zones.timeshare.memory import TimeshareMemory, saved_state
-from auctune.service.zones.timeshare.open_job import Phase
-from auctune.service.zones.timeshare.state import TimeshareState
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.metered import Estimate
+from auctune.service.zones.timeshare.bid import EstimateInputs, TimeshareBid
+from auctune.service.zones.timeshare.job import Phase
+from auctune.service.zones.timeshare.state import TimeshareModel, TimeshareState, saved_state
+from auctune.service.zones.timeshare.worker import PoolEventHandler, finish_job
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.zones import EPOCH, MemoryLog, SetClock
 
@@ -44,12 +42,12 @@ class PooledZone:
         # Whether the service is gone while its pool goes on to the end of a unit, or two.
         self.is_away = False
         self._open(TimeshareState())
-        self.zone.record(Kind.ZONE_OPENED, None, {"version": 1})
+        self.zone.record(EventType.ZONE_OPENED, None, {"version": 1})
         self.keep()
 
     def _open(self, state: TimeshareState) -> None:
         self.zone = TimeshareZone("pool", state, self.clock, self.log, PRICE)
-        self.hearing = Hearing(PRICE)
+        self.hearing = PoolEventHandler(PRICE)
 
     def keep(self) -> None:
         """Write what happened."""
@@ -58,7 +56,7 @@ class PooledZone:
 
     def folded(self) -> TimeshareState:
         """The state that the log alone gives."""
-        memory = TimeshareMemory()
+        memory = TimeshareModel()
         for event in self.log.read():
             memory.apply(event)
         return memory.state
@@ -73,11 +71,11 @@ class PooledZone:
 
     def asked(
         self, job: str, cap: str = "50", owner: str = "ann", left: Decimal | None = None
-    ) -> Asked:
+    ) -> TimeshareBid:
         """A job that is due in 20 slots."""
         unit = self.clock.slot() + 20
         request = {"model": "tiny", "max_cost": cap, "deadline": self.clock.slot_start(unit)}
-        return Asked(
+        return TimeshareBid(
             job=job,
             owner=owner,
             training=Training("file-a", schedule="constant"),
@@ -86,7 +84,7 @@ class PooledZone:
             cap=Decimal(cap),
             deadline_unit=unit,
             estimate=estimate(),
-            estimated=Estimated(self.zone.state.seq, self.clock.slot() + 1),
+            estimated=EstimateInputs(self.zone.state.seq, self.clock.slot() + 1),
             request=request,
             left=lambda: left,
         )
@@ -159,7 +157,7 @@ class PooledZone:
 
     def ends(self, job: str, files: list[str]) -> None:
         """Its adapter is packed."""
-        end_job(self.zone, job, files)
+        finish_job(self.zone, job, files)
         self.keep()
 
 
@@ -212,7 +210,7 @@ class PoolPlayer:
         state = made.zone.state
         assert made.folded().to_record() == state.to_record()
         for seq, body in self.snapshots:
-            memory = TimeshareMemory()
+            memory = TimeshareModel()
             memory.load(body)
             for event in made.log.read(seq):
                 memory.apply(event)

@@ -30,11 +30,11 @@ from auctune.service.event_writer import job_record
 from auctune.service.private_files import write_private
 from auctune.service.storage import Snapshots, open_store
 from auctune.service.storage.event_log import checksum
-from auctune.service.zones.auction.saver import AuctionSaver
-from auctune.service.zones.edge.saver import EdgeSaver
-from auctune.service.zones.keeping import Keeper, Saver
-from auctune.service.zones.spot.memory import SpotSaver
-from auctune.service.zones.timeshare.saver import TimeshareSaver
+from auctune.service.zones.auction.snapshots import AuctionSaver
+from auctune.service.zones.core.snapshots import SnapshotSource, Snapshotter
+from auctune.service.zones.edge.worker import EdgeSaver
+from auctune.service.zones.spot.snapshots import SpotSaver
+from auctune.service.zones.timeshare.worker import TimeshareSaver
 from soak.audit.rebuilt import Rebuilt
 from soak.data_sets import CLEAN, MESSY
 from soak.kinds import KINDS
@@ -47,7 +47,7 @@ FIXTURE = Path(__file__).parents[1] / "data" / "recorded_logs"
 Row = dict[str, Any]
 Found = dict[str, Any]
 
-_SAVERS: Mapping[str, Saver[Any]] = {
+_SAVERS: Mapping[str, SnapshotSource[Any]] = {
     "auction": AuctionSaver(),
     "edge": EdgeSaver(),
     "spot": SpotSaver(),
@@ -299,7 +299,7 @@ def keep_snapshots(served: Served) -> None:
     market = served.service
     for zone in market.zones.values():
         saver, kept = _SAVERS[zone.kind], Snapshots(market.store.reader)
-        keeper = Keeper(zone.desk, zone.clock, saver, kept, market.committer, events=1)
+        keeper = Snapshotter(zone.desk, zone.clock, saver, kept, market.committer, events=1)
         served.run(keeper.snapshot_if_due)
 
 

@@ -33,12 +33,12 @@ from auctune.service.http.app import make_app
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
 from auctune.service.service import Service, ServiceRuntime, build_service
 from auctune.service.storage import open_store
-from auctune.service.zones.auction.open_auction import OpenAuction
+from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.zone import AuctionZone
-from auctune.service.zones.event import Kind
-from auctune.service.zones.premises import Place
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.kind import DataDirs
 from auctune.service.zones.spot.kind import INSTANCE
-from auctune.service.zones.timeshare.opening import NODE_TYPE
+from auctune.service.zones.timeshare.loader import NODE_TYPE
 from support.zones import made_up_profile
 
 T = TypeVar("T")
@@ -154,10 +154,10 @@ class Served:
         """What a coroutine function gives, on the market's loop."""
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
 
-    def auction(self, zone: str = "default") -> OpenAuction:
+    def auction(self, zone: str = "default") -> AuctionGateway:
         """A zone of this market."""
         found = self.service.zones[zone]
-        assert isinstance(found, OpenAuction)
+        assert isinstance(found, AuctionGateway)
         return found
 
     def ask(self, run: Callable[[AuctionZone], T], zone: str = "default") -> T:
@@ -240,7 +240,7 @@ class Served:
                 "validation": [],
             }
             body = {"node": found.cells[0].node, "slot": found.cells[0].slot, "seconds": 1.0}
-            desk.record(Kind.TRAINED, job, {**body, "result": result})
+            desk.record(EventType.TRAINED, job, {**body, "result": result})
 
         self.ask(trained, zone)
 
@@ -253,7 +253,7 @@ class Served:
             return (await self.service.library.import_result(owner, source.name, source)).id
 
         file: str = self.run(keep)
-        self.ask(lambda desk: desk.record(Kind.FINISHED, job, {"files": [file]}), zone)
+        self.ask(lambda desk: desk.record(EventType.FINISHED, job, {"files": [file]}), zone)
         return file
 
 
@@ -316,7 +316,7 @@ async def _serve(
                 file,
                 facts,
                 store,
-                Place(folder, folder / "cache"),
+                DataDirs(folder, folder / "cache"),
                 report=lambda what, share: None,
                 on_fatal_error=lambda error: None,
                 now=SteadyClock(2 * SLOT_SECONDS, unix=clock, boot=clock.since_boot),

@@ -20,17 +20,16 @@ from auctune.run.rental.market import ReplayedRecord
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import HELD, hold_account, is_balanced, user_account
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind
-from auctune.service.zones.metered.estimate import Estimate
-from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.phase import Phase
-from auctune.service.zones.spot.bid import Estimated, SpotBid
-from auctune.service.zones.spot.hearing import hear
-from auctune.service.zones.spot.memory import SpotMemory, SpotSaver
-from auctune.service.zones.spot.rental import Rental
-from auctune.service.zones.spot.rented_job import RentedJob
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.job import Phase
+from auctune.service.zones.core.metered import Estimate, MeteredEventType
+from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
+from auctune.service.zones.spot.job import SpotJobState
+from auctune.service.zones.spot.snapshots import SpotModel, SpotSaver
 from auctune.service.zones.spot.state import SpotState
+from auctune.service.zones.spot.supply import SpotSupply
+from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.record import SpotRecord
 from auctune.spot.market import SpotMarket
@@ -39,14 +38,14 @@ from support.zones import EPOCH, SLOT_SECONDS, MemoryLog, SetClock, made_up_prof
 OWNERS = ("ann", "bob")
 
 
-def made_up_rental(now: Callable[[], float], jobs: int = 4) -> Rental:
+def made_up_rental(now: Callable[[], float], jobs: int = 4) -> SpotSupply:
     slots = np.arange(60)
     price = np.asarray(0.2 + 0.1 * (slots % 3), dtype=np.float64)
     market = SpotMarket(price, slots % 5, slot_seconds=SLOT_SECONDS)
     record = SpotRecord(
         np.asarray(slots * SLOT_SECONDS, dtype=np.float64), market.price, market.available
     )
-    return Rental(
+    return SpotSupply(
         base="tiny",
         base_digest="0",
         context_tokens=None,
@@ -129,7 +128,7 @@ class SpotPlayer:
 
     def preview(self) -> None:
         self.zone.preview(self._new_bid())
-        assert all(event.kind == Kind.SLOT_BEGAN for event, _ in self.zone._events)
+        assert all(event.kind == EventType.SLOT_BEGAN for event, _ in self.zone._events)
 
     def receive(self) -> None:
         bid = self._new_bid()
@@ -164,7 +163,7 @@ class SpotPlayer:
         """A process has loaded all; a restart of it says so again."""
         name = self._one_of(self.zone.admitted_jobs)
         seconds = float(self.rng.exponential(2.0))
-        hear(self.zone, name, {"kind": "ready", "seconds": seconds})
+        on_message(self.zone, name, {"kind": "ready", "seconds": seconds})
         return bool(name)
 
     def rent(self) -> bool:
@@ -213,32 +212,34 @@ class SpotPlayer:
         if name:
             self.processes[name].is_heard = True
             for message in self.processes[name].told:
-                hear(self.zone, name, message)
+                on_message(self.zone, name, message)
         return bool(name)
 
     def end(self) -> bool:
         name = self._one_of(self.zone.admitted_jobs)
         state = "done" if self.rng.random() < 0.8 else "failed"
-        hear(self.zone, name, {"kind": "ended", "state": state, "note": "", "finish": 2.5})
+        on_message(self.zone, name, {"kind": "ended", "state": state, "note": "", "finish": 2.5})
         return bool(name)
 
     def fail(self) -> bool:
         name = self._one_of(self.zone.admitted_jobs)
         if self.rng.random() < 0.5:
-            hear(self.zone, name, {"kind": "capped", "rate": 1.0})
+            on_message(self.zone, name, {"kind": "capped", "rate": 1.0})
         else:
-            hear(self.zone, name, {"kind": "failed", "place": "data", "found": "x", "expected": ""})
+            on_message(
+                self.zone, name, {"kind": "failed", "place": "data", "found": "x", "expected": ""}
+            )
         return bool(name)
 
     def note(self) -> bool:
         name = self._one_of(self.zone.admitted_jobs)
-        hear(self.zone, name, {"kind": "noted", "text": "it is late"})
+        on_message(self.zone, name, {"kind": "noted", "text": "it is late"})
         return bool(name)
 
     def finish(self) -> bool:
         trained = [n for n, job in self.zone.admitted_jobs.items() if job.phase is Phase.TRAINED]
         if trained:
-            self.zone.record(Kind.FINISHED, self._one_of(trained), {"files": ["file-a"]})
+            self.zone.record(EventType.FINISHED, self._one_of(trained), {"files": ["file-a"]})
         return bool(trained)
 
     def snapshot(self) -> None:
@@ -247,7 +248,7 @@ class SpotPlayer:
 
     def restart(self) -> None:
         """The zone goes on with what the log says."""
-        memory = SpotMemory()
+        memory = SpotModel()
         for event in self.log.read():
             memory.apply(event)
         self.zone = SpotZone("rented", self.zone.rental, memory.state, self.log)
@@ -264,14 +265,14 @@ class SpotPlayer:
         assert all(Decimal(0) <= job.meter.charged <= job.meter.cap for job in jobs)
         for job in jobs:
             self._check_heard(job)
-        for kind, key in ((MeteredKind.METERED, "slot"), (Kind.TRAINED, "number")):
+        for kind, key in ((MeteredEventType.METERED, "slot"), (EventType.TRAINED, "number")):
             events = [event for event, _ in self.log.events if event.kind == kind]
             numbers = [(event.job, event.body[key]) for event in events]
             assert len(numbers) == len(set(numbers)), f"{kind} twice"
 
     def check_fold(self) -> None:
         """The log alone gives state, rows and entries; so do snapshots and the rest."""
-        memory, rows, entries = SpotMemory(), {}, []
+        memory, rows, entries = SpotModel(), {}, []
         for event in self.log.read():
             change = memory.apply(event)
             rows.update({row.id: row for row in change.rows})
@@ -280,13 +281,13 @@ class SpotPlayer:
         assert _stored(rows) == _stored(self.log.rows)
         assert entries == [made for _, made in self.log.entries]
         for seq, body in self.snapshots[-2:]:
-            later = SpotMemory()
+            later = SpotModel()
             later.load(body)
             for event in self.log.read(after=seq):
                 later.apply(event)
             assert later.state == self.zone.state
 
-    def _check_heard(self, job: RentedJob) -> None:
+    def _check_heard(self, job: SpotJobState) -> None:
         """All that a process told is charged, up to the cap, however often it told it."""
         process = self.processes.get(job.id)
         if process is None or not process.is_heard:
@@ -302,7 +303,7 @@ class SpotPlayer:
             (
                 Decimal(event.body["amount"])
                 for event, _ in self.log.events
-                if event.kind == MeteredKind.METERED
+                if event.kind == MeteredEventType.METERED
                 and event.job not in refunded
                 and self.log.rows[event.job or ""].owner == owner
             ),
@@ -315,7 +316,7 @@ class SpotPlayer:
         # A service that was killed hears it when it is told again.
         self.processes[name].is_heard &= bool(self.rng.random() < 0.9)
         if self.processes[name].is_heard:
-            hear(self.zone, name, message)
+            on_message(self.zone, name, message)
 
     def _trained(self, process: MadeUpProcess) -> dict[str, Any]:
         steps = process.rows // 4
@@ -337,7 +338,7 @@ class SpotPlayer:
             worth=JobValue(amount, deadline, deadline + SLOT_SECONDS),
             cap=cap,
             estimate=Estimate(cost / 2, cost, deadline - 1, deadline, 0.25),
-            estimated=Estimated(
+            estimated=EstimateInputs(
                 slot=max(0, self.zone.state.slot),
                 first=max(0, self.zone.state.slot) + 1,
                 deadline=4,

@@ -12,15 +12,14 @@ import orjson
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.service.ledger import HELD, is_balanced
-from auctune.service.zones.appraisal import VendorOffer
-from auctune.service.zones.auction import repairs
+from auctune.service.zones.auction import replanning
 from auctune.service.zones.auction.bid import Bid
-from auctune.service.zones.auction.memory import fold
-from auctune.service.zones.auction.open_job import OpenJob
-from auctune.service.zones.auction.snapshot import ZoneSaver, load_zone
-from auctune.service.zones.event import Kind
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.phase import Phase
+from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.auction.snapshots import ZoneSnapshotWriter, fold, restore
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.job import Phase
+from auctune.service.zones.core.offers import VendorOffer
+from auctune.service.zones.core.read_model import JobReadModel
 from support.zones import MadeUpZone
 
 TINY = 1e-9
@@ -33,7 +32,7 @@ class ZonePlayer:
         self.made = made
         self.rng = rng
         self.payments: dict[str, Decimal] = {}
-        self.saver = ZoneSaver()
+        self.saver = ZoneSnapshotWriter()
         self.snapshots: list[tuple[int, bytes]] = []
         self.seen: Counter[str] = Counter()
         self._count = 0
@@ -139,7 +138,7 @@ class ZonePlayer:
         before = len(self.made.log.events)
         self.made.zone.preview(self._new_bid())
         self.made.keep()
-        assert all(e.kind != Kind.DECIDED for e, _ in self.made.log.events[before:])
+        assert all(e.kind != EventType.DECIDED for e, _ in self.made.log.events[before:])
 
     def cancel(self) -> None:
         self.made.zone.cancel(self._some([*self.made.zone.state.jobs, *self._waiting]))
@@ -155,7 +154,7 @@ class ZonePlayer:
         rows = max(1, job.size.rows - int(self.rng.integers(0, 3)))
         assert job.repair is not None
         size, file = DataSize(rows, 41.0), f"file-{job.id}"
-        assert repairs.note_repaired(self.made.zone, job.id, job.repair, file, size, {})
+        assert replanning.complete_repair(self.made.zone, job.id, job.repair, file, size, {})
 
     def change_vendor(self) -> None:
         job = self._raw()
@@ -165,8 +164,8 @@ class ZonePlayer:
             VendorOffer(f"w{number}", Decimal(int(self.rng.integers(0, 9))), float(seconds), "ref")
             for number, seconds in enumerate(self.rng.integers(0, 60, self.rng.integers(0, 3)))
         ]
-        repairs.change_vendor(self.made.zone, job.id, failed, "it failed", offers)
-        assert not repairs.is_waited_for(self.made.zone, job.id, failed)
+        replanning.switch_vendor(self.made.zone, job.id, failed, "it failed", offers)
+        assert not replanning.is_pending(self.made.zone, job.id, failed)
         self.made.keep()
         self._check_changed(job.id, failed.vendor, {offer.vendor for offer in offers}, before)
 
@@ -183,7 +182,7 @@ class ZonePlayer:
             left = job.cells_from(self.made.zone.state.slot + 1)
             assert all(cell.slot >= job.repair.ready for cell in left)
 
-    def _raw(self) -> OpenJob:
+    def _raw(self) -> AuctionJob:
         jobs = self.made.zone.state.jobs
         return jobs[self._some([job.id for job in jobs.values() if job.needs_repair])]
 
@@ -281,7 +280,7 @@ class ZonePlayer:
         """All that holds at any time."""
         self._check_money()
         self._check_capacity()
-        events = [event for event, _ in self.made.log.events if event.kind == Kind.TRAINED]
+        events = [event for event, _ in self.made.log.events if event.kind == EventType.TRAINED]
         trained = [(event.job, event.body["slot"]) for event in events]
         assert len(trained) == len(set(trained)), "a slot of a job is on record twice"
 
@@ -342,14 +341,14 @@ class ZonePlayer:
         assert_same(mechanism.save(), zone.mechanism.save())
         for seq, body in self.snapshots[-2:]:
             later, other = self.made.fresh()
-            load_zone(body, later, other)
+            restore(body, later, other)
             for event in log.read(after=seq):
                 fold(event, later, other)
             assert later == zone.state
             assert_same(other.save(), zone.mechanism.save())
 
 
-def _as_stored(rows: dict[str, JobRow]) -> dict[str, bytes]:
+def _as_stored(rows: dict[str, JobReadModel]) -> dict[str, bytes]:
     return {name: orjson.dumps([row.seq, row.status, row.body]) for name, row in rows.items()}
 
 

@@ -14,19 +14,18 @@ from auctune.domain.data_size import DataSize
 from auctune.registry import build
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry
-from auctune.service.zones.appraisal import VendorOffer
 from auctune.service.zones.auction.bid import Bid
-from auctune.service.zones.auction.foreman import Foreman
-from auctune.service.zones.auction.memory import fold
-from auctune.service.zones.auction.open_job import OpenJob
-from auctune.service.zones.auction.state import ZoneState
+from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.auction.scheduler import SlotScheduler
+from auctune.service.zones.auction.snapshots import fold
+from auctune.service.zones.auction.state import AuctionState
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone
-from auctune.service.zones.change import Change
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.recorder import Done
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.offers import VendorOffer
+from auctune.service.zones.core.read_model import Effects, JobReadModel
+from auctune.service.zones.core.zone import OnDone
 
 SLOT_SECONDS = 10.0
 SLOTS = 12
@@ -89,7 +88,7 @@ class MemoryLog:
     """A recorder that keeps all in memory: events as JSON, rows and entries as they are."""
 
     events: list[tuple[ZoneEvent, bytes]] = field(default_factory=list)
-    rows: dict[str, JobRow] = field(default_factory=dict)
+    rows: dict[str, JobReadModel] = field(default_factory=dict)
     entries: list[tuple[ZoneEvent, tuple[Entry, ...]]] = field(default_factory=list)
     seq: int = 0
 
@@ -98,7 +97,7 @@ class MemoryLog:
         self.seq += 1
         return self.seq
 
-    def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
+    def record(self, happened: Sequence[tuple[ZoneEvent, Effects]], done: OnDone) -> None:
         """Keep at once."""
         for event, change in happened:
             self.events.append((event, orjson.dumps(event.body)))
@@ -138,15 +137,17 @@ class OrdersKept:
         """Nothing is under way."""
 
 
-Fresh = Callable[[], tuple[ZoneState, Admission]]
+Fresh = Callable[[], tuple[AuctionState, Admission]]
 
 
 def fresh_of(supply: Supply, mechanism: str, settings: dict[str, str]) -> Fresh:
     """What makes an empty zone."""
 
-    def fresh() -> tuple[ZoneState, Admission]:
+    def fresh() -> tuple[AuctionState, Admission]:
         energy = RepeatedEnergy(supply.cluster)
-        return ZoneState(supply.cluster), build(mechanism, supply.cluster, settings, energy=energy)
+        return AuctionState(supply.cluster), build(
+            mechanism, supply.cluster, settings, energy=energy
+        )
 
     return fresh
 
@@ -164,23 +165,23 @@ class MadeUpZone:
         self.fresh = fresh_of(self.supply, mechanism, settings or {})
         self.trained: list[str] = []
         self._open(*self.fresh())
-        self.zone.record(Kind.ZONE_OPENED, None, {"version": 1})
+        self.zone.record(EventType.ZONE_OPENED, None, {"version": 1})
         self.zone.begin_slots()
         self.keep()
 
-    def _open(self, state: ZoneState, mechanism: Admission) -> None:
+    def _open(self, state: AuctionState, mechanism: Admission) -> None:
         self.zone = AuctionZone("made-up", self.supply, mechanism, state, self.clock, self.log)
         self.executor = OrdersKept()
-        self.foreman = Foreman(self.executor, Path("work"), Path, self._done)
+        self.foreman = SlotScheduler(self.executor, Path("work"), Path, self._done)
 
-    def _done(self, job: OpenJob) -> None:
+    def _done(self, job: AuctionJob) -> None:
         self.trained.append(job.id)
 
     def keep(self) -> None:
         """Write what happened."""
         self.log.record(self.zone.pop_events(), lambda error: None)
 
-    def folded(self) -> tuple[ZoneState, Admission]:
+    def folded(self) -> tuple[AuctionState, Admission]:
         """The state that the log alone gives."""
         state, mechanism = self.fresh()
         for event in self.log.read():
@@ -253,7 +254,7 @@ class MadeUpZone:
     def finish(self, job: str) -> None:
         """Its adapter was packed."""
         if job in self.zone.state.jobs:
-            self.zone.record(Kind.FINISHED, job, {"files": [f"file-{job}"]})
+            self.zone.record(EventType.FINISHED, job, {"files": [f"file-{job}"]})
             self.keep()
 
 

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.core.events import EventType, ZoneEvent
 from soak.diary import Deeds, Diary, Request
 from soak.log import Log, Story
 
-_KINDS = {"cancel": Kind.CANCELLED, "pause": Kind.PAUSED, "resume": Kind.RESUMED}
+_KINDS = {"cancel": EventType.CANCELLED, "pause": EventType.PAUSED, "resume": EventType.RESUMED}
 
 
 Planned = Callable[[ZoneEvent], list[dict[str, Any]]]

@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 
 from auctune.service.event_writer import to_minor_units
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.kinds import kind_of_opening
-from auctune.service.zones.memory import Memory
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.snapshots import ZoneModel
+from auctune.service.zones.kinds import kind_from_created_event
 from soak.kind import SoakKind
 from soak.log import Booked, Log
 from soak.served import Served
@@ -31,7 +31,7 @@ class Rebuilt:
         self._events = events
         self._opened = events[0].body
         self._served = served
-        self.rows: dict[str, JobRow] = {}
+        self.rows: dict[str, JobReadModel] = {}
         self.booked: list[Booked] = []
 
     def fold(self) -> Iterator[str]:
@@ -63,7 +63,7 @@ class Rebuilt:
 
     def _check_views(self) -> Iterator[str]:
         clock = SlotClock(self._opened["epoch"], self._opened["slot_seconds"], lambda: 0.0)
-        views = kind_of_opening(self._opened).views
+        views = kind_from_created_event(self._opened).views
         for name, said in self._served.views.items():
             row = self.rows.get(name)
             if row is None:
@@ -81,7 +81,7 @@ class Rebuilt:
             ):
                 yield f"{name} is said to be {said['status']}, rebuilt {row.status.value}: {wrong}"
 
-    def _check_prices(self, memory: Memory, table: Mapping[str, Any]) -> Iterator[str]:
+    def _check_prices(self, memory: ZoneModel, table: Mapping[str, Any]) -> Iterator[str]:
         for name, found in self._kind.prices(memory).items():
             if found != table[name]:
                 yield f"{self._kind.zone}: {name} of slot {table['first_slot']} is not as rebuilt"
@@ -102,16 +102,16 @@ def check_entries(log: Log, rebuilt: list[Rebuilt]) -> Iterator[str]:
 
 def _ends(event: ZoneEvent, slot: int) -> bool:
     """Whether a slot is over with an event."""
-    return event.kind == Kind.SLOT_BEGAN and event.body["slot"] > slot
+    return event.kind == EventType.SLOT_BEGAN and event.body["slot"] > slot
 
 
-def _columns(row: JobRow) -> dict[str, Any]:
+def _columns(row: JobReadModel) -> dict[str, Any]:
     """A row as it is stored, its body beside the rest."""
     columns = {name: getattr(row, name) for name in ("id", "zone", "seq", "owner", "created_at")}
     return {**columns, "status": row.status, **_plain(row.body)}
 
 
-def _differences(stored: JobRow | None, rebuilt: JobRow) -> dict[str, Any]:
+def _differences(stored: JobReadModel | None, rebuilt: JobReadModel) -> dict[str, Any]:
     """What is stored, and what is rebuilt, by field."""
     old, new = {} if stored is None else _columns(stored), _columns(rebuilt)
     return {name: (old.get(name), new[name]) for name in new if old.get(name) != new[name]}

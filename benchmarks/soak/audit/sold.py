@@ -6,8 +6,8 @@ from decimal import Decimal
 
 from auctune.service.event_writer import to_minor_units
 from auctune.service.ledger import ENERGY_COSTS, HELD, REVENUE, VENDOR_COSTS, user_account
-from auctune.service.zones.auction.event import AuctionKind
-from auctune.service.zones.event import Kind
+from auctune.service.zones.auction.job import AuctionEventType
+from auctune.service.zones.core.events import EventType
 from soak.audit.story import check_refund, check_story
 from soak.log import Story
 
@@ -37,21 +37,23 @@ def _check_entries(story: Story) -> Iterator[str]:
         found = story.amounts(account)
         if found != [amount for amount in amounts if amount]:
             yield f"{story.job}: {account} has {found}, where {amounts} is right"
-    num_repairs = len(story.of(AuctionKind.REPAIRED))
+    num_repairs = len(story.of(AuctionEventType.REPAIRED))
     if num_repairs > 1 or len(story.amounts(VENDOR_COSTS)) > num_repairs:
         yield f"{story.job}: mended {num_repairs} times, {story.amounts(VENDOR_COSTS)} paid for it"
-    if len(story.amounts(ENERGY_COSTS)) > len(story.of(Kind.TRAINED)):
+    if len(story.amounts(ENERGY_COSTS)) > len(story.of(EventType.TRAINED)):
         yield f"{story.job}: energy was paid for slots that were not trained"
 
 
 def _check_slots(story: Story) -> Iterator[str]:
-    slots = Counter(event.body["slot"] for event in story.of(Kind.TRAINED))
+    slots = Counter(event.body["slot"] for event in story.of(EventType.TRAINED))
     yield from (
         f"{story.job}: slot {slot} is on record {n} times" for slot, n in slots.items() if n > 1
     )
-    results = [event.body["result"] for event in story.of(Kind.TRAINED)]
+    results = [event.body["result"] for event in story.of(EventType.TRAINED)]
     rows = [result["rows"] for result in results]
     if rows != sorted(rows):
         yield f"{story.job}: what it has trained went back: {rows}"
-    if story.events[-1].kind == Kind.FINISHED and (not results or results[-1]["state"] != "done"):
+    if story.events[-1].kind == EventType.FINISHED and (
+        not results or results[-1]["state"] != "done"
+    ):
         yield f"{story.job} is finished and was not trained to its end"

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.timeshare.event import TimeshareKind
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.timeshare.job import TimeshareEventType
 from soak.log import OVER, Story
 
-_ONCE = (Kind.RECEIVED, Kind.DECIDED, *OVER)
+_ONCE = (EventType.RECEIVED, EventType.DECIDED, *OVER)
 
 # The service failed, so all comes back; or its owner did, or the job's own terms ended it.
 _SERVICE_FAILED = ("deadline_missed", "service_failed", "training_failed", "vendor_failed")
@@ -33,7 +33,7 @@ def check_refund(story: Story) -> Iterator[str]:
     """Whether a job that was admitted is refunded where the service failed it, and only there."""
     last = story.events[-1]
     code = last.body.get("code")
-    if last.kind != Kind.FAILED:
+    if last.kind != EventType.FAILED:
         return
     if code not in (*_SERVICE_FAILED, *_OWNER_FAILED):
         yield f"{story.job} failed for a reason that nobody knows: {code}"
@@ -43,10 +43,10 @@ def check_refund(story: Story) -> Iterator[str]:
 
 def _is_settled(end: ZoneEvent, last: ZoneEvent) -> bool:
     """Whether a job was cancelled in a pool, and its last event says that the pool dropped it."""
-    return "held" in end.body and last.kind == TimeshareKind.SETTLED
+    return "held" in end.body and last.kind == TimeshareEventType.SETTLED
 
 
 def _is_rejection(event: object) -> bool:
     return (
-        getattr(event, "kind", None) == Kind.DECIDED and not event.body["decision"]["admitted"]  # type: ignore[attr-defined]
+        getattr(event, "kind", None) == EventType.DECIDED and not event.body["decision"]["admitted"]  # type: ignore[attr-defined]
     )

@@ -13,7 +13,7 @@ from auctune.service.storage.backup import copy_database
 from auctune.service.storage.engine import FILE_NAME, sqlite_file
 from auctune.service.storage.event_log import EventLog
 from auctune.service.storage.identity import check_same, write_id
-from auctune.service.zones.restart import opening_of
+from auctune.service.zones.core.loader import created_event
 
 db = typer.Typer(
     help="The service's database: upgrade, backup, restore.",
@@ -39,7 +39,7 @@ def upgrade(config: Config = None, data: Data = DATA) -> None:
         log = EventLog(reader)
         for zone in log.zones():
             # `serve` refuses the log of another version: no migration rewrites events.
-            opening_of(zone, log)
+            created_event(zone, log)
     typer.echo("the database is up to date")
 
 

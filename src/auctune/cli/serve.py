@@ -51,9 +51,9 @@ def serve(
     from auctune.service.files.blobs import FULL, check_start, full_disk
     from auctune.service.private_files import take_data_folder
     from auctune.service.server import serve as run_server
-    from auctune.service.zones.premises import Place
+    from auctune.service.zones.core.kind import DataDirs
 
-    place = Place(data.resolve(), base_cache())
+    place = DataDirs(data.resolve(), base_cache())
     url_file = place.data / URL_FILE
     progress, status, is_open = StartupProgress(), StartupStatus(place.data), False
 

@@ -12,7 +12,7 @@ from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Training
 from auctune.service.vendors.repairer import BuiltinVendor, ExternalVendor, quote_external
 from auctune.service.vendors.shared_files import Clock
-from auctune.service.zones.appraisal import Appraisal, VendorOffer
+from auctune.service.zones.core.offers import DatasetQuote, VendorOffer
 
 
 class DatasetInspector:
@@ -78,7 +78,7 @@ class DatasetInspector:
         future = self._client.store(self._base, path, "training_file", max_length, owner=owner)
         await asyncio.wrap_future(future)
 
-    async def inspect(self, file: FileRecord, training: Training) -> Appraisal:
+    async def inspect(self, file: FileRecord, training: Training) -> DatasetQuote:
         """Return the size of a data set that may be repaired, and the offers of all vendors.
 
         Raises:
@@ -91,13 +91,13 @@ class DatasetInspector:
             self._quote_builtin(path, training, file.owner),
             self._quote_external(path, self._external),
         )
-        if isinstance(found, Appraisal):
-            return Appraisal(found.size, (*found.offers, *offers))
+        if isinstance(found, DatasetQuote):
+            return DatasetQuote(found.size, (*found.offers, *offers))
         if offers:
             future = self._client.measure(
                 self._base, path, "training_file", length, owner=file.owner
             )
-            return Appraisal(await asyncio.wrap_future(future), offers)
+            return DatasetQuote(await asyncio.wrap_future(future), offers)
         raise found or InputError(
             "market.repair", "is set, but no vendor makes an offer now", "clean data, or a retry"
         )
@@ -113,11 +113,11 @@ class DatasetInspector:
         found, offers = await asyncio.gather(
             self._quote_builtin(path, training, file.owner), self._quote_external(path, external)
         )
-        return (*found.offers, *offers) if isinstance(found, Appraisal) else offers
+        return (*found.offers, *offers) if isinstance(found, DatasetQuote) else offers
 
     async def _quote_builtin(
         self, path: Path, training: Training, owner: str
-    ) -> Appraisal | InputError | None:
+    ) -> DatasetQuote | InputError | None:
         """Return the built-in vendor's appraisal or error, or None if there is no such vendor."""
         if self._builtin is None:
             return None

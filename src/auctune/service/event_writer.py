@@ -16,10 +16,9 @@ from auctune.service.storage.committer import Committer
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.queries import JobRow as StoredJob
 from auctune.service.webhooks.dispatcher import JOB_ENDED
-from auctune.service.zones.change import Change
-from auctune.service.zones.event import ZoneEvent
-from auctune.service.zones.job_row import JobRow, Status
-from auctune.service.zones.recorder import Done, Recorder
+from auctune.service.zones.core.events import ZoneEvent
+from auctune.service.zones.core.read_model import Effects, JobReadModel, Status
+from auctune.service.zones.core.zone import EventWriter, OnDone
 
 _STEPS = int(1 / STEP)
 
@@ -40,11 +39,11 @@ class LogWriter:
         """The next number of the log."""
         return self._committer.next_seq()
 
-    def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
+    def record(self, happened: Sequence[tuple[ZoneEvent, Effects]], done: OnDone) -> None:
         """Write events, and what they change, in the order of calls; then say so."""
         # A hole in the log would be a promise that nobody remembers.
         unit = WriteBatch(done, is_vital=True)
-        rows: dict[str, JobRow] = {}
+        rows: dict[str, JobReadModel] = {}
         for event, change in happened:
             unit.insert(tables.events, _event(event))
             if event.body.get("reply") is not None:
@@ -85,9 +84,9 @@ def from_minor_units(steps: int) -> Decimal:
     return Decimal(steps) * STEP
 
 
-def read_job(stored: StoredJob) -> JobRow:
+def read_job(stored: StoredJob) -> JobReadModel:
     """A job from the database."""
-    return JobRow(
+    return JobReadModel(
         id=stored.id,
         zone=stored.zone,
         seq=stored.seq,
@@ -98,7 +97,7 @@ def read_job(stored: StoredJob) -> JobRow:
     )
 
 
-def job_record(row: JobRow) -> dict[str, object]:
+def job_record(row: JobReadModel) -> dict[str, object]:
     """A job as the database has it."""
     return {
         "id": row.id,
@@ -149,7 +148,7 @@ class PublishingWriter:
     """
 
     def __init__(
-        self, log: Recorder, open_jobs: JobQuota, metrics: Metrics, notifier: Notifier
+        self, log: EventWriter, open_jobs: JobQuota, metrics: Metrics, notifier: Notifier
     ) -> None:
         self._log = log
         self._open_jobs = open_jobs
@@ -160,7 +159,7 @@ class PublishingWriter:
         """Return the next sequence number of the log."""
         return self._log.next_seq()
 
-    def record(self, happened: Sequence[tuple[ZoneEvent, Change]], done: Done) -> None:
+    def record(self, happened: Sequence[tuple[ZoneEvent, Effects]], done: OnDone) -> None:
         """Write events and their effects; call `done` and the listeners after the commit."""
         for _, change in happened:
             self._open_jobs.update(change.rows)
@@ -174,7 +173,7 @@ class PublishingWriter:
         self._log.record(happened, kept)
 
 
-def _topics(event: ZoneEvent, change: Change) -> tuple[str, ...]:
+def _topics(event: ZoneEvent, change: Effects) -> tuple[str, ...]:
     if event.job is None:
         return (event.zone,)
     was_open = any(row.status not in OPEN and row.seq < event.seq for row in change.rows)

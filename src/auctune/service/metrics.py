@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from auctune.service.accounts.limits import JobQuota
 from auctune.service.webhooks.dispatcher import TERMINAL_STATUS
-from auctune.service.zones.change import Change
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.read_model import Effects
 
 # Requests may have any method, and each label value is kept for good.
 _METHODS = frozenset(("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"))
@@ -65,11 +65,11 @@ class Metrics:
         if seconds is not None:
             self._seconds.labels(route, method).observe(seconds)
 
-    def observe_events(self, events: Sequence[tuple[ZoneEvent, Change]]) -> None:
+    def observe_events(self, events: Sequence[tuple[ZoneEvent, Effects]]) -> None:
         """Count events that have been committed."""
         for event, _ in events:
             self._events.labels(event.zone, str(event.kind)).inc()
-            if event.kind == Kind.DECIDED:
+            if event.kind == EventType.DECIDED:
                 decision = event.body["decision"]
                 outcome = "admitted" if decision["admitted"] else str(decision["reason"])
                 self._decisions.labels(event.zone, outcome).inc()

@@ -31,9 +31,8 @@ from auctune.service.private_files import write_private
 from auctune.service.service import Service, build_service, profile_zone
 from auctune.service.storage import Store, open_store
 from auctune.service.storage.identity import bind
-from auctune.service.zones.kind import Facts
+from auctune.service.zones.core.kind import BaseProfiles, DataDirs
 from auctune.service.zones.kinds import KINDS
-from auctune.service.zones.premises import Place
 
 FIRST_KEY = "first-key"
 """File of the data folder with the first operator key."""
@@ -61,7 +60,7 @@ class FatalServiceError(AuctuneError):
 
 def serve(
     config: ServiceConfig,
-    place: Place,
+    place: DataDirs,
     report: Report,
     ready: Callable[[str, str | None], None],
 ) -> None:
@@ -104,8 +103,8 @@ def serve(
 
 
 def _profile_zones(
-    zones: Sequence[ZoneConfig], place: Place, report: Report, ends: ExitStack
-) -> dict[str, Facts]:
+    zones: Sequence[ZoneConfig], place: DataDirs, report: Report, ends: ExitStack
+) -> dict[str, BaseProfiles]:
     """Load or measure what is needed of all zones' bases, while all startup tasks run."""
     tasks = [
         ends.enter_context(kind.prepare([zone for zone in zones if zone.kind == name]))
@@ -127,9 +126,9 @@ def _profile_zones(
 
 async def _serve(
     config: ServiceConfig,
-    facts: dict[str, Facts],
+    facts: dict[str, BaseProfiles],
     store: Store,
-    place: Place,
+    place: DataDirs,
     listening: socket.socket,
     lock: int,
     clock: SteadyClock,

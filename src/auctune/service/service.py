@@ -43,14 +43,19 @@ from auctune.service.tasks import TaskSet
 from auctune.service.upkeep import ClockError, clock_fault, keep_up
 from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.kind import Facts, Views, ZoneKind
-from auctune.service.zones.kinds import KINDS, kind_of_opening
-from auctune.service.zones.open_zone import OpenZone
-from auctune.service.zones.premises import Place, Premises
-from auctune.service.zones.restart import opening_of
-from auctune.service.zones.workshop import Workshop
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.gateway import OpenZone
+from auctune.service.zones.core.kind import (
+    BaseProfiles,
+    DataDirs,
+    Projection,
+    ZoneDependencies,
+    ZoneKind,
+)
+from auctune.service.zones.core.loader import created_event
+from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.worker import ZoneWorker
+from auctune.service.zones.kinds import KINDS, kind_from_created_event
 
 DAY = 86_400.0
 _JOB_ID = re.compile(r"ftjob-[A-Za-z0-9]{1,64}")
@@ -158,13 +163,13 @@ class Service:
             return found.clock
         return self._closed_zone(zone)[1]
 
-    def views(self, zone: str) -> Views:
+    def views(self, zone: str) -> Projection:
         """Return the views of a zone's jobs, also of one that is no longer in the settings."""
         found = self.zones.get(zone)
         kind = KINDS[found.kind] if found is not None else self._closed_zone(zone)[0]
         return kind.views
 
-    async def job(self, name: str, owner: str | None) -> JobRow | None:
+    async def job(self, name: str, owner: str | None) -> JobReadModel | None:
         """Return a job; None if it does not exist, or if its owner is not `owner`.
 
         Args:
@@ -180,11 +185,11 @@ class Service:
 
     def _closed_zone(self, zone: str) -> tuple[ZoneKind, SlotClock]:
         if zone not in self._closed:
-            opened = opening_of(zone, self.log)
+            opened = created_event(zone, self.log)
             assert opened is not None
             body = opened.body
             clock = SlotClock(body["epoch"], body["slot_seconds"], self.now)
-            self._closed[zone] = kind_of_opening(body), clock
+            self._closed[zone] = kind_from_created_event(body), clock
         return self._closed[zone]
 
     async def put_team(self, name: str, budget: Budget | None) -> Account:
@@ -223,7 +228,7 @@ class ServiceRuntime:
     def __init__(
         self,
         service: Service,
-        workshops: dict[str, Workshop],
+        workshops: dict[str, ZoneWorker],
         data: DataClient,
         committer: Committer,
         vendor_gateway: VendorGateway,
@@ -263,7 +268,9 @@ class ServiceRuntime:
         await asyncio.to_thread(self._committer.close)
 
 
-def profile_zone(zone: ZoneConfig, place: Place, report: Report, alone: Alone = at_once) -> Facts:
+def profile_zone(
+    zone: ZoneConfig, place: DataDirs, report: Report, alone: Alone = at_once
+) -> BaseProfiles:
     """Load or measure what is needed of a zone's base, by node type.
 
     Args:
@@ -283,9 +290,9 @@ def profile_zone(zone: ZoneConfig, place: Place, report: Report, alone: Alone = 
 
 async def build_service(
     config: ServiceConfig,
-    facts: Mapping[str, Facts],
+    facts: Mapping[str, BaseProfiles],
     store: Store,
-    place: Place,
+    place: DataDirs,
     report: Report,
     on_fatal_error: Callable[[Exception], None],
     lock: int | None = None,
@@ -341,7 +348,7 @@ async def build_service(
         )
     vendor_gateway = VendorGateway(config.public_url or url, now)
     quotes, turns = QuoteStore(now), BudgetTurns(spending, is_alone=len(config.zones) == 1)
-    premises = Premises(
+    premises = ZoneDependencies(
         store=store,
         place=place,
         recorder=recorder,
@@ -357,7 +364,7 @@ async def build_service(
         vendor_gateway=vendor_gateway,
     )
     zones: dict[str, OpenZone] = {}
-    workshops: dict[str, Workshop] = {}
+    workshops: dict[str, ZoneWorker] = {}
     for zone in config.zones:
         _check_kind(zone, log)
         opened = await KINDS[zone.kind].open(zone, facts[zone.name], premises)
@@ -414,8 +421,8 @@ def _check_kind(zone: ZoneConfig, log: EventLog) -> None:
     Raises:
         InputError: if the zone was opened as one of another kind.
     """
-    created = opening_of(zone.name, log)
-    if created is None or KINDS[zone.kind] is kind_of_opening(created.body):
+    created = created_event(zone.name, log)
+    if created is None or KINDS[zone.kind] is kind_from_created_event(created.body):
         return
     found = f"{zone.kind!r} where the zone was opened with {created.body.get('kind', AUCTION)!r}"
     raise InputError(f"zone {zone.name}: kind", found, "the same, or another zone")

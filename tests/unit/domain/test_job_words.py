@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from auctune.domain.job_words import STATE_WORDS, is_overdue, loss_text, state_word
-from auctune.service.zones.auction import open_job as auction
-from auctune.service.zones.edge import open_job as edge
-from auctune.service.zones.spot import rented_job as spot
-from auctune.service.zones.timeshare import open_job as timeshare
+from auctune.service.zones.auction import job as auction
+from auctune.service.zones.edge import job as edge
+from auctune.service.zones.spot import job as spot
+from auctune.service.zones.timeshare import job as timeshare
 
 
 @pytest.mark.parametrize("kind", [auction, edge, spot, timeshare])

@@ -3,11 +3,11 @@
 import pytest
 
 from auctune.service.accounts.limits import JobQuota, QuotaExceededError
-from auctune.service.zones.job_row import JobRow, Status
+from auctune.service.zones.core.read_model import JobReadModel, Status
 
 
-def row(job: str, status: Status, owner: str = "ada") -> JobRow:
-    return JobRow(job, "north", 1, owner, 0.0, status, {})
+def row(job: str, status: Status, owner: str = "ada") -> JobReadModel:
+    return JobReadModel(job, "north", 1, owner, 0.0, status, {})
 
 
 def test_a_job_in_work_takes_room_and_is_counted_once_when_it_is_noted() -> None:

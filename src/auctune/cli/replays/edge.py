@@ -14,8 +14,8 @@ from auctune.edge.limits import MOST_CELLS
 from auctune.registry import edge_player
 from auctune.run.edge.plain import read_decision, read_job
 from auctune.service.config.edge import read_supply
+from auctune.service.zones.core.events import EventType
 from auctune.service.zones.edge.again import EdgeAgain
-from auctune.service.zones.event import Kind
 from auctune.sim.comparison import Contender
 
 
@@ -81,7 +81,7 @@ class EdgeReplay:
         decided = [
             event.body
             for event in period.events()
-            if event.kind == Kind.DECIDED and period.has(event)
+            if event.kind == EventType.DECIDED and period.has(event)
         ]
         jobs = [read_job(body["job"]) for body in decided]
         return jobs, [read_decision(body["answer"]) for body in decided]

@@ -8,7 +8,7 @@ from auctune.cli._support.options import print_json
 from auctune.cli._support.progress import ProgressBars
 from auctune.cli.replays.replay import Figures
 from auctune.cli.replays.shown import bounds, difference_json, show_head
-from auctune.service.zones.event import Kind
+from auctune.service.zones.core.events import EventType
 from auctune.service.zones.metered.again import Judge, MeteredAgain, go_again, nobody
 from auctune.service.zones.period import Period
 
@@ -34,7 +34,7 @@ def show_again(
         payments: how many of its decisions were paid for at once; none: use is charged.
     """
     with ProgressBars() as bars:
-        tick = bars.counter(period.zone, period.count(Kind.DECIDED))
+        tick = bars.counter(period.zone, period.count(EventType.DECIDED))
         again = go_again(period.events(), make_judge(), period.has, tick or nobody)
     paid, num_paid = ("charge", again.num_charges) if payments is None else ("payment", payments)
     figures = {

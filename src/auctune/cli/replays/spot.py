@@ -20,7 +20,7 @@ from auctune.run.rental.market import ReplayedRecord
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.period import Period
 from auctune.service.zones.spot.again import SpotAgain
-from auctune.service.zones.spot.opening import market_of
+from auctune.service.zones.spot.loader import load_market
 from auctune.service.zones.spot.past import LoggedRental, LoggedRentals
 from auctune.sim.comparison import Contender
 from auctune.sim.spot.past_rental import PastRental, RentalTakings, Rented, rental_takings
@@ -37,7 +37,7 @@ def open_spot(logged: Logged) -> "SpotReplay":
     if not isinstance(entry, SpotConfig):
         expected = f"auctune.toml with zone {period.zone}, which names the files of its market"
         raise InputError("--config", "names no market", f"{expected}: the log has their digest")
-    market = market_of(entry)
+    market = load_market(entry)
     if market.digest != period.opened["market"]:
         expected = "the files and settings of its market with which the zone was opened"
         raise InputError(f"zone {period.zone}: market", "is another one", expected)

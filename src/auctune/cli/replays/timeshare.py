@@ -16,7 +16,7 @@ from auctune.cli.replays.shown import (
 from auctune.domain import Money
 from auctune.registry import timeshare_allocator
 from auctune.run.open_pool.how import How
-from auctune.service.zones.event import Kind
+from auctune.service.zones.core.events import EventType
 from auctune.service.zones.timeshare.again import TimeshareAgain
 from auctune.service.zones.timeshare.past import LoggedThread, logged_threads
 from auctune.sim.comparison import Contender
@@ -74,7 +74,9 @@ class TimeshareReplay:
 
     def _judge(self) -> TimeshareAgain:
         period = self._period
-        asked = (one for one in period.events() if one.kind == Kind.DECIDED and period.has(one))
+        asked = (
+            one for one in period.events() if one.kind == EventType.DECIDED and period.has(one)
+        )
         return TimeshareAgain(Money(period.opened["price_per_second"]), period.clock, asked)
 
 

@@ -12,8 +12,8 @@ from sqlalchemy import Engine, func, select
 
 from auctune.domain import AuctuneError
 from auctune.service.storage import tables
-from auctune.service.zones.event import Kind
-from auctune.service.zones.job_row import JobRow, Status
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.read_model import JobReadModel, Status
 
 OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
 
@@ -49,7 +49,7 @@ class JobQuota:
         with self._lock:
             return frozenset(self._open.get(owner, ()))
 
-    def update(self, rows: Iterable[JobRow]) -> None:
+    def update(self, rows: Iterable[JobReadModel]) -> None:
         """Take over how jobs stand."""
         with self._lock:
             for row in rows:
@@ -99,7 +99,7 @@ def stored_bids(reader: Engine, since: float) -> list[tuple[str, float]]:
         acts = (
             select(jobs.owner, events.at)
             .join(tables.jobs, jobs.id == events.job)
-            .where(events.seq >= first, events.kind.in_((Kind.PAUSED, Kind.RESUMED)))
+            .where(events.seq >= first, events.kind.in_((EventType.PAUSED, EventType.RESUMED)))
         )
         found = [*connection.execute(bids), *connection.execute(acts)]
     return sorted(((owner, at) for owner, at in found), key=lambda one: one[1])

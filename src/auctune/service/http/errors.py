@@ -23,7 +23,7 @@ from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.router import ZonePausedError
 from auctune.service.storage.errors import StoreError
 from auctune.service.upkeep import ClockError
-from auctune.service.zones.desk import DeskClosedError
+from auctune.service.zones.core.actor import ZoneUnavailableError
 
 _log = structlog.get_logger(__name__)
 
@@ -162,7 +162,7 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(ClockError)
     @app.exception_handler(DataError)
-    @app.exception_handler(DeskClosedError)
+    @app.exception_handler(ZoneUnavailableError)
     @app.exception_handler(StoreError)
     async def _unavailable(_: Request, error: Exception) -> Response:
         return error_response(503, str(error), "unavailable", None, {"Retry-After": "1"})

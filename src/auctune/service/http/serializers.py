@@ -9,11 +9,11 @@ from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.storage.event_log import EventRow
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.kind import Views
-from auctune.service.zones.told import Told
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.kind import Projection
+from auctune.service.zones.core.projection import EventMessage
+from auctune.service.zones.core.read_model import JobReadModel
 
 JSON = dict[str, Any]
 
@@ -33,7 +33,7 @@ def file_view(record: FileRecord) -> JSON:
     }
 
 
-def job_view(row: JobRow, views: Views, clock: SlotClock) -> JSON:
+def job_view(row: JobReadModel, views: Projection, clock: SlotClock) -> JSON:
     """A job.
 
     Args:
@@ -80,7 +80,7 @@ def job_view(row: JobRow, views: Views, clock: SlotClock) -> JSON:
     }
 
 
-def model_name(row: JobRow, request: JSON) -> str:
+def model_name(row: JobReadModel, request: JSON) -> str:
     """What a trained adapter is called, as OpenAI calls its models."""
     return ":".join(
         ("ft", request["model"], request["suffix"] or "", row.id.removeprefix("ftjob-"))
@@ -112,7 +112,7 @@ def _alternative(record: JSON) -> JSON:
     return {**record, "finish_time": None if finish is None else to_rfc3339(finish)}
 
 
-def event_view(row: EventRow, told: Mapping[str, Told]) -> JSON:
+def event_view(row: EventRow, told: Mapping[str, EventMessage]) -> JSON:
     """An event of a job for its owner.
 
     Args:
@@ -120,7 +120,7 @@ def event_view(row: EventRow, told: Mapping[str, Told]) -> JSON:
         told: by the job's zone.
     """
     how, body = told[row.kind], orjson.loads(row.body)
-    is_metrics = row.kind == Kind.TRAINED
+    is_metrics = row.kind == EventType.TRAINED
     return {
         "id": f"ftevent-{row.seq}",
         "object": "fine_tuning.job.event",
@@ -150,7 +150,7 @@ def _metrics(body: JSON) -> JSON:
     }
 
 
-def checkpoint_view(row: EventRow, job: JobRow) -> JSON:
+def checkpoint_view(row: EventRow, job: JobReadModel) -> JSON:
     """What a slot of training left, as a checkpoint."""
     result = orjson.loads(row.body)["result"]
     validation = result["validation"]

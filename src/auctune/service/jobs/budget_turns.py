@@ -6,11 +6,11 @@ from typing import TypeVar
 from auctune.domain import Money
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import KeyedLocks
-from auctune.service.zones.desk import Desk
-from auctune.service.zones.zone import Zone
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.zone import AnyZone
 
 T = TypeVar("T")
-Z = TypeVar("Z", bound=Zone)
+Z = TypeVar("Z", bound=AnyZone)
 
 
 class BudgetTurns:
@@ -31,7 +31,7 @@ class BudgetTurns:
         return self._spending.remaining(owner)
 
     async def in_turn(
-        self, owner: str, desk: Desk[Z], check: Callable[[], None], run: Callable[[Z], T]
+        self, owner: str, desk: ZoneActor[Z], check: Callable[[], None], run: Callable[[Z], T]
     ) -> T:
         """Desks decide side by side; what two of them take from one budget must not.
 

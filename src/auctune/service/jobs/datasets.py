@@ -11,7 +11,7 @@ from auctune.domain.errors import RepairableError
 from auctune.run.data.image_rows import holds_arrays, is_npz
 from auctune.service.files.repository import FileRecord, FileRepository, require_owner
 from auctune.service.jobs.training import Training
-from auctune.service.zones.appraisal import Appraisal, Appraiser
+from auctune.service.zones.core.offers import DataInspector, DatasetQuote
 
 _log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class TrainingData:
         appraiser: looks at data sets for it.
     """
 
-    def __init__(self, library: FileRepository, base_digest: str, appraiser: Appraiser) -> None:
+    def __init__(self, library: FileRepository, base_digest: str, appraiser: DataInspector) -> None:
         self._library = library
         self._base_digest = base_digest
         self._appraiser = appraiser
@@ -102,7 +102,7 @@ class TrainingData:
                 return None
         return None if size is None else _whole_size(size, of_validation, training)
 
-    async def appraise(self, training: Training, owner: str) -> Appraisal:
+    async def appraise(self, training: Training, owner: str) -> DatasetQuote:
         """Return the size of a job's data, and the offers of vendors if they may repair them.
 
         Raises:
@@ -125,7 +125,7 @@ class TrainingData:
                 raise
             expected = f"{error.expected}; or market.repair (--repair), and a vendor may repair it"
             raise InputError(error.place, error.found, expected) from None
-        return Appraisal(_whole_size(size, of_validation, training))
+        return DatasetQuote(_whole_size(size, of_validation, training))
 
     async def preload(self, file: FileRecord, max_length: int) -> bool:
         """Size a new upload, so that bids for it need not wait; what is wrong is noted with it.

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from auctune.service.accounts.fair_queue import FairQueue
 from auctune.service.storage.event_log import EventLog
-from auctune.service.zones.event import Kind
-from auctune.service.zones.open_zone import Explained, Explainer
-from auctune.service.zones.restart import read_event
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.gateway import DecisionExplanation, Explainer
+from auctune.service.zones.core.loader import read_event
 
 _MAX_CACHED = 1000
 
@@ -24,9 +24,9 @@ class ExplanationService:
         self._log = log
         self._explainers = explainers
         self._turns = FairQueue("explanation")
-        self._cache: OrderedDict[str, Explained] = OrderedDict()
+        self._cache: OrderedDict[str, DecisionExplanation] = OrderedDict()
 
-    async def get(self, job: str, user: str) -> Explained | None:
+    async def get(self, job: str, user: str) -> DecisionExplanation | None:
         """Explain the decision on a job; None: there is none, or its zone is gone.
 
         Args:
@@ -45,11 +45,11 @@ class ExplanationService:
                 self._cache.popitem(last=False)
         return found
 
-    def _explain(self, job: str) -> Explained | None:
+    def _explain(self, job: str) -> DecisionExplanation | None:
         if (known := self._cache.get(job)) is not None:
             return known
         rows = self._log.read_job(job)
-        decided = next((read_event(row) for row in rows if row.kind == Kind.DECIDED), None)
+        decided = next((read_event(row) for row in rows if row.kind == EventType.DECIDED), None)
         if decided is None or decided.zone not in self._explainers:
             return None
         return self._explainers[decided.zone].explain(decided)

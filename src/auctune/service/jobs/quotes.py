@@ -12,7 +12,7 @@ from auctune.domain import AuctuneError, InputError
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.training import Training
-from auctune.service.zones.offer import NO_CHOICE, Alternatives, Offer, Priced
+from auctune.service.zones.core.offers import NO_ALTERNATIVES, Alternatives, Offer, ZoneQuote
 
 QUOTE_TTL_SECONDS = 3600.0
 MAX_QUOTES = 10_000
@@ -47,7 +47,7 @@ class Quote:
     offer: Offer
     deadline: float
     at: float
-    alternatives: Alternatives = NO_CHOICE
+    alternatives: Alternatives = NO_ALTERNATIVES
     notes: tuple[str, ...] = ()
 
     @property
@@ -96,8 +96,8 @@ class QuoteStore:
         zone: str,
         kind: str,
         request: JobRequest,
-        priced: Priced,
-        alternatives: Alternatives = NO_CHOICE,
+        priced: ZoneQuote,
+        alternatives: Alternatives = NO_ALTERNATIVES,
     ) -> Quote:
         """Store an offer that is shown."""
         name = new_id("quote")
@@ -122,7 +122,7 @@ class QuoteStore:
             self._drop(next(iter(self._of[largest].values())))
         return quote
 
-    def replace(self, quote: Quote, priced: Priced) -> Quote:
+    def replace(self, quote: Quote, priced: ZoneQuote) -> Quote:
         """Store the offer that is shown now instead of a quote."""
         return self.add(quote.owner, quote.zone, quote.kind, quote.request, priced)
 

@@ -20,9 +20,14 @@ from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import Quote, QuoteStore, require_quote
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.tasks import TaskSet
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.offer import NO_CHOICE, Alternative, Alternatives, Priced
-from auctune.service.zones.open_zone import OpenZone
+from auctune.service.zones.core.gateway import OpenZone
+from auctune.service.zones.core.offers import (
+    NO_ALTERNATIVES,
+    Alternatives,
+    ZoneQuote,
+    ZoneQuoteSummary,
+)
+from auctune.service.zones.core.read_model import JobReadModel
 
 
 class Quoter(Protocol):
@@ -42,7 +47,7 @@ class Quoter(Protocol):
         """Why it cannot take a job; none: it may."""
         ...
 
-    async def quote(self, who: Principal, request: JobRequest) -> Priced:
+    async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:
         """What a job would cost here."""
         ...
 
@@ -61,7 +66,7 @@ class ZoneChoice(Generic[Q]):
     """
 
     zone: Q
-    priced: Priced | None
+    priced: ZoneQuote | None
     alternatives: Alternatives
 
 
@@ -92,7 +97,7 @@ async def choose_zone(
 def _first_to_answer(
     zones: Sequence[Q],
     alternatives: Alternatives,
-    priced: Sequence[Priced | None],
+    priced: Sequence[ZoneQuote | None],
     paused: Collection[str],
 ) -> int:
     """Where a job that no zone offers anything for gets its answer.
@@ -126,7 +131,7 @@ def _cheapest(alternatives: Alternatives, places: list[int], limit: float) -> in
 
 async def _quote_zone(
     zone: Quoter, who: Principal, request: JobRequest, paused: Collection[str]
-) -> tuple[Alternative, Priced | None]:
+) -> tuple[ZoneQuoteSummary, ZoneQuote | None]:
     """What a zone says of a job."""
     why = "it takes no bids now" if zone.name in paused else zone.unsupported_reason(request)
     priced = None
@@ -139,7 +144,7 @@ async def _quote_zone(
     outlook = None if priced is None else priced.offer.summary
     if priced is not None and outlook is None:
         why = priced.offer.unavailable_reason
-    return Alternative(zone.name, zone.kind, outlook, why), priced
+    return ZoneQuoteSummary(zone.name, zone.kind, outlook, why), priced
 
 
 # Which zones a request may be for, and whether they take bids now.
@@ -245,7 +250,7 @@ class SubmissionService:
 
     async def submit(
         self, who: Principal, request: JobRequest | Acceptance, reply: IdempotencyKey | None
-    ) -> JobRow:
+    ) -> JobReadModel:
         """A job, as it stands once this is on record.
 
         Raises:
@@ -262,14 +267,14 @@ class SubmissionService:
             if isinstance(request, Acceptance):
                 return await self._accept(job, who, request, reply)
             zones = self._zones.candidates(request)
-            zone, alternatives = zones[0], NO_CHOICE
+            zone, alternatives = zones[0], NO_ALTERNATIVES
             if len(zones) > 1:
                 choice = await choose_zone(zones, who, request, self.paused)
                 zone, alternatives = choice.zone, choice.alternatives
             self._zones.check_open(zone)
             return await zone.submit(job, who, request, reply, alternatives)
 
-    async def preview(self, who: Principal, request: JobRequest) -> JobRow:
+    async def preview(self, who: Principal, request: JobRequest) -> JobReadModel:
         """The job as it would be decided; nothing happens.
 
         Raises:
@@ -277,7 +282,7 @@ class SubmissionService:
         """
         zones = self._zones.candidates(request)
         if len(zones) == 1:
-            return await zones[0].preview(who, request, NO_CHOICE)
+            return await zones[0].preview(who, request, NO_ALTERNATIVES)
         choice = await choose_zone(zones, who, request, self.paused)
         return await choice.zone.preview(who, request, choice.alternatives)
 
@@ -314,7 +319,7 @@ class SubmissionService:
         who: Principal,
         zone: OpenZone,
         request: JobRequest,
-        priced: Priced,
+        priced: ZoneQuote,
         alternatives: Alternatives,
     ) -> Quote:
         return self._quotes.add(who.user, zone.name, zone.kind, request, priced, alternatives)
@@ -332,7 +337,7 @@ class SubmissionService:
 
     async def _accept(
         self, job: str, who: Principal, accepted: Acceptance, reply: IdempotencyKey | None
-    ) -> JobRow:
+    ) -> JobReadModel:
         quote = require_quote(self._quotes, accepted, who.user)
         zone = self._zones.get(quote.zone)
         self._zones.check_open(zone)

@@ -12,7 +12,7 @@ from auctune.domain import InputError, Money, parse_money
 from auctune.service.accounts.keys import Principal
 from auctune.service.jobs.request import JobRequest, MarketTerms, Request
 from auctune.service.jobs.timestamps import parse_deadline
-from auctune.service.zones.offer import NO_CHOICE, Alternatives
+from auctune.service.zones.core.offers import NO_ALTERNATIVES, Alternatives
 
 _AMOUNT = 'an amount of money, as text: "12.50"'
 
@@ -164,7 +164,7 @@ def request_record(
     who: Principal,
     bid: Money | None,
     deadline: float,
-    alternatives: Alternatives = NO_CHOICE,
+    alternatives: Alternatives = NO_ALTERNATIVES,
 ) -> dict[str, Any]:
     """What an owner reads again of a request.
 

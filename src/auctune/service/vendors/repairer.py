@@ -27,8 +27,8 @@ from auctune.service.vendors.client import (
 )
 from auctune.service.vendors.protocol import Fault, Order, VendorError, check_url, summarize
 from auctune.service.vendors.shared_files import Clock, SharedFiles, SignedUrls, make_vendor_app
-from auctune.service.zones.appraisal import Appraisal, VendorOffer
-from auctune.service.zones.auction.repair import Repair
+from auctune.service.zones.auction.job import Repair
+from auctune.service.zones.core.offers import DatasetQuote, VendorOffer
 
 VENDOR_ROOT = "/vendors"
 _URL_KEY_BYTES = 32
@@ -104,7 +104,7 @@ class BuiltinVendor:
         """Unique in its zone."""
         return self.params.name
 
-    async def appraise(self, base: str, path: Path, training: Training, owner: str) -> Appraisal:
+    async def appraise(self, base: str, path: Path, training: Training, owner: str) -> DatasetQuote:
         """Estimate the largest size of a data set, repaired or not, and the price of its repair.
 
         Raises:
@@ -123,7 +123,7 @@ class BuiltinVendor:
         sizes = [found.size, *(offer.facts.size for offer in found.offers)]
         largest = max(sizes, key=lambda one: one.rows * one.mean_tokens)
         size = replace(sizes[-1], rows=largest.rows, mean_tokens=largest.mean_tokens)
-        return Appraisal(size, tuple(offers))
+        return DatasetQuote(size, tuple(offers))
 
     async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:
         """Repair `source`; it is never late, as it waits for nobody outside."""

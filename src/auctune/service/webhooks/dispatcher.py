@@ -27,7 +27,7 @@ from auctune.service.webhooks.delivery import (
     load_signing_key,
 )
 from auctune.service.webhooks.registry import Webhook, WebhookRegistry
-from auctune.service.zones.event import Kind
+from auctune.service.zones.core.events import EventType
 
 _log = structlog.get_logger(__name__)
 
@@ -36,9 +36,9 @@ JOB_ENDED = "jobs that are over"
 """Topic of notifications of the log; no zone and no job has a name with spaces."""
 
 TERMINAL_STATUS: dict[str, str] = {
-    Kind.FINISHED: "succeeded",
-    Kind.FAILED: "failed",
-    Kind.CANCELLED: "cancelled",
+    EventType.FINISHED: "succeeded",
+    EventType.FAILED: "failed",
+    EventType.CANCELLED: "cancelled",
 }
 
 MAX_CONCURRENCY = 32
@@ -331,7 +331,9 @@ def _read_ended(reader: Engine, zone: str, after: int, limit: int) -> list[JobEn
     """
     events, jobs = tables.events, tables.jobs
     is_late_rejection = and_(
-        events.c.kind == Kind.DECIDED.value, jobs.c.seq < events.c.seq, jobs.c.status == "failed"
+        events.c.kind == EventType.DECIDED.value,
+        jobs.c.seq < events.c.seq,
+        jobs.c.status == "failed",
     )
     query = (
         select(events.c.seq, events.c.at, events.c.kind, events.c.job, jobs.c.owner)

@@ -7,9 +7,9 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.service.config.zone import AUCTION
 from auctune.service.storage.event_log import EventLog
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.restart import opening_of, read_event
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.loader import created_event, read_event
 
 
 class Period:
@@ -39,7 +39,7 @@ class Period:
     def __init__(
         self, zone: str, log: EventLog, begin: float | None = None, end: float | None = None
     ) -> None:
-        opened = opening_of(zone, log)
+        opened = created_event(zone, log)
         if opened is None:
             known = ", ".join(log.zones()) or "none"
             raise InputError("zone", f"the log knows of no {zone!r}", f"one of {known}")
@@ -81,4 +81,4 @@ class Period:
 
 def slot_of(event: ZoneEvent) -> int:
     """In which an event happened; the event that begins a slot is of that one."""
-    return int(event.body["slot"]) if event.kind == Kind.SLOT_BEGAN else event.slot
+    return int(event.body["slot"]) if event.kind == EventType.SLOT_BEGAN else event.slot

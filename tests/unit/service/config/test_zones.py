@@ -11,7 +11,7 @@ from auctune.service.config.edge import EdgeConfig, read_supply
 from auctune.service.config.models import read_config
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.zone import DeviceRequirement
-from auctune.service.zones.premises import Place
+from auctune.service.zones.core.kind import DataDirs
 from auctune.service.zones.spot.kind import instance_settings
 from support.spot_files import daily_market, write_market
 
@@ -96,7 +96,7 @@ def test_a_zone_with_gpus_on_a_cluster_and_a_profile_asks_no_gpu_of_its_own_mach
     tmp_path: Path,
 ) -> None:
     more = "provider = 'ray'\ndevice = 'cuda'\n{}[zones.ray]\naddress = 'head:1'\n"
-    place = Place(tmp_path, tmp_path)
+    place = DataDirs(tmp_path, tmp_path)
     devices = []
     for profile in ("profile = 'p.json'\n", ""):
         (zone,) = read_config(write_spot(tmp_path, more.format(profile))).zones

@@ -7,17 +7,17 @@ from auctune.domain.menu import MenuLine
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, QuoteStore
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.offer import MenuOffer, Priced
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.offers import MenuOffer, ZoneQuote
 
 REQUEST = JobRequest(model="tiny", training_file="file-a")
 TRAINING = Training(data="file-a")
 
 
-def priced(cells: int) -> Priced:
+def priced(cells: int) -> ZoneQuote:
     plan = Schedule(tuple(Cell(slot, "alpha") for slot in range(cells)), None)
     menu = PriceMenu("ftjob-a", (MenuLine(cells, Decimal(1), plan),))
-    return Priced(TRAINING, 9.0, MenuOffer(menu, SlotClock(0.0, 1.0, lambda: 0.0)))
+    return ZoneQuote(TRAINING, 9.0, MenuOffer(menu, SlotClock(0.0, 1.0, lambda: 0.0)))
 
 
 class Shelf:

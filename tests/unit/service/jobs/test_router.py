@@ -15,7 +15,7 @@ from auctune.service.accounts.keys import Principal, Role
 from auctune.service.jobs.request import JobRequest, MarketTerms
 from auctune.service.jobs.router import ZoneChoice, choose_zone
 from auctune.service.jobs.training import Training
-from auctune.service.zones.offer import Outlook, Priced
+from auctune.service.zones.core.offers import QuoteSummary, ZoneQuote
 
 WHO = Principal("key", "ada", None, Role.USER)
 
@@ -24,7 +24,7 @@ WHO = Principal("key", "ada", None, Role.USER)
 class Said:
     """An offer that is nothing but its outlook."""
 
-    summary: Outlook | None
+    summary: QuoteSummary | None
     size: int = 1
 
     @property
@@ -40,7 +40,7 @@ class Zone:
     """A zone that says what it was told to, and counts how often it is asked."""
 
     name: str
-    summary: Outlook | None = None
+    summary: QuoteSummary | None = None
     unavailable_reason: str | None = None
     error: AuctuneError | None = None
     kind: str = "auction"
@@ -49,15 +49,15 @@ class Zone:
     def unsupported_reason(self, _: JobRequest) -> str | None:
         return self.unavailable_reason
 
-    async def quote(self, _: Principal, __: JobRequest) -> Priced:
+    async def quote(self, _: Principal, __: JobRequest) -> ZoneQuote:
         self.asked += 1
         if self.error is not None:
             raise self.error
-        return Priced(Training("file-a"), 9.0, Said(self.summary))
+        return ZoneQuote(Training("file-a"), 9.0, Said(self.summary))
 
 
-def outlook(cost: float, risk: float = 0.0) -> Outlook:
-    return Outlook(Decimal(str(cost)), 1.0, risk)
+def outlook(cost: float, risk: float = 0.0) -> QuoteSummary:
+    return QuoteSummary(Decimal(str(cost)), 1.0, risk)
 
 
 def chosen(*zones: Zone, risk: float = 0.1, paused: tuple[str, ...] = ()) -> ZoneChoice[Zone]:
@@ -72,7 +72,7 @@ OUTLOOKS = st.builds(
 
 @given(st.lists(st.none() | OUTLOOKS, min_size=2, max_size=5), st.sampled_from([0.0, 0.1, 0.5]))
 def test_nothing_that_keeps_the_limit_is_cheaper_and_nothing_at_all_safer_if_none_keeps_it(
-    outlooks: list[Outlook | None], limit: float
+    outlooks: list[QuoteSummary | None], limit: float
 ) -> None:
     zones = [Zone(f"z{place}", one) for place, one in enumerate(outlooks)]
     found = chosen(*zones, risk=limit).zone.summary

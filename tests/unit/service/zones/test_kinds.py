@@ -2,17 +2,17 @@
 
 from auctune.service.config.models import AnyZone
 from auctune.service.config.zone import AUCTION
-from auctune.service.zones.auction.event import AuctionKind
-from auctune.service.zones.edge.event import EdgeKind
-from auctune.service.zones.event import Kind
-from auctune.service.zones.kinds import KINDS, TOLD, kind_of_opening
-from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.spot.event import SpotKind
-from auctune.service.zones.timeshare.event import TimeshareKind
+from auctune.service.zones.auction.job import AuctionEventType
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.metered import MeteredEventType
+from auctune.service.zones.edge.job import EdgeEventType
+from auctune.service.zones.kinds import KINDS, OWNER_EVENT_TYPES, kind_from_created_event
+from auctune.service.zones.spot.job import SpotEventType
+from auctune.service.zones.timeshare.job import TimeshareEventType
 
 
 def test_a_zone_that_was_opened_before_there_were_kinds_is_an_auction() -> None:
-    assert kind_of_opening({"version": 1}) is KINDS[AUCTION]
+    assert kind_from_created_event({"version": 1}) is KINDS[AUCTION]
 
 
 def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:
@@ -23,11 +23,19 @@ def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:
 
 
 def test_owners_are_told_of_each_kind_of_event_once() -> None:
-    assert len(set(TOLD)) == len(TOLD)
-    assert {Kind.DECIDED, Kind.FAILED, AuctionKind.REPLANNED} <= set(TOLD)
-    assert Kind.SLOT_BEGAN not in TOLD
+    assert len(set(OWNER_EVENT_TYPES)) == len(OWNER_EVENT_TYPES)
+    assert {EventType.DECIDED, EventType.FAILED, AuctionEventType.REPLANNED} <= set(
+        OWNER_EVENT_TYPES
+    )
+    assert EventType.SLOT_BEGAN not in OWNER_EVENT_TYPES
 
 
 def test_no_kind_calls_an_event_of_its_own_as_all_kinds_call_another() -> None:
-    for own in (AuctionKind, MeteredKind, SpotKind, TimeshareKind, EdgeKind):
-        assert not set(map(str, Kind)) & set(map(str, own))
+    for own in (
+        AuctionEventType,
+        MeteredEventType,
+        SpotEventType,
+        TimeshareEventType,
+        EdgeEventType,
+    ):
+        assert not set(map(str, EventType)) & set(map(str, own))

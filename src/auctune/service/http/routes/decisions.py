@@ -11,9 +11,9 @@ from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
 from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.schemas import JobProgress, MeteredFields, Plan, TargetFields
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.job_row import JobRow, Status
-from auctune.service.zones.kind import Views
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.kind import Projection
+from auctune.service.zones.core.read_model import JobReadModel, Status
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 After = Annotated[str | None, Query(pattern=r"^ftjob-[A-Za-z0-9]{1,64}$")]
@@ -77,7 +77,7 @@ async def plans(
     return {"object": "list", "data": data, "has_more": page.has_more}
 
 
-def _view(row: JobRow, views: Views, clock: SlotClock) -> dict[str, Any]:
+def _view(row: JobReadModel, views: Projection, clock: SlotClock) -> dict[str, Any]:
     shown = views.market(row, clock)
     decision, finished = row.body["decision"] or {}, row.body["finished_at"]
     return {

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from auctune.domain import PricedPlan
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.open_zone import Explained
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.gateway import DecisionExplanation
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["market"], responses=ERRORS)
 
@@ -83,7 +83,7 @@ async def explain(service: ServiceDep, who: CurrentUser, job_id: str) -> dict[st
     return _view(explained, service.clock(job.zone), has_units=who.is_operator)
 
 
-def _view(explained: Explained, clock: SlotClock, *, has_units: bool) -> dict[str, Any]:
+def _view(explained: DecisionExplanation, clock: SlotClock, *, has_units: bool) -> dict[str, Any]:
     event, found = explained.decided, explained.explanation
     decision = event.body["decision"]
     least = found.least_bid

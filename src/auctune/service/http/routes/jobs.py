@@ -22,10 +22,10 @@ from auctune.service.http.schemas import Checkpoint, Job, JobEvent, Page
 from auctune.service.http.serializers import JSON, checkpoint_view, event_view, job_view
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.service import Service
-from auctune.service.zones.event import Kind
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.kinds import TOLD
-from auctune.service.zones.zone import Zone, is_open
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.zone import AnyZone, is_open
+from auctune.service.zones.kinds import OWNER_EVENT_TYPES
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -285,7 +285,7 @@ async def list_events(
     """What happened to a job, newest first."""
     job = await own_job(service, who, job_id)
     last = None if after is None else int(after.removeprefix("ftevent-"))
-    page = await asyncio.to_thread(service.pages.events, job_id, TOLD, limit, last)
+    page = await asyncio.to_thread(service.pages.events, job_id, OWNER_EVENT_TYPES, limit, last)
     told = service.views(job.zone).messages
     data = [event_view(row, told) for row in page.items]
     return _json({"object": "list", "data": data, "has_more": page.has_more})
@@ -302,12 +302,12 @@ async def list_checkpoints(
     """Where a job could be taken up again, newest first."""
     job = await own_job(service, who, job_id)
     last = None if after is None else int(after.removeprefix("ftckpt-"))
-    page = await asyncio.to_thread(service.pages.events, job_id, [Kind.TRAINED], limit, last)
+    page = await asyncio.to_thread(service.pages.events, job_id, [EventType.TRAINED], limit, last)
     data = [checkpoint_view(row, job) for row in page.items]
     return _json({"object": "list", "data": data, "has_more": page.has_more})
 
 
-async def own_job(service: Service, who: Principal, job: str) -> JobRow:
+async def own_job(service: Service, who: Principal, job: str) -> JobReadModel:
     """A job of one's own.
 
     Raises:
@@ -337,13 +337,13 @@ def _metadata_filter(query: QueryParams) -> dict[str, str] | None:
 
 async def _filter_jobs(
     service: Service, owner: str, wanted: dict[str, str], limit: int, after: str | None
-) -> tuple[list[JobRow], bool]:
+) -> tuple[list[JobReadModel], bool]:
     """Return jobs of an owner with this metadata, and whether there are more.
 
     All of the owner's jobs may have to be gone through: in pieces, between which the threads are
     free for others.
     """
-    found: list[JobRow] = []
+    found: list[JobReadModel] = []
     while True:
         rows, has_more = await asyncio.to_thread(_scan, service, owner, wanted, after)
         for row, is_wanted in rows:
@@ -358,7 +358,7 @@ async def _filter_jobs(
 
 def _scan(
     service: Service, owner: str, wanted: dict[str, str], after: str | None
-) -> tuple[list[tuple[JobRow, bool]], bool]:
+) -> tuple[list[tuple[JobReadModel, bool]], bool]:
     """Return the next jobs, whether each is wanted, and whether there are more."""
     page = service.pages.jobs(owner, _SCANNED, after)
     rows = [read_job(stored) for stored in page.items]
@@ -367,7 +367,7 @@ def _scan(
     return list(zip(rows, are_wanted, strict=True)), page.has_more
 
 
-def _shown(service: Service, row: JobRow) -> JSON:
+def _shown(service: Service, row: JobReadModel) -> JSON:
     return job_view(row, service.views(row.zone), service.clock(row.zone))
 
 
@@ -376,7 +376,7 @@ async def _view(service: Service, who: Principal, job: str) -> JSON:
 
 
 async def _run_on_open_job(
-    service: Service, who: Principal, job: str, run: Callable[[Zone], T]
+    service: Service, who: Principal, job: str, run: Callable[[AnyZone], T]
 ) -> T:
     """Have a zone do something with a job of one's own that is not over.
 
@@ -391,7 +391,7 @@ async def _run_on_open_job(
     if zone is None:
         raise ApiError(400, f"zone {row.zone} is closed", "zone_closed", "id")
 
-    def run_if_open(desk: Zone) -> T:
+    def run_if_open(desk: AnyZone) -> T:
         # It may have ended since it was looked at, or end with the slots that have passed.
         desk.begin_slots()
         if not is_open(desk, job):

@@ -21,7 +21,7 @@ from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.serializers import JSON, event_view
 from auctune.service.service import Service
 from auctune.service.storage import EventRow
-from auctune.service.zones.event import Kind
+from auctune.service.zones.core.events import EventType
 
 router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)
 LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}$")]
@@ -33,7 +33,7 @@ _STREAM: dict[str, Any] = {
     "response_class": StreamingResponse,
     "responses": {200: {"content": {"text/event-stream": {}}, "description": "Server-sent events"}},
 }
-_ENDS = (Kind.FINISHED, Kind.FAILED, Kind.CANCELLED)
+_ENDS = (EventType.FINISHED, EventType.FAILED, EventType.CANCELLED)
 
 Read = Callable[[int], tuple[EventRow, ...]]
 Show = Callable[[EventRow], JSON | None]
@@ -133,7 +133,7 @@ async def _events(
 
 
 def _is_last(row: EventRow) -> bool:
-    if row.kind == Kind.DECIDED:
+    if row.kind == EventType.DECIDED:
         return not orjson.loads(row.body)["decision"]["admitted"]
     return row.kind in _ENDS
 

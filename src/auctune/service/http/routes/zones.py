@@ -9,7 +9,7 @@ from auctune.domain import InputError
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.service import Service
-from auctune.service.zones.open_zone import Nodes, OpenZone
+from auctune.service.zones.core.gateway import NodeAdmin, OpenZone
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 
@@ -248,7 +248,7 @@ def zone_of(service: Service, name: str) -> OpenZone:
     return zone
 
 
-def _nodes(zone: OpenZone) -> Nodes:
+def _nodes(zone: OpenZone) -> NodeAdmin:
     """A zone's nodes.
 
     Raises:
@@ -259,7 +259,7 @@ def _nodes(zone: OpenZone) -> Nodes:
     return zone.nodes
 
 
-def _with_node(zone: OpenZone, node: str) -> Nodes:
+def _with_node(zone: OpenZone, node: str) -> NodeAdmin:
     nodes = _nodes(zone)
     if node not in nodes.names:
         known = ", ".join(nodes.names)

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from auctune.domain import Money
+from auctune.domain import InputError, Money, Quote, Task
 from auctune.domain.data_size import DataSize
 from auctune.service.jobs.idempotency import IdempotencyKey
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Training
-from auctune.service.zones.appraisal import VendorOffer
+from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.offers import VendorOffer
 
 
 def _unlimited() -> None:
@@ -42,3 +45,42 @@ class Bid:
     request: dict[str, Any] = field(default_factory=dict)
     left: Callable[[], Money | None] = _unlimited
     reply: IdempotencyKey | None = None
+
+
+# A bid in slots: what the mechanism is offered.
+
+
+def bid_task(bid: Bid, supply: Supply, clock: SlotClock, first: int, last: int) -> Task:
+    """A bid as the mechanism sees it.
+
+    Args:
+        bid: with its deadline and vendors' delays in seconds.
+        supply: of the zone.
+        clock: the zone's slots.
+        first: the first slot in which it may run.
+        last: the last slot of the horizon.
+
+    Raises:
+        InputError: if its deadline leaves no slot, or no node can hold it.
+    """
+    deadline = min(clock.last_slot_by(bid.deadline), last)
+    if deadline < first:
+        raise InputError(
+            "market.deadline",
+            "leaves no whole slot",
+            f"{to_rfc3339(clock.slot_end(first))}, when the next slot ends, or later",
+        )
+    quotes = tuple(
+        Quote(offer.vendor, offer.price, clock.slots_for(offer.seconds)) for offer in bid.offers
+    )
+    return supply.task(
+        bid.job,
+        bid.training,
+        bid.size,
+        bid=bid.bid,
+        arrival=first,
+        deadline=deadline,
+        quotes=quotes,
+        owner=bid.owner,
+        budget=bid.left(),
+    )

@@ -8,13 +8,13 @@ from typing import Any
 from auctune.domain import Admission, Cluster, EnergyForecast, Node, NodeType
 from auctune.registry import build
 from auctune.run.child.parent import Parent
-from auctune.service.zones.auction.kernels import LESSONS
+from auctune.service.zones.auction.startup import LESSONS
 from auctune.service.zones.auction.warm_up import warm_up, warm_up_lessons
 
 _SLOTS = 8
 
 
-def made_up_cluster(num_types: int) -> Cluster:
+def synthetic_cluster(num_types: int) -> Cluster:
     """A node of each of some types: what kernels are compiled for says nothing of their size."""
     kinds = {f"{k}": NodeType(1000.0, 8.0, (0.01,) * _SLOTS) for k in range(num_types)}
     nodes = tuple(Node(name, name) for name in kinds)
@@ -26,7 +26,7 @@ def main() -> None:
     parent = Parent()
     threading.Thread(target=_end_when_asked, args=(parent,), daemon=True).start()
     work: dict[str, Any] = json.loads(sys.argv[1])
-    cluster = made_up_cluster(work["types"])
+    cluster = synthetic_cluster(work["types"])
     if work["part"] == LESSONS:
         warm_up_lessons(
             cluster,

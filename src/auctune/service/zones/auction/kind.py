@@ -10,16 +10,15 @@ from auctune.registry import check_settings
 from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.auction.energy import zone_energy
 from auctune.service.zones.auction.executors import executor_factory
-from auctune.service.zones.auction.kernels import Kernels
-from auctune.service.zones.auction.opening import AuctionOpening, node_settings
-from auctune.service.zones.auction.views import AuctionViews
-from auctune.service.zones.kind import Facts, Opened
-from auctune.service.zones.premises import Place, Premises
+from auctune.service.zones.auction.loader import AuctionLoader, node_settings
+from auctune.service.zones.auction.projection import AuctionViews
+from auctune.service.zones.auction.startup import KernelCompilation
+from auctune.service.zones.auction.supply import zone_energy
+from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
 
 
-class AuctionZones:
+class AuctionKind:
     """All that the service must know of auctions' zones."""
 
     @property
@@ -43,12 +42,12 @@ class AuctionZones:
                 read_profile(Path(kind.profile))
         zone_energy(entry, now)
 
-    def prepare(self, entries: Iterable[ZoneConfig]) -> Kernels:
+    def prepare(self, entries: Iterable[ZoneConfig]) -> KernelCompilation:
         """Have what they decide with compiled."""
-        return Kernels([_own(entry) for entry in entries])
+        return KernelCompilation([_own(entry) for entry in entries])
 
     def profile(
-        self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
+        self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base, by node type; measured once where its nodes are."""
         entry, kept = _own(entry), place.data / "profiles"
@@ -69,9 +68,11 @@ class AuctionZones:
                 facts[name] = learn_base(settings, kept, report, given[name], alone, there)
         return facts
 
-    async def open(self, entry: ZoneConfig, facts: Facts, premises: Premises) -> Opened:
+    async def open(
+        self, entry: ZoneConfig, facts: BaseProfiles, premises: ZoneDependencies
+    ) -> LoadedZone:
         """A zone as it stood."""
-        return await AuctionOpening(premises).open(_own(entry), facts)
+        return await AuctionLoader(premises).open(_own(entry), facts)
 
 
 def _own(entry: ZoneConfig) -> AuctionConfig:

@@ -4,10 +4,10 @@ from collections.abc import Container
 from typing import Any
 
 from auctune.service.zones.auction.zone import AuctionZone
-from auctune.service.zones.desk import Desk
+from auctune.service.zones.core.actor import ZoneActor
 
 
-class AuctionNodes:
+class AuctionNodeAdmin:
     """Of one zone.
 
     Args:
@@ -15,7 +15,7 @@ class AuctionNodes:
         names: ids of its nodes.
     """
 
-    def __init__(self, desk: Desk[AuctionZone], names: tuple[str, ...]) -> None:
+    def __init__(self, desk: ZoneActor[AuctionZone], names: tuple[str, ...]) -> None:
         self._desk = desk
         self._names = names
 

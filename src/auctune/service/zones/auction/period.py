@@ -23,21 +23,19 @@ from auctune.domain.recorded import (
 )
 from auctune.run.records import read_decision, read_schedule
 from auctune.service.storage.snapshots import Snapshots
-from auctune.service.zones.auction.event import AuctionKind
-from auctune.service.zones.auction.market_events import to_market
-from auctune.service.zones.auction.memory import fresh_zone
-from auctune.service.zones.auction.records import read_cluster, read_task
-from auctune.service.zones.auction.snapshot import load_zone
-from auctune.service.zones.auction.state import ZoneState
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.auction.job import AuctionEventType, read_cluster, read_task
+from auctune.service.zones.auction.mechanism_events import to_mechanism_event
+from auctune.service.zones.auction.snapshots import fresh_zone, restore
+from auctune.service.zones.auction.state import AuctionState
+from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.period import Period
 
 _WHY: dict[str, Why] = {
-    Kind.CANCELLED: Why.CANCELLED,
-    Kind.PAUSED: Why.PAUSED,
-    Kind.RESUMED: Why.RESUMED,
-    AuctionKind.REPLANNED: Why.REPLANNED,
-    AuctionKind.RELEASED: Why.RELEASED,
+    EventType.CANCELLED: Why.CANCELLED,
+    EventType.PAUSED: Why.PAUSED,
+    EventType.RESUMED: Why.RESUMED,
+    AuctionEventType.REPLANNED: Why.REPLANNED,
+    AuctionEventType.RELEASED: Why.RELEASED,
 }
 
 
@@ -61,12 +59,12 @@ class LoggedPeriod:
         """How many decisions one goes through, those before the period included."""
         assert isinstance(period.happened, _Happenings)
         after = period.happened.begin().seq
-        return self._period.count(Kind.DECIDED, after)
+        return self._period.count(EventType.DECIDED, after)
 
     def whole(self) -> RecordedPeriod:
         """All from the zone's beginning on: how the period began is told before it."""
         cluster = read_cluster(self._opened["cluster"])
-        return self._recorded(lambda: ZoneState(cluster))
+        return self._recorded(lambda: AuctionState(cluster))
 
     def shortest(self, snapshots: Snapshots) -> tuple[RecordedPeriod, Admission]:
         """As little as need be, and the mechanism that decided, as it stood before that.
@@ -76,7 +74,7 @@ class LoggedPeriod:
 
         def read(body: bytes) -> tuple[bytes, Admission]:
             state, mechanism = fresh_zone(self._opened)
-            load_zone(body, state, mechanism)
+            restore(body, state, mechanism)
             return body, mechanism
 
         period = self._period
@@ -87,14 +85,14 @@ class LoggedPeriod:
             return self.whole(), fresh_zone(self._opened)[1]
         body, mechanism = found.state
 
-        def begin() -> ZoneState:
+        def begin() -> AuctionState:
             state, other = fresh_zone(self._opened)
-            load_zone(body, state, other)
+            restore(body, state, other)
             return state
 
         return self._recorded(begin), mechanism
 
-    def _recorded(self, begin: Callable[[], ZoneState]) -> RecordedPeriod:
+    def _recorded(self, begin: Callable[[], AuctionState]) -> RecordedPeriod:
         return RecordedPeriod(
             read_cluster(self._opened["cluster"]),
             self._opened["mechanism"],
@@ -109,14 +107,14 @@ class _Happenings:
     """What happened up to a slot's end, read anew each time; `begin` is where it starts from."""
 
     period: Period
-    begin: Callable[[], ZoneState]
+    begin: Callable[[], AuctionState]
 
     def __iter__(self) -> Iterator[Happened]:
         state = self.begin()
         return happened_of(self.period.events(state.seq), state)
 
 
-def happened_of(events: Iterator[ZoneEvent], state: ZoneState) -> Iterator[Happened]:
+def happened_of(events: Iterator[ZoneEvent], state: AuctionState) -> Iterator[Happened]:
     """Events in domain terms.
 
     Args:
@@ -124,15 +122,15 @@ def happened_of(events: Iterator[ZoneEvent], state: ZoneState) -> Iterator[Happe
         state: before them.
     """
     for event in events:
-        told = to_market(event, state)
+        told = to_mechanism_event(event, state)
         found = _happened(event, told, state)
         state.apply(event)
         if found is not None:
             yield found
 
 
-def _happened(event: ZoneEvent, told: Event | None, state: ZoneState) -> Happened | None:
-    if event.kind == Kind.DECIDED:
+def _happened(event: ZoneEvent, told: Event | None, state: AuctionState) -> Happened | None:
+    if event.kind == EventType.DECIDED:
         body = event.body
         task, decision = read_task(body["task"]), read_decision(body["decision"])
         line = body["line"]
@@ -142,14 +140,14 @@ def _happened(event: ZoneEvent, told: Event | None, state: ZoneState) -> Happene
             chosen = MenuLine(line["deadline"], decision.payment, plan)
         return BidMade(task, decision, event.slot, chosen)
     if event.kind in _WHY:
-        if event.kind == Kind.CANCELLED and event.job not in state.jobs:
+        if event.kind == EventType.CANCELLED and event.job not in state.jobs:
             return None
         assert told is None or isinstance(told, Released | Replanned)
         assert event.job is not None
         why, sought = _WHY[event.kind], event.body.get("plan") or {}
         work, first = sought.get("work"), sought.get("first", 0)
         return PlanChanged(told, event.job, why, event.slot, work, first)
-    if event.kind == Kind.FAILED and event.body["refund"] and event.job in state.jobs:
+    if event.kind == EventType.FAILED and event.body["refund"] and event.job in state.jobs:
         return Refunded(str(event.job), event.slot)
     if isinstance(told, SlotAdvanced | PricesLearned | NodeLost | NodeReturned):
         return told

@@ -17,10 +17,10 @@ from auctune.service.files.repository import FileRepository
 from auctune.service.tasks import TaskSet
 from auctune.service.vendors.protocol import Fault, VendorError
 from auctune.service.vendors.repairer import Repairer, RepairOrder
-from auctune.service.zones.appraisal import VendorOffer
-from auctune.service.zones.auction import repairs
-from auctune.service.zones.auction.open_auction import OpenAuction
-from auctune.service.zones.auction.open_job import OpenJob
+from auctune.service.zones.auction import replanning
+from auctune.service.zones.auction.gateway import AuctionGateway
+from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.core.offers import VendorOffer
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ class RepairCoordinator:
 
     def __init__(
         self,
-        zone: OpenAuction,
+        zone: AuctionGateway,
         vendors: Mapping[str, Repairer],
         inspector: DatasetInspector,
         library: FileRepository,
@@ -58,13 +58,13 @@ class RepairCoordinator:
         """Stop; orders in progress are in the log, and go on after the next start."""
         await self._background.close()
 
-    def resume(self, jobs: Iterable[OpenJob]) -> None:
+    def resume(self, jobs: Iterable[AuctionJob]) -> None:
         """After a start: discard finished orders again, in case that was not done."""
         for job in jobs:
             if job.repaired is not None:
                 self._discard_order(self._order(job))
 
-    async def run(self, job: OpenJob) -> None:
+    async def run(self, job: AuctionJob) -> None:
         """Have the chosen vendor repair a job's data; replace a vendor that fails.
 
         Raises:
@@ -77,7 +77,7 @@ class RepairCoordinator:
             await self._replace(job, order, error)
         self._discard_order(order)
 
-    async def _repair(self, job: OpenJob, order: RepairOrder) -> None:
+    async def _repair(self, job: AuctionJob, order: RepairOrder) -> None:
         name = order.repair.vendor
         vendor = self._vendors.get(name)
         if vendor is None:
@@ -89,30 +89,32 @@ class RepairCoordinator:
         _check_growth(name, size, job.size)
         record = await self._library.import_result(job.owner, f"{job.id}-repaired.jsonl", target)
         is_taken = await self._zone.call(
-            lambda zone: repairs.note_repaired(zone, job.id, order.repair, record.id, size, report)
+            lambda zone: replanning.complete_repair(
+                zone, job.id, order.repair, record.id, size, report
+            )
         )
         if not is_taken:
             # The job ended before its data were repaired.
             await self._library.delete(record)
 
-    async def _replace(self, job: OpenJob, order: RepairOrder, error: AuctuneError) -> None:
+    async def _replace(self, job: AuctionJob, order: RepairOrder, error: AuctuneError) -> None:
         name = order.repair.vendor
         _log.warning("vendor_failed", job=job.id, vendor=name, reason=str(error))
         if not await self._zone.call(
-            lambda zone: repairs.is_waited_for(zone, job.id, order.repair)
+            lambda zone: replanning.is_pending(zone, job.id, order.repair)
         ):
             return
         offers = await self._offers(job, {name, *job.failed_vendors})
         why = f"vendor {name} did not repair the data{_public_reason(error)}"
         await self._zone.call(
-            lambda zone: repairs.change_vendor(zone, job.id, order.repair, why, offers)
+            lambda zone: replanning.switch_vendor(zone, job.id, order.repair, why, offers)
         )
 
-    async def _offers(self, job: OpenJob, without: set[str]) -> tuple[VendorOffer, ...]:
+    async def _offers(self, job: AuctionJob, without: set[str]) -> tuple[VendorOffer, ...]:
         file = await self._library.get(job.training.data)
         return () if file is None else await self._inspector.offers(file, job.training, without)
 
-    def _order(self, job: OpenJob) -> RepairOrder:
+    def _order(self, job: AuctionJob) -> RepairOrder:
         assert job.repair is not None
         due_at = self._zone.clock.slot_start(job.repair.ready)
         return RepairOrder(job.id, job.owner, job.repair, due_at)

@@ -7,24 +7,25 @@ from auctune.domain import Cell, Cluster, round_money
 from auctune.domain.data_size import DataSize
 from auctune.run.records import read_decision
 from auctune.service.ledger import Entry, charge, energy_cost, vendor_cost
-from auctune.service.zones import fixed_price
-from auctune.service.zones.auction.event import AuctionKind
-from auctune.service.zones.auction.job_rows import ROWS, AuctionRows
-from auctune.service.zones.auction.open_job import OpenJob, read_cells
-from auctune.service.zones.auction.records import read_task
-from auctune.service.zones.auction.repair import Repair, decided_repair
-from auctune.service.zones.change import Change
-from auctune.service.zones.event import Kind, ZoneEvent, job_of
-from auctune.service.zones.fold import apply
-from auctune.service.zones.phase import Phase
-from auctune.service.zones.progress import Progress
-from auctune.service.zones.received import Received
-from auctune.service.zones.slotted import GivenUp
-from auctune.service.zones.state import OF_JOBS, JobsState
+from auctune.service.zones.auction.job import (
+    AuctionEventType,
+    AuctionJob,
+    Repair,
+    decided_repair,
+    read_cells,
+    read_task,
+)
+from auctune.service.zones.auction.projection import PROJECTION, AuctionProjection
+from auctune.service.zones.core import projection
+from auctune.service.zones.core.events import EventType, ZoneEvent, job_of
+from auctune.service.zones.core.job import PendingJob, Phase, Progress
+from auctune.service.zones.core.read_model import Effects
+from auctune.service.zones.core.state import JOB_REDUCERS, ZoneState, reduce
+from auctune.service.zones.core.zone import GivenUp
 
 
 @dataclass
-class ZoneState(JobsState[OpenJob]):
+class AuctionState(ZoneState[AuctionJob]):
     """Open jobs of a zone, and what its slots cost.
 
     Attributes:
@@ -49,17 +50,17 @@ class ZoneState(JobsState[OpenJob]):
             self.energy = {name: list(kind.energy_cost) for name, kind in kinds.items()}
         self._types = {node.id: node.type for node in self.cluster.nodes}
 
-    def apply(self, event: ZoneEvent) -> Change:
+    def apply(self, event: ZoneEvent) -> Effects:
         """Take over what happened."""
-        change = apply(_HANDLERS, self, event)
+        change = reduce(_HANDLERS, self, event)
         job = None if event.job is None else self.jobs.get(event.job)
         if job is not None:
             job.last_event_seq = event.seq
         return change
 
-    def cells_of(self, slot: int) -> dict[str, list[OpenJob]]:
+    def cells_of(self, slot: int) -> dict[str, list[AuctionJob]]:
         """Jobs that have a cell in a slot, by node, in the order in which they were admitted."""
-        found: dict[str, list[OpenJob]] = {}
+        found: dict[str, list[AuctionJob]] = {}
         for job in self.jobs.values():
             for cell in job.cells:
                 if cell.slot == slot:
@@ -70,7 +71,7 @@ class ZoneState(JobsState[OpenJob]):
         """The type of a node."""
         return self._types[node]
 
-    def operating_cost(self, job: OpenJob, cell: Cell) -> float:
+    def operating_cost(self, job: AuctionJob, cell: Cell) -> float:
         """Money for the energy that a job takes in a cell."""
         kind = self._types[cell.node]
         share = job.task.throughput[kind] / self.cluster.node_types[kind].compute
@@ -79,16 +80,16 @@ class ZoneState(JobsState[OpenJob]):
         return share * (costs[offset] if 0 <= offset < len(costs) else 0.0)
 
     @property
-    def rows(self) -> AuctionRows:
+    def rows(self) -> AuctionProjection:
         """Makes rows of its jobs."""
-        return ROWS
+        return PROJECTION
 
-    def admit(self, event: ZoneEvent, asked: Received) -> OpenJob:
+    def admit(self, event: ZoneEvent, asked: PendingJob) -> AuctionJob:
         """A job that an event admits."""
         body, decision = event.body, read_decision(event.body["decision"])
         task = read_task(body["task"])
         assert decision.schedule is not None
-        job = OpenJob(
+        job = AuctionJob(
             **vars(asked),
             task=task,
             decision=decision,
@@ -99,15 +100,15 @@ class ZoneState(JobsState[OpenJob]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def admission_entries(self, job: OpenJob) -> tuple[Entry, ...]:
+    def admission_entries(self, job: AuctionJob) -> tuple[Entry, ...]:
         """It is charged at once."""
         return charge(job.owner, job.decision.payment)
 
-    def settlement_entries(self, job: OpenJob, *, refunded: bool) -> tuple[Entry, ...]:
+    def settlement_entries(self, job: AuctionJob, *, refunded: bool) -> tuple[Entry, ...]:
         """Its price is earned, or given back."""
-        return fixed_price.end(job.owner, job.decision.payment, refunded=refunded)
+        return projection.settlement(job.owner, job.decision.payment, refunded=refunded)
 
-    def _began(self, event: ZoneEvent) -> Change:
+    def _began(self, event: ZoneEvent) -> Effects:
         self.slot = event.body["slot"]
         for name, entered in event.body["energy_cost"].items():
             costs = self.energy[name]
@@ -117,25 +118,25 @@ class ZoneState(JobsState[OpenJob]):
             # A window of past slots is enough for results that come late.
             del costs[: -2 * self.cluster.slots]
             self.energy_first = self.slot + self.cluster.slots - len(costs)
-        return Change()
+        return Effects()
 
-    def _repaired(self, event: ZoneEvent) -> Change:
+    def _repaired(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         job.repaired = event.body["file"]
         job.size = DataSize.from_record(event.body["size"])
         job.progress = replace(job.progress, total_rows=job.total_rows)
         assert job.repair is not None
-        return Change(
+        return Effects(
             (self.rows.open(event, job),), vendor_cost(job.repair.vendor, job.repair.price)
         )
 
-    def _vendor_changed(self, event: ZoneEvent) -> Change:
+    def _vendor_changed(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         job.failed_vendors += (event.body["failed"],)
         job.repair = Repair.from_record(event.body["repair"])
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _trained(self, event: ZoneEvent) -> Change:
+    def _trained(self, event: ZoneEvent) -> Effects:
         job, result = self.jobs[job_of(event)], event.body["result"]
         job.progress = job.progress.after(result)
         job.last_reported_slot = event.body["slot"]
@@ -146,52 +147,52 @@ class ZoneState(JobsState[OpenJob]):
             job.phase = Phase.TRAINING
         cell = Cell(event.body["slot"], event.body["node"])
         cost = round_money(self.operating_cost(job, cell))
-        return Change((self.rows.open(event, job),), energy_cost(cost))
+        return Effects((self.rows.open(event, job),), energy_cost(cost))
 
-    def _out_of_memory(self, event: ZoneEvent) -> Change:
+    def _out_of_memory(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         job.out_of_memory.append(event.body["slot"])
         return self._noted(event)
 
-    def _replanned(self, event: ZoneEvent) -> Change:
+    def _replanned(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         gone = set(read_cells(event.body["given_up"]))
         kept = tuple(cell for cell in job.cells if cell not in gone)
         job.cells = tuple(sorted((*kept, *read_cells(event.body["found"]))))
-        if job.phase is Phase.PAUSED and event.kind == Kind.RESUMED:
+        if job.phase is Phase.PAUSED and event.kind == EventType.RESUMED:
             job.phase = Phase.TRAINING if job.progress.rows else Phase.PLANNED
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _paused(self, event: ZoneEvent) -> Change:
+    def _paused(self, event: ZoneEvent) -> Effects:
         change = self._replanned(event)
         job = self.jobs[job_of(event)]
         job.phase = Phase.PAUSED
         job.given_up = GivenUp.from_record(event.body["given_up_for"])
-        return Change((self.rows.open(event, job),), change.entries)
+        return Effects((self.rows.open(event, job),), change.entries)
 
-    def _node_lost(self, event: ZoneEvent) -> Change:
+    def _node_lost(self, event: ZoneEvent) -> Effects:
         self.lost.add(event.body["node"])
         if event.body["drained"]:
             self.drained.add(event.body["node"])
-        return Change()
+        return Effects()
 
-    def _node_returned(self, event: ZoneEvent) -> Change:
+    def _node_returned(self, event: ZoneEvent) -> Effects:
         self.lost.discard(event.body["node"])
         self.drained.discard(event.body["node"])
-        return Change()
+        return Effects()
 
 
-_HANDLERS: dict[str, Callable[[ZoneState, ZoneEvent], Change]] = {
-    **OF_JOBS,
-    Kind.SLOT_BEGAN: ZoneState._began,
-    AuctionKind.REPAIRED: ZoneState._repaired,
-    AuctionKind.VENDOR_CHANGED: ZoneState._vendor_changed,
-    Kind.TRAINED: ZoneState._trained,
-    Kind.OUT_OF_MEMORY: ZoneState._out_of_memory,
-    AuctionKind.RELEASED: ZoneState._replanned,
-    AuctionKind.REPLANNED: ZoneState._replanned,
-    Kind.PAUSED: ZoneState._paused,
-    Kind.RESUMED: ZoneState._replanned,
-    AuctionKind.NODE_LOST: ZoneState._node_lost,
-    AuctionKind.NODE_RETURNED: ZoneState._node_returned,
+_HANDLERS: dict[str, Callable[[AuctionState, ZoneEvent], Effects]] = {
+    **JOB_REDUCERS,
+    EventType.SLOT_BEGAN: AuctionState._began,
+    AuctionEventType.REPAIRED: AuctionState._repaired,
+    AuctionEventType.VENDOR_CHANGED: AuctionState._vendor_changed,
+    EventType.TRAINED: AuctionState._trained,
+    EventType.OUT_OF_MEMORY: AuctionState._out_of_memory,
+    AuctionEventType.RELEASED: AuctionState._replanned,
+    AuctionEventType.REPLANNED: AuctionState._replanned,
+    EventType.PAUSED: AuctionState._paused,
+    EventType.RESUMED: AuctionState._replanned,
+    AuctionEventType.NODE_LOST: AuctionState._node_lost,
+    AuctionEventType.NODE_RETURNED: AuctionState._node_returned,
 }

@@ -27,7 +27,7 @@ def warm_up(cluster: Cluster, make: Make, tell: Callable[[float], None]) -> None
         make: builds the mechanism.
         tell: told the share that is done.
     """
-    small = _in_small(cluster)
+    small = _shrink(cluster)
     mechanism = make(small, RepeatedEnergy(small))
     last = _DAYS * _SLOTS
     for slot in range(last):
@@ -73,7 +73,7 @@ def _bid(mechanism: Admission, task: Task, slot: int, number: int) -> None:
             mechanism.preview(beyond, slot)
 
 
-def _in_small(cluster: Cluster) -> Cluster:
+def _shrink(cluster: Cluster) -> Cluster:
     """A node of each kind, for a few slots."""
     slots = min(_SLOTS, cluster.slots)
     kinds = {

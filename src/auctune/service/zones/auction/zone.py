@@ -1,10 +1,7 @@
-"""A zone's decisions: bids, quotes, slots, cancellations; what the desk's thread runs.
-
-Each method leaves the zone whole, and notes what happened for the log (`take_events`). Mechanism
-and state are changed by the same functions as on replay.
-"""
+"""What a decision leaves on record, with all that it was made of."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from auctune.domain import (
@@ -19,26 +16,97 @@ from auctune.domain import (
     Task,
 )
 from auctune.domain.menu import MenuLine
-from auctune.service.zones.auction import pauses, plans
-from auctune.service.zones.auction.bid import Bid
-from auctune.service.zones.auction.bid_task import bid_task
-from auctune.service.zones.auction.decided import decided_body, line_record
-from auctune.service.zones.auction.earliest import earliest_slot
-from auctune.service.zones.auction.job_rows import ROWS
-from auctune.service.zones.auction.market_events import market_kind, market_record
-from auctune.service.zones.auction.open_job import OpenJob
-from auctune.service.zones.auction.state import ZoneState
+from auctune.run.records import decision_record, schedule_record
+from auctune.service.jobs.idempotency import idempotency_record
+from auctune.service.zones.auction import replanning
+from auctune.service.zones.auction.bid import Bid, bid_task
+from auctune.service.zones.auction.job import AuctionJob, task_record
+from auctune.service.zones.auction.mechanism_events import event_type_of, market_record
+from auctune.service.zones.auction.projection import PROJECTION
+from auctune.service.zones.auction.state import AuctionState
 from auctune.service.zones.auction.supply import Supply
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.recorder import Recorder
-from auctune.service.zones.slotted import SlottedZone
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.zone import EventWriter, SlottedZone
+
+
+def decision_body(bid: Bid, task: Task, decision: Decision, earliest: int | None) -> dict[str, Any]:
+    """The body of a decision's event, but for the line of a menu that was taken.
+
+    Args:
+        bid, task: what was offered.
+        decision: on it.
+        earliest: slot, see `earliest_slot`.
+    """
+    is_over = decision.reason is Reason.OVER_BUDGET
+    return {
+        "owner": bid.owner,
+        "request": bid.request,
+        "training": bid.training.to_record(),
+        "size": bid.size.to_record(),
+        "task": task_record(task),
+        "offers": {offer.vendor: offer.reference for offer in bid.offers if offer.reference},
+        "decision": decision_record(decision),
+        "reply": idempotency_record(bid.reply),
+        "budget_left": str(task.budget) if is_over else None,
+        "earliest": earliest,
+    }
+
+
+def line_record(line: MenuLine | None) -> dict[str, Any] | None:
+    """The line of a menu that was accepted, if one was."""
+    if line is None:
+        return None
+    return {"deadline": line.deadline, "schedule": schedule_record(line.schedule)}
+
+
+# The first slot by whose end a task could be done that is too late for its deadline.
+#
+# Found by bisection: what can be done by a deadline can be done by every later one.
+
+_TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
+
+
+def earliest_feasible_slot(
+    mechanism: Admission, task: Task, decision: Decision, now: int, last: int
+) -> int | None:
+    """That slot; none if the task was not too late, or there is none.
+
+    Args:
+        mechanism: that decided; it is asked only.
+        task: as it was offered.
+        decision: on it.
+        now: the current slot.
+        last: the last slot of the horizon.
+    """
+    if decision.reason not in _TOO_LATE:
+        return None
+
+    def can_be_done(deadline: int) -> bool:
+        return mechanism.preview(replace(task, deadline=deadline), now).reason not in _TOO_LATE
+
+    low, high = task.deadline + 1, last
+    if low > high or not can_be_done(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if can_be_done(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+# A zone's decisions: bids, quotes, slots, cancellations; what the desk's thread runs.
+#
+# Each method leaves the zone whole, and notes what happened for the log (`take_events`). Mechanism
+# and state are changed by the same functions as on replay.
 
 T = TypeVar("T")
 
 
-class AuctionZone(SlottedZone[OpenJob, Bid]):
+class AuctionZone(SlottedZone[AuctionJob, Bid]):
     """One zone, at its newest slot.
 
     Args:
@@ -55,14 +123,14 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         name: str,
         supply: Supply,
         mechanism: Admission,
-        state: ZoneState,
+        state: AuctionState,
         clock: SlotClock,
-        recorder: Recorder,
+        recorder: EventWriter,
     ) -> None:
         super().__init__(name, clock, state, recorder)
         self.supply = supply
         self.mechanism = mechanism
-        self.state: ZoneState = state
+        self.state: AuctionState = state
 
     def record(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
         """Note that something happened; what the mechanism took over before is on record now."""
@@ -85,11 +153,11 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         """Slots in which nobody was there to decide are gone over in one step."""
         self._advance(slot)
 
-    def release_capacity(self, job: OpenJob) -> None:
+    def release_capacity(self, job: AuctionJob) -> None:
         """Cells to come go back to the market."""
-        plans.release(self, job)
+        replanning.release(self, job)
 
-    def decide(self, bid: Bid) -> JobRow:
+    def decide(self, bid: Bid) -> JobReadModel:
         """Decide on a bid, at once and for good; the job as it stands then.
 
         Raises:
@@ -103,7 +171,7 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
             decision = self._atomic(lambda slot: self.mechanism.offer(task, slot))
         return self._decided(bid, task, decision)
 
-    def preview(self, bid: Bid) -> JobRow:
+    def preview(self, bid: Bid) -> JobReadModel:
         """What `decide` would answer; nothing happens but a lesson that is due."""
         self.begin_slots()
         self._advance(self.state.slot)
@@ -112,7 +180,7 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         if task.budget is not None and decision.payment > task.budget:
             decision = _over_budget(task, decision.payment)
         body = self._body(bid, task, decision)
-        return ROWS.preview(self.name, self.clock.now(), bid.job, body)
+        return PROJECTION.preview(self.name, self.clock.now(), bid.job, body)
 
     def quote(self, bid: Bid) -> PriceMenu:
         """Prices by finish time; what it bids does not count."""
@@ -121,7 +189,7 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         self._advance(self.state.slot)
         return self.mechanism.quote(self.task(bid), self.state.slot)
 
-    def accept(self, bid: Bid, line: MenuLine) -> JobRow | None:
+    def accept(self, bid: Bid, line: MenuLine) -> JobReadModel | None:
         """Run and charge a line of an earlier menu as shown; none if that is not possible now."""
         self.begin_slots()
         if line.schedule.start <= self.state.slot:
@@ -143,7 +211,7 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
             InputError: if it is over, or paused already.
         """
         self.begin_slots()
-        pauses.pause(self, job)
+        replanning.pause(self, job)
 
     def resume(self, job: str) -> bool:
         """Find a paused job new cells at no charge; whether there were any.
@@ -152,22 +220,22 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
             InputError: if it is over, or not paused.
         """
         self.begin_slots()
-        return pauses.resume(self, job)
+        return replanning.resume(self, job)
 
     def lose_node(self, node: str, why: str) -> None:
         """A node runs nothing from the current slot on; what it was to run is planned anew."""
         self.begin_slots()
-        plans.lose_node(self, node, why)
+        replanning.lose_node(self, node, why)
 
     def drain_node(self, node: str, why: str) -> None:
         """A node ends the current slot, and gets nothing more until it is returned."""
         self.begin_slots()
-        plans.drain_node(self, node, why)
+        replanning.drain_node(self, node, why)
 
     def return_node(self, node: str) -> None:
         """A lost or drained node is for sale again."""
         self.begin_slots()
-        plans.return_node(self, node)
+        replanning.return_node(self, node)
 
     def task(self, bid: Bid) -> Task:
         """A bid as the mechanism sees it, from the next slot on.
@@ -183,7 +251,7 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
     def _advance(self, slot: int) -> None:
         self._has_unrecorded_change = True
         for event in self.mechanism.advance(slot):
-            self.record(market_kind(event), None, market_record(event))
+            self.record(event_type_of(event), None, market_record(event))
         self._has_unrecorded_change = False
 
     def _atomic(self, decide: Callable[[int], T]) -> T:
@@ -201,15 +269,15 @@ class AuctionZone(SlottedZone[OpenJob, Bid]):
         task: Task,
         decision: Decision,
         line: MenuLine | None = None,
-    ) -> JobRow:
+    ) -> JobReadModel:
         body = self._body(bid, task, decision) | {"line": line_record(line)}
-        self.record(Kind.DECIDED, bid.job, body)
+        self.record(EventType.DECIDED, bid.job, body)
         return self._latest_row()
 
     def _body(self, bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
         slot, last = self.state.slot, self._last_slot()
-        earliest = earliest_slot(self.mechanism, task, decision, slot, last)
-        return decided_body(bid, task, decision, earliest)
+        earliest = earliest_feasible_slot(self.mechanism, task, decision, slot, last)
+        return decision_body(bid, task, decision, earliest)
 
     def _within_budget(self, task: Task) -> Decision | None:
         """The rejection of a bid whose price is over its owner's budget; none: it is not."""

@@ -7,10 +7,9 @@ from auctune.run.base_facts import Alone, BaseFacts, Report
 from auctune.run.executor.cluster.params import check_ray
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.edge.opening import EdgeOpening
-from auctune.service.zones.edge.views import EdgeViews
-from auctune.service.zones.kind import Facts, Opened
-from auctune.service.zones.premises import Place, Premises
+from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.edge.loader import EdgeLoader
+from auctune.service.zones.edge.projection import EdgeViews
 
 
 class NothingToDo:
@@ -20,7 +19,7 @@ class NothingToDo:
         """It is done."""
 
 
-class EdgeZones:
+class EdgeKind:
     """All that the service must know of edge zones."""
 
     @property
@@ -38,12 +37,14 @@ class EdgeZones:
         yield NothingToDo()
 
     def profile(
-        self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
+        self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """Nothing: they have no base, and settings say how fast their model trains."""
         return {}
 
-    async def open(self, entry: ZoneConfig, facts: Facts, premises: Premises) -> Opened:
+    async def open(
+        self, entry: ZoneConfig, facts: BaseProfiles, premises: ZoneDependencies
+    ) -> LoadedZone:
         """A zone as it stood."""
         assert isinstance(entry, EdgeConfig)
-        return await EdgeOpening(premises).open(entry)
+        return await EdgeLoader(premises).open(entry)

@@ -1,29 +1,39 @@
 """What an edge zone has come to: a fold over its events."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from auctune.domain import Money
-from auctune.edge import EdgePlan
+import numpy as np
+import orjson
+
+from auctune.domain import Money, read_snapshot
+from auctune.edge import (
+    EdgeAdvanced,
+    EdgeEvent,
+    EdgeOffered,
+    EdgePlan,
+    EdgeReplanned,
+    Eris,
+    SiteLost,
+    SiteReturned,
+)
 from auctune.run.edge.plain import read_decision, read_job, read_plan
+from auctune.service.config.edge import read_supply
 from auctune.service.ledger import Entry, charge
-from auctune.service.zones import fixed_price
-from auctune.service.zones.change import Change
-from auctune.service.zones.edge.event import EdgeKind
-from auctune.service.zones.edge.facts import SiteFacts
-from auctune.service.zones.edge.job_rows import ROWS, EdgeRows
-from auctune.service.zones.edge.open_job import SiteJob
-from auctune.service.zones.event import Kind, ZoneEvent, job_of
-from auctune.service.zones.fold import apply
-from auctune.service.zones.phase import Phase
-from auctune.service.zones.progress import Progress
-from auctune.service.zones.received import Received
-from auctune.service.zones.slotted import GivenUp
-from auctune.service.zones.state import OF_JOBS, JobsState
+from auctune.service.zones.core import projection
+from auctune.service.zones.core.events import EventType, ZoneEvent, job_of
+from auctune.service.zones.core.job import PendingJob, Phase, Progress
+from auctune.service.zones.core.read_model import Effects
+from auctune.service.zones.core.state import JOB_REDUCERS, ZoneState, reduce
+from auctune.service.zones.core.zone import GivenUp
+from auctune.service.zones.edge.job import EdgeEventType, EdgeJobState
+from auctune.service.zones.edge.projection import PROJECTION, EdgeProjection
+from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 
 @dataclass
-class EdgeState(JobsState[SiteJob]):
+class EdgeState(ZoneState[EdgeJobState]):
     """Open jobs of a zone, and its sites.
 
     Attributes:
@@ -34,23 +44,23 @@ class EdgeState(JobsState[SiteJob]):
     slot: int = -1
     lost: set[str] = field(default_factory=set)
 
-    def apply(self, event: ZoneEvent) -> Change:
+    def apply(self, event: ZoneEvent) -> Effects:
         """Take over what happened."""
-        return apply(_HANDLERS, self, event)
+        return reduce(_HANDLERS, self, event)
 
     @property
-    def rows(self) -> EdgeRows:
+    def rows(self) -> EdgeProjection:
         """Makes rows of its jobs."""
-        return ROWS
+        return PROJECTION
 
-    def admit(self, event: ZoneEvent, asked: Received) -> SiteJob:
+    def admit(self, event: ZoneEvent, asked: PendingJob) -> EdgeJobState:
         """A job that an event admits."""
         body = event.body
         plan = read_decision(body["answer"]).plan
         assert plan is not None
-        job = SiteJob(
+        job = EdgeJobState(
             **vars(asked),
-            facts=SiteFacts.from_record(body["facts"]),
+            facts=SiteDatasets.from_record(body["facts"]),
             job=read_job(body["job"]),
             deadline_slot=body["last"],
             decision=body["decision"],
@@ -59,19 +69,19 @@ class EdgeState(JobsState[SiteJob]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def admission_entries(self, job: SiteJob) -> tuple[Entry, ...]:
+    def admission_entries(self, job: EdgeJobState) -> tuple[Entry, ...]:
         """It is charged at once."""
         return charge(job.owner, Money(job.decision["payment"]))
 
-    def settlement_entries(self, job: SiteJob, *, refunded: bool) -> tuple[Entry, ...]:
+    def settlement_entries(self, job: EdgeJobState, *, refunded: bool) -> tuple[Entry, ...]:
         """Its price is earned, or given back."""
-        return fixed_price.end(job.owner, Money(job.decision["payment"]), refunded=refunded)
+        return projection.settlement(job.owner, Money(job.decision["payment"]), refunded=refunded)
 
-    def _began(self, event: ZoneEvent) -> Change:
+    def _began(self, event: ZoneEvent) -> Effects:
         self.slot = event.body["slot"]
-        return Change()
+        return Effects()
 
-    def _trained(self, event: ZoneEvent) -> Change:
+    def _trained(self, event: ZoneEvent) -> Effects:
         job, body = self.jobs[job_of(event)], event.body
         slot, outcome = body["slot"], body["outcome"]
         assert slot not in job.trained, slot
@@ -84,51 +94,146 @@ class EdgeState(JobsState[SiteJob]):
             job.phase = Phase.TRAINED
         elif job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _out_of_memory(self, event: ZoneEvent) -> Change:
+    def _out_of_memory(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         job.out_of_memory.append(event.body["slot"])
         return self._noted(event)
 
-    def _released(self, event: ZoneEvent) -> Change:
+    def _released(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         job.release(event.slot, event.body["torn"])
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _replanned(self, event: ZoneEvent) -> Change:
+    def _replanned(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         found = read_plan(event.body["found"])
         job.plan = EdgePlan((*job.plan.slots, *found.slots))
         if job.phase is Phase.PAUSED:
             job.phase = Phase.TRAINING if job.trained else Phase.PLANNED
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _paused(self, event: ZoneEvent) -> Change:
+    def _paused(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         job.release(event.slot, [])
         job.phase = Phase.PAUSED
         job.given_up = GivenUp.from_record(event.body["given_up_for"])
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _lost(self, event: ZoneEvent) -> Change:
+    def _lost(self, event: ZoneEvent) -> Effects:
         self.lost.add(event.body["site"])
-        return Change()
+        return Effects()
 
-    def _returned(self, event: ZoneEvent) -> Change:
+    def _returned(self, event: ZoneEvent) -> Effects:
         self.lost.discard(event.body["site"])
-        return Change()
+        return Effects()
 
 
-_HANDLERS: dict[str, Callable[[EdgeState, ZoneEvent], Change]] = {
-    **OF_JOBS,
-    Kind.SLOT_BEGAN: EdgeState._began,
-    Kind.TRAINED: EdgeState._trained,
-    Kind.OUT_OF_MEMORY: EdgeState._out_of_memory,
-    EdgeKind.RELEASED: EdgeState._released,
-    EdgeKind.REPLANNED: EdgeState._replanned,
-    Kind.PAUSED: EdgeState._paused,
-    Kind.RESUMED: EdgeState._replanned,
-    EdgeKind.SITE_LOST: EdgeState._lost,
-    EdgeKind.SITE_RETURNED: EdgeState._returned,
+_HANDLERS: dict[str, Callable[[EdgeState, ZoneEvent], Effects]] = {
+    **JOB_REDUCERS,
+    EventType.SLOT_BEGAN: EdgeState._began,
+    EventType.TRAINED: EdgeState._trained,
+    EventType.OUT_OF_MEMORY: EdgeState._out_of_memory,
+    EdgeEventType.RELEASED: EdgeState._released,
+    EdgeEventType.REPLANNED: EdgeState._replanned,
+    EventType.PAUSED: EdgeState._paused,
+    EventType.RESUMED: EdgeState._replanned,
+    EdgeEventType.SITE_LOST: EdgeState._lost,
+    EdgeEventType.SITE_RETURNED: EdgeState._returned,
 }
+
+
+# What an edge zone remembers: its state, and the mechanism that decides, of the same events.
+#
+# The mechanism is asked without a side effect and changed by events alone, so that live and after
+# a restart it does the same sums in the same order, and is the same to the last bit.
+
+_GIVES_UP = (EdgeEventType.RELEASED, EventType.PAUSED, EventType.CANCELLED, EventType.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeModel:
+    """State and mechanism."""
+
+    state: EdgeState
+    mechanism: Eris
+
+    @property
+    def seq(self) -> int:
+        """Of the newest event applied."""
+        return self.state.seq
+
+    @property
+    def received(self) -> Mapping[str, PendingJob]:
+        """Jobs that wait for a decision, by id."""
+        return self.state.received
+
+    @property
+    def jobs(self) -> Mapping[str, EdgeJobState]:
+        """Admitted jobs that are not over, by id."""
+        return self.state.jobs
+
+    def load(self, body: bytes) -> None:
+        """Take over a snapshot."""
+        saved = read_snapshot(body)
+        self.mechanism.load(saved["eris"])
+        record = orjson.loads(saved["state"].tobytes())
+        state = self.state
+        state.seq, state.slot, state.lost = record["seq"], record["slot"], set(record["lost"])
+        for one in map(PendingJob.from_record, record["received"]):
+            state.received[one.id] = one
+        for job in map(EdgeJobState.from_record, record["jobs"]):
+            state.jobs[job.id] = job
+
+    def save(self) -> dict[str, Any]:
+        """All of it in words; nothing of it changes when the zone goes on."""
+        state = self.state
+        record = {
+            "seq": state.seq,
+            "slot": state.slot,
+            "lost": sorted(state.lost),
+            "received": [one.to_record() for one in state.received.values()],
+            "jobs": [job.to_record() for job in state.jobs.values()],
+        }
+        # As bytes: names that users chose stand for nothing in it.
+        text = np.frombuffer(orjson.dumps(record), dtype=np.uint8)
+        return {"state": text, "eris": self.mechanism.save()}
+
+    def apply(self, event: ZoneEvent) -> Effects:
+        """Take over one event."""
+        for told in to_mechanism_events(event, self.state):
+            self.mechanism.apply(told)
+        return self.state.apply(event)
+
+
+def empty_model(opened: dict[str, Any]) -> EdgeModel:
+    """Of a zone in which nothing is sold, as the event with which it opened says."""
+    return EdgeModel(EdgeState(), Eris(*read_supply(opened)))
+
+
+def to_mechanism_events(event: ZoneEvent, state: EdgeState) -> Iterator[EdgeEvent]:
+    """What an event means to the mechanism.
+
+    Args:
+        event: from the log.
+        state: as it was before the event.
+    """
+    body, after = event.body, event.slot + 1
+    job = None if event.job is None else state.jobs.get(event.job)
+    if event.kind == EventType.SLOT_BEGAN:
+        yield EdgeAdvanced(body["slot"])
+    elif event.kind == EventType.DECIDED:
+        yield EdgeOffered(read_job(body["job"]), read_decision(body["answer"]), event.slot)
+    elif event.kind in _GIVES_UP and job is not None:
+        rest = job.plan.since(after)
+        if rest.slots:
+            yield EdgeReplanned(job.job, after, rest, None)
+    elif event.kind in (EdgeEventType.REPLANNED, EventType.RESUMED) and job is not None:
+        found = read_plan(body["found"])
+        if found.slots:
+            yield EdgeReplanned(job.job, after, EdgePlan(()), found)
+    elif event.kind == EdgeEventType.SITE_LOST:
+        yield SiteLost(body["site"], after)
+    elif event.kind == EdgeEventType.SITE_RETURNED:
+        yield SiteReturned(body["site"], after)

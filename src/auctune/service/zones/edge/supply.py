@@ -21,9 +21,9 @@ from auctune.run.open_sites.messages import TrainingTerms
 from auctune.run.open_sites.model_size import model_mb
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Training
-from auctune.service.zones.clock import SlotClock
+from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.edge.bid import EdgeBid
-from auctune.service.zones.edge.facts import SiteFacts
+from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 MICRO_BATCH = 16
 """Samples whose gradient is computed at once."""
@@ -64,7 +64,7 @@ class EdgeSupply:
     spare: float
     momentum: float
 
-    def chunk_samples(self, facts: SiteFacts) -> int:
+    def chunk_samples(self, facts: SiteDatasets) -> int:
         """Most samples of a chunk."""
         return max(1, math.floor(self.market.chunk_mb * 1e6 / facts.sample_bytes))
 
@@ -108,7 +108,7 @@ class EdgeSupply:
         self.market.check(job, slot)
         return job
 
-    def _model_mb(self, facts: SiteFacts) -> float:
+    def _model_mb(self, facts: SiteDatasets) -> float:
         """MB of the model of some data.
 
         Raises:
@@ -125,7 +125,7 @@ class EdgeSupply:
     def terms(
         self,
         training: Training,
-        facts: SiteFacts,
+        facts: SiteDatasets,
         sites: Mapping[str, str],
         content: Callable[[str], Path],
     ) -> TrainingTerms:

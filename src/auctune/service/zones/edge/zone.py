@@ -8,22 +8,19 @@ from typing import Any
 from auctune.edge import EdgeJob, EdgeMenuLine, Eris
 from auctune.run.edge.plain import job_record
 from auctune.service.jobs.idempotency import idempotency_record
-from auctune.service.zones.edge import plans
-from auctune.service.zones.edge.answering import Answer, answer, answer_line, answer_record
-from auctune.service.zones.edge.bid import EdgeBid
-from auctune.service.zones.edge.job_rows import ROWS, size_record
-from auctune.service.zones.edge.memory import EdgeMemory
-from auctune.service.zones.edge.open_job import SiteJob
-from auctune.service.zones.edge.question import EdgeQuestion
-from auctune.service.zones.edge.state import EdgeState
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.zone import EventWriter, SlottedZone
+from auctune.service.zones.edge import replanning
+from auctune.service.zones.edge.bid import EdgeBid, MenuRequest
+from auctune.service.zones.edge.decision import EdgeOutcome, accept_line, answer_record, decide
+from auctune.service.zones.edge.job import EdgeJobState
+from auctune.service.zones.edge.projection import PROJECTION, size_record
+from auctune.service.zones.edge.state import EdgeModel, EdgeState
 from auctune.service.zones.edge.supply import EdgeSupply
-from auctune.service.zones.event import Kind
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.recorder import Recorder
-from auctune.service.zones.slotted import SlottedZone
 
 
-class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
+class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
     """One zone, at its newest slot.
 
     Args:
@@ -34,7 +31,7 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
     """
 
     def __init__(
-        self, name: str, supply: EdgeSupply, memory: EdgeMemory, recorder: Recorder
+        self, name: str, supply: EdgeSupply, memory: EdgeModel, recorder: EventWriter
     ) -> None:
         super().__init__(name, supply.clock, memory, recorder)
         self.supply = supply
@@ -54,9 +51,9 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
 
     def begin_slot(self, slot: int) -> None:
         """Note it."""
-        self.record(Kind.SLOT_BEGAN, None, {"slot": slot})
+        self.record(EventType.SLOT_BEGAN, None, {"slot": slot})
 
-    def decide(self, bid: EdgeBid) -> JobRow:
+    def decide(self, bid: EdgeBid) -> JobReadModel:
         """Decide on a bid, at once and for good; the job as it stands then.
 
         Raises:
@@ -65,12 +62,12 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
         self.begin_slots()
         return self._decided(bid, self._body(bid))
 
-    def preview(self, bid: EdgeBid) -> JobRow:
+    def preview(self, bid: EdgeBid) -> JobReadModel:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
-        return ROWS.preview(self.name, self.clock.now(), bid.job, self._body(bid))
+        return PROJECTION.preview(self.name, self.clock.now(), bid.job, self._body(bid))
 
-    def question(self, bid: EdgeBid) -> EdgeQuestion:
+    def question(self, bid: EdgeBid) -> MenuRequest:
         """What a quote up to the deadline asks.
 
         Raises:
@@ -78,15 +75,15 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
         """
         self.begin_slots()
         job, last = self.supply.job(bid, self.state.slot)
-        return EdgeQuestion(self.eris.copy(), job, self.state.slot, last)
+        return MenuRequest(self.eris.copy(), job, self.state.slot, last)
 
-    def accept(self, bid: EdgeBid, line: EdgeMenuLine) -> JobRow | None:
+    def accept(self, bid: EdgeBid, line: EdgeMenuLine) -> JobReadModel | None:
         """Run and charge a line of an earlier menu as shown; none if that is not possible now."""
         self.begin_slots()
         if line.plan.slots[0].slot <= self.state.slot:
             return None
         job, last = self.supply.job(bid, self.state.slot)
-        found = answer_line(self.eris, job, line, self.state.slot, bid.left())
+        found = accept_line(self.eris, job, line, self.state.slot, bid.left())
         return None if found is None else self._decided(bid, self._words(bid, job, last, found))
 
     def pause(self, job: str) -> None:
@@ -96,7 +93,7 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
             InputError: if it is over, or paused already.
         """
         self.begin_slots()
-        plans.pause(self, job)
+        replanning.pause(self, job)
 
     def resume(self, job: str) -> bool:
         """Find a paused job a new plan at no charge; whether there was any.
@@ -105,19 +102,19 @@ class EdgeZone(SlottedZone[SiteJob, EdgeBid]):
             InputError: if it is over, or not paused.
         """
         self.begin_slots()
-        return plans.resume(self, job)
+        return replanning.resume(self, job)
 
-    def _decided(self, bid: EdgeBid, body: dict[str, Any]) -> JobRow:
-        self.record(Kind.DECIDED, bid.job, body | {"reply": idempotency_record(bid.reply)})
+    def _decided(self, bid: EdgeBid, body: dict[str, Any]) -> JobReadModel:
+        self.record(EventType.DECIDED, bid.job, body | {"reply": idempotency_record(bid.reply)})
         return self._latest_row()
 
     def _body(self, bid: EdgeBid) -> dict[str, Any]:
         slot = self.state.slot
         job, last = self.supply.job(bid, slot)
-        found = answer(self.eris, job, last, slot, bid.left())
+        found = decide(self.eris, job, last, slot, bid.left())
         return self._words(bid, job, last, found)
 
-    def _words(self, bid: EdgeBid, job: EdgeJob, last: int, found: Answer) -> dict[str, Any]:
+    def _words(self, bid: EdgeBid, job: EdgeJob, last: int, found: EdgeOutcome) -> dict[str, Any]:
         """The body of a decision: all that it was made of."""
         return {
             "owner": bid.owner,

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from auctune.domain import InputError
 from auctune.domain.recorded import Difference
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.metered.event import MeteredKind
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import MeteredEventType
 
 Body = dict[str, Any]
 _ABSENT = "(none)"
@@ -71,12 +71,12 @@ def go_again(
     Raises:
         InputError: if an event is none that the service could have written.
     """
-    counts = {Kind.DECIDED.value: 0, MeteredKind.METERED.value: 0}
+    counts = {EventType.DECIDED.value: 0, MeteredEventType.METERED.value: 0}
     differences: list[Difference] = []
     for event in events:
         try:
             # Decisions take long, and go on as they were answered anyway.
-            is_needed = is_due(event) or event.kind != Kind.DECIDED
+            is_needed = is_due(event) or event.kind != EventType.DECIDED
             body = judge.again(event) if is_needed else event.body
             found = _known(event, body)
             if body is not None:
@@ -86,17 +86,19 @@ def go_again(
             raise InputError(
                 f"event {event.seq}", wrong, "a log as this release writes it"
             ) from error
-        if event.kind == Kind.DECIDED:
+        if event.kind == EventType.DECIDED:
             advance()
         if is_due(event):
             counts[event.kind] = counts.get(event.kind, 0) + 1
             differences += differing(event, body)
-    return MeteredAgain(counts[Kind.DECIDED], counts[MeteredKind.METERED], tuple(differences))
+    return MeteredAgain(
+        counts[EventType.DECIDED], counts[MeteredEventType.METERED], tuple(differences)
+    )
 
 
 def _known(event: ZoneEvent, body: Body | None) -> Body:
     """What goes on: decisions as they were answered, all else as it must have been."""
-    return event.body if body is None or event.kind == Kind.DECIDED else body
+    return event.body if body is None or event.kind == EventType.DECIDED else body
 
 
 def differing(event: ZoneEvent, body: Body | None) -> Iterator[Difference]:

@@ -13,22 +13,21 @@ from auctune.domain import Money, round_money
 from auctune.run.rental.estimate import Renting
 from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.metered.again import Body
-from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.spot.bid import Estimated
-from auctune.service.zones.spot.deciding import (
+from auctune.service.zones.spot.bid import EstimateInputs
+from auctune.service.zones.spot.decision import (
     OVER_CAP,
+    charge_amount,
     estimate_of,
     first_slot,
-    slot_charge,
-    to_hold,
-    why_not,
-    worth_at,
+    rejection_reason,
+    reserved_amount,
+    value_at,
 )
-from auctune.service.zones.spot.event import SpotKind
-from auctune.service.zones.spot.rented_job import RentedJob
+from auctune.service.zones.spot.job import SpotEventType, SpotJobState
 from auctune.service.zones.spot.state import SpotState
 
 
@@ -72,7 +71,7 @@ class SpotAgain:
         body = event.body
         if event.job in self._state.jobs:
             return None
-        made = Estimated.from_record(body["estimated"])
+        made = EstimateInputs.from_record(body["estimated"])
         cap = Money(body["request"]["max_cost"])
         left = None if body["left"] is None else Money(body["left"])
         terms = JobTerms.from_record(body["terms"])
@@ -89,7 +88,7 @@ class SpotAgain:
             body["unit_price"],
         )
         need = estimate.p90_cost
-        reason = why_not(need, cap, left, len(self._state.jobs), body["jobs"])
+        reason = rejection_reason(need, cap, left, len(self._state.jobs), body["jobs"])
         decision = {
             "admitted": reason is None,
             "reason": reason,
@@ -97,7 +96,7 @@ class SpotAgain:
             "least_max_cost": str(need) if reason == OVER_CAP else None,
             "estimate": estimate.to_record(),
         }
-        held = str(to_hold(cap, left))
+        held = str(reserved_amount(cap, left))
         first = first_slot(self._clock, self._state.slot, body["ready_at"])
         return {**body, "decision": decision, "held": held, "first": first}
 
@@ -107,11 +106,11 @@ class SpotAgain:
             return None
         held = self._ending(body, job) if body["price"] is None else self._slot(body, job)
         cost = round_money(held["paid"] * job.unit_cost)
-        amount = slot_charge(held.pop("paid"), job.unit_price, job.meter.remaining)
+        amount = charge_amount(held.pop("paid"), job.unit_price, job.meter.remaining)
         charged = {"slot": job.meter.next_slot, "amount": str(amount), "cost": str(cost)}
         return {**body, **held, **charged}
 
-    def _slot(self, body: Mapping[str, Any], job: RentedJob) -> dict[str, Any]:
+    def _slot(self, body: Mapping[str, Any], job: SpotJobState) -> dict[str, Any]:
         """A slot's price is one that the market had in it, and no more was held than there was."""
         at = job.first + job.meter.next_slot
         there = self._market.trace(at, 1)
@@ -121,7 +120,7 @@ class SpotAgain:
         paid = body["on_demand"] * self._market.market.on_demand_price + spot_cost
         return {"at": at, "share": 1.0, "price": price, "spot": spot, "paid": paid}
 
-    def _ending(self, body: Mapping[str, Any], job: RentedJob) -> dict[str, Any]:
+    def _ending(self, body: Mapping[str, Any], job: SpotJobState) -> dict[str, Any]:
         """What is left at the deadline runs on all on-demand instances that the job can use."""
         on_demand_price = self._market.market.on_demand_price
         paid = on_demand_price * job.terms.n_max * body["share"]
@@ -137,15 +136,15 @@ class SpotAgain:
         if job is None:
             return None
         done = self._clock.slot_start(job.first) + event.body["finish"] * self._clock.slot_seconds
-        worth = worth_at(job.worth, done)
+        worth = value_at(job.worth, done)
         return {**event.body, "worth": None if worth is None else str(worth)}
 
 
 _RULES: dict[str, Callable[[SpotAgain, ZoneEvent], Body | None]] = {
-    Kind.SLOT_BEGAN: SpotAgain._began,
-    Kind.RECEIVED: SpotAgain._received,
-    Kind.DECIDED: SpotAgain._decided,
-    MeteredKind.METERED: SpotAgain._metered,
-    Kind.TRAINED: SpotAgain._trained,
-    SpotKind.ENDED: SpotAgain._ended,
+    EventType.SLOT_BEGAN: SpotAgain._began,
+    EventType.RECEIVED: SpotAgain._received,
+    EventType.DECIDED: SpotAgain._decided,
+    MeteredEventType.METERED: SpotAgain._metered,
+    EventType.TRAINED: SpotAgain._trained,
+    SpotEventType.ENDED: SpotAgain._ended,
 }

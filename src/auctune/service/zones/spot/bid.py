@@ -9,12 +9,12 @@ from auctune.domain.data_size import DataSize
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
-from auctune.service.zones.metered.estimate import Estimate
-from auctune.service.zones.spot.pace import Pace
+from auctune.service.zones.core.metered import Estimate
+from auctune.service.zones.spot.job import Pace
 
 
 @dataclass(frozen=True, slots=True)
-class Estimated:
+class EstimateInputs:
     """What an estimate was made of, where a slot may have begun since.
 
     Attributes:
@@ -37,7 +37,7 @@ class Estimated:
         return Pace(self.start_seconds, self.speeds)
 
     @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "Estimated":
+    def from_record(cls, record: dict[str, Any]) -> "EstimateInputs":
         """As an event has it."""
         return cls(**{**record, "speeds": tuple(record["speeds"])})
 
@@ -71,7 +71,7 @@ class SpotBid:
     worth: JobValue
     cap: Money
     estimate: Estimate
-    estimated: Estimated
+    estimated: EstimateInputs
     request: dict[str, Any] = field(default_factory=dict)
     left: Callable[[], Money | None] = _unlimited
     reply: IdempotencyKey | None = None

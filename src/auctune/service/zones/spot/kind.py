@@ -11,10 +11,9 @@ from auctune.run.executor import NodeSettings
 from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.kind import Facts, Opened
-from auctune.service.zones.premises import Place, Premises
-from auctune.service.zones.spot.opening import SpotOpening, market_of
-from auctune.service.zones.spot.views import SpotViews
+from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.spot.loader import SpotLoader, load_market
+from auctune.service.zones.spot.projection import SpotViews
 
 INSTANCE = "instance"
 """What the facts of a rented zone's base go by: all instances are alike."""
@@ -27,7 +26,7 @@ class NothingToDo:
         """It is done."""
 
 
-class SpotZones:
+class SpotKind:
     """All that the service must know of rented zones."""
 
     @property
@@ -40,7 +39,7 @@ class SpotZones:
         entry = _own(entry)
         try:
             entry.renting.read_policy()
-            market_of(entry)
+            load_market(entry)
             _smallest(entry).job()
         except InputError as error:
             path = f"{place}.{error.place}"
@@ -54,7 +53,7 @@ class SpotZones:
         yield NothingToDo()
 
     def profile(
-        self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
+        self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base on an instance; measured once on this machine."""
         entry = _own(entry)
@@ -70,12 +69,14 @@ class SpotZones:
             raise InputError("profile", found, expected) from None
         return {INSTANCE: facts}
 
-    async def open(self, entry: ZoneConfig, facts: Facts, premises: Premises) -> Opened:
+    async def open(
+        self, entry: ZoneConfig, facts: BaseProfiles, premises: ZoneDependencies
+    ) -> LoadedZone:
         """A zone as it stood."""
-        return await SpotOpening(premises).open(_own(entry), facts[INSTANCE])
+        return await SpotLoader(premises).open(_own(entry), facts[INSTANCE])
 
 
-def instance_settings(entry: SpotConfig, place: Place) -> NodeSettings:
+def instance_settings(entry: SpotConfig, place: DataDirs) -> NodeSettings:
     """Return the settings of the process on this machine that is asked about the base.
 
     With a profile only the base's digest and context are asked for, which need no GPU; the machine

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from auctune.domain import Money
 from auctune.domain.money import ZERO
 from auctune.run.rental.order import JobTerms
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.spot.event import CAP_REACHED, SpotKind
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import MeteredEventType
+from auctune.service.zones.spot.job import CAP_REACHED, SpotEventType
 
 
 @dataclass
@@ -61,14 +61,14 @@ class LoggedRental:
 
     def hear(self, event: ZoneEvent) -> None:
         """Take over what happened to it."""
-        if event.kind == MeteredKind.METERED:
+        if event.kind == MeteredEventType.METERED:
             self.charged += Money(event.body["amount"])
             self.is_disturbed |= event.body["missed"]
-        elif event.kind == SpotKind.ENDED:
+        elif event.kind == SpotEventType.ENDED:
             self.finish = event.body["finish"]
-        elif event.kind == Kind.FAILED and event.body["code"] == CAP_REACHED:
+        elif event.kind == EventType.FAILED and event.body["code"] == CAP_REACHED:
             self.is_capped = True
-        elif event.kind in (Kind.PAUSED, Kind.CANCELLED, Kind.FAILED):
+        elif event.kind in (EventType.PAUSED, EventType.CANCELLED, EventType.FAILED):
             self.is_disturbed = True
 
 
@@ -96,7 +96,7 @@ class LoggedRentals:
         return [job for job in self.jobs.values() if job.tells]
 
     def _hear(self, event: ZoneEvent, first_slot: int) -> None:
-        if event.kind == Kind.DECIDED and event.body["decision"]["admitted"]:
+        if event.kind == EventType.DECIDED and event.body["decision"]["admitted"]:
             if event.slot >= first_slot:
                 self.jobs[str(event.job)] = LoggedRental.of(event)
         elif event.job in self.jobs:

@@ -9,14 +9,14 @@ from typing import Any
 from auctune.run.child import ChildProcess
 from auctune.run.rental.order import PROGRAM, RentedOrder, write_order
 from auctune.service.config.spot import SpotConfig
-from auctune.service.zones.spot.rental import Rental
-from auctune.service.zones.spot.rented_job import RentedJob
+from auctune.service.zones.spot.job import SpotJobState
+from auctune.service.zones.spot.supply import SpotSupply
 
 # What a process that loads may take to hear that it is to stop; it is killed then.
 _STOP_SECONDS = 20.0
 
 
-class JobProcesses:
+class JobProcessPool:
     """Of one zone.
 
     Args:
@@ -33,7 +33,7 @@ class JobProcesses:
     def __init__(
         self,
         entry: SpotConfig,
-        rental: Rental,
+        rental: SpotSupply,
         cache: Path,
         work: Path,
         logs: Path,
@@ -59,7 +59,7 @@ class JobProcesses:
         with self._guard:
             return job in self._running or job in self._stopping
 
-    def reconcile(self, wanted: Iterable[RentedJob]) -> None:
+    def reconcile(self, wanted: Iterable[SpotJobState]) -> None:
         """Have a process for each of these jobs, and for no other."""
         jobs = {job.id: job for job in wanted}
         with self._guard:
@@ -98,7 +98,7 @@ class JobProcesses:
     def _has(self, job: str) -> bool:
         return job in self._running or job in self._stopping
 
-    def _start(self, job: RentedJob) -> None:
+    def _start(self, job: SpotJobState) -> None:
         folder = self._work / job.id
         write_order(self._order(job), folder)
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ class JobProcesses:
         with self._guard:
             self._stopping.pop(job, None)
 
-    def _order(self, job: RentedJob) -> RentedOrder:
+    def _order(self, job: SpotJobState) -> RentedOrder:
         entry, rental, training = self._entry, self._rental, job.training
         seen = rental.market.seen(job.first - 1)
         validation = training.validation

@@ -6,21 +6,19 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.service.jobs.idempotency import idempotency_record
 from auctune.service.jobs.timestamps import to_rfc3339
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.recorder import Recorder
-from auctune.service.zones.slotted import SlottedZone
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.spot.bid import SpotBid
-from auctune.service.zones.spot.deciding import OVER_CAP, to_hold, why_not
-from auctune.service.zones.spot.job_rows import ROWS
-from auctune.service.zones.spot.pace import Pace, learned_pace
-from auctune.service.zones.spot.rental import Rental
-from auctune.service.zones.spot.rented_job import RentedJob
+from auctune.service.zones.spot.decision import OVER_CAP, rejection_reason, reserved_amount
+from auctune.service.zones.spot.job import Pace, SpotJobState, learned_pace
+from auctune.service.zones.spot.projection import PROJECTION
 from auctune.service.zones.spot.state import SpotState
+from auctune.service.zones.spot.supply import SpotSupply
 
 
-class SpotZone(SlottedZone[RentedJob, SpotBid]):
+class SpotZone(SlottedZone[SpotJobState, SpotBid]):
     """One zone, at its newest slot.
 
     Args:
@@ -30,7 +28,9 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         recorder: hands out numbers of events.
     """
 
-    def __init__(self, name: str, rental: Rental, state: SpotState, recorder: Recorder) -> None:
+    def __init__(
+        self, name: str, rental: SpotSupply, state: SpotState, recorder: EventWriter
+    ) -> None:
         super().__init__(name, rental.clock, state, recorder)
         self.rental = rental
         self.state: SpotState = state
@@ -49,9 +49,9 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         """Record it, with the market as it begins: what jobs hold is chosen by that."""
         price, available = self.rental.market.beginning(slot)
         body = {"slot": slot, "price": price, "available": available}
-        self.record(Kind.SLOT_BEGAN, None, body)
+        self.record(EventType.SLOT_BEGAN, None, body)
 
-    def decide(self, bid: SpotBid) -> JobRow:
+    def decide(self, bid: SpotBid) -> JobReadModel:
         """Decide on a bid, at once and for good; the job as it stands then.
 
         Raises:
@@ -59,14 +59,14 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         """
         self.begin_slots()
         self.record(
-            Kind.DECIDED, bid.job, self._body(bid) | {"reply": idempotency_record(bid.reply)}
+            EventType.DECIDED, bid.job, self._body(bid) | {"reply": idempotency_record(bid.reply)}
         )
         return self._latest_row()
 
-    def preview(self, bid: SpotBid) -> JobRow:
+    def preview(self, bid: SpotBid) -> JobReadModel:
         """What `decide` would answer; nothing happens."""
         self.begin_slots()
-        return ROWS.preview(self.name, self.clock.now(), bid.job, self._body(bid))
+        return PROJECTION.preview(self.name, self.clock.now(), bid.job, self._body(bid))
 
     def pause(self, job: str) -> None:
         """Hold no instances for a job, from now on until it is resumed.
@@ -76,7 +76,7 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         """
         self.begin_slots()
         self.pausable_job(job)
-        self.record(Kind.PAUSED, job, {})
+        self.record(EventType.PAUSED, job, {})
 
     def resume(self, job: str) -> bool:
         """Rent again for a paused job: that is always possible.
@@ -86,7 +86,7 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         """
         self.begin_slots()
         self.resumable_job(job)
-        self.record(Kind.RESUMED, job, {})
+        self.record(EventType.RESUMED, job, {})
         return True
 
     def _body(self, bid: SpotBid) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
         if not slots:
             raise no_slot(self.clock, slots.start)
         left, worth, need = bid.left(), bid.worth, bid.estimate.p90_cost
-        reason = why_not(need, bid.cap, left, len(self.state.jobs), rental.max_jobs)
+        reason = rejection_reason(need, bid.cap, left, len(self.state.jobs), rental.max_jobs)
         decision = {
             "admitted": reason is None,
             "reason": reason,
@@ -113,7 +113,7 @@ class SpotZone(SlottedZone[RentedJob, SpotBid]):
             "left": None if left is None else str(left),
             "jobs": rental.max_jobs,
             "estimated": asdict(bid.estimated),
-            "held": str(to_hold(bid.cap, left)),
+            "held": str(reserved_amount(bid.cap, left)),
             "first": slots.start,
             "ready_at": ready_at,
             "terms": rental.terms(bid.training, bid.size, worth, slots, pace.speed).to_record(),

@@ -10,21 +10,24 @@ from typing import Any
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.service.jobs.training import Training
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind, ZoneEvent
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import Estimate, MeteredEventType
 from auctune.service.zones.metered.again import Body
-from auctune.service.zones.metered.estimate import Estimate
-from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.timeshare.deciding import (
+from auctune.service.zones.timeshare.bid import (
+    charge_amount,
     held_after_cancel,
-    to_pay,
-    unit_charge,
-    why_not,
+    rejection_reason,
+    reserved_amount,
 )
-from auctune.service.zones.timeshare.event import TimeshareKind
-from auctune.service.zones.timeshare.evidence import Evidence, evidence_of
-from auctune.service.zones.timeshare.forecast import Question, Terms, forecast
-from auctune.service.zones.timeshare.past_job import Features
+from auctune.service.zones.timeshare.forecast import (
+    ForecastData,
+    ForecastRequest,
+    PoolPricing,
+    forecast,
+    forecast_data,
+)
+from auctune.service.zones.timeshare.job import Features, TimeshareEventType
 from auctune.service.zones.timeshare.state import TimeshareState
 
 
@@ -45,7 +48,7 @@ class TimeshareAgain:
         # What is no decision of ours at all is found when its turn comes.
         known = (event for event in asked if "estimated" in event.body)
         self._to_come = Counter(map(_seen_by, known))
-        self._kept: dict[int, Evidence] = {}
+        self._kept: dict[int, ForecastData] = {}
         self._keep()
 
     def again(self, event: ZoneEvent) -> Body | None:
@@ -65,7 +68,7 @@ class TimeshareAgain:
 
     def _keep(self) -> None:
         if self._to_come[self._state.seq]:
-            self._kept[self._state.seq] = evidence_of(self._state)
+            self._kept[self._state.seq] = forecast_data(self._state)
 
     def _received(self, event: ZoneEvent) -> Body | None:
         return None if self._is_open(str(event.job)) else event.body
@@ -76,13 +79,13 @@ class TimeshareAgain:
             return None
         cap = Money(body["request"]["max_cost"])
         left = None if body["left"] is None else Money(body["left"])
-        reason = why_not(cap, left)
+        reason = rejection_reason(cap, left)
         estimate = self._estimate(event, cap)
         found = {
             **decision,
             "admitted": reason is None,
             "reason": reason,
-            "max_cost": str(cap if reason else to_pay(cap, left)),
+            "max_cost": str(cap if reason else reserved_amount(cap, left)),
             "estimate": None if estimate is None else estimate.to_record(),
         }
         unit = self._clock.last_slot_by(body["request"]["deadline"]) + 1
@@ -98,7 +101,7 @@ class TimeshareAgain:
         if evidence is None:
             return None
         training, size = Training.from_record(body["training"]), DataSize.from_record(body["size"])
-        question = Question(
+        question = ForecastRequest(
             owner=body["owner"],
             features=Features.of(training, size),
             target_loss=body["decision"]["target_loss"],
@@ -106,7 +109,7 @@ class TimeshareAgain:
             first_unit=body["estimated"]["first_unit"],
             deadline_unit=body["deadline_unit"],
         )
-        terms = Terms(self._price, self._clock.epoch, self._clock.slot_seconds)
+        terms = PoolPricing(self._price, self._clock.epoch, self._clock.slot_seconds)
         return forecast(question, terms, evidence)
 
     def _unit(self, event: ZoneEvent) -> Body | None:
@@ -134,7 +137,7 @@ class TimeshareAgain:
             return None
         found: dict[str, Any] = {
             "slot": job.meter.next_slot,
-            "amount": str(unit_charge(body["seconds"], self._price, job.meter.remaining)),
+            "amount": str(charge_amount(body["seconds"], self._price, job.meter.remaining)),
             "cost": "0",
         }
         if body["batches"]:
@@ -151,11 +154,11 @@ def _seen_by(event: ZoneEvent) -> int:
 
 
 _RULES: dict[str, Callable[[TimeshareAgain, ZoneEvent], Body | None]] = {
-    Kind.RECEIVED: TimeshareAgain._received,
-    Kind.DECIDED: TimeshareAgain._decided,
-    TimeshareKind.UNIT: TimeshareAgain._unit,
-    MeteredKind.METERED: TimeshareAgain._metered,
-    TimeshareKind.JOINED: TimeshareAgain._joined,
-    Kind.CANCELLED: TimeshareAgain._cancelled,
-    TimeshareKind.SETTLED: TimeshareAgain._settled,
+    EventType.RECEIVED: TimeshareAgain._received,
+    EventType.DECIDED: TimeshareAgain._decided,
+    TimeshareEventType.UNIT: TimeshareAgain._unit,
+    MeteredEventType.METERED: TimeshareAgain._metered,
+    TimeshareEventType.JOINED: TimeshareAgain._joined,
+    EventType.CANCELLED: TimeshareAgain._cancelled,
+    TimeshareEventType.SETTLED: TimeshareAgain._settled,
 }

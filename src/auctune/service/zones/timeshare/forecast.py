@@ -1,38 +1,95 @@
-"""What a job with a loss target is likely to come to, by the losses of jobs like it.
-
-Each job that the zone has seen says how many batches it needed to that loss: as it was seen, or as
-the mixture (auctune.timeshare.estimators.mixture) foretells it of its curve, with its deciles. A
-batch takes the seconds that its batches took, in proportion to tokens. It counts by e^-d, d the sum
-of the differences of the logarithms of rows, mean tokens, learning rate, rank and batch size. Jobs
-of another owner count as one job at most together, so that nobody's jobs decide what others are
-told.
-
-The pool has for the job what is left until its deadline when those that are due before have had
-what they are foretold to need, as far as their caps pay for it, but not less than an even part. The
-job succeeds if its need fits that, and its cap.
-
-One more job is made up and counts as one that is just alike: it succeeds as likely as not, with
-half of what the pool has for it, and uses all of it where it fails. So a zone that has seen nothing
-says 0.5, and bounds as wide as they are.
-"""
+"""What a timeshare zone knows when it is asked what a job would come to."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from auctune.domain import Money, round_money
-from auctune.service.zones.metered.estimate import Estimate
-from auctune.service.zones.timeshare.curve import Curve
-from auctune.service.zones.timeshare.evidence import Evidence, Rival
-from auctune.service.zones.timeshare.past_job import LEAST_POINTS, Features
+from auctune.service.zones.core.metered import Estimate
+from auctune.service.zones.timeshare.job import (
+    MIN_POINTS,
+    CompletedJob,
+    Features,
+    LossCurve,
+    Phase,
+    TimeshareJob,
+)
+from auctune.service.zones.timeshare.state import TimeshareState
 from auctune.timeshare.estimators.mixture import Mixture
 
-PRIOR = 0.5
+
+@dataclass(frozen=True, slots=True)
+class CompetingJob:
+    """A job that is to share the pool.
+
+    Attributes:
+        deadline_unit: by whose beginning it must be done.
+        target_loss: that it is to reach.
+        curve: of its losses so far.
+        money: that it may still cost.
+    """
+
+    deadline_unit: int
+    target_loss: float
+    curve: LossCurve
+    money: Money
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastData:
+    """Nothing of it changes when the zone goes on.
+
+    Attributes:
+        seen: jobs whose losses say something of others, those that are open included.
+        rivals: jobs that share the pool.
+    """
+
+    history: tuple[CompletedJob, ...]
+    rivals: tuple[CompetingJob, ...]
+
+
+def forecast_data(state: TimeshareState) -> ForecastData:
+    """What a zone knows now."""
+    at_work = [job for job in state.jobs.values() if job.phase in (Phase.ADMITTED, Phase.LEARNING)]
+    open_ = (
+        CompletedJob(job.id, job.owner, Features.of(job.training, job.size), _copy(job.curve))
+        for job in state.jobs.values()
+        if len(job.curve.points) >= MIN_POINTS
+    )
+    return ForecastData((*state.past, *open_), tuple(_rival(job) for job in at_work))
+
+
+def _rival(job: TimeshareJob) -> CompetingJob:
+    return CompetingJob(job.deadline_unit, job.target_loss, _copy(job.curve), job.meter.remaining)
+
+
+def _copy(curve: LossCurve) -> LossCurve:
+    return LossCurve(list(curve.points))
+
+
+# What a job with a loss target is likely to come to, by the losses of jobs like it.
+#
+# Each job that the zone has seen says how many batches it needed to that loss: as it was seen, or
+# as the mixture (auctune.timeshare.estimators.mixture) foretells it of its curve, with its
+# deciles. A batch takes the seconds that its batches took, in proportion to tokens. It counts by
+# e^-d, d the sum of the differences of the logarithms of rows, mean tokens, learning rate, rank
+# and batch size. Jobs of another owner count as one job at most together, so that nobody's jobs
+# decide what others are told.
+#
+# The pool has for the job what is left until its deadline when those that are due before have had
+# what they are foretold to need, as far as their caps pay for it, but not less than an even part.
+# The job succeeds if its need fits that, and its cap.
+#
+# One more job is made up and counts as one that is just alike: it succeeds as likely as not, with
+# half of what the pool has for it, and uses all of it where it fails. So a zone that has seen
+# nothing says 0.5, and bounds as wide as they are.
+
+PRIOR_SUCCESS = 0.5
 """Probability of success of the made-up job."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ForecastRequest:
     """A job that somebody asks for.
 
     Attributes:
@@ -53,7 +110,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PoolPricing:
     """What a zone sells.
 
     Attributes:
@@ -71,7 +128,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _Scenario:
     """One thing that may happen: how likely, how many seconds of the pool, until which unit."""
 
     weight: float
@@ -80,22 +137,22 @@ class _Case:
     succeeds: bool
 
 
-def forecast(question: Question, terms: Terms, evidence: Evidence) -> Estimate:
+def forecast(question: ForecastRequest, terms: PoolPricing, evidence: ForecastData) -> Estimate:
     """What a job is likely to come to; takes milliseconds for each curve."""
     units = question.deadline_unit - question.first_unit
-    room = _room(question, terms, evidence.rivals)
+    room = _available_seconds(question, terms, evidence.rivals)
     limit = room
     if question.cap is not None and terms.price_per_second:
         limit = min(limit, float(question.cap / terms.price_per_second))
     end = float(question.deadline_unit)
 
-    def case(weight: float, need: float) -> _Case:
+    def case(weight: float, need: float) -> _Scenario:
         succeeds = need <= limit
         finish = question.first_unit + units * need / room if succeeds else end
-        return _Case(weight, min(need, limit), finish, succeeds)
+        return _Scenario(weight, min(need, limit), finish, succeeds)
 
-    cases = [case(PRIOR, limit / 2), case(1 - PRIOR, math.inf)]
-    cases += (case(weight, need) for weight, need in _needs(question, evidence))
+    cases = [case(PRIOR_SUCCESS, limit / 2), case(1 - PRIOR_SUCCESS, math.inf)]
+    cases += (case(weight, need) for weight, need in _demand(question, evidence))
     total = math.fsum(one.weight for one in cases)
     chance = math.fsum(one.weight for one in cases if one.succeeds) / total
     mean = math.fsum(one.weight * one.seconds for one in cases) / total
@@ -117,7 +174,7 @@ def _capped(cost: Money, cap: Money | None) -> Money:
     return cost if cap is None else min(cost, cap)
 
 
-def _needs(question: Question, evidence: Evidence) -> Iterator[tuple[float, float]]:
+def _demand(question: ForecastRequest, evidence: ForecastData) -> Iterator[tuple[float, float]]:
     """Weights, and seconds of the pool that jobs like it would need for the target."""
     weights = [math.exp(-question.features.distance(seen.features)) for seen in evidence.history]
     of_owner: dict[str, float] = {}
@@ -128,12 +185,12 @@ def _needs(question: Question, evidence: Evidence) -> Iterator[tuple[float, floa
             weight /= max(1.0, of_owner[seen.owner])
         pace = seen.curve.seconds / seen.curve.batches
         pace *= question.features.batch_tokens / seen.features.batch_tokens
-        low, middle, high = needed(seen.curve, question.target_loss)
+        low, middle, high = batches_to_target(seen.curve, question.target_loss)
         for part, batches in ((0.25, low), (0.5, middle), (0.25, high)):
             yield part * weight, pace * batches
 
 
-def needed(curve: Curve, target: float) -> tuple[float, float, float]:
+def batches_to_target(curve: LossCurve, target: float) -> tuple[float, float, float]:
     """Batches from the start to a loss: a low decile, the middle, and a high one."""
     run = Mixture().start()
     for batches, loss, _ in curve.points:
@@ -144,26 +201,28 @@ def needed(curve: Curve, target: float) -> tuple[float, float, float]:
     return done + need.low, done + need.batches, done + need.high
 
 
-def _room(question: Question, terms: Terms, rivals: Sequence[Rival]) -> float:
+def _available_seconds(
+    question: ForecastRequest, terms: PoolPricing, rivals: Sequence[CompetingJob]
+) -> float:
     """Seconds that the pool has for a job until its deadline."""
     whole = (question.deadline_unit - question.first_unit) * terms.unit_seconds
     taken = 0.0
     for rival in rivals:
         if rival.deadline_unit <= question.deadline_unit:
             left = max(0, rival.deadline_unit - question.first_unit) * terms.unit_seconds
-            to_come = _to_come(rival, left, whole / (len(rivals) + 1))
+            to_come = _expected_seconds(rival, left, whole / (len(rivals) + 1))
             if terms.price_per_second:
                 to_come = min(to_come, float(rival.money / terms.price_per_second))
             taken += to_come
     return max(whole - taken, whole / (len(rivals) + 1))
 
 
-def _to_come(rival: Rival, left: float, even: float) -> float:
+def _expected_seconds(rival: CompetingJob, left: float, even: float) -> float:
     """Seconds that a rival will take of those left to it; what is out of reach gets none."""
     curve = rival.curve
-    if len(curve.points) < LEAST_POINTS:
+    if len(curve.points) < MIN_POINTS:
         return min(left, even)
-    _, batches, _ = needed(curve, rival.target_loss)
+    _, batches, _ = batches_to_target(curve, rival.target_loss)
     if math.isinf(batches):
         return 0.0
     return min(left, (batches - curve.batches) * curve.seconds / curve.batches)

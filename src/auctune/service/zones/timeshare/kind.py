@@ -8,10 +8,9 @@ from auctune.device_profile import read_profile
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.kind import Facts, Opened
-from auctune.service.zones.premises import Place, Premises
-from auctune.service.zones.timeshare.opening import NODE_TYPE, TimeshareOpening, pool_settings
-from auctune.service.zones.timeshare.views import TimeshareViews
+from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.timeshare.loader import NODE_TYPE, TimeshareLoader, pool_settings
+from auctune.service.zones.timeshare.projection import TimeshareViews
 
 
 class Nothing:
@@ -21,7 +20,7 @@ class Nothing:
         """It is done."""
 
 
-class TimeshareZones:
+class TimeshareKind:
     """All that the service must know of timeshare zones."""
 
     @property
@@ -41,7 +40,7 @@ class TimeshareZones:
         yield Nothing()
 
     def profile(
-        self, entry: ZoneConfig, place: Place, report: Report, alone: Alone
+        self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base; measured once on this machine."""
         entry, kept = _own(entry), place.data / "profiles"
@@ -49,9 +48,11 @@ class TimeshareZones:
         settings = pool_settings(entry, place)
         return {NODE_TYPE: learn_base(settings, kept, report, profile, alone)}
 
-    async def open(self, entry: ZoneConfig, facts: Facts, premises: Premises) -> Opened:
+    async def open(
+        self, entry: ZoneConfig, facts: BaseProfiles, premises: ZoneDependencies
+    ) -> LoadedZone:
         """A zone as it stood."""
-        return await TimeshareOpening(premises).open(_own(entry), facts)
+        return await TimeshareLoader(premises).open(_own(entry), facts)
 
 
 def _own(entry: ZoneConfig) -> TimeshareConfig:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from auctune.run.open_pool.how import How
-from auctune.service.zones.event import Kind, ZoneEvent
-from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.timeshare.event import TimeshareKind
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import MeteredEventType
+from auctune.service.zones.timeshare.job import TimeshareEventType
 
 _OWN_END = (How.REACHED, How.MISSED, How.ENDED)
 
@@ -50,19 +50,19 @@ class LoggedThread:
     def hear(self, event: ZoneEvent) -> None:
         """Take over what happened to it."""
         body = event.body
-        if event.kind == TimeshareKind.JOINED:
+        if event.kind == TimeshareEventType.JOINED:
             self.start, self.rate = body["unit"], body["rate"]
-        elif event.kind == MeteredKind.METERED:
+        elif event.kind == MeteredEventType.METERED:
             self.learned += body["batches"]
             self.seconds += body["seconds"]
             if body["loss"] is not None:
                 self.batches.append(self.learned)
                 self.losses.append(body["loss"])
-        elif event.kind == TimeshareKind.LEFT:
+        elif event.kind == TimeshareEventType.LEFT:
             self.how, self.end = body["how"], event.slot
-        elif event.kind == Kind.PAUSED:
+        elif event.kind == EventType.PAUSED:
             self.is_paused = True
-        elif event.kind in (Kind.CANCELLED, Kind.FAILED) and self.end is None:
+        elif event.kind in (EventType.CANCELLED, EventType.FAILED) and self.end is None:
             self.end = event.slot
 
 
@@ -70,7 +70,7 @@ def logged_threads(events: Iterable[ZoneEvent], first_slot: int) -> list[LoggedT
     """Those that were taken in or after a slot."""
     found: dict[str, LoggedThread] = {}
     for event in events:
-        if event.kind == Kind.DECIDED and event.body["decision"]["admitted"]:
+        if event.kind == EventType.DECIDED and event.body["decision"]["admitted"]:
             if event.slot >= first_slot:
                 name, body = str(event.job), event.body
                 target = body["decision"]["target_loss"]

@@ -8,28 +8,36 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from auctune.domain import Money
+import numpy as np
+import orjson
+
+from auctune.domain import Money, read_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.service.ledger import Entry
-from auctune.service.zones.change import Change
-from auctune.service.zones.event import Kind, ZoneEvent, job_of
-from auctune.service.zones.fold import apply
-from auctune.service.zones.metered.event import MeteredKind
-from auctune.service.zones.metered.meter import Meter
-from auctune.service.zones.received import Received
-from auctune.service.zones.state import OF_JOBS, JobsState
-from auctune.service.zones.timeshare import past_job
-from auctune.service.zones.timeshare.event import TimeshareKind
-from auctune.service.zones.timeshare.job_rows import ROWS, TimeshareRows
-from auctune.service.zones.timeshare.open_job import CancelledJob, Left, Phase, TargetJob
-from auctune.service.zones.timeshare.past_job import Features, PastJob
+from auctune.service.zones.core.events import EventType, ZoneEvent, job_of
+from auctune.service.zones.core.job import PendingJob
+from auctune.service.zones.core.metered import Meter, MeteredEventType
+from auctune.service.zones.core.read_model import Effects
+from auctune.service.zones.core.state import JOB_REDUCERS, ZoneState, reduce
+from auctune.service.zones.timeshare.job import (
+    MAX_COMPLETED_JOBS,
+    MIN_POINTS,
+    CancelledJob,
+    CompletedJob,
+    Departure,
+    Features,
+    Phase,
+    TimeshareEventType,
+    TimeshareJob,
+)
+from auctune.service.zones.timeshare.projection import PROJECTION, TimeshareProjection
 
 NUM_UNITS = 240
 """Units whose shares operators see."""
 
 
 @dataclass
-class TimeshareState(JobsState[TargetJob]):
+class TimeshareState(ZoneState[TimeshareJob]):
     """Open jobs of a zone, and what its pool did.
 
     Attributes:
@@ -41,18 +49,18 @@ class TimeshareState(JobsState[TargetJob]):
 
     journal_offset: int = 0
     units: list[dict[str, Any]] = field(default_factory=list)
-    past: list[PastJob] = field(default_factory=list)
+    past: list[CompletedJob] = field(default_factory=list)
     cancelled: dict[str, CancelledJob] = field(default_factory=dict)
 
-    def charged_job(self, name: str) -> TargetJob | None:
+    def charged_job(self, name: str) -> TimeshareJob | None:
         """Return the job that pays for what the pool trains by this name, or None."""
         found = self.cancelled.get(name)
         return self.jobs.get(name) if found is None else found.job
 
-    def apply(self, event: ZoneEvent) -> Change:
+    def apply(self, event: ZoneEvent) -> Effects:
         """Take over what happened."""
         self.journal_offset = max(self.journal_offset, event.body.get("number", 0))
-        return apply(_HANDLERS, self, event)
+        return reduce(_HANDLERS, self, event)
 
     def to_record(self) -> dict[str, Any]:
         """As plain values."""
@@ -69,22 +77,22 @@ class TimeshareState(JobsState[TargetJob]):
     def load(self, record: dict[str, Any]) -> None:
         """Take over what `to_record` gave, into a state of nothing."""
         self.seq, self.journal_offset = record["seq"], record["heard"]
-        self.received = {one["id"]: Received.from_record(one) for one in record["received"]}
-        self.jobs = {one["id"]: TargetJob.from_record(one) for one in record["jobs"]}
+        self.received = {one["id"]: PendingJob.from_record(one) for one in record["received"]}
+        self.jobs = {one["id"]: TimeshareJob.from_record(one) for one in record["jobs"]}
         self.units = record["units"]
-        self.past = [PastJob.from_record(one) for one in record["past"]]
+        self.past = [CompletedJob.from_record(one) for one in record["past"]]
         cancelled = map(CancelledJob.from_record, record["cancelled"])
         self.cancelled = {one.job.id: one for one in cancelled}
 
     @property
-    def rows(self) -> TimeshareRows:
+    def rows(self) -> TimeshareProjection:
         """Makes rows of its jobs."""
-        return ROWS
+        return PROJECTION
 
-    def admit(self, event: ZoneEvent, asked: Received) -> TargetJob:
+    def admit(self, event: ZoneEvent, asked: PendingJob) -> TimeshareJob:
         """A job that an event admits."""
         body, decision = event.body, event.body["decision"]
-        return TargetJob(
+        return TimeshareJob(
             **vars(asked),
             size=DataSize.from_record(body["size"]),
             decision=decision,
@@ -93,29 +101,29 @@ class TimeshareState(JobsState[TargetJob]):
             meter=Meter(asked.owner, Money(decision["max_cost"])),
         )
 
-    def admission_entries(self, job: TargetJob) -> tuple[Entry, ...]:
+    def admission_entries(self, job: TimeshareJob) -> tuple[Entry, ...]:
         """Its cap is set aside."""
         return job.meter.begin()
 
-    def settlement_entries(self, job: TargetJob, *, refunded: bool) -> tuple[Entry, ...]:
+    def settlement_entries(self, job: TimeshareJob, *, refunded: bool) -> tuple[Entry, ...]:
         """What was not used is released, and what was may be refunded; its curve is kept."""
-        if len(job.curve.points) >= past_job.LEAST_POINTS:
+        if len(job.curve.points) >= MIN_POINTS:
             self.past.append(
-                PastJob(job.id, job.owner, Features.of(job.training, job.size), job.curve)
+                CompletedJob(job.id, job.owner, Features.of(job.training, job.size), job.curve)
             )
-            del self.past[: -past_job.MOST]
+            del self.past[:-MAX_COMPLETED_JOBS]
         return job.meter.end(refunded=refunded)
 
-    def _joined(self, event: ZoneEvent) -> Change:
+    def _joined(self, event: ZoneEvent) -> Effects:
         job = self.jobs.get(job_of(event))
         if job is None:
-            return Change()
+            return Effects()
         job.has_joined = True
         if job.phase is Phase.ADMITTED:
             job.phase = Phase.LEARNING
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _unit(self, event: ZoneEvent) -> Change:
+    def _unit(self, event: ZoneEvent) -> Effects:
         shares = event.body["shares"]
         self.units.append({name: event.body[name] for name in ("unit", "span", "shares")})
         del self.units[:-NUM_UNITS]
@@ -125,9 +133,9 @@ class TimeshareState(JobsState[TargetJob]):
             if job is not None and job.share != share:
                 job.share = share
                 changed.append(self.rows.open(event, job))
-        return Change(tuple(changed))
+        return Effects(tuple(changed))
 
-    def _metered(self, event: ZoneEvent) -> Change:
+    def _metered(self, event: ZoneEvent) -> Effects:
         """What a unit cost; its row comes with what it trained, if that is anything."""
         job, body = self.charged_job(job_of(event)), event.body
         assert job is not None
@@ -138,10 +146,10 @@ class TimeshareState(JobsState[TargetJob]):
         charged = job.meter.charge(body["slot"], Money(body["amount"]))
         cancelled = self.cancelled.get(job.id)
         if cancelled is not None:
-            return Change((self.rows.cancelled(event, cancelled),), charged)
-        return Change(() if body["batches"] else (self.rows.open(event, job),), charged)
+            return Effects((self.rows.cancelled(event, cancelled),), charged)
+        return Effects(() if body["batches"] else (self.rows.open(event, job),), charged)
 
-    def _cancelled(self, event: ZoneEvent) -> Change:
+    def _cancelled(self, event: ZoneEvent) -> Effects:
         """A job that the pool may be training is charged until the pool has dropped it."""
         held = event.body.get("held")
         if held is None:
@@ -150,46 +158,80 @@ class TimeshareState(JobsState[TargetJob]):
         cancelled = CancelledJob(job, event.seq, event.at)
         self.cancelled[job.id] = cancelled
         entries = job.meter.lower(Money(held))
-        return Change((self.rows.cancelled(event, cancelled),), entries)
+        return Effects((self.rows.cancelled(event, cancelled),), entries)
 
-    def _settled(self, event: ZoneEvent) -> Change:
+    def _settled(self, event: ZoneEvent) -> Effects:
         cancelled = self.cancelled.pop(job_of(event))
         entries = self.settlement_entries(cancelled.job, refunded=False)
-        return Change((self.rows.cancelled(event, cancelled),), entries)
+        return Effects((self.rows.cancelled(event, cancelled),), entries)
 
-    def _trained(self, event: ZoneEvent) -> Change:
+    def _trained(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         job.progress = job.progress.after(event.body["result"])
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _left(self, event: ZoneEvent) -> Change:
+    def _left(self, event: ZoneEvent) -> Effects:
         job, body = self.jobs.get(job_of(event)), event.body
         if job is None:
-            return Change()
-        job.left = Left(body["how"], body["why"], body["best"])
+            return Effects()
+        job.left = Departure(body["how"], body["why"], body["best"])
         job.phase, job.share = Phase.LEFT, 0.0
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _paused(self, event: ZoneEvent) -> Change:
+    def _paused(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         job.phase = Phase.PAUSED
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
-    def _resumed(self, event: ZoneEvent) -> Change:
+    def _resumed(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
         job.phase = Phase.LEARNING if job.has_joined else Phase.ADMITTED
-        return Change((self.rows.open(event, job),))
+        return Effects((self.rows.open(event, job),))
 
 
-_HANDLERS: dict[str, Callable[[TimeshareState, ZoneEvent], Change]] = {
-    **OF_JOBS,
-    TimeshareKind.JOINED: TimeshareState._joined,
-    TimeshareKind.UNIT: TimeshareState._unit,
-    MeteredKind.METERED: TimeshareState._metered,
-    Kind.TRAINED: TimeshareState._trained,
-    TimeshareKind.LEFT: TimeshareState._left,
-    TimeshareKind.SETTLED: TimeshareState._settled,
-    Kind.CANCELLED: TimeshareState._cancelled,
-    Kind.PAUSED: TimeshareState._paused,
-    Kind.RESUMED: TimeshareState._resumed,
+_HANDLERS: dict[str, Callable[[TimeshareState, ZoneEvent], Effects]] = {
+    **JOB_REDUCERS,
+    TimeshareEventType.JOINED: TimeshareState._joined,
+    TimeshareEventType.UNIT: TimeshareState._unit,
+    MeteredEventType.METERED: TimeshareState._metered,
+    EventType.TRAINED: TimeshareState._trained,
+    TimeshareEventType.LEFT: TimeshareState._left,
+    TimeshareEventType.SETTLED: TimeshareState._settled,
+    EventType.CANCELLED: TimeshareState._cancelled,
+    EventType.PAUSED: TimeshareState._paused,
+    EventType.RESUMED: TimeshareState._resumed,
 }
+
+
+# A timeshare zone's memory: what its state is made of, as bytes and of events.
+
+
+class TimeshareModel:
+    """Of one zone.
+
+    Attributes:
+        state: what its events have come to.
+    """
+
+    def __init__(self) -> None:
+        self.state = TimeshareState()
+
+    @property
+    def seq(self) -> int:
+        """Of the newest event applied; 0 before the first."""
+        return self.state.seq
+
+    def load(self, body: bytes) -> None:
+        """Take over a snapshot, into a memory that is empty."""
+        saved = read_snapshot(body)
+        self.state.load(orjson.loads(saved["state"].tobytes()))
+
+    def apply(self, event: ZoneEvent) -> Effects:
+        """Take over one event."""
+        return self.state.apply(event)
+
+
+def saved_state(state: TimeshareState) -> dict[str, Any]:
+    """A state in words; nothing of it changes when the zone goes on."""
+    # As bytes: names that users chose stand for nothing in it.
+    return {"state": np.frombuffer(orjson.dumps(state.to_record()), dtype=np.uint8)}

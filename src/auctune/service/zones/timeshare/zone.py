@@ -8,20 +8,22 @@ from typing import Any
 
 from auctune.domain import InputError, Money
 from auctune.service.jobs.idempotency import idempotency_record
-from auctune.service.zones.clock import SlotClock
-from auctune.service.zones.event import Kind
-from auctune.service.zones.job_row import JobRow
-from auctune.service.zones.noting import NotingZone
-from auctune.service.zones.recorder import Recorder
-from auctune.service.zones.timeshare.asked import Asked
-from auctune.service.zones.timeshare.deciding import held_after_cancel, to_pay, why_not
-from auctune.service.zones.timeshare.event import TimeshareKind
-from auctune.service.zones.timeshare.job_rows import ROWS
-from auctune.service.zones.timeshare.open_job import Phase, TargetJob
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.zone import EventWriter, Zone
+from auctune.service.zones.timeshare.bid import (
+    TimeshareBid,
+    held_after_cancel,
+    rejection_reason,
+    reserved_amount,
+)
+from auctune.service.zones.timeshare.job import Phase, TimeshareEventType, TimeshareJob
+from auctune.service.zones.timeshare.projection import PROJECTION
 from auctune.service.zones.timeshare.state import TimeshareState
 
 
-class TimeshareZone(NotingZone[TargetJob, Asked]):
+class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
     """One zone.
 
     Args:
@@ -37,7 +39,7 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
         name: str,
         state: TimeshareState,
         clock: SlotClock,
-        recorder: Recorder,
+        recorder: EventWriter,
         price: Money,
     ) -> None:
         super().__init__(name, clock, state, recorder)
@@ -52,14 +54,14 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
     def begin_slots(self) -> None:
         """Nothing hangs on them."""
 
-    def decide(self, asked: Asked) -> JobRow:
+    def decide(self, asked: TimeshareBid) -> JobReadModel:
         """Take a job, unless its owner may not pay anything; the job as it stands then."""
-        self.record(Kind.DECIDED, asked.job, self._body(asked))
+        self.record(EventType.DECIDED, asked.job, self._body(asked))
         return self._latest_row()
 
-    def preview(self, asked: Asked) -> JobRow:
+    def preview(self, asked: TimeshareBid) -> JobReadModel:
         """What `decide` would answer; nothing happens."""
-        return ROWS.preview(self.name, self.clock.now(), asked.job, self._body(asked))
+        return PROJECTION.preview(self.name, self.clock.now(), asked.job, self._body(asked))
 
     def pause(self, job: str) -> None:
         """Have a job have no share until it is resumed; its deadline stays.
@@ -72,7 +74,7 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
             raise InputError("id", f"{job} is paused already", "a job that is not paused")
         if found.phase not in (Phase.ADMITTED, Phase.LEARNING):
             raise InputError("id", f"{job} is {found.phase.value}", "a job that is to learn")
-        self.record(Kind.PAUSED, job, {})
+        self.record(EventType.PAUSED, job, {})
 
     def resume(self, job: str) -> bool:
         """Have a paused job go on.
@@ -82,7 +84,7 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
         """
         if self._open(job).phase is not Phase.PAUSED:
             raise InputError("id", f"{job} is not paused", "a paused job")
-        self.record(Kind.RESUMED, job, {})
+        self.record(EventType.RESUMED, job, {})
         return True
 
     def cancel(self, job: str) -> bool:
@@ -95,7 +97,7 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
         if found is None or found.left is not None:
             return super().cancel(job)
         held = held_after_cancel(self._price, self.clock.slot_seconds, found.meter.remaining)
-        self.record(Kind.CANCELLED, job, {"held": str(held)})
+        self.record(EventType.CANCELLED, job, {"held": str(held)})
         return True
 
     def settle_dropped(self, seq: int) -> None:
@@ -106,23 +108,23 @@ class TimeshareZone(NotingZone[TargetJob, Asked]):
         """
         for one in list(self.state.cancelled.values()):
             if one.seq <= seq:
-                self.record(TimeshareKind.SETTLED, one.job.id, {})
+                self.record(TimeshareEventType.SETTLED, one.job.id, {})
 
     def settle(self, owner: str) -> None:
         """Settle the cancelled jobs of an owner at what they were charged so far."""
         for one in list(self.state.cancelled.values()):
             if one.job.owner == owner:
-                self.record(TimeshareKind.SETTLED, one.job.id, {})
+                self.record(TimeshareEventType.SETTLED, one.job.id, {})
 
-    def _open(self, job: str) -> TargetJob:
+    def _open(self, job: str) -> TimeshareJob:
         found = self.state.jobs.get(job)
         if found is None:
             raise InputError("id", f"{job} is not running", "an admitted job that is not over")
         return found
 
-    def _body(self, asked: Asked) -> dict[str, Any]:
+    def _body(self, asked: TimeshareBid) -> dict[str, Any]:
         left = asked.left()
-        cap, reason = to_pay(asked.cap, left), why_not(asked.cap, left)
+        cap, reason = reserved_amount(asked.cap, left), rejection_reason(asked.cap, left)
         admitted = reason is None
         return {
             "owner": asked.owner,

@@ -4,8 +4,8 @@ import copy
 from dataclasses import replace
 
 from auctune.domain import Money
+from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.edge.again import EdgeAgain
-from auctune.service.zones.event import Kind, ZoneEvent
 from auctune.service.zones.metered.again import go_again
 from support.edge_zones import MadeUpEdge
 
@@ -68,10 +68,10 @@ def changed(made: MadeUpEdge, job: str, kind: str, **fields: object) -> list[Zon
 def test_a_price_a_reason_and_a_plan_that_were_changed_are_found() -> None:
     made = eventful()
     for events, what in (
-        (changed(made, "first", Kind.DECIDED, decision__payment="1.0000"), "decision.payment"),
-        (changed(made, "low", Kind.DECIDED, decision__price="9.0000"), "decision.price"),
-        (changed(made, "late", Kind.DECIDED, earliest=3), "earliest"),
-        (changed(made, "line", Kind.RESUMED, found=[]), "found"),
+        (changed(made, "first", EventType.DECIDED, decision__payment="1.0000"), "decision.payment"),
+        (changed(made, "low", EventType.DECIDED, decision__price="9.0000"), "decision.price"),
+        (changed(made, "late", EventType.DECIDED, earliest=3), "earliest"),
+        (changed(made, "line", EventType.RESUMED, found=[]), "found"),
     ):
         found = go_again(events, EdgeAgain(made.record)).differences
         assert any(one.what.endswith(what) for one in found), what

@@ -11,11 +11,11 @@ from auctune.edge.ledger import EdgeLedger
 from auctune.numerics.rng import stream
 from auctune.run.edge.plain import read_decision, read_job
 from auctune.service.config.edge import PricingConfig, read_supply
-from auctune.service.zones.edge import plans
-from auctune.service.zones.edge.facts import SiteFacts
-from auctune.service.zones.edge.memory import fresh_memory
-from auctune.service.zones.event import Kind
-from auctune.service.zones.phase import Phase
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.job import Phase
+from auctune.service.zones.edge import replanning
+from auctune.service.zones.edge.site_datasets import SiteDatasets
+from auctune.service.zones.edge.state import empty_model
 from support.edge_zones import IMAGE, MadeUpEdge, edge_entry
 
 
@@ -38,7 +38,7 @@ def test_decisions_are_those_of_a_simulation_of_the_same_jobs(seed: int) -> None
     made = busy_market(seed)
     market, params = read_supply(made.record)
     still = Eris(replace(market, slots=60), params)
-    decided = [event for event in made.log.read() if event.kind == Kind.DECIDED]
+    decided = [event for event in made.log.read() if event.kind == EventType.DECIDED]
     for event in decided:
         job, answer = read_job(event.body["job"]), read_decision(event.body["answer"])
         expected = still.offer(job, event.slot)
@@ -59,7 +59,7 @@ def test_the_log_makes_the_same_zone_again_to_the_last_bit() -> None:
     assert folded.state == made.zone.state
     np.testing.assert_array_equal(folded.mechanism.ledger.used, made.zone.eris.ledger.used)
     np.testing.assert_array_equal(folded.mechanism.ledger.traffic, made.zone.eris.ledger.traffic)
-    loaded = fresh_memory(made.record)
+    loaded = empty_model(made.record)
     loaded.load(live)
     assert loaded.state == made.zone.state
     np.testing.assert_array_equal(loaded.mechanism.ledger.used, made.zone.eris.ledger.used)
@@ -189,11 +189,11 @@ def test_a_bid_that_is_refused_changes_nobodys_prices() -> None:
 
 def test_data_that_make_a_model_too_large_for_the_sites_are_refused() -> None:
     made = MadeUpEdge()
-    wide = replace(made.bid("wide"), facts=SiteFacts({"a": 1}, (16, 512, 512), 10_000))
+    wide = replace(made.bid("wide"), facts=SiteDatasets({"a": 1}, (16, 512, 512), 10_000))
     for ask in (made.menu, made.zone.preview, made.zone.decide):
         with pytest.raises(InputError, match=r"market\.sites: .* model of 41,9\d\d MB"):
             ask(wide)
-    photos = replace(made.bid("photos"), facts=SiteFacts({"a": 16}, (3, 224, 224), 100))
+    photos = replace(made.bid("photos"), facts=SiteDatasets({"a": 16}, (3, 224, 224), 100))
     assert made.zone.decide(photos).status == "queued"
 
 
@@ -206,7 +206,7 @@ def test_what_is_more_than_a_zone_takes_is_named_as_its_owner_named_it() -> None
             "hyperparameters.n_epochs",
         ),
         (replace(asked, bid=Money("999999999999")), "market.bid"),
-        (replace(asked, facts=SiteFacts({"a": 10**8}, IMAGE, 10)), "market.sites"),
+        (replace(asked, facts=SiteDatasets({"a": 10**8}, IMAGE, 10)), "market.sites"),
     ):
         with pytest.raises(InputError) as refused:
             made.menu(bid)
@@ -223,7 +223,7 @@ def test_what_cannot_be_planned_anew_is_refunded_in_full() -> None:
     made = MadeUpEdge()
     made.decide("job", "50", 2)
     for site in "abc":
-        plans.lose_site(made.zone, site, ())
+        replanning.lose_site(made.zone, site, ())
     made.keep()
     made.pass_slots()
     assert not made.zone.state.jobs

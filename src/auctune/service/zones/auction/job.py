@@ -1,0 +1,263 @@
+"""What happens in an auction's zone beside what zones of all kinds know, and what is in it.
+
+| kind | body | to the mechanism |
+| --- | --- | --- |
+| zone.opened | base, cluster, profiles, mechanism, settings, sample_tokens | - |
+| slot.began | energy_cost | SlotAdvanced |
+| prices.learned | prices | PricesLearned |
+| job.decided | task, offers, line, earliest, budget_left | Offered |
+| job.repaired | file, report, size | - |
+| job.vendor_changed | failed, why, repair | - |
+| job.released | given_up, found, plan | Released |
+| job.replanned | given_up, found, why, plan | Replanned |
+| job.paused, job.resumed | given_up, given_up_for, found, plan | Released, Replanned |
+| node.lost | node, why, drained | NodeLost |
+| node.returned | node | NodeReturned |
+| node.noted | node, text | - |
+
+Offers are what vendors call theirs, by vendor; a repair says who is to do it from now on. A plan
+is what was asked for when cells were sought: work and first slot. A pause says what the cells given
+up were worth (given_up_for). A task has its owner and what was left of the owner's budget, and a
+decision the same where the price was above it (budget_left).
+
+State is the fold over them; see `auctune.service.zones.auction.state`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from auctune.domain import Cell, Cluster, Decision, Money, Node, NodeType, Quote, Task
+from auctune.domain.data_size import DataSize
+from auctune.service.jobs.training import Training
+from auctune.service.zones.core.job import Phase, Progress
+from auctune.service.zones.core.zone import GivenUp
+
+
+class AuctionEventType(StrEnum):
+    """What happened."""
+
+    PRICES_LEARNED = "prices.learned"
+    REPAIRED = "job.repaired"
+    VENDOR_CHANGED = "job.vendor_changed"
+    RELEASED = "job.released"
+    REPLANNED = "job.replanned"
+    NODE_LOST = "node.lost"
+    NODE_RETURNED = "node.returned"
+    NODE_NOTED = "node.noted"
+
+
+# Tasks, clusters and slots as plain JSON values, and back, without loss.
+
+Record = dict[str, Any]
+
+
+def task_record(task: Task) -> Record:
+    """All fields of a task; money as text."""
+    return {
+        "id": task.id,
+        "arrival": task.arrival,
+        "deadline": task.deadline,
+        "work": task.work,
+        "memory_gb": task.memory_gb,
+        "bid": str(task.bid),
+        "throughput": dict(task.throughput),
+        "quotes": [
+            {"vendor": quote.vendor, "price": str(quote.price), "delay": quote.delay}
+            for quote in task.quotes
+        ],
+        "owner": task.owner,
+        "budget": None if task.budget is None else str(task.budget),
+    }
+
+
+def read_task(record: Record) -> Task:
+    """The task that `task_record` wrote."""
+    return Task(
+        id=record["id"],
+        arrival=record["arrival"],
+        deadline=record["deadline"],
+        work=record["work"],
+        memory_gb=record["memory_gb"],
+        bid=Decimal(record["bid"]),
+        throughput=record["throughput"],
+        quotes=tuple(
+            Quote(quote["vendor"], Decimal(quote["price"]), quote["delay"])
+            for quote in record["quotes"]
+        ),
+        owner=record["owner"],
+        budget=None if record["budget"] is None else Decimal(record["budget"]),
+    )
+
+
+def cluster_record(cluster: Cluster) -> Record:
+    """All fields of a cluster."""
+    return {
+        "slots": cluster.slots,
+        "slot_seconds": cluster.slot_seconds,
+        "base_memory_gb": cluster.base_memory_gb,
+        "node_types": {
+            name: {
+                "compute": kind.compute,
+                "memory_gb": kind.memory_gb,
+                "energy_cost": list(kind.energy_cost),
+            }
+            for name, kind in cluster.node_types.items()
+        },
+        "nodes": [{"id": node.id, "type": node.type} for node in cluster.nodes],
+    }
+
+
+def read_cluster(record: Record) -> Cluster:
+    """The cluster that `cluster_record` wrote."""
+    return Cluster(
+        slots=record["slots"],
+        slot_seconds=record["slot_seconds"],
+        base_memory_gb=record["base_memory_gb"],
+        node_types={
+            name: NodeType(kind["compute"], kind["memory_gb"], tuple(kind["energy_cost"]))
+            for name, kind in record["node_types"].items()
+        },
+        nodes=tuple(Node(node["id"], node["type"]) for node in record["nodes"]),
+    )
+
+
+# Which vendor repairs a job's data, at which price, and until when.
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A repair, as agreed with a vendor.
+
+    Attributes:
+        vendor: its name.
+        price: paid to the vendor once the result is there.
+        ready: the first slot that may train on them; until it begins the vendor is not late.
+        reference: its id of the offer, where an order has to name it.
+    """
+
+    vendor: str
+    price: Money
+    ready: int
+    reference: str = ""
+
+    def to_record(self) -> Record:
+        """As plain values."""
+        return {
+            "vendor": self.vendor,
+            "price": str(self.price),
+            "ready": self.ready,
+            "reference": self.reference,
+        }
+
+    @classmethod
+    def from_record(cls, record: Record) -> "Repair":
+        """What `to_record` gave."""
+        return cls(**{**record, "price": Decimal(record["price"])})
+
+
+def decided_repair(task: Task, decision: Decision, references: Mapping[str, str]) -> Repair | None:
+    """Return the repair that is part of an admission, or None if the data are clean.
+
+    Args:
+        task: as it was offered, with the vendors' quotes.
+        decision: that admitted it.
+        references: ids of the offers, by vendor.
+    """
+    assert decision.schedule is not None
+    vendor = decision.schedule.vendor
+    for quote in task.quotes:
+        if quote.vendor == vendor:
+            ready = task.arrival + quote.delay
+            return Repair(vendor, quote.price, ready, references.get(vendor, ""))
+    return None
+
+
+# A job that is not over: what was promised to it, and how far it is.
+
+
+@dataclass
+class AuctionJob:
+    """One admitted job.
+
+    Attributes:
+        id: the job's.
+        seq: of the first event about it.
+        newest: of the newest event about it.
+        owner: user id.
+        training: what it trains.
+        task: as it was offered.
+        decision: the mechanism's answer.
+        cells: its plan as it stands, cells that have passed included.
+        size: of the data that it trains on.
+        phase: where it stands.
+        repair: who is to mend its data; none: they are clean.
+        failed_vendors: who were to, and did not.
+        repaired: id of the file that a vendor made; none before it has worked, or without one.
+        progress: of its training.
+        answered: the newest slot whose training is on record; -1 before the first.
+        request: as its owner made it.
+        notes: what its owner should know.
+        out_of_memory: slots lost to too little memory since it trained last.
+        given_up: when it was paused; `None` before, or where slots have no price.
+    """
+
+    id: str
+    seq: int
+    owner: str
+    training: Training
+    task: Task
+    decision: Decision
+    cells: tuple[Cell, ...]
+    size: DataSize
+    created_at: float
+    phase: Phase = Phase.PLANNED
+    repair: Repair | None = None
+    failed_vendors: tuple[str, ...] = ()
+    repaired: str | None = None
+    progress: Progress = field(default_factory=Progress)
+    last_reported_slot: int = -1
+    last_event_seq: int = 0
+    request: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    out_of_memory: list[int] = field(default_factory=list)
+    given_up: GivenUp | None = None
+
+    @property
+    def needs_repair(self) -> bool:
+        """Whether its data are still to be mended."""
+        return self.repair is not None and self.repaired is None
+
+    @property
+    def total_rows(self) -> int:
+        """Rows to train, over all epochs."""
+        return self.size.rows * self.training.epochs
+
+    @property
+    def work_left(self) -> float:
+        """Samples still to be trained; none once training is over, though it may end early."""
+        if self.phase is Phase.TRAINED:
+            return 0.0
+        share = 1 - self.progress.rows / self.total_rows if self.total_rows else 0.0
+        return max(0.0, share) * self.task.work
+
+    def cells_from(self, slot: int) -> tuple[Cell, ...]:
+        """Its cells from a slot on."""
+        return tuple(cell for cell in self.cells if cell.slot >= slot)
+
+    @property
+    def data_ready_slot(self) -> int:
+        """The first slot for which its data are prepared."""
+        return self.task.arrival if self.repair is None else self.repair.ready
+
+
+def cell_records(cells: tuple[Cell, ...]) -> list[Record]:
+    """Cells as plain values."""
+    return [{"slot": cell.slot, "node": cell.node} for cell in cells]
+
+
+def read_cells(records: list[Record]) -> tuple[Cell, ...]:
+    """The cells that `cell_records` wrote."""
+    return tuple(Cell(record["slot"], record["node"]) for record in records)

@@ -1,0 +1,245 @@
+"""What happens in metered zones beside what zones of all kinds know.
+
+| kind | body |
+| --- | --- |
+| job.metered | slot, amount, cost, and what is of the zone's kind |
+
+`slot` numbers what is charged of a job, rising; `amount` is what its owner is charged, `cost` what
+the service itself pays for it, both as text. A decision of a metered zone has max_cost and
+estimate.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from auctune.domain import InputError, Money
+from auctune.domain.money import ZERO
+from auctune.service.jobs.quotes import Quote
+from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.terms import implied_cap, max_cost
+from auctune.service.jobs.timestamps import to_rfc3339
+from auctune.service.ledger import Entry, hold, meter, refund_metered, release
+from auctune.service.zones.core.acceptance import ensure_matches_quote, renamed_fields
+from auctune.service.zones.core.offers import QuoteSummary
+
+
+class MeteredEventType(StrEnum):
+    """What happened."""
+
+    METERED = "job.metered"
+
+
+# What a metered job may cost, and has cost so far.
+
+
+@dataclass
+class Meter:
+    """Of one job.
+
+    Attributes:
+        owner: user id.
+        cap: the most that is charged.
+        charged: so far.
+        next_slot: all numbers below it are charged.
+    """
+
+    owner: str
+    cap: Money
+    charged: Money = ZERO
+    next_slot: int = 0
+
+    @property
+    def remaining(self) -> Money:
+        """What is still set aside."""
+        return self.cap - self.charged
+
+    def is_charged(self, slot: int) -> bool:
+        """Whether what has this number is on record already."""
+        return slot < self.next_slot
+
+    def begin(self) -> tuple[Entry, ...]:
+        """The job is admitted: its cap is set aside."""
+        return hold(self.owner, self.cap)
+
+    def charge(self, slot: int, amount: Money) -> tuple[Entry, ...]:
+        """Something was used.
+
+        Args:
+            slot: its number, above all before it.
+            amount: at most what is left.
+        """
+        assert not self.is_charged(slot), slot
+        assert ZERO <= amount <= self.remaining, (amount, self.remaining)
+        self.next_slot = slot + 1
+        self.charged += amount
+        return meter(self.owner, amount)
+
+    def lower(self, held: Money) -> tuple[Entry, ...]:
+        """Lower the cap, so that no more than `held` is still set aside; release the rest."""
+        assert ZERO <= held <= self.remaining, (held, self.remaining)
+        released, self.cap = self.remaining - held, self.charged + held
+        return release(self.owner, released)
+
+    def end(self, *, refunded: bool) -> tuple[Entry, ...]:
+        """Release what was not used; give back what was if the service failed the job."""
+        back = refund_metered(self.owner, self.charged) if refunded else ()
+        return self.lower(ZERO) + back
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain values; money as text."""
+        return {
+            "owner": self.owner,
+            "cap": str(self.cap),
+            "charged": str(self.charged),
+            "next_slot": self.next_slot,
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Meter":
+        """What `to_record` gave."""
+        cap, charged = Money(record["cap"]), Money(record["charged"])
+        return cls(record["owner"], cap, charged, record["next_slot"])
+
+
+# What a metered zone says of a job: an estimate, which binds nobody.
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a job is likely to come to.
+
+    Attributes:
+        expected_cost: the mean.
+        p90_cost: not exceeded with a probability of 0.9.
+        finish: unix time by which it is done as likely as not.
+        finish_p90: likewise with a probability of 0.9.
+        risk: probability in [0, 1] that it is late, or not done.
+        price_per_pool_second: of what is sold by time on a pool; none: it is sold otherwise.
+        success_probability: that a loss target is met by its deadline; none: there is none.
+    """
+
+    expected_cost: Money
+    p90_cost: Money
+    finish: float
+    finish_p90: float
+    risk: float
+    price_per_pool_second: Money | None = None
+    success_probability: float | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain values; money as text."""
+        price = self.price_per_pool_second
+        return {
+            "expected_cost": str(self.expected_cost),
+            "p90_cost": str(self.p90_cost),
+            "finish": self.finish,
+            "finish_p90": self.finish_p90,
+            "risk": self.risk,
+            "price_per_pool_second": None if price is None else str(price),
+            "success_probability": self.success_probability,
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Estimate":
+        """What `to_record` gave."""
+        money = {
+            name: None if record[name] is None else Money(record[name])
+            for name in ("expected_cost", "p90_cost", "price_per_pool_second")
+        }
+        return cls(**{**record, **money})
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateOffer:
+    """An estimate as an offer: there are no lines of it to accept.
+
+    Attributes:
+        estimate: of the job.
+        cap: the most that its owner would pay; none: it does not say.
+    """
+
+    estimate: Estimate
+    cap: Money | None
+
+    @property
+    def size(self) -> int:
+        """It has no plans."""
+        return 0
+
+    @property
+    def unavailable_reason(self) -> str | None:
+        """Whether the owner's cap is too low."""
+        need = self.estimate.p90_cost
+        if self.cap is None or need <= self.cap:
+            return None
+        return f"it may cost {need}, above the cap of {self.cap}"
+
+    @property
+    def summary(self) -> QuoteSummary | None:
+        """The estimate in the terms that zones compare by."""
+        if self.unavailable_reason is not None:
+            return None
+        found = self.estimate
+        return QuoteSummary(found.p90_cost, found.finish_p90, found.risk)
+
+    def to_response(self) -> dict[str, Any]:
+        """The estimate, in the real clock's time; no lines."""
+        return {"lines": [], "estimate": estimate_view(self.estimate.to_record(), self.cap)}
+
+
+def estimate_view(record: dict[str, Any], cap: Money | str | None) -> dict[str, Any]:
+    """An estimate on record as readers see it: `EstimateView` of the API."""
+    return {
+        **record,
+        "finish_time": to_rfc3339(record["finish"]),
+        "finish_p90_time": to_rfc3339(record["finish_p90"]),
+        "cap": None if cap is None else str(cap),
+        "binding": False,
+    }
+
+
+# Accepting an estimate: the same job in that zone, metered, for at most a cap.
+#
+# An estimate binds nobody, so what is accepted is the asking: the same question is put once more,
+# and the job is taken if the answer is no worse than what was shown. It is worse if the cost or
+# the moment that is kept with a probability of 0.9 is, or the risk; a moment by the deadline and a
+# risk within its owner's limit are not worse, whatever was shown.
+
+
+def quoted_estimate(quote: Quote) -> Estimate:
+    """The estimate of a metered zone's quote."""
+    assert isinstance(quote.offer, EstimateOffer)
+    return quote.offer.estimate
+
+
+def accepted_request(accepted: Acceptance, quote: Quote) -> tuple[JobRequest, Money]:
+    """The request that was quoted, under the names that it is given now, and its cap.
+
+    The cap is what is said now, or was said then, be it as a bid or a value; where nothing was, it
+    is what the job was shown to cost at p90.
+
+    Raises:
+        InputError: if the request says something else than what was quoted, or names a line.
+    """
+    if accepted.market.line is not None:
+        raise InputError("market.line", "is given", "none: an estimate has no lines")
+    ensure_matches_quote(accepted, quote, "max_cost")
+    request = quote.request.model_copy(update=renamed_fields(accepted))
+    cap = max_cost(accepted)
+    if cap is None:
+        cap = implied_cap(request)
+    return request, quoted_estimate(quote).p90_cost if cap is None else cap
+
+
+def degradation_reason(quote: Quote, now: Estimate) -> str | None:
+    """Why an estimate is worse than the one that was shown; none: it is not."""
+    shown = quoted_estimate(quote)
+    if now.p90_cost > shown.p90_cost:
+        return f"with a probability of 0.1 it costs more than {now.p90_cost} by now"
+    if now.finish_p90 > max(shown.finish_p90, quote.deadline):
+        late = to_rfc3339(now.finish_p90)
+        return f"with a probability of 0.1 it is done later than {late} by now"
+    if now.risk > max(shown.risk, quote.request.market.risk):
+        return f"by now it is late, or not done, with a probability of {now.risk:.2f}"
+    return None

@@ -1,0 +1,93 @@
+"""A job as readers see it: one row, replaced whenever something happens to the job.
+
+The body holds plain JSON values:
+
+| key | holds |
+| --- | --- |
+| request, training, owner | what was asked for, and what was made of it |
+| state | where it stands, in the market's words |
+| size | rows and mean_tokens of its data |
+| decision | what was answered: `admitted`, `reason`, and what is of the zone's kind |
+| progress | rows, total_rows, tokens, steps, first_loss, last_loss |
+| files | ids of what came out |
+| error | code, message and param, where it failed |
+| refunded, finished_at, notes | |
+
+A zone's kind may have keys of its own beside these.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from auctune.service.ledger import Entry
+
+Record = dict[str, Any]
+
+
+class Status(StrEnum):
+    """As OpenAI's API names it."""
+
+    VALIDATING = "validating_files"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class JobReadModel:
+    """A row of the table of jobs.
+
+    Attributes:
+        id: the job's.
+        zone: its zone's name.
+        seq: of the first event about it: the order of lists.
+        owner: user id.
+        created_at: unix time.
+        status: as OpenAI's API names it.
+        body: see above.
+    """
+
+    id: str
+    zone: str
+    seq: int
+    owner: str
+    created_at: float
+    status: Status
+    body: Record
+
+
+def empty_body(owner: str, request: Record, training: Record) -> Record:
+    """The body of a job of which nothing is known yet."""
+    return {
+        "owner": owner,
+        "request": request,
+        "training": training,
+        "state": "",
+        "size": None,
+        "decision": None,
+        "progress": None,
+        "files": [],
+        "error": None,
+        "refunded": False,
+        "finished_at": None,
+        "notes": [],
+    }
+
+
+# What an event changes outside of a zone's memory.
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What an event changes outside of the zone's memory.
+
+    Attributes:
+        rows: jobs as readers see them from now on.
+        entries: of the ledger; they sum to zero.
+    """
+
+    rows: tuple[JobReadModel, ...] = ()
+    entries: tuple[Entry, ...] = ()

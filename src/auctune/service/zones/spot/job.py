@@ -1,0 +1,209 @@
+"""What happens in a rented zone beside what all zones, and metered ones, know.
+
+| kind | body |
+| --- | --- |
+| zone.opened | base, market, start, market_slot_seconds |
+| slot.began | price, available |
+| job.decided | first, ready_at, terms, renting, worth, held, left, jobs, estimated, unit_* |
+| job.ready | seconds |
+| job.metered | at, share, price, on_demand, spot, missed |
+| job.trained | number |
+| job.ended | state, note, finish |
+
+`market` is a digest of what is replayed. `first` is the job's first slot; its own slots are
+numbered from there: `slot` of job.metered, `number` of job.trained, and `at` is that slot in the
+zone's numbers; `share` is the part of it that was paid, below 1 in the ending alone. A price is in
+units of the on-demand price; `unit_price` is what an on-demand instance costs an owner for a slot,
+`unit_cost` what it costs the service. A decision follows from what is on record: `left` is what was
+left of the owner's budget, `jobs` how many the zone runs at once, `ready_at` when the job's process
+was expected to be able to train, and the estimate was made of `estimated`: slot, the newest one
+that it knew; first, deadline, hard_factor; start_seconds and speeds, the zone's `Pace`. `seconds`
+is what a process of the job took until it could train.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median
+from typing import Any
+
+from auctune.domain.data_size import DataSize
+from auctune.run.rental.order import JobTerms
+from auctune.service.jobs.training import Training
+from auctune.service.zones.core.job import Phase, Progress
+from auctune.service.zones.core.metered import Meter
+
+CAP_REACHED = "cap_reached"
+"""Code of the failure of a job that its cap ended."""
+
+
+class SpotEventType(StrEnum):
+    """What happened."""
+
+    READY = "job.ready"
+    ENDED = "job.ended"
+
+
+# How fast a rented zone's jobs start and train, as its own jobs showed.
+
+KEPT_JOBS = 20
+"""Of so many of the newest jobs what they showed is kept: machines and their load change."""
+
+_START_LEVEL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What the zone counts on for its next job.
+
+    Attributes:
+        start_seconds: from the admission of a job until its process can train.
+        speeds: work that instances did, over what their profile promised; one value for each of
+            the newest jobs, the newest first.
+    """
+
+    start_seconds: float
+    speeds: tuple[float, ...]
+
+    @property
+    def speed(self) -> float:
+        """What a job is planned with."""
+        return median(self.speeds)
+
+
+def learned_pace(starts: Sequence[float], speeds: Sequence[float], prior_start: float) -> Pace:
+    """Return the pace that past jobs showed.
+
+    A plan begins after a start that 9 of 10 processes kept, as each slot missed is lost.
+
+    Args:
+        starts: seconds that processes took to start, the oldest first.
+        speeds: likewise of jobs.
+        prior_start: seconds, while no process has started.
+    """
+    start = prior_start
+    if starts:
+        start = sorted(starts)[math.ceil(_START_LEVEL * len(starts)) - 1]
+    return Pace(start, tuple(reversed(speeds)) or (1.0,))
+
+
+# A rented job that is not over: what its owner asked for, and how far it is.
+
+
+@dataclass
+class SpotJobState:
+    """One admitted job.
+
+    Attributes:
+        id: the job's.
+        seq: of the first event about it.
+        owner: user id.
+        training: what it trains.
+        size: of its data.
+        created_at: unix time.
+        request: as its owner made it.
+        first: its first slot.
+        terms: what the policy is asked about.
+        speed: of instances, over what their profile promised, as the terms have it.
+        policy, forecast: by which it rents.
+        unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
+        decision: on record.
+        worth: what it is worth by when, on record.
+        meter: what it has cost.
+        phase: where it stands.
+        progress: of its training.
+        promised: work that its instances would have done by now, by their profile.
+        newest_promised: that of its newest slot.
+        count: instances in its newest slot.
+        next_trained: all of its slots below have their training on record.
+        finish: when its last row was trained, in its own slots; none: it goes on.
+        notes: what its owner should know.
+    """
+
+    id: str
+    seq: int
+    owner: str
+    training: Training
+    size: DataSize
+    created_at: float
+    request: dict[str, Any]
+    first: int
+    terms: JobTerms
+    speed: float
+    policy: str
+    forecast: str
+    unit_cost: float
+    unit_price: float
+    decision: dict[str, Any]
+    worth: dict[str, Any]
+    meter: Meter
+    phase: Phase = Phase.PLANNED
+    progress: Progress = field(default_factory=Progress)
+    promised: float = 0.0
+    newest_promised: float = 0.0
+    count: int = 0
+    next_trained: int = 0
+    finish: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def total_rows(self) -> int:
+        """Rows to train, over all epochs."""
+        return self.size.rows * self.training.epochs
+
+    def hold(self, count: int, share: float) -> None:
+        """Instances are held for a share of a slot."""
+        work = 0.0
+        if count:
+            job = self.terms.job()
+            overhead = job.overhead
+            effective = 1.0
+            if count != self.count:
+                effective = overhead.mu1 if count > self.count else overhead.mu2
+            work = effective * float(job.scaling.throughput(count)) * share
+        self.promised += work
+        self.newest_promised, self.count = work, count
+
+    def speed_seen(self, done: float) -> float | None:
+        """Return the work done over what was promised; `None`: there was none of either.
+
+        Args:
+            done: share of its work that is done.
+        """
+        promised = self.promised
+        if self.finish is not None and self.finish <= self.terms.deadline:
+            # The newest slot was not used to its end.
+            unused = min(max(self.meter.next_slot - self.finish, 0.0), 1.0)
+            promised -= unused * self.newest_promised
+        if done <= 0.0 or promised <= 0.0:
+            return None
+        return done * self.terms.workload * self.speed / promised
+
+    def to_record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            **vars(self),
+            "training": self.training.to_record(),
+            "size": self.size.to_record(),
+            "terms": self.terms.to_record(),
+            "meter": self.meter.to_record(),
+            "phase": self.phase.value,
+            "progress": self.progress.to_record(),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "SpotJobState":
+        """What `to_record` gave, also by way of JSON."""
+        return cls(
+            **{
+                **record,
+                "training": Training.from_record(record["training"]),
+                "size": DataSize.from_record(record["size"]),
+                "terms": JobTerms.from_record(record["terms"]),
+                "meter": Meter.from_record(record["meter"]),
+                "phase": Phase(record["phase"]),
+                "progress": Progress(**record["progress"]),
+            }
+        )

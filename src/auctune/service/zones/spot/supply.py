@@ -1,0 +1,130 @@
+"""What a rented zone has to offer: a market, a base, and how fast an instance trains it."""
+
+from dataclasses import dataclass
+
+from auctune.device_profile import Profile
+from auctune.domain.data_size import DataSize
+from auctune.run.rental.estimate import Renting, longest_deadline
+from auctune.run.rental.market import ReplayedRecord
+from auctune.run.rental.order import JobTerms
+from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
+from auctune.service.jobs.terms import JobValue
+from auctune.service.jobs.training import Training
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.metered import Estimate
+from auctune.service.zones.spot.decision import estimate_of, first_slot
+from auctune.service.zones.spot.job import Pace
+from auctune.spot.job import DEFAULT_VALUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotSupply:
+    """Of one zone.
+
+    Attributes:
+        base: name of the base model.
+        base_digest: SHA-256 over its configuration and weights.
+        context_tokens: longest row that the base reads; none: no limit.
+        profile: of an instance with it.
+        spare: share of its speed that is not counted on.
+        start_seconds: that a job's process takes to start, while none has.
+        market: that is replayed.
+        renting: how.
+        clock: of the zone.
+        num_slots: how far ahead a deadline may lie.
+        jobs: how many are run at once.
+        n_min, n_max, mu1, mu2, table: of every job; see `JobTerms`.
+        micro_batch: rows that go through the model together.
+        unit_cost, unit_price: of an on-demand instance for a slot, to the service and to owners.
+    """
+
+    base: str
+    base_digest: str
+    context_tokens: int | None
+    profile: Profile
+    spare: float
+    start_seconds: float
+    market: ReplayedRecord
+    renting: Renting
+    clock: SlotClock
+    num_slots: int
+    max_jobs: int
+    n_min: int
+    n_max: int
+    mu1: float
+    mu2: float
+    table: tuple[float, ...] | None
+    micro_batch: int
+    unit_cost: float
+    unit_price: float
+
+    def slot_range(self, deadline: float, slot: int, ready_at: float) -> range:
+        """The slots of a job that is decided on in `slot`.
+
+        They go from the first one that its process can train in to its deadline, cut to what the
+        zone looks ahead, and to what its past tells of; empty: no whole slot is left.
+
+        Args:
+            deadline: unix time.
+            slot: the newest one.
+            ready_at: unix time at which the job's process is expected to be able to train.
+        """
+        first = first_slot(self.clock, slot, ready_at)
+        known = longest_deadline(self.market.seen(slot)) - (first - slot)
+        most = max(0, min(self.num_slots, known))
+        return range(first, min(self.clock.last_slot_by(deadline) + 1, first + most))
+
+    def terms(
+        self, training: Training, size: DataSize, worth: JobValue, slots: range, speed_ratio: float
+    ) -> JobTerms:
+        """A job as a policy sees it; a unit of work is what one instance does in a slot.
+
+        Args:
+            training, size, worth: of the job.
+            slots: that it may use.
+            speed_ratio: what instances do, over what their profile promised.
+        """
+        rows = size.rows * training.epochs
+        tokens = max(1, round(min(self.micro_batch, training.batch_size) * size.mean_tokens))
+        seconds = self.clock.slot_seconds
+        speed = self.profile.throughput(seconds, size.mean_tokens, tokens, 1.0)
+        workload = max(rows / (speed * (1.0 - self.spare) * speed_ratio), 1e-6)
+        length = len(slots) * seconds
+        value = DEFAULT_VALUE * workload
+        if worth.amount is not None:
+            value = float(worth.amount) / self.unit_price
+        return JobTerms(
+            workload=workload,
+            deadline=len(slots),
+            hard_factor=1.0 + max(0.0, worth.zero_at - worth.deadline) / length,
+            value=value,
+            n_min=self.n_min,
+            n_max=self.n_max,
+            mu1=self.mu1,
+            mu2=self.mu2,
+            table=self.table,
+        )
+
+    def check(self, training: Training, size: DataSize) -> None:
+        """Refuse what an instance cannot hold, or cannot make a step of in a slot.
+
+        Raises:
+            InputError: naming the setting.
+        """
+        check_batch(training, size)
+        room_gb = self.profile.memory_gb - self.profile.base_memory_gb
+        check_adapter(training, self.profile, room_gb)
+        check_step(training, size, self.profile, self.clock.slot_seconds)
+
+    def estimate(self, terms: JobTerms, first: int, slot: int, pace: Pace) -> Estimate:
+        """What a job is likely to come to, by the market seen so far; takes a while.
+
+        Args:
+            terms: of the job.
+            first: its first slot.
+            slot: the newest one.
+            pace: by which the terms were made.
+        """
+        return estimate_of(
+            terms, first, slot, pace, self.renting, self.market, self.clock, self.unit_price
+        )

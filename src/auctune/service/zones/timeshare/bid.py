@@ -1,0 +1,99 @@
+"""What an owner asks of a timeshare zone, as it reaches the desk."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from auctune.domain import Money, round_money
+from auctune.domain.data_size import DataSize
+from auctune.domain.money import ZERO
+from auctune.run.open_pool.pool_params import MAX_OVERRUN_UNITS
+from auctune.service.jobs.idempotency import IdempotencyKey
+from auctune.service.jobs.training import Training
+from auctune.service.zones.core.metered import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateInputs:
+    """What an estimate was made of.
+
+    Attributes:
+        seq: of the newest event that the zone knew.
+        first_unit: in which the job could begin.
+    """
+
+    seq: int
+    first_unit: int
+
+
+def _unlimited() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeshareBid:
+    """A job.
+
+    Attributes:
+        job: its id.
+        owner: user id.
+        training: what to train.
+        size: of the data.
+        target_loss: that it is to reach.
+        cap: the most that its owner pays.
+        deadline_unit: by whose beginning it must be done.
+        estimate: what it is likely to come to.
+        estimated: of what that was made.
+        request: as the owner made it, for them to read again.
+        left: tells what is left of the owner's budget; none: any amount.
+        reply: by what the same request is known when it is made again; none: by nothing.
+    """
+
+    job: str
+    owner: str
+    training: Training
+    size: DataSize
+    target_loss: float
+    cap: Money
+    deadline_unit: int
+    estimate: Estimate
+    estimated: EstimateInputs
+    request: dict[str, Any] = field(default_factory=dict)
+    left: Callable[[], Money | None] = _unlimited
+    reply: IdempotencyKey | None = None
+
+
+# What a timeshare zone's decision follows from, and nothing else: live and in a replay.
+
+OVER_BUDGET = "over_budget"
+
+
+def reserved_amount(cap: Money, left: Money | None) -> Money:
+    """The most that a job can be charged.
+
+    Args:
+        cap: that its owner named.
+        left: of the owner's budget; none: any amount.
+    """
+    return cap if left is None else min(cap, left)
+
+
+def rejection_reason(cap: Money, left: Money | None) -> str | None:
+    """Why a job is refused; none: it is taken."""
+    return None if reserved_amount(cap, left) > ZERO or cap == ZERO else OVER_BUDGET
+
+
+def charge_amount(seconds: float, price: Money, left: Money) -> Money:
+    """What an owner is charged for seconds of the pool; never above what is left of the cap."""
+    return min(left, round_money(float(price) * seconds))
+
+
+def held_after_cancel(price: Money, unit_seconds: float, left: Money) -> Money:
+    """Return what stays set aside of a cancelled job: all that one unit may cost.
+
+    Args:
+        price: of a second of the pool.
+        unit_seconds: length of a unit.
+        left: what is set aside as it is cancelled.
+    """
+    return charge_amount(MAX_OVERRUN_UNITS * unit_seconds, price, left)

@@ -1,0 +1,153 @@
+"""Opening one timeshare zone as it stood: its log, its desk and its workshop."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from auctune.device_profile import Profile
+from auctune.domain import Money
+from auctune.run.base_facts import BaseFacts
+from auctune.run.executor import NodeSettings
+from auctune.run.open_pool.messages import PoolSettings
+from auctune.service.config.timeshare import TimeshareConfig
+from auctune.service.config.zone import TIMESHARE
+from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.training import Defaults
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import VERSION
+from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
+from auctune.service.zones.timeshare.gateway import TimeshareBids, TimeshareGateway
+from auctune.service.zones.timeshare.state import TimeshareModel
+from auctune.service.zones.timeshare.worker import TimeshareWorker
+from auctune.service.zones.timeshare.zone import TimeshareZone
+
+NODE_TYPE = "pool"
+
+# What jobs count on.
+_FIXED = ("base", "price_per_second", "slot_seconds")
+
+
+class TimeshareLoader:
+    """Opens zones of this kind.
+
+    Args:
+        premises: what all zones are opened with.
+    """
+
+    def __init__(self, premises: ZoneDependencies) -> None:
+        self._premises = premises
+        self._past = ZoneLoader(premises)
+
+    async def open(self, entry: TimeshareConfig, facts: BaseProfiles) -> LoadedZone:
+        """One zone, as it stood."""
+        here = self._premises
+        wanted = created_record(entry, here.now())
+        record = self._past.recorded_settings(
+            entry.name, wanted, partial(ensure_unchanged, entry.name, _FIXED)
+        )
+        memory = await self._past.restore(entry.name, TimeshareModel)
+        clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
+        price = Money(record["price_per_second"])
+        zone = TimeshareZone(entry.name, memory.state, clock, here.recorder, price)
+        desk = self._past.start_actor(zone, memory, record)
+        open_zone = self._open_zone(entry, record, desk, clock, facts[NODE_TYPE])
+        profile = facts[NODE_TYPE].profile
+        return LoadedZone(open_zone, self._workshop(entry, open_zone, profile))
+
+    def _open_zone(
+        self,
+        entry: TimeshareConfig,
+        record: Mapping[str, Any],
+        desk: ZoneActor[TimeshareZone],
+        clock: SlotClock,
+        base: BaseFacts,
+    ) -> TimeshareGateway:
+        here = self._premises
+        defaults = Defaults(
+            max_length=entry.max_length, share=1.0, context_tokens=base.context_tokens
+        )
+        inspector = DatasetInspector(entry.base_source, here.data, here.library)
+        files = TrainingData(here.library, base.digest, inspector)
+        price = Money(record["price_per_second"])
+        profile, memory = base.profile, entry.memory_gb
+        room = profile.memory_gb - profile.base_memory_gb if memory is None else memory
+        taking = TimeshareBids(
+            desk,
+            clock,
+            entry.slots,
+            price,
+            defaults,
+            files,
+            here.turns,
+            here.quotes,
+            profile,
+            room,
+        )
+        return TimeshareGateway(
+            desk=desk,
+            base=entry.base,
+            price=price,
+            clock=clock,
+            num_slots=entry.slots,
+            bids=taking,
+        )
+
+    def _workshop(
+        self, entry: TimeshareConfig, zone: TimeshareGateway, profile: Profile
+    ) -> TimeshareWorker:
+        here, place = self._premises, self._premises.place
+        settings = pool_settings(entry, place)
+        memory = entry.memory_gb
+        return TimeshareWorker(
+            zone,
+            profile,
+            PoolSettings(
+                folder=str(place.data / "work" / entry.name),
+                base=settings.base,
+                cache=settings.cache,
+                epoch=zone.clock.epoch,
+                unit_seconds=zone.clock.slot_seconds,
+                allocator=entry.allocator,
+                device=settings.device,
+                dtype=settings.dtype,
+                threads=settings.threads,
+                memory_bytes=None if memory is None else int(memory * 1e9),
+            ),
+            place.data / "logs",
+            here.library,
+            here.data,
+            self._past.snapshots,
+            here.committer,
+            here.lock,
+            here.on_fatal_error,
+        )
+
+
+def created_record(entry: TimeshareConfig, now: float) -> dict[str, Any]:
+    """The body of the event with which a zone opens."""
+    return {
+        "version": VERSION,
+        "kind": TIMESHARE,
+        "base": entry.base,
+        "price_per_second": str(entry.price_per_second),
+        "allocator": entry.allocator,
+        "memory_gb": entry.memory_gb,
+        "epoch": now // entry.slot_seconds * entry.slot_seconds,
+        "slot_seconds": entry.slot_seconds,
+    }
+
+
+def pool_settings(entry: TimeshareConfig, place: DataDirs) -> NodeSettings:
+    """What the pool's process computes with."""
+    return NodeSettings(
+        base=entry.base_source,
+        cache=str(place.cache),
+        device=entry.device,
+        dtype=entry.dtype,
+        mode="exact",
+        threads=entry.threads or 1,
+        measure_seconds=entry.measure_seconds,
+    )

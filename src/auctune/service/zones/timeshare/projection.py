@@ -1,0 +1,169 @@
+"""Rows of a timeshare zone's jobs: what they hold beside what rows of all kinds do.
+
+| key | holds |
+| --- | --- |
+| meter | what it has cost |
+| target | target_loss, deadline_unit, best_loss, share, finish_unit, verdict, pool_seconds, curve |
+
+The curve is [[batches, loss]], where long each point several units.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import MeteredEventType
+from auctune.service.zones.core.projection import (
+    COMMON_MESSAGES,
+    METERED_ROW,
+    EventMessage,
+    JobProjection,
+    market_fields,
+    metered_fields,
+)
+from auctune.service.zones.core.read_model import JobReadModel, Record, Status
+from auctune.service.zones.timeshare.bid import OVER_BUDGET
+from auctune.service.zones.timeshare.job import CancelledJob, TimeshareEventType, TimeshareJob
+
+
+class TimeshareProjection(JobProjection[TimeshareJob]):
+    """Makes rows of a timeshare zone's jobs."""
+
+    def default_fields(self) -> Record:
+        """The keys of such rows, with nothing in them."""
+        return {**METERED_ROW, "target": None}
+
+    def job_fields(self, job: TimeshareJob) -> Record:
+        """What it costs, and how far it is from its target."""
+        return {
+            "size": job.size.to_record(),
+            "decision": job.decision,
+            "meter": job.meter.to_record(),
+            "target": {
+                "target_loss": job.target_loss,
+                "deadline_unit": job.deadline_unit,
+                "best_loss": job.best,
+                "share": job.share,
+                "finish_unit": job.finish,
+                "verdict": job.verdict,
+                "pool_seconds": job.curve.seconds,
+                "curve": [[batches, loss] for batches, loss, _ in job.curve.points],
+            },
+        }
+
+    def decision_fields(self, body: Record) -> Record:
+        """What was answered."""
+        return {"size": body["size"], "decision": body["decision"]}
+
+    def has_started(self, job: TimeshareJob) -> bool:
+        """Whether a job has trained."""
+        return bool(job.progress.steps)
+
+    def cancelled(self, event: ZoneEvent, cancelled: CancelledJob) -> JobReadModel:
+        """Return the row of a cancelled job after an event that changes what it cost."""
+        last = replace(event, kind=EventType.CANCELLED, at=cancelled.at)
+        return self.closed(last, cancelled.job, Status.CANCELLED, refunded=False)
+
+    def rejection_reason(self, body: Mapping[str, Any]) -> str:
+        """The reason for people: there is one."""
+        reason = body["decision"]["reason"]
+        assert reason == OVER_BUDGET, reason
+        return "nothing is left of the budget"
+
+    def rejected_param(self, body: Mapping[str, Any]) -> str:
+        """The cap."""
+        return "market.max_cost"
+
+
+PROJECTION = TimeshareProjection()
+
+
+# What readers see of a timeshare zone's jobs, and how they are told of.
+
+Shown = dict[str, Any]
+
+
+class TimeshareViews:
+    """Of all of them."""
+
+    @property
+    def messages(self) -> Mapping[str, EventMessage]:
+        """How events are told to a job's owner, by kind."""
+        return _TOLD
+
+    def market(self, row: JobReadModel, clock: SlotClock) -> Shown:
+        """The market's part of a job."""
+        target = _target(row.body, row.body["request"], clock)
+        return {**market_fields(row), "metered": metered_fields(row), "target": target}
+
+    def finish(self, row: JobReadModel, clock: SlotClock) -> float | None:
+        """When its loss will be reached if its share stays; none if nobody knows."""
+        target = row.body["target"]
+        return None if target is None else _time(target["finish_unit"], clock)
+
+
+def _target(body: Shown, request: Shown, clock: SlotClock) -> Shown:
+    found = body["target"]
+    known = {} if found is None else found
+    return {
+        "target_loss": request["target_loss"],
+        "best_loss": known.get("best_loss"),
+        "share": known.get("share", 0.0),
+        "finish": _time(known.get("finish_unit"), clock),
+        "verdict": known.get("verdict"),
+        "pool_seconds": known.get("pool_seconds", 0.0),
+        "curve": known.get("curve", []),
+    }
+
+
+def _time(unit: float | None, clock: SlotClock) -> float | None:
+    return None if unit is None else clock.epoch + unit * clock.slot_seconds
+
+
+def _decided(body: Mapping[str, Any]) -> str:
+    decision = body["decision"]
+    if not decision["admitted"]:
+        return f"Rejected ({decision['reason']}): {PROJECTION.rejection_reason(body)}"
+    chance = decision["estimate"]["success_probability"]
+    return (
+        f"Admitted for at most {decision['max_cost']}, without a promise: "
+        f"the target is met with a probability of {chance:.2f}, as far as can be told"
+    )
+
+
+def _metered(body: Mapping[str, Any]) -> str:
+    what = "" if body["batches"] else " to load the job, or for a batch that was stopped"
+    return f"{body['seconds']:.1f} s of the pool{what}, for {body['amount']}"
+
+
+def _trained(body: Mapping[str, Any]) -> str:
+    result = body["result"]
+    loss = f"loss {result['losses'][-1][3]:.4g}" if result["losses"] else "no loss"
+    return f"{result['steps']} batches trained, {loss}"
+
+
+def _left(body: Mapping[str, Any]) -> str:
+    ways = {
+        "reached": "The target loss is reached",
+        "missed": "The deadline has passed before the target loss was reached",
+        "ended": "The cost has reached max_cost",
+        "slow": "A batch took longer than a job may hold the pool",
+    }
+    return ways.get(body["how"], "It has left the pool") + "; what it learned best is packed"
+
+
+_FACTS = ("amount", "unit", "seconds", "share")
+
+_TOLD: Mapping[str, EventMessage] = {
+    **COMMON_MESSAGES,
+    EventType.DECIDED: EventMessage(_decided),
+    MeteredEventType.METERED: EventMessage(_metered, data_fields=_FACTS),
+    EventType.TRAINED: EventMessage(_trained),
+    TimeshareEventType.JOINED: EventMessage(lambda _: "It has joined the pool"),
+    TimeshareEventType.LEFT: EventMessage(_left),
+    TimeshareEventType.SETTLED: EventMessage(
+        lambda _: "The pool has dropped it; what was set aside is released"
+    ),
+}

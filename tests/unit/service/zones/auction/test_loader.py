@@ -1,0 +1,68 @@
+"""What a zone opens with."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from auctune.device_profile import Profile
+from auctune.run.base_facts import BaseFacts
+from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
+from auctune.service.zones.auction.loader import _settings as settings_of
+from auctune.service.zones.auction.loader import build_supply, created_record
+
+PROFILE = Path(__file__).parents[5] / "examples" / "first-market" / "cpu-core.json"
+
+
+def compute_sold(headroom: float) -> float:
+    """Samples a node sells in a slot."""
+    profile = Profile.from_json(PROFILE.read_text(), str(PROFILE))
+    facts = {"local": BaseFacts(name="tiny", digest="d", context_tokens=128, profile=profile)}
+    entry = AuctionConfig(node_types={"local": NodeTypeConfig(headroom=headroom)})
+    record = created_record(entry, facts, now=1_000.0)
+    supply = build_supply(entry, facts, record)
+    # What a task may be sold comes from the same profile as what a node has.
+    ratio = supply.profiles["local"].compute(60.0, 64.0) / profile.compute(60.0, 64.0)
+    assert ratio == pytest.approx(1 - headroom, rel=1e-3)
+    return supply.cluster.node_types["local"].compute
+
+
+def test_headroom_is_not_sold() -> None:
+    assert compute_sold(0.25) == pytest.approx(0.75 * compute_sold(0.0), rel=1e-3)
+
+
+def memory_sold(device: str, resources: list[str | None], address: str | None) -> float:
+    """GB that each of some nodes of one type sells, where the device has 8."""
+    profile = Profile.from_json(PROFILE.read_text(), str(PROFILE))
+    profile = replace(profile, memory_gb=8.0)
+    facts = {"local": BaseFacts(name="tiny", digest="d", context_tokens=128, profile=profile)}
+    nodes = [{"id": f"n{i}", "type": "local", "resource": r} for i, r in enumerate(resources)]
+    entry = AuctionConfig.model_validate(
+        {
+            "node_types": {"local": {"device": device}},
+            "nodes": nodes,
+            "executor": "local" if address is None else "ray",
+            "ray": None if address is None else {"address": address},
+        }
+    )
+    return (
+        build_supply(entry, facts, created_record(entry, facts, now=1_000.0))
+        .cluster.node_types["local"]
+        .memory_gb
+    )
+
+
+def test_memory_is_divided_among_the_nodes_of_one_device_alone() -> None:
+    assert memory_sold("cpu", [None] * 2, None) == 4.0
+    # Each has a GPU, or a machine, of its own.
+    assert memory_sold("cuda", ["auctune:gpu"] * 8, "head:6379") == 8.0
+    assert memory_sold("cpu", [None] * 8, "head:6379") == 8.0
+    # Of one group of machines, several may be placed on one of them.
+    assert memory_sold("cpu", ["auctune:cpu", "auctune:cpu", None], "head:6379") == 4.0
+
+
+def test_a_setting_of_the_auction_that_was_changed_is_named() -> None:
+    opened = {"pricing": "exponential", "compute_low": "0.0005", "seed": "1"}
+    wanted = {"pricing": "exponential", "compute_low": "0.002"}
+    found = {what: (new, old) for what, new, old in settings_of(wanted, opened) if new != old}
+    assert found == {"auction.compute_low": ("0.002", "0.0005"), "auction.seed": (None, "1")}

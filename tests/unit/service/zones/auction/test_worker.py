@@ -1,0 +1,60 @@
+"""What a zone has done for its jobs beside their slots."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+
+from auctune.run.data.client import SMALL_BYTES, DataClient, tokens_folder
+from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.files.blobs import Blobs
+from auctune.service.zones.auction.worker import AuctionWorker
+from auctune.service.zones.auction.zone import AuctionZone
+from support import word_data
+from support.zones import MadeUpZone
+
+T = TypeVar("T")
+
+
+def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_up_nothing(
+    tmp_path: Path,
+) -> None:
+    made = MadeUpZone(num_nodes=1)
+    for name in ("a", "b"):
+        made.zone.decide(made.bid(name, "100", rows=40, slots=9, share=0.25))
+    job = made.zone.state.jobs["a"]
+    blobs = Blobs(tmp_path)
+    rows = json.dumps({"text": "rain " * 20}) + "\n"
+    path = blobs.path(job.training.data)
+    path.write_text("no row\n" * SMALL_BYTES)
+
+    async def ask(action: Callable[[AuctionZone], T]) -> T:
+        return action(made.zone)
+
+    zone = SimpleNamespace(desk=None, clock=made.clock, abandon=None, call=ask)
+    library = SimpleNamespace(blobs=blobs)
+    client = DataClient(tmp_path / "cache", program=(word_data.__file__,))
+    inspector = DatasetInspector("tiny", client, cast(Any, library))
+
+    async def ticks(count: int) -> None:
+        none: Any = None
+        workshop = AuctionWorker(
+            cast(Any, zone), none, tmp_path, cast(Any, library), client, inspector, none, none,
+            none, none,
+        )  # fmt: skip
+        for _ in range(count):
+            await workshop._take_up()
+            # All that was begun, however it ends.
+            await asyncio.gather(*workshop._background._tasks)
+
+    try:
+        asyncio.run(ticks(2))
+        assert not tokens_folder(path).exists()
+        path.write_text(rows * (SMALL_BYTES // len(rows) + 1))
+        asyncio.run(ticks(2))
+        stored = [one.name for one in tokens_folder(path).iterdir()]
+        assert stored == [str(job.training.max_length)]
+    finally:
+        client.close()

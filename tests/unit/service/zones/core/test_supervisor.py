@@ -1,0 +1,105 @@
+"""A zone's process that is kept going."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from auctune.run.child import Hear, Message
+from auctune.service.zones.core.supervisor import ProcessSupervisor
+
+
+@dataclass
+class Scripted:
+    """A process that does what a test says."""
+
+    hear: Hear
+    killed: bool = False
+    stopped: bool = False
+
+    def ending(self) -> str:
+        """How it ended."""
+        return "killed by SIGKILL"
+
+    def kill(self) -> None:
+        """It ends."""
+        self.killed = True
+
+    def stop(self, seconds: float = 30.0) -> None:
+        """It ends by itself."""
+        self.stopped = True
+
+
+@dataclass
+class Played:
+    """A keeper with a clock that is set."""
+
+    time: float = 0.0
+    started: list[Scripted] = field(default_factory=list)
+    heard: list[Message] = field(default_factory=list)
+
+    def keeper(self) -> ProcessSupervisor:
+        def launch(hear: Hear) -> Scripted:
+            self.started.append(Scripted(hear))
+            return self.started[-1]
+
+        return ProcessSupervisor(
+            "pool", launch, self.heard.append, lambda message: message == UNIT, lambda: self.time
+        )
+
+
+UNIT: Message = {"kind": "event", "event": {"type": "unit"}}
+
+
+def test_one_that_ended_is_started_at_once_and_then_after_growing_pauses() -> None:
+    played = Played()
+    keeper = played.keeper()
+    starts = []
+    for tenth in range(600):
+        played.time = tenth / 10
+        if keeper.poll():
+            starts.append(played.time)
+            played.started[-1].hear(None)
+    assert [round(later - sooner) for sooner, later in pairwise(starts)] == [
+        0,
+        1,
+        2,
+        4,
+        8,
+        16,
+    ]
+    assert keeper.is_crash_looping
+    assert all(process.killed for process in played.started[:-1])
+
+
+def test_a_unit_ends_the_row() -> None:
+    played = Played()
+    keeper = played.keeper()
+    while len(played.started) < 5:
+        played.time += 60
+        if keeper.poll():
+            played.started[-1].hear(None)
+    keeper.poll()
+    assert keeper.is_crash_looping
+    played.time += 60
+    assert keeper.poll()
+    played.started[-1].hear(UNIT)
+    assert played.heard == [UNIT]
+    # The next ending is the first of a row again: no pause.
+    played.started[-1].hear(None)
+    assert keeper.poll()
+
+
+def test_a_silent_one_is_ended_and_one_that_is_alive_is_left() -> None:
+    played = Played()
+    keeper = played.keeper()
+    keeper.poll()
+    (first,) = played.started
+    for _ in range(20):
+        played.time += 100
+        first.hear({"kind": "alive"})
+        assert not keeper.poll()
+    played.time += 121
+    # At once, as it is the first of a row.
+    assert keeper.poll()
+    assert first.killed
+    keeper.stop()
+    assert played.started[-1].stopped
