@@ -92,10 +92,10 @@ def random_gpt2_small(folder: Path, device: torch.device) -> Base:
 class PeftLoop:
     """One adapter after the other, with PEFT as its documentation shows it."""
 
-    def __init__(self, workshop: Workshop, jobs: list[LoraJob], tokens: int) -> None:
+    def __init__(self, worker: Workshop, jobs: list[LoraJob], tokens: int) -> None:
         self.jobs = jobs
-        self.device = workshop.device
-        model = workshop.base.fresh_model()
+        self.device = worker.device
+        model = worker.base.fresh_model()
         for index, job in enumerate(jobs):
             config = LoraConfig(
                 r=job.rank,
@@ -131,13 +131,13 @@ class PeftLoop:
 class FusedLoop:
     """The same with the node's trainer."""
 
-    def __init__(self, workshop: Workshop, jobs: list[LoraJob], backend: str = "auto") -> None:
+    def __init__(self, worker: Workshop, jobs: list[LoraJob], backend: str = "auto") -> None:
         self.jobs = jobs
-        budget = BUDGETS[workshop.device.type]
-        self.trainer = NodeTrainer(workshop.base, backend=backend, token_budget=budget)
+        budget = BUDGETS[worker.device.type]
+        self.trainer = NodeTrainer(worker.base, backend=backend, token_budget=budget)
         self.rows = 0
         for job in jobs:
-            self.trainer.load(job, workshop.folder / job.id)
+            self.trainer.load(job, worker.folder / job.id)
 
     def step(self) -> None:
         """One optimizer step of each adapter."""
@@ -156,17 +156,17 @@ def seconds(action: Callable[[], None], device: torch.device) -> float:
     return time.perf_counter() - started
 
 
-def speed(workshop: Workshop, rows: int, tokens: int, goal: float, repeats: int) -> list[Figure]:
+def speed(worker: Workshop, rows: int, tokens: int, goal: float, repeats: int) -> list[Figure]:
     """Fused against one after the other, with PEFT and with this trainer, in tokens a second."""
-    jobs = [workshop.job(rows, tokens) for _ in range(NUM_ADAPTERS)]
+    jobs = [worker.job(rows, tokens) for _ in range(NUM_ADAPTERS)]
     loops = (
-        FusedLoop(workshop, jobs),
-        PeftLoop(workshop, jobs, tokens),
-        FusedLoop(workshop, jobs, backend="sequential"),
+        FusedLoop(worker, jobs),
+        PeftLoop(worker, jobs, tokens),
+        FusedLoop(worker, jobs, backend="sequential"),
     )
     for loop in loops:
         loop.step()
-    times = [[seconds(loop.step, workshop.device) for loop in loops] for _ in range(repeats)]
+    times = [[seconds(loop.step, worker.device) for loop in loops] for _ in range(repeats)]
     count = NUM_ADAPTERS * rows * tokens
     fused, peft, alone = (count / statistics.median(column) for column in zip(*times, strict=True))
     against_peft = statistics.median(line[1] / line[0] for line in times)
@@ -188,22 +188,22 @@ def speed(workshop: Workshop, rows: int, tokens: int, goal: float, repeats: int)
     ]
 
 
-def memory(workshop: Workshop) -> Figure:
+def memory(worker: Workshop) -> Figure:
     """Peak of 8 tasks that share a micro-batch, against the formula."""
-    budget = BUDGETS[workshop.device.type]
+    budget = BUDGETS[worker.device.type]
     tokens = 64
-    together = [workshop.job(budget // tokens // NUM_ADAPTERS, tokens) for _ in range(NUM_ADAPTERS)]
+    together = [worker.job(budget // tokens // NUM_ADAPTERS, tokens) for _ in range(NUM_ADAPTERS)]
     peaks, states = [], []
-    for jobs in (together, [workshop.job(budget // tokens, tokens)]):
+    for jobs in (together, [worker.job(budget // tokens, tokens)]):
         loops: list[FusedLoop] = []
 
         def work(jobs: list[LoraJob] = jobs, loops: list[FusedLoop] = loops) -> None:
-            loops.append(FusedLoop(workshop, jobs))
+            loops.append(FusedLoop(worker, jobs))
             loops[0].step()
 
-        peaks.append(peak_bytes(work, workshop.device) / 1e6)
+        peaks.append(peak_bytes(work, worker.device) / 1e6)
         states.append(1e3 * loops[0].trainer.progress(jobs[0].id).memory_gb)
-    base = 1e3 * workshop.base.weights_gb
+    base = 1e3 * worker.base.weights_gb
     micro_batch = peaks[1] - states[1]
     formula = base + NUM_ADAPTERS * states[0] + micro_batch
     total = base + peaks[0]
@@ -216,16 +216,16 @@ def memory(workshop: Workshop) -> Figure:
     )
 
 
-def padding(workshop: Workshop) -> Figure:
+def padding(worker: Workshop) -> Figure:
     """Share of the computed tokens that are no row's own, rows of 16 to 128 tokens."""
     generator = np.random.default_rng(0)
-    base = load_base("tiny", cache=workshop.folder, device=str(workshop.device))
+    base = load_base("tiny", cache=worker.folder, device=str(worker.device))
     trainer = NodeTrainer(base, token_budget=512)
     for _ in range(NUM_ADAPTERS):
         # Words of the texts are about 2.8 tokens each.
-        job = workshop.job(8, 128, generator.integers(6, 46, size=64).tolist())
-        trainer.load(job, workshop.folder / job.id)
-    trainer.train({f"job-{workshop.num_jobs - n}": 64 for n in range(NUM_ADAPTERS)}, print_nothing)
+        job = worker.job(8, 128, generator.integers(6, 46, size=64).tolist())
+        trainer.load(job, worker.folder / job.id)
+    trainer.train({f"job-{worker.num_jobs - n}": 64 for n in range(NUM_ADAPTERS)}, print_nothing)
     padded, total = trainer.rounds.padding
     return Figure(
         "padding, 8 tasks of batch 8, mixed lengths",
@@ -235,10 +235,10 @@ def padding(workshop: Workshop) -> Figure:
     )
 
 
-def suspend_and_resume(workshop: Workshop, repeats: int) -> Figure:
+def suspend_and_resume(worker: Workshop, repeats: int) -> Figure:
     """Checkpoint, unload and load of one task."""
-    job = workshop.job(1, 32)
-    loop = FusedLoop(workshop, [job])
+    job = worker.job(1, 32)
+    loop = FusedLoop(worker, [job])
     loop.step()
     times = []
     for number in range(repeats):
@@ -246,9 +246,9 @@ def suspend_and_resume(workshop: Workshop, repeats: int) -> Figure:
         def rest(number: int = number) -> None:
             loop.trainer.save(job.id, number)
             loop.trainer.unload(job.id)
-            loop.trainer.load(job, workshop.folder / job.id)
+            loop.trainer.load(job, worker.folder / job.id)
 
-        times.append(seconds(rest, workshop.device))
+        times.append(seconds(rest, worker.device))
     median = statistics.median(times)
     return Figure("suspend + resume of a task", f"{median:.2f} s", "<= 2 s", median <= 2)
 
@@ -261,15 +261,15 @@ def measure(device: torch.device, repeats: int) -> list[Figure]:
     """All figures, on one device."""
     goals = {"cpu": ((1, 32, 1.6), (4, 128, 1.0)), "cuda": ((4, 128, 2.5), (1, 32, 1.0))}
     with tempfile.TemporaryDirectory() as folder:
-        workshop = Workshop(Path(folder), device)
+        worker = Workshop(Path(folder), device)
         figures = []
         for rows, tokens, goal in goals[device.type]:
-            figures += speed(workshop, rows, tokens, goal, repeats)
+            figures += speed(worker, rows, tokens, goal, repeats)
         return [
             *figures,
-            memory(workshop),
-            padding(workshop),
-            suspend_and_resume(workshop, repeats),
+            memory(worker),
+            padding(worker),
+            suspend_and_resume(worker, repeats),
         ]
 
 

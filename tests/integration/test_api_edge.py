@@ -67,10 +67,10 @@ def refused(served: Served, path: str, body: dict[str, Any], status: int = 400) 
     return answer.json()["error"]
 
 
-def desk(served: Served) -> ZoneActor[EdgeZone]:
+def actor(served: Served) -> ZoneActor[EdgeZone]:
     zone = served.service.zones["sites"]
     assert isinstance(zone, EdgeGateway)
-    return zone.desk
+    return zone.actor
 
 
 def test_an_auction_refuses_sites_by_name(served: Served) -> None:
@@ -286,7 +286,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
         zone.begin_slots()
         replanning.lose_site(zone, "a", ())
 
-    desk(served).submit(lose).result(60)
+    actor(served).submit(lose).result(60)
     with served.http(key) as http:
         found = http.get(f"{JOBS}/{job['id']}").json()
         told = [one["message"] for one in http.get(f"{JOBS}/{job['id']}/events").json()["data"]]
@@ -295,7 +295,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
     assert found["market"]["payment"] == job["market"]["payment"]
     assert any("site a was lost" in text for text in told)
     for site in "bc":
-        desk(served).submit(partial(replanning.lose_site, site=site, busy=())).result(60)
+        actor(served).submit(partial(replanning.lose_site, site=site, busy=())).result(60)
     with served.http(key) as http:
         waits = http.get(f"{JOBS}/{job['id']}").json()
         told = [one["message"] for one in http.get(f"{JOBS}/{job['id']}/events").json()["data"]]
@@ -307,13 +307,13 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
         replanning.replan_waiting(zone, ())
 
     served.clock.pass_slots(15)
-    desk(served).submit(look_again).result(60)
+    actor(served).submit(look_again).result(60)
     with served.http(key) as http:
         over = http.get(f"{JOBS}/{job['id']}").json()
         assert Decimal(http.get("/v1/ledger").json()["balance"]) == 0
     assert (over["status"], over["market"]["refunded"]) == ("failed", True)
     for site in "abc":
-        desk(served).submit(partial(replanning.return_site, site=site)).result(60)
+        actor(served).submit(partial(replanning.return_site, site=site)).result(60)
 
 
 def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
@@ -323,15 +323,15 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
         key = first.users["ada"]
         with first.http(key) as http:
             before = http.get(f"{JOBS}/{job}").json(), http.get("/v1/ledger").json()
-        state = desk(first).submit(lambda zone: zone.state).result(60)
-        used = desk(first).submit(lambda zone: zone.eris.ledger.used.copy()).result(60)
+        state = actor(first).submit(lambda zone: zone.state).result(60)
+        used = actor(first).submit(lambda zone: zone.eris.ledger.used.copy()).result(60)
     with serving(tmp_path / "market", file, first.clock) as again:
         with again.http(key) as http:
             assert (http.get(f"{JOBS}/{job}").json(), http.get("/v1/ledger").json()) == before
-        assert desk(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
-        assert (desk(again).submit(lambda zone: zone.eris.ledger.used).result(60) == used).all()
+        assert actor(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
+        assert (actor(again).submit(lambda zone: zone.eris.ledger.used).result(60) == used).all()
         ended = {"files": ["file-a"]}
-        desk(again).submit(lambda zone: zone.record(EventType.FINISHED, job, ended)).result(60)
+        actor(again).submit(lambda zone: zone.record(EventType.FINISHED, job, ended)).result(60)
         with again.http(key) as http:
             assert http.get(f"{JOBS}/{job}").json()["status"] == "succeeded"
     told = CliRunner().invoke(app, ["replay", "--data", str(tmp_path / "market")])

@@ -489,7 +489,7 @@ def test_a_job_that_is_cancelled_while_it_is_looked_at_is_never_admitted(served:
         except openai.BadRequestError:
             # It was looked at, decided on and rejected meanwhile.
             continue
-        # What comes later on the desk finds it cancelled.
+        # What comes later on the actor finds it cancelled.
         served.upload()
         assert client.fine_tuning.jobs.retrieve(job.id).status == "cancelled"
         cancelled += 1
@@ -506,7 +506,7 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
     terms = {"model": "tiny", "training_file": file, "bid": "100", "deadline": EPOCH + 1200}
     request = {**terms, "validation_file": None, "metadata": None, "suffix": None}
     request |= {"learning_rate_multiplier": 1.0, "organization_id": "unlucky"}
-    served.ask(lambda desk: desk.receive(job, "unlucky", request, training, None))
+    served.ask(lambda actor: actor.receive(job, "unlucky", request, training, None))
 
     async def decide() -> None:
         # What it asked for does not say what it bids.

@@ -46,15 +46,15 @@ def refused(served: Served, path: str, body: dict[str, Any]) -> Any:
     return answer.json()["error"]
 
 
-def desk(served: Served) -> ZoneActor[SpotZone]:
+def actor(served: Served) -> ZoneActor[SpotZone]:
     zone = served.service.zones["rented"]
     assert isinstance(zone, SpotGateway)
-    return zone.desk
+    return zone.actor
 
 
 def tell(served: Served, job: str, kind: str, **words: Any) -> None:
     """What a job's process would say."""
-    desk(served).submit(lambda zone: on_message(zone, job, {"kind": kind, **words})).result(60)
+    actor(served).submit(lambda zone: on_message(zone, job, {"kind": kind, **words})).result(60)
 
 
 def slot(served: Served, job: str, number: int, paid: float) -> None:
@@ -198,17 +198,17 @@ def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(serv
     with served.http() as http:
         points = http.get(f"{JOBS}/{name}/checkpoints").json()["data"]
     assert [one["metrics"]["train_loss"] for one in points] == [1.25]
-    first = desk(served).submit(lambda zone: zone.state.jobs[name].first).result(60)
+    first = actor(served).submit(lambda zone: zone.state.jobs[name].first).result(60)
     deadline = job["market"]["deadline"]
     clock = served.service.zones["rented"].clock
     # Half of the time between deadline and nothing.
     finish = (deadline + 300 - clock.slot_start(first)) / SLOT_SECONDS
     tell(served, name, "ended", state="done", note="", finish=finish)
-    worth = desk(served).submit(lambda zone: zone.state.jobs[name].worth["reached"]).result(60)
+    worth = actor(served).submit(lambda zone: zone.state.jobs[name].worth["reached"]).result(60)
     assert Decimal(worth) == pytest.approx(Decimal(45), abs=Decimal("0.01"))
     with served.http() as http:
         assert http.get(f"{JOBS}/{name}").json()["market"]["metered"]["value"] == worth
-    desk(served).submit(lambda zone: zone.fail(name, "service_failed", "ours", None)).result(60)
+    actor(served).submit(lambda zone: zone.fail(name, "service_failed", "ours", None)).result(60)
     with served.http() as http:
         over = http.get(f"{JOBS}/{name}").json()
     assert (over["market"]["refunded"], over["market"]["state"]) == (True, "refunded")
@@ -339,17 +339,17 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
         key = first.users["ada"]
         with first.http(key) as http:
             before = http.get(f"{JOBS}/{job}").json(), http.get("/v1/ledger").json()
-        state = desk(first).submit(lambda zone: zone.state).result(60)
+        state = actor(first).submit(lambda zone: zone.state).result(60)
     with serving(tmp_path / "market", file, first.clock) as again:
         slot(again, job, 0, 2.0)
         with again.http(key) as http:
             assert (http.get(f"{JOBS}/{job}").json(), http.get("/v1/ledger").json()) == before
-        assert desk(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
+        assert actor(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
         slot(again, job, 1, 2.0)
         done = {"state": "done", "note": "", "finish": 1.5, "worth": None}
-        desk(again).submit(lambda zone: zone.record(SpotEventType.ENDED, job, done)).result(60)
+        actor(again).submit(lambda zone: zone.record(SpotEventType.ENDED, job, done)).result(60)
         ended = {"files": ["file-a"]}
-        desk(again).submit(lambda zone: zone.record(EventType.FINISHED, job, ended)).result(60)
+        actor(again).submit(lambda zone: zone.record(EventType.FINISHED, job, ended)).result(60)
         with again.http(key) as http:
             over = http.get(f"{JOBS}/{job}").json()
     assert (over["status"], over["market"]["payment"]) == ("succeeded", "6.0000")

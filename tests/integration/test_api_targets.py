@@ -171,7 +171,7 @@ def settle_dropped(served: Served) -> None:
     """The pool has dropped what is not wanted."""
     zone = served.service.zones["pool"]
     assert isinstance(zone, TimeshareGateway)
-    zone.desk.submit(lambda desk: desk.settle_dropped(desk.state.seq)).result(60)
+    zone.actor.submit(lambda actor: actor.settle_dropped(actor.state.seq)).result(60)
 
 
 def says(served: Served, number: int, event: dict[str, Any], views: Any = None) -> None:
@@ -179,4 +179,4 @@ def says(served: Served, number: int, event: dict[str, Any], views: Any = None) 
     zone = served.service.zones["pool"]
     assert isinstance(zone, TimeshareGateway)
     hearing = PoolEventHandler(zone.price)
-    zone.desk.submit(lambda desk: hearing.on_event(desk, number, event, views or {})).result(60)
+    zone.actor.submit(lambda actor: hearing.on_event(actor, number, event, views or {})).result(60)

@@ -14,7 +14,7 @@ from support.page_visitor import PageVisitor, faults
 from support.serving import Served
 from support.thorough import THOROUGH
 
-# A phone's and a desk's.
+# A phone's and a actor's.
 WIDTHS = (390, 1280)
 TOO_WIDE = "(root => root.scrollWidth - root.clientWidth)(document.documentElement)"
 

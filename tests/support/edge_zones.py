@@ -88,7 +88,7 @@ class MadeUpEdge:
         supply = build_supply(self.entry, self.record, self.clock)
         self.zone = EdgeZone("edge", supply, memory, self.log)
         self.sites = KeptSites()
-        self.foreman = SlotScheduler(
+        self.scheduler = SlotScheduler(
             Path,
             lambda job, slot, steps: self.kept.get((job, slot, steps)),
         )
@@ -112,12 +112,12 @@ class MadeUpEdge:
 
     def pass_slots(self, count: int = 1) -> None:
         self.clock.time += count * SLOT_SECONDS
-        self.foreman.run_slot(self.zone)
+        self.scheduler.run_slot(self.zone)
         self.keep()
 
     def hear(self, **message: Any) -> None:
         """What the sites' process says."""
-        self.foreman.on_message(self.zone, self.sites, message)
+        self.scheduler.on_message(self.zone, self.sites, message)
         self.keep()
 
     def bid(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> EdgeBid:
@@ -144,7 +144,7 @@ class MadeUpEdge:
     def decide(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> Any:
         row = self.zone.decide(self.bid(job, bid, slots, **more))
         self.keep()
-        self.foreman.run_slot(self.zone)
+        self.scheduler.run_slot(self.zone)
         self.keep()
         return row
 

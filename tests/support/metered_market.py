@@ -68,16 +68,16 @@ class Renter:
     def __init__(self, served: Served) -> None:
         zone = served.service.zones["rented"]
         assert isinstance(zone, SpotGateway)
-        self.desk: ZoneActor[SpotZone] = zone.desk
+        self.actor: ZoneActor[SpotZone] = zone.actor
 
     def rent(self, job: str) -> None:
         """A slot of a job, if its first one has begun and it is not over."""
-        self.desk.submit(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(60)
+        self.actor.submit(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(60)
 
     def end(self, job: str, finish: float) -> None:
         """All is trained."""
         message = {"kind": "ended", "state": "done", "note": "", "finish": finish}
-        self.desk.submit(lambda zone: on_message(zone, job, message)).result(60)
+        self.actor.submit(lambda zone: on_message(zone, job, message)).result(60)
 
     def hold_late(self, job: str, since: float, until: float) -> None:
         """A piece of the time after its deadline."""
@@ -90,12 +90,12 @@ class Renter:
             said = {"kind": "held", "on_demand": n_max, "paid": paid, **words, **trained}
             on_message(zone, job, said)
 
-        self.desk.submit(held).result(60)
+        self.actor.submit(held).result(60)
 
     def cap(self, job: str) -> None:
         """What comes next would cost too much."""
         message = {"kind": "capped", "rate": 1.0}
-        self.desk.submit(lambda zone: on_message(zone, job, message)).result(60)
+        self.actor.submit(lambda zone: on_message(zone, job, message)).result(60)
 
 
 def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
@@ -125,7 +125,7 @@ class Pool:
     def __init__(self, served: Served) -> None:
         zone = served.service.zones["pool"]
         assert isinstance(zone, TimeshareGateway)
-        self.desk: ZoneActor[TimeshareZone] = zone.desk
+        self.actor: ZoneActor[TimeshareZone] = zone.actor
         self._number = 0
         self._learned: dict[str, int] = {}
 
@@ -155,7 +155,7 @@ class Pool:
         """It is gone, its adapter packed."""
         best = {"batches": 5, "loss": 0.4}
         self._say({"type": "left", "id": job, "how": how, "why": "", "best": best})
-        self.desk.submit(lambda zone: finish_job(zone, job, ["file-a"])).result(60)
+        self.actor.submit(lambda zone: finish_job(zone, job, ["file-a"])).result(60)
 
     def _say(self, event: dict[str, Any]) -> None:
         self._number += 1
@@ -165,4 +165,4 @@ class Pool:
             unit = zone.clock.slot()
             hearing.on_event(zone, number, {**event, "time": unit}, {})
 
-        self.desk.submit(say).result(60)
+        self.actor.submit(say).result(60)

@@ -40,7 +40,7 @@ def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int
     assert isinstance(zone, SpotGateway)
     told = {"kind": "slot", "slot": number, "price": 0.25, "available": 4, "on_demand_price": 1.0}
     told |= {"on_demand": on_demand, "spot": spot, "paid": on_demand + 0.25 * spot, "missed": False}
-    zone.desk.submit(lambda desk: on_message(desk, job, told)).result(60)
+    zone.actor.submit(lambda actor: on_message(actor, job, told)).result(60)
 
 
 class Pool:
@@ -79,4 +79,4 @@ class Pool:
         assert isinstance(zone, TimeshareGateway)
         self._number += 1
         number, hearing = self._number, PoolEventHandler(zone.price)
-        zone.desk.submit(lambda desk: hearing.on_event(desk, number, event, {})).result(60)
+        zone.actor.submit(lambda actor: hearing.on_event(actor, number, event, {})).result(60)

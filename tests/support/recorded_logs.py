@@ -288,7 +288,7 @@ def snapshots(served: Served) -> dict[str, Any]:
     """What each zone would keep of its state, by zone."""
     return {
         name: _plain(
-            read_snapshot(write_snapshot(zone.desk.submit(_SAVERS[zone.kind].save).result(60)))
+            read_snapshot(write_snapshot(zone.actor.submit(_SAVERS[zone.kind].save).result(60)))
         )
         for name, zone in served.service.zones.items()
     }
@@ -299,7 +299,7 @@ def keep_snapshots(served: Served) -> None:
     market = served.service
     for zone in market.zones.values():
         saver, kept = _SAVERS[zone.kind], Snapshots(market.store.reader)
-        keeper = Snapshotter(zone.desk, zone.clock, saver, kept, market.committer, events=1)
+        keeper = Snapshotter(zone.actor, zone.clock, saver, kept, market.committer, events=1)
         served.run(keeper.snapshot_if_due)
 
 

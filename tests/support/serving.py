@@ -162,7 +162,7 @@ class Served:
 
     def ask(self, run: Callable[[AuctionZone], T], zone: str = "default") -> T:
         """Have a zone do something."""
-        return self.auction(zone).desk.submit(run).result(60)
+        return self.auction(zone).actor.submit(run).result(60)
 
     def key(self, user: str, role: Role = Role.USER, **account: Any) -> str:
         """A new key of a user, who is added if need be."""
@@ -226,9 +226,9 @@ class Served:
     def train(self, job: str, rows: int, zone: str = "default") -> None:
         """What the zone notes when a node has trained so many rows in all."""
 
-        def trained(desk: AuctionZone) -> None:
-            desk.begin_slots()
-            found = desk.state.jobs[job]
+        def trained(actor: AuctionZone) -> None:
+            actor.begin_slots()
+            found = actor.state.jobs[job]
             result = {
                 "rows": rows,
                 "total_rows": found.total_rows,
@@ -240,7 +240,7 @@ class Served:
                 "validation": [],
             }
             body = {"node": found.cells[0].node, "slot": found.cells[0].slot, "seconds": 1.0}
-            desk.record(EventType.TRAINED, job, {**body, "result": result})
+            actor.record(EventType.TRAINED, job, {**body, "result": result})
 
         self.ask(trained, zone)
 
@@ -253,7 +253,7 @@ class Served:
             return (await self.service.library.import_result(owner, source.name, source)).id
 
         file: str = self.run(keep)
-        self.ask(lambda desk: desk.record(EventType.FINISHED, job, {"files": [file]}), zone)
+        self.ask(lambda actor: actor.record(EventType.FINISHED, job, {"files": [file]}), zone)
         return file
 
 
@@ -323,7 +323,7 @@ async def _serve(
                 data=data,
             )
             # Nodes need a base to train; what they would say, tests say.
-            opened.workshops.clear()
+            opened.workers.clear()
             await opened.start()
             try:
                 await _listen(opened, file, limits, folder, clock, ready)

@@ -212,7 +212,7 @@ class ZonePlayer:
         }
         result = {"rows": 0, "state": "training", "note": ""}
         before = len(self.made.log.events)
-        self.made.foreman.on_message(self.made.zone, "n0", {**message, "results": {job: result}})
+        self.made.scheduler.on_message(self.made.zone, "n0", {**message, "results": {job: result}})
         self.made.keep()
         assert len(self.made.log.events) == before
 
@@ -223,7 +223,7 @@ class ZonePlayer:
         slot, node = orders[int(self.rng.integers(len(orders)))]
         self.made.executor.orders.pop((slot, node))
         message = {"kind": "unanswered", "slot": slot, "why": "the node crashed", "stale": False}
-        self.made.foreman.on_message(self.made.zone, node, message)
+        self.made.scheduler.on_message(self.made.zone, node, message)
 
     def _run_out(self, slot: int, node: str) -> None:
         """Memory runs out for each task of an order."""
@@ -231,7 +231,7 @@ class ZonePlayer:
         error = {"place": "", "found": "out of memory", "expected": "", "out_of_memory": True}
         message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
         refused = {task.job.id: error for task in tasks}
-        self.made.foreman.on_message(self.made.zone, node, {**message, "refused": refused})
+        self.made.scheduler.on_message(self.made.zone, node, {**message, "refused": refused})
         self.seen["run_out"] += 1
 
     def pass_slots(self) -> None:
@@ -245,17 +245,17 @@ class ZonePlayer:
         for slot, name in list(self.made.executor.orders):
             if name == node:
                 del self.made.executor.orders[slot, name]
-        self.made.foreman.on_message(self.made.zone, node, {"kind": "lost", "how": "crashed"})
+        self.made.scheduler.on_message(self.made.zone, node, {"kind": "lost", "how": "crashed"})
         message: dict[str, object] = {
             "kind": "unanswered",
             "slot": None,
             "why": "the node is lost",
             "stale": False,
         }
-        self.made.foreman.on_message(self.made.zone, node, message)
+        self.made.scheduler.on_message(self.made.zone, node, message)
 
     def back(self) -> None:
-        self.made.foreman.on_message(self.made.zone, self._node(), {"kind": "back"})
+        self.made.scheduler.on_message(self.made.zone, self._node(), {"kind": "back"})
 
     def drain(self) -> None:
         self.made.zone.drain_node(self._node(), "drained")

@@ -153,7 +153,7 @@ def fresh_of(supply: Supply, mechanism: str, settings: dict[str, str]) -> Fresh:
 
 
 class MadeUpZone:
-    """A zone with its log, clock, orders and foreman; `restart` makes all but the log anew."""
+    """A zone with its log, clock, orders and scheduler; `restart` makes all but the log anew."""
 
     def __init__(
         self, mechanism: str = "pdftsp", settings: dict[str, str] | None = None, num_nodes: int = 2
@@ -172,7 +172,7 @@ class MadeUpZone:
     def _open(self, state: AuctionState, mechanism: Admission) -> None:
         self.zone = AuctionZone("made-up", self.supply, mechanism, state, self.clock, self.log)
         self.executor = OrdersKept()
-        self.foreman = SlotScheduler(self.executor, Path("work"), Path, self._done)
+        self.scheduler = SlotScheduler(self.executor, Path("work"), Path, self._done)
 
     def _done(self, job: AuctionJob) -> None:
         self.trained.append(job.id)
@@ -192,7 +192,7 @@ class MadeUpZone:
         """Go on from the log."""
         self._open(*self.folded())
         self.zone.begin_slots()
-        self.foreman.resume(self.zone)
+        self.scheduler.resume(self.zone)
         self.keep()
 
     def bid(
@@ -242,13 +242,13 @@ class MadeUpZone:
                 "exported": done == "done",
             }
         message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": results}
-        self.foreman.on_message(self.zone, node, {**message, "refused": {}, "stale": False})
+        self.scheduler.on_message(self.zone, node, {**message, "refused": {}, "stale": False})
         self.keep()
 
     def pass_slots(self, count: int = 1) -> None:
         """Time goes on, and the clock says so."""
         self.now.time += count * SLOT_SECONDS
-        self.foreman.run_slot(self.zone)
+        self.scheduler.run_slot(self.zone)
         self.keep()
 
     def finish(self, job: str) -> None:

@@ -1,4 +1,4 @@
-"""From what happened in a zone to the rows that are written, in one transaction a command."""
+"""Turns events and their effects into the rows of one transaction, and notifies listeners."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -135,7 +135,7 @@ def _reply(event: ZoneEvent) -> dict[str, object]:
     }
 
 
-# A recorder with listeners: quotas are updated with a decision, all others after its commit.
+# A writer with listeners: quotas are updated with a decision, all others after its commit.
 
 
 class PublishingWriter:

@@ -222,19 +222,19 @@ class ServiceRuntime:
 
     Attributes:
         service: what the API uses.
-        workshops: by zone; they train.
+        workers: by zone; they train.
     """
 
     def __init__(
         self,
         service: Service,
-        workshops: dict[str, ZoneWorker],
+        workers: dict[str, ZoneWorker],
         data: DataClient,
         committer: Committer,
         vendor_gateway: VendorGateway,
     ) -> None:
         self.service = service
-        self.workshops = workshops
+        self.workers = workers
         self._data = data
         self._committer = committer
         self._vendor_gateway = vendor_gateway
@@ -248,9 +248,9 @@ class ServiceRuntime:
         """
         self.service.webhooks.start()
         self._tasks.spawn(keep_up(self.service.now, self.service.library.trash))
-        for zone, workshop in self.workshops.items():
+        for zone, worker in self.workers.items():
             report(f"starting zone {zone}", 0.0)
-            await workshop.start()
+            await worker.start()
         await self.service.submissions.resume()
 
     async def close(self) -> None:
@@ -259,11 +259,11 @@ class ServiceRuntime:
         await self.service.webhooks.close()
         await self.service.charts.close()
         await self.service.submissions.close()
-        for workshop in self.workshops.values():
-            await workshop.stop()
+        for worker in self.workers.values():
+            await worker.stop()
         await self._vendor_gateway.close()
         for zone in self.service.zones.values():
-            await asyncio.to_thread(zone.desk.close)
+            await asyncio.to_thread(zone.actor.close)
         await asyncio.to_thread(self._data.close)
         await asyncio.to_thread(self._committer.close)
 
@@ -348,7 +348,7 @@ async def build_service(
         )
     vendor_gateway = VendorGateway(config.public_url or url, now)
     quotes, turns = QuoteStore(now), BudgetTurns(spending, is_alone=len(config.zones) == 1)
-    premises = ZoneDependencies(
+    dependencies = ZoneDependencies(
         store=store,
         place=place,
         recorder=recorder,
@@ -364,12 +364,12 @@ async def build_service(
         vendor_gateway=vendor_gateway,
     )
     zones: dict[str, OpenZone] = {}
-    workshops: dict[str, ZoneWorker] = {}
+    workers: dict[str, ZoneWorker] = {}
     for zone in config.zones:
         _check_kind(zone, log)
-        opened = await KINDS[zone.kind].open(zone, facts[zone.name], premises)
+        opened = await KINDS[zone.kind].open(zone, facts[zone.name], dependencies)
         zones[zone.name] = opened.zone
-        workshops[zone.name] = opened.workshop
+        workers[zone.name] = opened.worker
 
     def check_bids() -> None:
         if (fault := clock_fault(now)) is not None:
@@ -408,7 +408,7 @@ async def build_service(
         work=place.data / "work",
         now=now,
     )
-    return ServiceRuntime(service, workshops, data, committer, vendor_gateway)
+    return ServiceRuntime(service, workers, data, committer, vendor_gateway)
 
 
 def _daily(count: int) -> TokenBuckets:

@@ -161,7 +161,7 @@ def test_a_row_is_read_with_what_is_trained_on_alone() -> None:
     system = {"role": "developer", "content": "be kind"}
     bad = ANSWER | {"weight": 0}
     row = chat(system, ASK | {"name": "ada"}, bad, ASK, dumped | {"weight": 1})
-    row |= {"id": 7, "metadata": {"source": "desk"}, "tools": None, "completion": None}
+    row |= {"id": 7, "metadata": {"source": "actor"}, "tools": None, "completion": None}
     assert read(row) == (
         RowKind.CHAT,
         chat({**system, "role": "system"}, ASK | {"name": "ada"}, bad, ASK, ANSWER),

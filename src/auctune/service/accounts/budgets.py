@@ -1,4 +1,4 @@
-"""What users and teams paid within their budgets' spans, and what is set aside of theirs now.
+"""Budgets of users and teams: payments within their windows, and amounts on hold.
 
 Payments and holds count, never bids. A hold counts as long as it is there, however long ago it was
 made; what is released counts no more, and is no further budget.

@@ -1,4 +1,4 @@
-"""How many jobs each user has open: those that wait for a decision, and those that are not over."""
+"""Limits of users and keys: open jobs, request rates, concurrent streams, and locks by key."""
 
 import asyncio
 import threading
@@ -115,7 +115,7 @@ def load_open_jobs(reader: Engine) -> list[tuple[str, str]]:
         return [(row.owner, row.id) for row in connection.execute(chosen)]
 
 
-# How much of something a key or a user may do: a bucket that refills at a steady rate.
+# Token buckets: request rates of keys and users.
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ class TokenBuckets:
         self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < fill}
 
 
-# How much of something each key has open at once: streams of events, requests.
+# Concurrent event streams and requests of a key.
 
 
 class StreamLimiter:
@@ -217,7 +217,7 @@ class StreamLimiter:
             raise QuotaExceededError(f"{self._limit} {self._what} of this key are open already")
 
 
-# One after the other: bids that are paid from one budget, in whatever zones they are made.
+# Locks by key: bids that draw on one budget are decided one after the other, in all zones.
 
 
 class KeyedLocks:

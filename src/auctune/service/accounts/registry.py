@@ -1,4 +1,4 @@
-"""Users, teams and keys: all in memory, as requests ask for them thousands of times a second.
+"""Users, teams and keys, all in memory: requests look them up thousands of times a second.
 
 One process owns the database, so that what is in memory is what is there.
 """

@@ -1,4 +1,4 @@
-"""Contents of files: one file each in a folder, named by its id, there as a whole or not at all.
+"""Contents of files, the disk that they are on, and the trash.
 
 Beside a data set there may be a folder of its tokens (`tokens_folder`), which goes with it.
 """
@@ -157,7 +157,7 @@ def _flush(file: IO[bytes]) -> None:
     os.fsync(file.fileno())
 
 
-# Room on the disk of the data folder, of which a reserve is kept for the log and for training.
+# Space on the data folder's disk; a reserve is kept for the log and for training.
 
 _START_BYTES = 32 * 1024 * 1024
 """For the log and its snapshots; with less a service does not get far."""
@@ -220,7 +220,7 @@ def full_disk(folder: Path, found: str = "is on a disk that is full") -> InputEr
     )
 
 
-# Where the service moves what its database does not know, instead of deleting it.
+# Trash: files that the database does not know are moved here instead of deleted.
 #
 # A database that was restored from an old backup does not know what is newer. An operator finds it
 # here, under the day on which it was moved, until the retention is over.

@@ -1,4 +1,4 @@
-"""A file as the service knows it."""
+"""Files of users: their rows in the database and their content in a folder."""
 
 import asyncio
 import re
@@ -116,7 +116,7 @@ def size_key(base_digest: str, max_length: int) -> str:
     return f"{base_digest}:{max_length}"
 
 
-# All files: contents in a folder, what is known of them in the database.
+# The repository.
 #
 # Content is on disk before its row, so a row never names content that is missing. At start, content
 # of a file whose row is marked as deleted is deleted; content without a row goes to the trash.

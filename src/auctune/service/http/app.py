@@ -1,4 +1,4 @@
-"""The HTTP application: routes, errors, health and metrics around an open market."""
+"""The HTTP application: routes, errors, health and metrics."""
 
 import asyncio
 from functools import cache
@@ -129,7 +129,7 @@ def make_app(service: Service) -> FastAPI:
     async def ready(service: ServiceDep) -> Response:
         """Whether bids are taken: 503 with a reason while they are not."""
         reason = clock_fault(service.now)
-        if any(zone.desk.failure is not None for zone in service.zones.values()):
+        if any(zone.actor.failure is not None for zone in service.zones.values()):
             reason = "the log cannot be written"
         if reason is not None:
             return JSONResponse({"status": "not ready", "reason": reason}, 503)

@@ -1,4 +1,4 @@
-"""Who asks: the key of a request, its role and its rate."""
+"""Authentication of requests: key, role and rate."""
 
 from typing import Annotated, Any
 
@@ -73,7 +73,7 @@ def authenticate_user(request: Request) -> Principal:
     return who
 
 
-# The scheme is asked for by name, so that the OpenAPI document has it.
+# Named, so that the OpenAPI document lists the scheme.
 async def current_user(request: Request, _: Annotated[object, Security(_bearer)]) -> Principal:
     """A request of somebody who brings jobs."""
     return authenticate_user(request)

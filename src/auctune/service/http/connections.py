@@ -1,4 +1,4 @@
-"""Limits of connections: how long heads are, how slow clients may be, how many there are at once.
+"""Limits of connections: header size, deadlines for slow clients, number.
 
 uvicorn takes heads of any length from anybody, and waits for the rest of a request without end.
 """

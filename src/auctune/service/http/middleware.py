@@ -1,4 +1,4 @@
-"""What every request passes: its key, its size and its rate; its answer is counted and logged.
+"""Middleware of every request: request id, size limit, metrics and access log.
 
 Nothing of a body, a query or a header is logged, and of a path only its pattern: what users name
 does not get into logs.

@@ -18,7 +18,7 @@ class BudgetTurns:
 
     Args:
         spending: against budgets.
-        is_alone: whether there is one desk only, which takes bids in turn by itself.
+        is_alone: whether there is one actor only, which takes bids in turn by itself.
     """
 
     def __init__(self, spending: BudgetTracker, *, is_alone: bool) -> None:
@@ -31,14 +31,14 @@ class BudgetTurns:
         return self._spending.remaining(owner)
 
     async def in_turn(
-        self, owner: str, desk: ZoneActor[Z], check: Callable[[], None], run: Callable[[Z], T]
+        self, owner: str, actor: ZoneActor[Z], check: Callable[[], None], run: Callable[[Z], T]
     ) -> T:
-        """Desks decide side by side; what two of them take from one budget must not.
+        """Actors decide side by side; what two of them take from one budget must not.
 
         Args:
             owner: whose budget it is.
-            desk: decides.
-            check: that all is there which the decision is about, called on the desk just before
+            actor: decides.
+            check: that all is there which the decision is about, called on the actor just before
                 it: a turn may be long in coming. What it raises, this raises.
             run: decides.
         """
@@ -49,6 +49,6 @@ class BudgetTurns:
 
         names = [one.key for one in self._spending.accounts(owner) if one.budget is not None]
         if not names or self._is_alone:
-            return await desk.call(checked)
+            return await actor.call(checked)
         async with self._turns.acquire(names):
-            return await desk.call(checked)
+            return await actor.call(checked)

@@ -1,4 +1,4 @@
-"""The files that a job trains on: whose they are, that they stay, and how much they hold."""
+"""Data sets of jobs: ownership, existence and size."""
 
 import asyncio
 from dataclasses import replace
@@ -65,7 +65,7 @@ class TrainingData:
         return require_owner(await self._library.get(name), owner, name, place)
 
     def ensure_not_deleted(self, training: Training) -> None:
-        """That no file has begun to leave meanwhile; what comes next on the desk will keep it.
+        """That no file has begun to leave meanwhile; what comes next on the actor will keep it.
 
         For any thread.
 

@@ -45,7 +45,7 @@ async def erase(service: Service, user: str) -> dict[str, int]:
         await service.webhooks.registry.remove(webhook)
     for zone in service.zones.values():
         # Rows of cancelled jobs that are charged later would bring the words back.
-        await zone.desk.call(lambda one: one.settle(user))
+        await zone.actor.call(lambda one: one.settle(user))
     service.quotes.forget(user)
     jobs = await _erase_jobs(service, user)
     num_files = await _erase_files(service, user)

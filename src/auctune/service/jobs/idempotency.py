@@ -1,4 +1,4 @@
-"""By what a request that is made again is known."""
+"""Idempotency keys: a repeated request gets the first one's answer, never a second job."""
 
 import asyncio
 import hashlib
@@ -34,7 +34,7 @@ def idempotency_record(reply: IdempotencyKey | None) -> dict[str, str] | None:
     )
 
 
-# Requests that are made again: the first one's answer, and never a second job.
+# The store of idempotency keys.
 #
 # A request may carry an idempotency key, which counts for a day. Without one, a body that a client
 # says it tries again (`x-stainless-retry-count` above 0) within ten minutes is taken for the same.

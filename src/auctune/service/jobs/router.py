@@ -1,4 +1,4 @@
-"""Which zone a job goes to, where its owner names none and several could train it.
+"""Routes requests for jobs to zones.
 
 All of them are asked what it would cost. The default is the cheapest, by the cost that is not
 exceeded with a probability of 0.9, among those that keep the owner's limit on the risk of being
@@ -147,7 +147,7 @@ async def _quote_zone(
     return ZoneQuoteSummary(zone.name, zone.kind, outlook, why), priced
 
 
-# Which zones a request may be for, and whether they take bids now.
+# Candidates: the zones that a request may go to, and whether they accept bids now.
 
 
 class ZonePausedError(AuctuneError):
@@ -211,7 +211,7 @@ class ZoneRouter:
             raise ZonePausedError(f"zone {zone.name} takes no bids now")
 
 
-# Requests for jobs, each led to the zone that it is for.
+# Submissions.
 #
 # A request that names a zone, or whose model one zone alone has, goes there at once. For any other
 # one all zones of its model are asked first, and what they said stays with the job.

@@ -1,4 +1,4 @@
-"""What a job is to train, with all that was left to us filled in."""
+"""What a job trains, resolved from its request: defaults and `auto` are filled in."""
 
 import secrets
 from dataclasses import asdict, dataclass
@@ -56,7 +56,7 @@ class Training:
         return {name: value for name, value in asdict(self).items() if name not in own}
 
 
-# From a request to what is trained: `auto` and all that was left out filled in.
+# Resolving a request.
 
 
 @dataclass(frozen=True, slots=True)

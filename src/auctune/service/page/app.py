@@ -1,4 +1,4 @@
-"""The page as an application of its own, beside the API and over its functions."""
+"""The page as an application of its own, next to the API and on its functions."""
 
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -148,7 +148,7 @@ def _as_page(handler: Any) -> Handler:
     return answer
 
 
-# What each answer of the page tells browsers not to do.
+# Security headers of every response.
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

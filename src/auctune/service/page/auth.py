@@ -1,4 +1,4 @@
-"""Who is signed in: random ids of sessions, kept as hashes, in memory alone.
+"""Sessions of the page, and the checks that every request for a page passes.
 
 A session is opened with an API key, which is then forgotten; it ends with the key, with the
 service, when its owner signs out, and some hours after it began.
@@ -117,7 +117,7 @@ class Sessions:
         self._open.pop(hash_key(secret), None)
 
 
-# What each request for a page passes: its session, its rate, its form and where that came from.
+# Checks of a request: session, rate, form, CSRF token and origin.
 
 COOKIE = "auctune_session"
 ROOT = "/page"

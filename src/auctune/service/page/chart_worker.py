@@ -188,7 +188,7 @@ CHARTS: dict[str, tuple[Callable[[Data], DrawChart], int]] = {
     "shares": (_shares, WIDE),
     "targets": (_targets, WIDE),
 }
-"""By name: how it is drawn, and its pixels on a desk."""
+"""By name: how it is drawn, and its pixels on a actor."""
 
 
 def draw(chart: str, data: Data, text: str) -> str:

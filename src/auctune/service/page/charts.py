@@ -1,4 +1,4 @@
-"""From answers of the API to the charts of a page: what each shows, and the same in words."""
+"""Data of the page's charts, computed from responses of the API."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -183,7 +183,7 @@ def _summed(series: Iterable[Sequence[str]], spans: int, sign: int) -> list[Deci
     return total
 
 
-# Charts of zones without nodes: estimates, what zones said, costs, markets, pools, sites.
+# Charts of zones without nodes: estimates, alternatives, costs, markets, pools, sites.
 
 
 _UNITS = ((2 * 86_400, 86_400, "days"), (2 * 3600, 3600, "hours"), (180, 60, "minutes"))

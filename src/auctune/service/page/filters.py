@@ -1,4 +1,4 @@
-"""What the market says, in words for people: states, spans, sizes, moments."""
+"""Template filters: states, spans, sizes and times in words."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Files: uploads, adapters, and what becomes of them."""
+"""Pages of jobs, files and the account."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -54,7 +54,7 @@ async def filename(visit: PageRequest, file: str | None) -> str | None:
     return str(known["filename"])
 
 
-# What one owes, and what is left of the budget.
+# The account: balance and budget.
 
 
 async def statement_of(visit: PageRequest) -> dict[str, Any]:
@@ -74,7 +74,7 @@ async def money_page(visit: PageRequest) -> Response:
     )
 
 
-# A form for a job, read into the body of a request; the API says what is wrong with it.
+# The form of a job, read into a request body; the API validates it.
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _HYPERPARAMETERS = ("n_epochs", "batch_size", "learning_rate_multiplier")
@@ -145,7 +145,7 @@ def _sites(text: str) -> dict[str, str]:
     return found
 
 
-# Jobs of one's own: all of them, and each with its plan, its progress and its money.
+# A user's jobs: the list, and each with plan, progress and payments.
 
 _PAGES = 5
 _OPEN = frozenset(str(status) for status in OPEN)

@@ -1,4 +1,4 @@
-"""That there is news, told to pages that are open; what it is they ask for by themselves."""
+"""Server-sent change notifications; open pages fetch the content again."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing

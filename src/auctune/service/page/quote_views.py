@@ -1,4 +1,4 @@
-"""A new job: its form, the menu of its prices, and the choice."""
+"""Pages of a new job: its form, its quote and the choice of a line."""
 
 import re
 from collections.abc import Mapping

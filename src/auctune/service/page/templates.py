@@ -1,4 +1,4 @@
-"""Templates, filled in: every value is escaped, and a name that is not there is a mistake."""
+"""Jinja2 templates of the page: every value is escaped, and an undefined name is an error."""
 
 import secrets
 from typing import Any

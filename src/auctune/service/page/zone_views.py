@@ -1,4 +1,4 @@
-"""For operators: the market as a whole, and each zone with its prices, plan, nodes and bids."""
+"""Pages for operators: the market as a whole, and each zone."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -164,7 +164,7 @@ def node_action(run: Callable[..., Awaitable[Any]]) -> Callable[[PageRequest], A
     return act
 
 
-# For operators: what there is to see of zones without nodes of their own, by what they have.
+# Sections of zones without nodes: spot market, pool, sites.
 
 
 @dataclass(frozen=True, slots=True)

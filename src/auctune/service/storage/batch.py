@@ -1,4 +1,4 @@
-"""What is written together or not at all."""
+"""Write batches: rows that are written together or not at all, as few SQL statements."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -109,7 +109,7 @@ def _columns(table: Table) -> list[tuple[str, tuple[type, ...], str]]:
     return found
 
 
-# Units as statements: many units, few statements, as if they had been written one by one.
+# SQL statements of batches: few statements with the effect of writing batch after batch.
 #
 # Rows of one kind of change to one table are written together, for all units at once. That changes
 # the order among units, which shows only where a table is changed in more than one way; there a new

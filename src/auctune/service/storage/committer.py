@@ -1,4 +1,4 @@
-"""Group commit: one thread writes the units of many, as many as wait, in one transaction.
+"""Group commit: one thread writes all waiting batches in one transaction.
 
 While a transaction waits for the disk, further units gather; they are the next one. So a lone unit
 is written at once, and under load one flush of the disk serves many. Where units came together,
@@ -34,7 +34,7 @@ from auctune.service.storage.event_log import SequenceNumbers
 
 _log = structlog.get_logger(__name__)
 
-# What the rows of a unit can be to blame for; everything else is the database's.
+# Errors that the rows of a batch can cause; all others are the database's.
 _OF_UNITS = (DataError, IntegrityError, InterfaceError, ProgrammingError)
 
 
@@ -268,7 +268,7 @@ def _reason(error: Exception) -> str:
     return name if quotes or not lines else f"{name}: {lines[0]}"
 
 
-# Wait until a write has been committed.
+# Commit from the event loop.
 
 
 async def durable(committer: Committer, unit: WriteBatch) -> None:

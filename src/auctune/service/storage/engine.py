@@ -1,4 +1,4 @@
-"""What the store needs of a database, whichever it is."""
+"""The database of a service: opened, owned, at the right revision."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -59,7 +59,7 @@ class Database(Protocol):
         ...
 
 
-# Opening the database of a service: found, owned, at the right revision.
+# Opening a service's database.
 
 FILE_NAME = "auctune.db"
 

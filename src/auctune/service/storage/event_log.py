@@ -1,4 +1,4 @@
-"""Reading the event log: what a zone folds into its state, what a replay goes through."""
+"""The event log as zones fold it and replays read it, and the numbers of its rows."""
 
 import threading
 import zlib
@@ -162,7 +162,7 @@ class EventLog:
             return list(connection.execute(chosen).all())
 
 
-# Numbers that rise and are never given twice, for events, entries and files alike.
+# Sequence numbers of events, entries and files: they rise and are never reused.
 
 
 class SequenceNumbers:

@@ -90,7 +90,7 @@ def test_each_chart_is_drawn_with_words_and_without_styles(chart: str) -> None:
 
 def test_each_point_is_a_link_to_its_own_row() -> None:
     html = draw("menu", DATA["menu"], "a menu")
-    # On a desk, and on a phone.
+    # On a actor, and on a phone.
     assert [html.count(f'href="#line-{n}"') for n in range(3)] == [2, 2, 2]
     assert "vega.github.io" not in html
     assert "style=" not in html

@@ -106,9 +106,9 @@ async def delete(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
     """Delete a file that no open job needs."""
     record = await _own(service, who, file_id)
     async with service.library.tombstone(record):
-        # From here on no job can be asked for with it; those that were are on the desks.
+        # From here on no job can be asked for with it; those that were are on the actors.
         for zone in service.zones.values():
-            if await asyncio.wrap_future(zone.desk.submit(lambda desk: desk.uses_file(file_id))):
+            if await asyncio.wrap_future(zone.actor.submit(lambda actor: actor.uses_file(file_id))):
                 raise ApiError(400, "a job that is not over needs it", "file_in_use", "id")
         await service.library.delete(record)
     return {"id": file_id, "object": "file", "deleted": True}

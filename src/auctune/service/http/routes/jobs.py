@@ -391,14 +391,14 @@ async def _run_on_open_job(
     if zone is None:
         raise ApiError(400, f"zone {row.zone} is closed", "zone_closed", "id")
 
-    def run_if_open(desk: AnyZone) -> T:
+    def run_if_open(actor: AnyZone) -> T:
         # It may have ended since it was looked at, or end with the slots that have passed.
-        desk.begin_slots()
-        if not is_open(desk, job):
+        actor.begin_slots()
+        if not is_open(actor, job):
             raise over
-        return run(desk)
+        return run(actor)
 
-    return await zone.desk.call(run_if_open)
+    return await zone.actor.call(run_if_open)
 
 
 def _json(body: JSON) -> Response:

@@ -1,4 +1,4 @@
-"""A bid as it reaches a zone: what to train, what it is worth, by when."""
+"""A bid in an auction zone, and the task that the mechanism is offered for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Bid:
     reply: IdempotencyKey | None = None
 
 
-# A bid in slots: what the mechanism is offered.
+# The task of a bid, in slots.
 
 
 def bid_task(bid: Bid, supply: Supply, clock: SlotClock, first: int, last: int) -> Task:

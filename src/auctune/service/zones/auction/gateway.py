@@ -1,4 +1,4 @@
-"""From a request for a job to an auction's price and decision: files are looked at, bids are read.
+"""Request side of an auction zone.
 
 Where the files were looked at before, the decision is the answer. Where they were not, or a vendor
 must be asked, the job is on record as `validating_files` first, and decided as soon as they are.
@@ -56,7 +56,7 @@ class AuctionBids:
     """Shows prices of one zone, and takes bids and lines that were shown.
 
     Args:
-        desk: decides.
+        actor: decides.
         clock: its slots.
         num_slots: that it looks ahead.
         defaults: what is chosen where requests do not.
@@ -67,7 +67,7 @@ class AuctionBids:
 
     def __init__(
         self,
-        desk: ZoneActor[AuctionZone],
+        actor: ZoneActor[AuctionZone],
         clock: SlotClock,
         num_slots: int,
         defaults: Defaults,
@@ -75,14 +75,14 @@ class AuctionBids:
         turns: BudgetTurns,
         quotes: QuoteStore,
     ) -> None:
-        self._desk = desk
+        self._actor = actor
         self._clock = clock
         self._num_slots = num_slots
         self._defaults = defaults
         self._files = files
         self._turns = turns
         self._quotes = quotes
-        self.pending_jobs = PendingJobs(desk, turns, self._check_there, self._received_bid)
+        self.pending_jobs = PendingJobs(actor, turns, self._check_there, self._received_bid)
         self._quoting = KeyedLocks()
 
     async def preload(self, file: FileRecord) -> bool:
@@ -101,9 +101,9 @@ class AuctionBids:
         horizon = now + self._num_slots * self._clock.slot_seconds
         deadline = deadline_of(request, now) if has_deadline(request) else horizon
         bid = await self._appraised(who, request, ZERO, deadline)
-        # A menu takes tens of milliseconds of the desk: one at a time of each user.
+        # A menu takes tens of milliseconds of the actor: one at a time of each user.
         async with self._quoting.acquire((who.user,)):
-            menu = await self._desk.call(lambda zone: zone.quote(bid))
+            menu = await self._actor.call(lambda zone: zone.quote(bid))
         notes = bid.size.notes(bid.training.max_length)
         return ZoneQuote(bid.training, deadline, MenuOffer(menu, self._clock), notes)
 
@@ -117,7 +117,7 @@ class AuctionBids:
         """
         amount, deadline = bid_amount(request), deadline_of(request, self._clock.now())
         bid = await self._appraised(who, request, amount, deadline, alternatives)
-        return await self._desk.call(lambda zone: zone.preview(bid))
+        return await self._actor.call(lambda zone: zone.preview(bid))
 
     async def submit(
         self,
@@ -170,7 +170,7 @@ class AuctionBids:
     async def _again(self, quote: Quote, bid: Bid) -> Quote:
         """What is to be had now in place of a quote."""
         again = replace(bid, bid=ZERO, deadline=quote.deadline)
-        menu = await self._desk.call(lambda zone: quote_if_early(zone, again))
+        menu = await self._actor.call(lambda zone: quote_if_early(zone, again))
         offer = MenuOffer(menu, self._clock)
         priced = ZoneQuote(quote.training, quote.deadline, offer, quote.notes)
         return self._quotes.replace(quote, priced)
@@ -220,9 +220,9 @@ class AuctionBids:
         )
 
 
-# An auction's zone that is open: what requests speak to.
+# The gateway.
 
-# Terms of other kinds. A value is what a bid is, and a cap on the cost is kept by bidding no more.
+# Terms of other kinds. A value counts as a bid, and a cap on the cost limits the bid.
 _FOREIGN = ("target_loss", "sites")
 
 
@@ -273,7 +273,7 @@ class AuctionGateway(ZoneGateway[AuctionZone, AuctionBids]):
         reject_unsupported(request, self.name, AUCTION, *_FOREIGN)
 
 
-# Accepting a line of an auction's quote; see `auctune.service.zones.core.acceptance`.
+# Accepting a line of a quote.
 
 
 def quote_if_early(zone: AuctionZone, bid: Bid) -> PriceMenu:

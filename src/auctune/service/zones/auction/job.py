@@ -1,4 +1,4 @@
-"""What happens in an auction's zone beside what zones of all kinds know, and what is in it.
+"""Jobs of an auction zone: event types, records, repairs and the open job.
 
 | kind | body | to the mechanism |
 | --- | --- | --- |
@@ -49,7 +49,7 @@ class AuctionEventType(StrEnum):
     NODE_NOTED = "node.noted"
 
 
-# Tasks, clusters and slots as plain JSON values, and back, without loss.
+# Tasks, clusters and slots as JSON values, and back, without loss.
 
 Record = dict[str, Any]
 
@@ -124,7 +124,7 @@ def read_cluster(record: Record) -> Cluster:
     )
 
 
-# Which vendor repairs a job's data, at which price, and until when.
+# The repair of a job's data: vendor, price, due slot.
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def decided_repair(task: Task, decision: Decision, references: Mapping[str, str]
     return None
 
 
-# A job that is not over: what was promised to it, and how far it is.
+# The open job: what was promised, and its progress.
 
 
 @dataclass

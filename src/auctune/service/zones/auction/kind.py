@@ -69,10 +69,10 @@ class AuctionKind:
         return facts
 
     async def open(
-        self, entry: ZoneConfig, facts: BaseProfiles, premises: ZoneDependencies
+        self, entry: ZoneConfig, facts: BaseProfiles, dependencies: ZoneDependencies
     ) -> LoadedZone:
         """A zone as it stood."""
-        return await AuctionLoader(premises).open(_own(entry), facts)
+        return await AuctionLoader(dependencies).open(_own(entry), facts)
 
 
 def _own(entry: ZoneConfig) -> AuctionConfig:

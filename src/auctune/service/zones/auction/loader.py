@@ -1,4 +1,4 @@
-"""Opening one zone as it stood: its supply, its log, its desk and its workshop."""
+"""Loads an auction zone: supply, log, actor and worker."""
 
 import asyncio
 import os
@@ -41,16 +41,16 @@ class AuctionLoader:
     """Opens zones of this kind.
 
     Args:
-        premises: what all zones are opened with.
+        dependencies: what all zones are opened with.
     """
 
-    def __init__(self, premises: ZoneDependencies) -> None:
-        self._premises = premises
-        self._past = ZoneLoader(premises)
+    def __init__(self, dependencies: ZoneDependencies) -> None:
+        self._dependencies = dependencies
+        self._past = ZoneLoader(dependencies)
 
     async def open(self, entry: AuctionConfig, facts: BaseProfiles) -> LoadedZone:
         """One zone, as it stood."""
-        here = self._premises
+        here = self._dependencies
         wanted = created_record(entry, facts, here.now())
         record = self._past.recorded_settings(entry.name, wanted, partial(_check_same, entry))
         supply = build_supply(entry, facts, record)
@@ -60,7 +60,7 @@ class AuctionLoader:
         clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
         mechanism, state = memory.mechanism, memory.state
         zone = AuctionZone(entry.name, supply, mechanism, state, clock, here.recorder)
-        desk = self._past.start_actor(zone, memory, record)
+        actor = self._past.start_actor(zone, memory, record)
         builtin = builtin_vendor(entry.builtin_vendor, here.data)
         external = self._external_vendors(entry)
         inspector = DatasetInspector(
@@ -72,36 +72,36 @@ class AuctionLoader:
             entry.quote_seconds,
             here.now,
         )
-        open_zone = self._open_zone(entry, record, zone, desk, inspector)
+        open_zone = self._open_zone(entry, record, zone, actor, inspector)
         vendors = {one.name: one for one in (builtin, *external) if one is not None}
-        return LoadedZone(open_zone, self._workshop(entry, facts, open_zone, inspector, vendors))
+        return LoadedZone(open_zone, self._worker(entry, facts, open_zone, inspector, vendors))
 
     def _open_zone(
         self,
         entry: AuctionConfig,
         record: Mapping[str, Any],
         zone: AuctionZone,
-        desk: ZoneActor[AuctionZone],
+        actor: ZoneActor[AuctionZone],
         inspector: DatasetInspector,
     ) -> AuctionGateway:
-        here, supply, clock = self._premises, zone.supply, zone.clock
+        here, supply, clock = self._dependencies, zone.supply, zone.clock
         context = supply.context_tokens
         defaults = Defaults(max_length=entry.max_length, share=entry.share, context_tokens=context)
         files = TrainingData(here.library, supply.base_digest, inspector)
         slots = supply.cluster.slots
         return AuctionGateway(
-            desk=desk,
+            actor=actor,
             supply=supply,
             clock=clock,
             files=files,
-            bids=AuctionBids(desk, clock, slots, defaults, files, here.turns, here.quotes),
-            nodes=AuctionNodeAdmin(desk, tuple(node.id for node in supply.cluster.nodes)),
+            bids=AuctionBids(actor, clock, slots, defaults, files, here.turns, here.quotes),
+            nodes=AuctionNodeAdmin(actor, tuple(node.id for node in supply.cluster.nodes)),
             explainer=AuctionExplainer(
                 lambda: empty_model(record), self._past.log, self._past.snapshots
             ),
         )
 
-    def _workshop(
+    def _worker(
         self,
         entry: AuctionConfig,
         facts: BaseProfiles,
@@ -109,7 +109,7 @@ class AuctionLoader:
         inspector: DatasetInspector,
         vendors: Mapping[str, Repairer],
     ) -> AuctionWorker:
-        here, place = self._premises, self._premises.place
+        here, place = self._dependencies, self._dependencies.place
         work = place.data / "work" / entry.name
         settings = {n.id: _tuned_settings(entry, n.type, place, facts) for n in entry.nodes}
         # The lock keeps other markets from meeting what is still alive of this one.
@@ -128,7 +128,7 @@ class AuctionLoader:
 
     def _external_vendors(self, entry: AuctionConfig) -> tuple[ExternalVendor, ...]:
         place = f"zone {entry.name}: vendors"
-        return self._premises.vendor_gateway.vendors(
+        return self._dependencies.vendor_gateway.vendors(
             vendor.params(f"{place}[{index}]") for index, vendor in enumerate(entry.vendors)
         )
 

@@ -1,4 +1,4 @@
-"""What a mechanism learned, as plain JSON values, and back, to the last bit.
+"""Events of the mechanism as events of the zone, and back, bit for bit.
 
 An array is its bytes, compressed, in base 64: numbers as text would take three times the room, and
 nobody reads them.
@@ -56,7 +56,7 @@ def _read(record: dict[str, Any]) -> Any:
     return np.frombuffer(data, dtype=record["dtype"]).reshape(record["shape"]).copy()
 
 
-# Between a zone's events and those that its mechanism knows.
+# Conversion between events of the zone and of its mechanism.
 
 
 def event_type_of(event: Event) -> EventType | AuctionEventType:

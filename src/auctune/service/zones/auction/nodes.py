@@ -11,12 +11,12 @@ class AuctionNodeAdmin:
     """Of one zone.
 
     Args:
-        desk: its thread.
+        actor: its thread.
         names: ids of its nodes.
     """
 
-    def __init__(self, desk: ZoneActor[AuctionZone], names: tuple[str, ...]) -> None:
-        self._desk = desk
+    def __init__(self, actor: ZoneActor[AuctionZone], names: tuple[str, ...]) -> None:
+        self._actor = actor
         self._names = names
 
     @property
@@ -26,15 +26,15 @@ class AuctionNodeAdmin:
 
     async def prices(self) -> dict[str, Any]:
         """Prices and use by slot and node, arrays [slot, node]."""
-        return await self._desk.call(_prices)
+        return await self._actor.call(_prices)
 
     async def drain(self, node: str) -> None:
         """Take one off the market; what it was to run is planned anew, or refunded."""
-        await self._desk.call(lambda zone: zone.drain_node(node, "drained by an operator"))
+        await self._actor.call(lambda zone: zone.drain_node(node, "drained by an operator"))
 
     async def return_node(self, node: str) -> None:
         """Put one on the market again."""
-        await self._desk.call(lambda zone: zone.return_node(node))
+        await self._actor.call(lambda zone: zone.return_node(node))
 
 
 def _prices(zone: AuctionZone) -> dict[str, Any]:

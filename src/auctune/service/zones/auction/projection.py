@@ -1,4 +1,4 @@
-"""Rows of an auction's jobs: what they hold beside what rows of all kinds do.
+"""Projection of an auction's jobs: fields of their rows, and messages to owners.
 
 | key | holds |
 | --- | --- |
@@ -88,7 +88,7 @@ class AuctionProjection(JobProjection[AuctionJob]):
 PROJECTION = AuctionProjection()
 
 
-# What readers see of an auction's jobs: the market's part of them, and how they are told of.
+# Fields and messages.
 
 Shown = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Jobs that their owners pause: their cells go back, and others are found when they resume.
+"""Replanning sold jobs: pauses, lost nodes, repairs. It never changes a payment.
 
 The cells found cost no more, at the prices of then, than those given up did when they were. A job
 that is not resumed in time ends with its deadline.
@@ -92,7 +92,7 @@ def _speed(zone: "AuctionZone", job: AuctionJob, cells: Iterable[Cell]) -> float
     return sum(job.task.throughput[zone.state.node_type(cell.node)] for cell in cells)
 
 
-# Plans of a zone's jobs after they were sold: given up, found anew, taken off lost nodes.
+# Plans of sold jobs: released, found again, taken off lost nodes.
 #
 # None of it changes what a job pays. Each function leaves mechanism, state and log of one mind.
 
@@ -218,7 +218,7 @@ def _current_slot_work(zone: "AuctionZone", job: AuctionJob, gone: str) -> float
     )
 
 
-# Repairs of jobs' data: completed, or given to another vendor at the service's cost.
+# Repairs: completed, or given to another vendor at the service's cost.
 #
 # None of it changes what a job pays. Each function leaves mechanism, state and log of one mind.
 

@@ -1,9 +1,9 @@
-"""Has a zone's nodes train what the zone sold, slot by slot.
+"""Dispatches slots to the nodes of an auction zone.
 
 At a slot's beginning each node gets its tasks, with cumulative quotas: what earlier slots left over
 is made good by itself. When a node has answered, or will not, plans that cannot hold any more are
 made anew at the market's cost, while there is still room before the deadline. All of it runs on
-the desk's thread.
+the actor's thread.
 """
 
 from collections.abc import Callable

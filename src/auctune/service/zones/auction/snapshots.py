@@ -1,4 +1,4 @@
-"""What an auction's zone remembers: its state, and the mechanism that decides."""
+"""Model of an auction zone (state and mechanism) and its snapshots."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -83,9 +83,9 @@ def empty_model(opened: Mapping[str, Any], energy: EnergyForecast | None = None)
     return AuctionModel(*fresh_zone(opened, energy))
 
 
-# A zone's memory as bytes, so that a restart folds only what came later.
+# Snapshots as bytes.
 
-# Jobs that are put into words while everybody waits: some milliseconds.
+# Jobs serialized in one command: some milliseconds.
 _BATCH = 100
 
 
@@ -201,7 +201,7 @@ def _read_job(record: dict[str, Any]) -> AuctionJob:
     )
 
 
-# An auction's memory in words, as a zone's keeper asks for it.
+# The source of snapshots.
 
 
 class AuctionSaver:

@@ -1,4 +1,4 @@
-"""What a zone's energy costs: constant, or by the hour of a market's prices."""
+"""Supply of an auction zone: base, measured devices, units and energy prices."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def _cost(kind: NodeTypeConfig, price: Price, slot_seconds: float) -> Callable[[
     return lambda slot: slot_costs(power, np.array([price(slot)]), slot_seconds).seen[0]
 
 
-# What a zone offers: its base, its devices as measured, and the units that it counts in.
+# The supply.
 
 
 @dataclass(frozen=True, slots=True)

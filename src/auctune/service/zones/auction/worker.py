@@ -1,6 +1,6 @@
-"""Everything of a zone that takes time: its clock, its nodes, its vendors' work, its snapshots.
+"""Background worker of an auction zone: slots, archives, repairs, snapshots.
 
-The desk decides; the workshop waits for slots, nodes and vendors, and tells the desk.
+The actor decides; the worker waits for slots, nodes and vendors, and tells the actor.
 """
 
 import asyncio
@@ -73,49 +73,49 @@ class AuctionWorker:
         self._executor: Executor | None = None
         self._work = work
         self._library = library
-        self._packer = ResultArchiver(zone.desk, data, library)
+        self._packer = ResultArchiver(zone.actor, data, library)
         self._inspector = inspector
         # Jobs whose data are as they will be trained, and whose tokens were asked for.
         self._ready: set[str] = set()
         self._repairs = repairs
         self._alarm = alarm
         self._background = TaskSet()
-        self._chores = BackgroundJobs(zone.abandon)
-        self._keeper = Snapshotter(zone.desk, zone.clock, AuctionSaver(), snapshots, committer)
+        self._background_jobs = BackgroundJobs(zone.abandon)
+        self._keeper = Snapshotter(zone.actor, zone.clock, AuctionSaver(), snapshots, committer)
 
     async def start(self) -> None:
         """Start the nodes, and take up what was under way."""
         self._loop = asyncio.get_running_loop()
         self._work.mkdir(parents=True, exist_ok=True)
         self._executor = self._make_executor(self._on_message)
-        self._foreman = SlotScheduler(
+        self._scheduler = SlotScheduler(
             self._executor, self._work, self._library.blobs.path, self._trained
         )
         self._leftovers = WorkdirCleaner(
             self._work,
-            self._zone.desk,
-            self._foreman.is_running,
-            self._chores.busy,
+            self._zone.actor,
+            self._scheduler.is_running,
+            self._background_jobs.busy,
             self._library.has_job,
             self._library.trash,
         )
         await self._zone.decide_pending()
         self._repairs.resume(await self._zone.call(lambda zone: list(zone.state.jobs.values())))
-        await self._zone.call(self._foreman.resume)
+        await self._zone.call(self._scheduler.resume)
         beating = run_every_slot(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
         self._background.spawn(beating)
 
     async def stop(self) -> None:
         """Stop the nodes; what they trained in this slot is in their checkpoints."""
         await self._background.close()
-        await self._chores.close()
+        await self._background_jobs.close()
         await self._repairs.close()
         # A start that failed may have made none.
         if self._executor is not None:
             await asyncio.to_thread(self._executor.close)
 
     async def _tick(self) -> None:
-        await self._zone.call(self._foreman.run_slot)
+        await self._zone.call(self._scheduler.run_slot)
         await self._take_up()
         await self._leftovers.clean()
         await self._keeper.snapshot_if_due()
@@ -123,19 +123,19 @@ class AuctionWorker:
     def _on_message(self, node: str, message: dict[str, Any]) -> None:
         """On the executor's thread."""
         if message["kind"] in ("trained", "failed", "unanswered", "noted", "lost", "back"):
-            self._zone.desk.post(
-                lambda zone: self._foreman.on_message(zone, node, message), self._alarm
+            self._zone.actor.post(
+                lambda zone: self._scheduler.on_message(zone, node, message), self._alarm
             )
 
     def _trained(self, job: AuctionJob) -> None:
-        """On the desk's thread: a job's adapter is to be packed."""
+        """On the actor's thread: a job's adapter is to be packed."""
         self._loop.call_soon_threadsafe(self._archive, job.id, job.owner)
 
     def _archive(self, job: str, owner: str) -> None:
-        self._chores.start_once(job, self._finish(job, owner))
+        self._background_jobs.start_once(job, self._finish(job, owner))
 
     async def _finish(self, job: str, owner: str) -> None:
-        source, target = adapter_folder(self._foreman.folder(job)), self._work / f"{job}.zip"
+        source, target = adapter_folder(self._scheduler.folder(job)), self._work / f"{job}.zip"
         await self._packer.archive(
             job, owner, source, target, lambda zone, file: zone.finish(job, file)
         )
@@ -155,7 +155,7 @@ class AuctionWorker:
 
         to_repair, to_pack, to_train = await self._zone.call(waiting)
         for job in to_repair:
-            self._chores.start_once(job.id, self._repairs.run(job))
+            self._background_jobs.start_once(job.id, self._repairs.run(job))
         for job in to_pack:
             self._archive(job.id, job.owner)
         for job in to_train:

@@ -1,4 +1,4 @@
-"""What a decision leaves on record, with all that it was made of."""
+"""Commands of an auction zone: bids, quotes, slots, cancellations."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -61,7 +61,7 @@ def line_record(line: MenuLine | None) -> dict[str, Any] | None:
     return {"deadline": line.deadline, "schedule": schedule_record(line.schedule)}
 
 
-# The first slot by whose end a task could be done that is too late for its deadline.
+# Earliest feasible slot of a task that misses its deadline.
 #
 # Found by bisection: what can be done by a deadline can be done by every later one.
 
@@ -98,7 +98,7 @@ def earliest_feasible_slot(
     return low
 
 
-# A zone's decisions: bids, quotes, slots, cancellations; what the desk's thread runs.
+# The zone.
 #
 # Each method leaves the zone whole, and notes what happened for the log (`take_events`). Mechanism
 # and state are changed by the same functions as on replay.

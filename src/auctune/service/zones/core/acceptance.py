@@ -1,4 +1,4 @@
-"""Accepting what was quoted: a request names a quote, and what else it says must be as quoted."""
+"""Accepting quotes: the request must match what was quoted."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
@@ -12,7 +12,7 @@ from auctune.service.jobs.terms import has_deadline
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.core.clock import SlotClock
 
-# Names that an owner gives to a job are not part of what is quoted.
+# Names of a job are not part of its quote.
 _NAMES = ("suffix", "metadata")
 
 
@@ -64,7 +64,7 @@ def _explicit_fields(model: BaseModel, *but: str) -> dict[str, Any]:
     return {name: getattr(model, name) for name in model.model_fields_set if name not in but}
 
 
-# Accepting a line of a quote: the same job, the same plan, and no more than what was shown.
+# Accepting a line of a menu: the same job and plan at no more than the quoted price.
 #
 # A request names a quote and a line. What else it says must be what was quoted; what it leaves out
 # is. A line is to be had as long as the first slot of its plan is still to come, what it takes is

@@ -1,4 +1,4 @@
-"""Answers of a thread to those who await them on a loop, which is woken once for many."""
+"""Single-writer actor of a zone."""
 
 import asyncio
 import queue
@@ -80,20 +80,20 @@ class LoopFuture(Generic[T]):
         self._post.resolve(self.future, None, error)
 
 
-# The thread that decides for a zone: one command after the other, none answered before it is kept.
+# The actor: it runs one command after the other and answers none before its commit.
 #
 # A command runs on the zone; the events that it made are handed to the log, and its answer is
 # given once they are on disk. Meanwhile the next command runs: a flush of the disk is shared by
 # all that wait for it. If the log fails, or a command breaks off between decision and record, what
-# is in memory is no longer what is on disk: the desk closes for good, tells so, and the zone must
+# is in memory is no longer what is on disk: the actor closes for good, tells so, and the zone must
 # be read from the log again.
 
 _log = structlog.get_logger(__name__)
 
-# A desk of a zone of some kind is one of any: whoever asks it gets that zone, or less.
+# An actor of a kind of zone is an actor of any zone.
 Z_co = TypeVar("Z_co", bound=AnyZone, covariant=True)
 OnFailure = Callable[[Exception], None]
-"""Told once why a desk has closed, on any thread."""
+"""Told once why a actor has closed, on any thread."""
 
 
 class ZoneUnavailableError(AuctuneError):
@@ -109,7 +109,7 @@ class _Command(Generic[Z_co, T]):
 
 
 def _ignore(_: Exception) -> None:
-    """For a desk whose end nobody waits for."""
+    """For a actor whose end nobody waits for."""
 
 
 class ZoneActor(Generic[Z_co]):
@@ -118,7 +118,7 @@ class ZoneActor(Generic[Z_co]):
     Args:
         zone: touched by nobody else from now on.
         recorder: the log.
-        tell: told if the desk closes by itself.
+        tell: told if the actor closes by itself.
     """
 
     def __init__(self, zone: Z_co, recorder: EventWriter, tell: OnFailure = _ignore) -> None:
@@ -129,7 +129,7 @@ class ZoneActor(Generic[Z_co]):
         self._post: LoopResolver | None = None
         self._failure: Exception | None = None
         self._failing = threading.Lock()
-        self._thread = threading.Thread(target=self._loop, name=f"desk-{zone.name}", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=f"actor-{zone.name}", daemon=True)
         self._thread.start()
 
     @property
@@ -139,7 +139,7 @@ class ZoneActor(Generic[Z_co]):
 
     @property
     def failure(self) -> Exception | None:
-        """Why the desk has closed; none: all is well."""
+        """Why the actor has closed; none: all is well."""
         return self._failure
 
     def submit(self, run: Callable[[Z_co], T]) -> Future[T]:
@@ -162,7 +162,7 @@ class ZoneActor(Generic[Z_co]):
 
         Args:
             run: the command.
-            alarm: told if it fails, unless that closes the desk, which tells so itself.
+            alarm: told if it fails, unless that closes the actor, which tells so itself.
         """
 
         def check(answer: Future[None]) -> None:
@@ -241,7 +241,7 @@ class ZoneActor(Generic[Z_co]):
         try:
             self._on_failure(error)
         except Exception:
-            _log.exception("nobody heard that a desk has closed", zone=self.name, why=str(error))
+            _log.exception("nobody heard that a actor has closed", zone=self.name, why=str(error))
 
 
 def _closed(error: Exception) -> ZoneUnavailableError:

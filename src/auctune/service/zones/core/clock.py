@@ -1,4 +1,4 @@
-"""Slots on a real clock: slot t runs from epoch + t * slot_seconds, in unix time."""
+"""Slots on a wall clock: slot t runs from epoch + t * slot_seconds, in unix time."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 Now = Callable[[], float]
 """Tells the time, in unix seconds."""
 
-# A deadline that was computed from a slot's end shall still be that end.
+# A deadline computed from a slot's end must still equal that end.
 _EPSILON = 1e-6
 
 

@@ -1,4 +1,4 @@
-"""What requests are answered by: a zone that is open, and whoever takes its bids."""
+"""Request side of a zone: quotes, previews and submissions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -92,7 +92,7 @@ class AnswersRequests(Protocol):
         ...
 
 
-# A zone that is open for business: what requests speak to, whatever its kind.
+# A zone as routes and pages see it, whatever its kind.
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class OpenZone(AnswersRequests, Protocol):
         ...
 
     @property
-    def desk(self) -> ZoneActor[AnyZone]:
+    def actor(self) -> ZoneActor[AnyZone]:
         """Decides."""
         ...
 
@@ -238,7 +238,7 @@ class OpenZone(AnswersRequests, Protocol):
         ...
 
 
-# Jobs that are to be decided on: each in the turn of its budget, some while data are looked at.
+# Pending jobs: decided on in turn of their budgets, some after their data were inspected.
 #
 # What waits is on record already. Whatever goes wrong with it ends as the job's own failure, or
 # leaves it on record as received, to be taken up again at the next start.
@@ -258,20 +258,20 @@ class PendingJobs(Generic[Z, B]):
     """Of one zone.
 
     Args:
-        desk: decides.
+        actor: decides.
         turns: those of one budget pass one after the other.
-        check_there: that all files of a bid are there; called on the desk.
+        check_there: that all files of a bid are there; called on the actor.
         make_bid: of a job that was received.
     """
 
     def __init__(
         self,
-        desk: ZoneActor[Z],
+        actor: ZoneActor[Z],
         turns: BudgetTurns,
         check_there: Callable[[B], None],
         make_bid: BidFactory[B],
     ) -> None:
-        self._desk = desk
+        self._actor = actor
         self._turns = turns
         self._check_there = check_there
         self._make_bid = make_bid
@@ -284,7 +284,7 @@ class PendingJobs(Generic[Z, B]):
             InputError: if a file of its is gone by then.
         """
         return await self._turns.in_turn(
-            bid.owner, self._desk, lambda: self._check_there(bid), decide
+            bid.owner, self._actor, lambda: self._check_there(bid), decide
         )
 
     async def receive(
@@ -296,7 +296,9 @@ class PendingJobs(Generic[Z, B]):
         reply: IdempotencyKey | None,
     ) -> JobReadModel:
         """Put a job on record whose files are not known yet, and decide on it later."""
-        row = await self._desk.call(lambda zone: zone.receive(job, owner, request, training, reply))
+        row = await self._actor.call(
+            lambda zone: zone.receive(job, owner, request, training, reply)
+        )
         self.enqueue(job, owner, training, request)
         return row
 
@@ -314,7 +316,7 @@ class PendingJobs(Generic[Z, B]):
             await self.decide_in_turn(bid, lambda zone: zone.decide_received(bid))
         except InputError as error:
             refusal = error
-            await self._desk.call(lambda zone: zone.reject_pending(job, refusal))
+            await self._actor.call(lambda zone: zone.reject_pending(job, refusal))
         except DataError as error:
             await self._give_up(job, "data_failed", str(error), "training_file")
         except AuctuneError as error:
@@ -333,10 +335,10 @@ class PendingJobs(Generic[Z, B]):
             if job in zone.pending_jobs:
                 zone.fail(job, code, reason, param, refund=False)
 
-        await self._desk.call(end)
+        await self._actor.call(end)
 
 
-# Who answers requests for one zone, once they are known to be for its kind.
+# The bids of a kind.
 
 
 class TakesBids(AnswersRequests, Protocol):
@@ -348,7 +350,7 @@ class TakesBids(AnswersRequests, Protocol):
         ...
 
 
-# What zones that are open for business have in common: requests are checked, and passed on.
+# What gateways of all kinds share.
 
 Q = TypeVar("Q", bound=TakesBids)
 
@@ -358,13 +360,13 @@ class ZoneGateway(ABC, Generic[Z, Q]):
     """One zone; its kind makes it an `OpenZone`, and says which requests it takes.
 
     Attributes:
-        desk: decides.
+        actor: decides.
         bidding: answers requests.
         nodes: those that an operator prices and drains; none: it has none of its own.
         explainer: of its decisions; none: they are not explained.
     """
 
-    desk: ZoneActor[Z]
+    actor: ZoneActor[Z]
     bids: Q
     nodes: NodeAdmin | None = None
     explainer: Explainer | None = None
@@ -380,7 +382,7 @@ class ZoneGateway(ABC, Generic[Z, Q]):
     @property
     def name(self) -> str:
         """Unique in the service."""
-        return self.desk.name
+        return self.actor.name
 
     @property
     def renting(self) -> SpotMarketView | None:
@@ -398,8 +400,8 @@ class ZoneGateway(ABC, Generic[Z, Q]):
         return None
 
     async def call(self, run: Callable[[Z], T]) -> T:
-        """What `run` comes to on the desk's thread, once it is on record."""
-        return await self.desk.call(run)
+        """What `run` comes to on the actor's thread, once it is on record."""
+        return await self.actor.call(run)
 
     async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload; see `AnswersRequests.look_at`."""

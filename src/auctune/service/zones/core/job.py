@@ -1,4 +1,4 @@
-"""Where an admitted job stands, in zones that sell slots."""
+"""What jobs of all kinds of zones have: phase, progress, and the pending job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Phase(StrEnum):
     """All is trained; what came out is being packed."""
 
 
-# How far the training of a job is, by what its slots left.
+# Training progress of a job.
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Progress:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-# Jobs that were received and wait for a decision: their data are being looked at.
+# Pending jobs: received and not decided on while their data are inspected.
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What all zones of a service are opened with."""
+"""What a kind of zone provides, and what all zones are loaded with."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -70,7 +70,7 @@ class ZoneDependencies:
     vendor_gateway: VendorGateway
 
 
-# What the service must know of a kind of zone; `auctune.service.zones.kinds` lists them.
+# A kind of zone; `auctune.service.zones.kinds` lists them.
 
 BaseProfiles = Mapping[str, BaseFacts]
 """What was measured of a zone's base, by type of node."""
@@ -81,7 +81,7 @@ class LoadedZone:
     """A zone that is open, and what runs its jobs."""
 
     zone: OpenZone
-    workshop: ZoneWorker
+    worker: ZoneWorker
 
 
 class StartupTask(Protocol):
@@ -149,7 +149,7 @@ class ZoneKind(Protocol):
         ...
 
     async def open(
-        self, entry: ZoneConfig, facts: BaseProfiles, premises: ZoneDependencies
+        self, entry: ZoneConfig, facts: BaseProfiles, dependencies: ZoneDependencies
     ) -> LoadedZone:
         """A zone as it stood.
 

@@ -1,4 +1,4 @@
-"""A zone as it stood: its newest snapshot, and what the log says came after it."""
+"""Loads a zone: recorded settings, newest snapshot, and the events after it."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -86,7 +86,7 @@ def read_event(row: EventRow) -> ZoneEvent:
     return ZoneEvent(row.seq, row.zone, row.slot, row.at, row.kind, row.job, body)
 
 
-# Opening a zone as it stood: what its log says it was opened with, what it remembers, its desk.
+# Loading: recorded settings, model and actor.
 
 Z = TypeVar("Z", bound=Zone[Any, Any])
 
@@ -98,17 +98,17 @@ class ZoneLoader:
     """Opens zones of one kind where their logs end.
 
     Args:
-        premises: what all zones are opened with.
+        dependencies: what all zones are opened with.
 
     Attributes:
         log: of events.
         snapshots: of zones.
     """
 
-    def __init__(self, premises: ZoneDependencies) -> None:
-        self._premises = premises
-        self.log = EventLog(premises.store.reader)
-        self.snapshots = Snapshots(premises.store.reader)
+    def __init__(self, dependencies: ZoneDependencies) -> None:
+        self._dependencies = dependencies
+        self.log = EventLog(dependencies.store.reader)
+        self.snapshots = Snapshots(dependencies.store.reader)
 
     def recorded_settings(
         self, zone: str, wanted: Terms, check: Callable[[Terms, Terms], None]
@@ -133,15 +133,15 @@ class ZoneLoader:
             zone: its name.
             fresh: makes a memory of nothing.
         """
-        self._premises.report(f"reading the log of zone {zone}", 0.0)
+        self._dependencies.report(f"reading the log of zone {zone}", 0.0)
         return await asyncio.to_thread(lambda: restart(zone, fresh, self.log, self.snapshots))
 
     def start_actor(self, zone: Z, memory: ZoneModel, terms: Terms) -> ZoneActor[Z]:
-        """The desk of a zone that is at its newest slot; one that is new opens with it."""
+        """The actor of a zone that is at its newest slot; one that is new opens with it."""
         if memory.seq == 0:
             zone.record(EventType.ZONE_OPENED, None, dict(terms))
         zone.begin_slots()
-        return ZoneActor(zone, self._premises.recorder, self._premises.on_fatal_error)
+        return ZoneActor(zone, self._dependencies.recorder, self._dependencies.on_fatal_error)
 
 
 def ensure_unchanged(zone: str, names: Iterable[str], wanted: Terms, opened: Terms) -> None:

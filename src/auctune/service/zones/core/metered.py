@@ -1,4 +1,4 @@
-"""What happens in metered zones beside what zones of all kinds know.
+"""Metered zones: event types, meters, estimates and their acceptance.
 
 | kind | body |
 | --- | --- |
@@ -30,7 +30,7 @@ class MeteredEventType(StrEnum):
     METERED = "job.metered"
 
 
-# What a metered job may cost, and has cost so far.
+# The meter of a job: its cap and its charges.
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Meter:
         return cls(record["owner"], cap, charged, record["next_slot"])
 
 
-# What a metered zone says of a job: an estimate, which binds nobody.
+# Estimates, which are not binding.
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def estimate_view(record: dict[str, Any], cap: Money | str | None) -> dict[str, 
     }
 
 
-# Accepting an estimate: the same job in that zone, metered, for at most a cap.
+# Accepting an estimate: the same job in that zone, metered, up to a cap.
 #
 # An estimate binds nobody, so what is accepted is the asking: the same question is put once more,
 # and the job is taken if the answer is no worse than what was shown. It is worse if the cost or

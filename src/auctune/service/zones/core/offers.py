@@ -1,4 +1,4 @@
-"""Sizes of data sets, and the offers of vendors to repair them."""
+"""What zones offer for a job: sizes of data, offers of vendors, menus and estimates."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -66,7 +66,7 @@ class DataInspector(Protocol):
         ...
 
 
-# What a zone offers for a job: in the terms of its kind, and in those that zones compare by.
+# Offers, in the terms of their kind and in those by which zones are compared.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How events of a job are told to its owner; here those that are told alike in all zones."""
+"""Projection of jobs: rows and messages for readers, made from events."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ COMMON_MESSAGES: Mapping[str, EventMessage] = {
 }
 
 
-# Rows of jobs, made of what happens to them; a kind of zone says what its rows hold beside.
+# Rows of jobs, made from events; a kind of zone adds its own fields.
 
 
 class Admitted(Protocol):
@@ -227,7 +227,7 @@ def _row(
     return JobReadModel(job.id, event.zone, job.seq, job.owner, job.created_at, status, body)
 
 
-# Where prices are fixed: what readers see of them, and what is booked when a job is over.
+# Binding prices: their fields, messages and settlement.
 
 
 def min_bid(decision: Mapping[str, Any] | None) -> str | None:
@@ -296,7 +296,7 @@ def settlement(owner: str, payment: Money, *, refunded: bool) -> tuple[Entry, ..
     return refund(owner, payment) if refunded else recognize_revenue(payment)
 
 
-# The market's part of a job as readers see it, as far as zones of all kinds say the same.
+# Market fields that all kinds of zones share.
 
 ADAPTER_FIELDS = ("rank", "alpha", "dropout", "target_modules", "learning_rate")
 """What of its training is shown of a job that trains an adapter."""
@@ -342,7 +342,7 @@ def _data_notes(size: dict[str, Any] | None, training: dict[str, Any]) -> tuple[
     return DataSize.from_record(size).notes(length)
 
 
-# The metered part of a job as readers see it: `MeteredPart` of the API.
+# Fields of metered jobs: `MeteredFields` of the API.
 
 METERED_ROW: dict[str, Any] = {"meter": None}
 """Keys of the rows of metered jobs, with nothing in them: what the meter stands at."""

@@ -1,4 +1,4 @@
-"""A job as readers see it: one row, replaced whenever something happens to the job.
+"""Read model of a job: one row, replaced whenever something happens to the job.
 
 The body holds plain JSON values:
 
@@ -77,7 +77,7 @@ def empty_body(owner: str, request: Record, training: Record) -> Record:
     }
 
 
-# What an event changes outside of a zone's memory.
+# Effects of an event outside of the zone's state.
 
 
 @dataclass(frozen=True, slots=True)

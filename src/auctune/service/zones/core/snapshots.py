@@ -1,4 +1,4 @@
-"""Snapshots of a zone's memory, from time to time, so that a restart folds only what came later."""
+"""Snapshots of zones, taken from time to time, so that a restart folds only later events."""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Z_contra = TypeVar("Z_contra", contravariant=True)
 
 
 class SnapshotSource(Protocol[Z_contra]):
-    """Puts a zone's memory into words, on the desk's thread."""
+    """Puts a zone's memory into words, on the actor's thread."""
 
     def seq(self, zone: Z_contra) -> int:
         """Of the newest event that the memory knows."""
@@ -39,7 +39,7 @@ class Snapshotter(Generic[Z]):
     """Of one zone.
 
     Args:
-        desk: its thread.
+        actor: its thread.
         clock: tells the time.
         saver: puts its memory into words.
         snapshots: makes them.
@@ -49,7 +49,7 @@ class Snapshotter(Generic[Z]):
 
     def __init__(
         self,
-        desk: ZoneActor[Z],
+        actor: ZoneActor[Z],
         clock: SlotClock,
         saver: SnapshotSource[Z],
         snapshots: Snapshots,
@@ -57,7 +57,7 @@ class Snapshotter(Generic[Z]):
         events: int = SNAPSHOT_INTERVAL,
     ) -> None:
         self._events = events
-        self._desk = desk
+        self._actor = actor
         self._clock = clock
         self._saver = saver
         self._snapshots = snapshots
@@ -66,15 +66,15 @@ class Snapshotter(Generic[Z]):
 
     async def snapshot_if_due(self) -> None:
         """Keep the zone's memory, when the next restart would fold much."""
-        while not await self._desk.call(self._prepare):
+        while not await self._actor.call(self._prepare):
             pass
-        saved = await self._desk.call(self._save)
+        saved = await self._actor.call(self._save)
         if saved is None:
             return
         self._seq, memory = saved
         body = await asyncio.to_thread(write_snapshot, memory)
         unit = await asyncio.to_thread(
-            self._snapshots.write_batch, self._desk.name, self._seq, self._clock.now(), body
+            self._snapshots.write_batch, self._actor.name, self._seq, self._clock.now(), body
         )
         self._committer.submit(unit)
 
@@ -88,7 +88,7 @@ class Snapshotter(Generic[Z]):
         return (self._saver.seq(zone), self._saver.save(zone)) if self._is_due(zone) else None
 
 
-# What a zone remembers, as a restart makes it anew: of a snapshot, and of events after it.
+# The model of a zone, restored from a snapshot and the events after it.
 
 
 class ZoneModel(Protocol):

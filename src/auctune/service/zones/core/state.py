@@ -1,4 +1,4 @@
-"""What a zone has come to, as far as zones of all kinds know it: a fold over its events.
+"""State of a zone as far as all kinds share it: a fold over its events.
 
 The live path and a restart apply events by the same functions. In memory are open jobs only; what
 each event changes for readers is handed back, to be stored with it.
@@ -106,7 +106,7 @@ JOB_REDUCERS: Mapping[str, Callable[[ZoneState[Any], ZoneEvent], Effects]] = {
 """What events that zones of all kinds know do to a state."""
 
 
-# The fold that makes a zone's state of its events, the same live and after a restart.
+# The fold of events into state, the same live and after a restart.
 
 
 class Foldable(Protocol):

@@ -1,4 +1,4 @@
-"""The process of a zone kept going: started, watched, ended if it is silent, started again.
+"""Supervises a zone's process: start, heartbeat, restart with backoff.
 
 It is started again at once, then after pauses that double. What it did is on disk: it tells it
 again from where its zone has it.
@@ -14,7 +14,7 @@ from auctune.run.child import Hear, Message
 
 _log = structlog.get_logger(__name__)
 
-# A living process says so every second, but loading libraries and compiling hold up all threads.
+# A live process sends a heartbeat every second, but loading libraries blocks all threads.
 _SILENT_SECONDS = 120.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 _TRIES = 5

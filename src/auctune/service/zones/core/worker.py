@@ -1,4 +1,4 @@
-"""Everything of a zone that takes time: its clock, and what runs its jobs."""
+"""Background work of a zone: its ticker, archiving results, cleaning work folders."""
 
 import asyncio
 import errno
@@ -33,7 +33,7 @@ class ZoneWorker(Protocol):
         ...
 
 
-# Work that a zone's workshop does for jobs beside their training: packing, mending.
+# Background jobs of a worker: archiving, repairs.
 #
 # Work that fails is done again when it is begun again, as a disk that is full may have room by
 # then; after some tries, or where it is of no use, the job is given up.
@@ -88,7 +88,7 @@ class BackgroundJobs:
             await self._give_up(job, str(error))
 
 
-# What training left of a job, packed into a file of its owner's.
+# Archiving a job's results into a file of its owner.
 
 Z = TypeVar("Z", bound=AnyZone)
 
@@ -97,13 +97,13 @@ class ResultArchiver(Generic[Z]):
     """Of one zone.
 
     Args:
-        desk: of the zone.
+        actor: of the zone.
         data: the data process, which packs.
         library: files.
     """
 
-    def __init__(self, desk: ZoneActor[Z], data: DataClient, library: FileRepository) -> None:
-        self._desk, self._data, self._library = desk, data, library
+    def __init__(self, actor: ZoneActor[Z], data: DataClient, library: FileRepository) -> None:
+        self._actor, self._data, self._library = actor, data, library
 
     async def archive(
         self, job: str, owner: str, source: Path, target: Path, end: Callable[[Z, str], bool]
@@ -119,12 +119,12 @@ class ResultArchiver(Generic[Z]):
         """
         await asyncio.wrap_future(self._data.archive(source, target, job, owner=owner))
         record = await self._library.import_result(owner, target.name, target)
-        if not await self._desk.call(lambda zone: end(zone, record.id)):
+        if not await self._actor.call(lambda zone: end(zone, record.id)):
             # It was cancelled meanwhile: nobody is to have it.
             await self._library.delete(record)
 
 
-# What jobs that are over left in a zone's folder: checkpoints, and files that nobody took.
+# Cleaning the work folder: checkpoints and files of ended jobs.
 #
 # Their owners have adapters as files, and losses and checkpoints as events of the log; nothing
 # reads the folder of a job that is over.
@@ -139,7 +139,7 @@ class WorkdirCleaner:
 
     Args:
         work: its folder.
-        desk: knows which jobs are open.
+        actor: knows which jobs are open.
         is_given: whether something that runs jobs may be at one, which may be over by now.
         busy: jobs that something else is at.
         is_recorded: whether the database knows a job; may block.
@@ -149,14 +149,14 @@ class WorkdirCleaner:
     def __init__(
         self,
         work: Path,
-        desk: ZoneActor[AnyZone],
+        actor: ZoneActor[AnyZone],
         is_given: Callable[[str], bool],
         busy: Collection[str],
         is_recorded: Callable[[str], bool],
         trash: Trash,
     ) -> None:
         self._work = work
-        self._desk = desk
+        self._actor = actor
         self._is_given = is_given
         self._busy = busy
         self._is_recorded = is_recorded
@@ -171,7 +171,7 @@ class WorkdirCleaner:
         def unneeded(zone: AnyZone) -> list[str]:
             return [job for job in there if not self._is_needed(zone, job)]
 
-        gone = await self._desk.call(unneeded)
+        gone = await self._actor.call(unneeded)
         # What is begun for a job is begun before it is over.
         unneeded_paths = {job: there[job] for job in gone if job not in self._busy}
         await asyncio.to_thread(self._clear, unneeded_paths)
@@ -209,7 +209,7 @@ def _remove(paths: list[Path]) -> None:
             _log.warning("what a job left stays", path=path.name, reason=str(error))
 
 
-# A zone's time as it passes: what is to be done as each slot begins, and in between.
+# The ticker: runs a function at every slot's start and in between.
 
 _LEAST_SECONDS = 0.01
 _RETRY_SECONDS = 1.0

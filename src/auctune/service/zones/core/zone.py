@@ -1,4 +1,4 @@
-"""Where a zone's events go before anybody hears of them."""
+"""The write side of a zone: commands record events, which change its state."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class EventWriter(Protocol):
         ...
 
 
-# What a zone of any kind does on its desk's thread.
+# A zone of any kind, as its actor runs it.
 
 
 class AnyZone(Protocol):
@@ -124,7 +124,7 @@ def is_open(zone: AnyZone, job: str) -> bool:
     return job in zone.pending_jobs or job in zone.admitted_jobs
 
 
-# How a zone notes what happens: each event is taken over into its state, and kept for the log.
+# Recording: each event is applied to the state and kept for the log.
 #
 # Zones of all kinds receive, refuse, cancel and fail jobs in the same words. A kind decides on
 # bids, says in which slot its events are booked, and begins its slots.
@@ -335,7 +335,7 @@ class Zone(ABC, Generic[J, B]):
         return self._events[-1][1].rows[-1]
 
 
-# A zone whose time goes by slots: what happens is booked in the newest that began.
+# Zones whose time advances by slots: events are booked in the newest begun slot.
 #
 # Its jobs are paused and resumed in the same words, whatever they have in their slots.
 

@@ -1,4 +1,4 @@
-"""A bid as it reaches an edge zone: what to train on the data of which sites, for how much."""
+"""A bid in an edge zone, and the question of a quote."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -42,9 +42,9 @@ class EdgeBid:
     reply: IdempotencyKey | None = None
 
 
-# What a quote asks: one job, and the market as it stands; answered on any thread.
+# The question of a quote: one job and a copy of the market, answered on any thread.
 #
-# A menu of many sites and chunks takes a second and more. The desk only copies what is sold; bids
+# A menu of many sites and chunks takes a second and more. The actor only copies what is sold; bids
 # go on meanwhile, and a line that one of them takes is found out when it is accepted.
 
 

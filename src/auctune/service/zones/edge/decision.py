@@ -1,4 +1,4 @@
-"""What a bid is answered: by the mechanism as it stands, its owner's budget, and the clock.
+"""Decisions of an edge zone: admission, accepted lines, plans for the rest of a job.
 
 Nothing is changed: live and when a log is gone through again it is the same question.
 """

@@ -1,4 +1,4 @@
-"""What an edge zone offers for a job: prices by finish time, each binding while it is to be had."""
+"""Request side of an edge zone: menus, bids, and the operator's view of sites."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -95,7 +95,7 @@ class EdgeOffer:
         return {"lines": lines, "estimate": None}
 
 
-# Accepting a line of an edge zone's quote; see `auctune.service.zones.core.acceptance`.
+# Accepting a line of a quote.
 
 
 def quoted_line(accepted: Acceptance, quote: Quote) -> tuple[EdgeMenuLine, JobRequest]:
@@ -116,7 +116,7 @@ def menu_request(zone: EdgeZone, bid: EdgeBid) -> MenuRequest | None:
     return zone.question(bid) if zone.has_slot_before(bid.deadline) else None
 
 
-# From a request for a job to an edge zone's answer: its files are looked at, the bid is read.
+# Bids.
 #
 # Where the files were looked at before, the decision is the answer. Where they were not, the job
 # is on record as `validating_files` first, and decided as soon as they are.
@@ -126,7 +126,7 @@ class EdgeBids:
     """Shows prices of one zone, and takes bids and lines that were shown.
 
     Args:
-        desk: decides.
+        actor: decides.
         supply: what it offers.
         defaults: what is chosen where requests do not.
         files: of jobs.
@@ -137,7 +137,7 @@ class EdgeBids:
 
     def __init__(
         self,
-        desk: ZoneActor[EdgeZone],
+        actor: ZoneActor[EdgeZone],
         supply: EdgeSupply,
         defaults: Defaults,
         files: SiteDatasetResolver,
@@ -145,9 +145,9 @@ class EdgeBids:
         quotes: QuoteStore,
         now: Callable[[], float],
     ) -> None:
-        self._desk, self._supply, self._defaults = desk, supply, defaults
+        self._actor, self._supply, self._defaults = actor, supply, defaults
         self._files, self._turns, self._quotes, self._now = files, turns, quotes, now
-        self.pending_jobs = PendingJobs(desk, turns, self._check_there, self._received_bid)
+        self.pending_jobs = PendingJobs(actor, turns, self._check_there, self._received_bid)
         self._quoting = asyncio.Lock()
 
     async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:
@@ -178,7 +178,7 @@ class EdgeBids:
         training, shown = self._training(request), self._asked(who, request, alternatives)
         facts = await self._files.inspect(training, shown["sites"], who.user)
         bid = self._bid(new_id("ftjob"), who.user, training, facts, shown)
-        return await self._desk.call(lambda zone: zone.preview(bid))
+        return await self._actor.call(lambda zone: zone.preview(bid))
 
     async def submit(
         self,
@@ -242,9 +242,9 @@ class EdgeBids:
         return self._quotes.replace(quote, ZoneQuote(quote.training, quote.deadline, offer))
 
     async def _menu(self, bid: EdgeBid, ask: Callable[[EdgeZone], MenuRequest | None]) -> EdgeMenu:
-        """What is to be had, found out beside the desk; one after the other, as threads are few."""
+        """Return the menu, computed off the actor, one at a time: threads are few."""
         async with self._quoting:
-            question = await self._desk.call(ask)
+            question = await self._actor.call(ask)
             if question is None:
                 return EdgeMenu(bid.job, ())
             return await asyncio.to_thread(question.answer)
@@ -322,7 +322,7 @@ class EdgeBids:
         )
 
 
-# An edge zone's sites, as an operator sees them: prices and use by slot, and who trains there.
+# The operator's view of sites: prices and use by slot, and the jobs there.
 
 
 def site_table(zone: EdgeZone) -> dict[str, Any]:
@@ -363,7 +363,7 @@ def site_table(zone: EdgeZone) -> dict[str, Any]:
     }
 
 
-# An edge zone that is open: what requests speak to.
+# The gateway.
 
 _FOREIGN = ("target_loss", "share")
 # Of `market.lora`, what a model of the edge trains by too.

@@ -1,4 +1,4 @@
-"""What happens in an edge zone beside what zones of all kinds know, and what is in it.
+"""Jobs of an edge zone: event types and the open job.
 
 | kind | body | to the mechanism |
 | --- | --- | --- |
@@ -44,7 +44,7 @@ class EdgeEventType(StrEnum):
     SITE_RETURNED = "site.returned"
 
 
-# An edge job that is not over: what was promised to it, and how far it is.
+# The open job: what was promised, and its progress.
 
 
 @dataclass

@@ -43,8 +43,8 @@ class EdgeKind:
         return {}
 
     async def open(
-        self, entry: ZoneConfig, facts: BaseProfiles, premises: ZoneDependencies
+        self, entry: ZoneConfig, facts: BaseProfiles, dependencies: ZoneDependencies
     ) -> LoadedZone:
         """A zone as it stood."""
         assert isinstance(entry, EdgeConfig)
-        return await EdgeLoader(premises).open(entry)
+        return await EdgeLoader(dependencies).open(entry)

@@ -1,4 +1,4 @@
-"""Opening one edge zone as it stood: its sites, its log, its desk and its workshop."""
+"""Loads an edge zone: sites, log, actor and worker."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from auctune.service.zones.edge.zone import EdgeZone
 DEFAULTS = Defaults(epochs=5, batch_size=64, learning_rate=0.05)
 """Small networks are trained otherwise than adapters."""
 
-# What plans stand on.
+# Settings that plans depend on.
 _FIXED = ("base", "slot_seconds", "slots", "sites", "traffic_mb_per_slot", "chunk_mb", "pricing")
 
 
@@ -33,16 +33,16 @@ class EdgeLoader:
     """Opens zones of this kind.
 
     Args:
-        premises: what all zones are opened with.
+        dependencies: what all zones are opened with.
     """
 
-    def __init__(self, premises: ZoneDependencies) -> None:
-        self._premises = premises
-        self._past = ZoneLoader(premises)
+    def __init__(self, dependencies: ZoneDependencies) -> None:
+        self._dependencies = dependencies
+        self._past = ZoneLoader(dependencies)
 
     async def open(self, entry: EdgeConfig) -> LoadedZone:
         """One zone, as it stood."""
-        here = self._premises
+        here = self._dependencies
         wanted = created_record(entry, here.now())
         record = self._past.recorded_settings(
             entry.name, wanted, partial(ensure_unchanged, entry.name, _FIXED)
@@ -53,15 +53,15 @@ class EdgeLoader:
         await asyncio.to_thread(_warm_up, record, supply)
         memory = await self._past.restore(entry.name, fresh)
         zone = EdgeZone(entry.name, supply, memory, here.recorder)
-        desk = self._past.start_actor(zone, memory, record)
+        actor = self._past.start_actor(zone, memory, record)
         files = SiteDatasetResolver(here.library, here.data)
-        bidding = EdgeBids(desk, supply, DEFAULTS, files, here.turns, here.quotes, here.now)
+        bidding = EdgeBids(actor, supply, DEFAULTS, files, here.turns, here.quotes, here.now)
         explainer = EdgeExplainer(fresh, self._past.log, self._past.snapshots)
-        open_zone = EdgeGateway(desk=desk, supply=supply, bids=bidding, explainer=explainer)
-        return LoadedZone(open_zone, self._workshop(entry, open_zone))
+        open_zone = EdgeGateway(actor=actor, supply=supply, bids=bidding, explainer=explainer)
+        return LoadedZone(open_zone, self._worker(entry, open_zone))
 
-    def _workshop(self, entry: EdgeConfig, zone: EdgeGateway) -> EdgeWorker:
-        here, place = self._premises, self._premises.place
+    def _worker(self, entry: EdgeConfig, zone: EdgeGateway) -> EdgeWorker:
+        here, place = self._dependencies, self._dependencies.place
         settings = SitesSettings(
             folder=str(place.data / "work" / entry.name),
             sites={site.id: dict(site.capacity) for site in zone.supply.market.sites},

@@ -1,4 +1,4 @@
-"""Rows of edge jobs: what they hold beside what rows of all kinds do.
+"""Projection of edge jobs: fields of their rows, and messages to owners.
 
 | key | holds |
 | --- | --- |
@@ -93,7 +93,7 @@ def size_record(facts: SiteDatasets) -> Record:
 PROJECTION = EdgeProjection()
 
 
-# What readers see of edge jobs: the market's part of them, and how they are told of.
+# Fields and messages.
 
 Shown = dict[str, Any]
 

@@ -1,8 +1,8 @@
-"""Has a zone's sites train what the zone sold, slot by slot.
+"""Dispatches slots to the sites of an edge zone.
 
 A slot is given out once the one before is answered for, which may run into it; never beyond a job's
 deadline. What a slot did not train is planned anew, at the market's cost, while there is still room
-before the deadline. All of it runs on the desk's thread.
+before the deadline. All of it runs on the actor's thread.
 """
 
 import math
@@ -44,7 +44,7 @@ class SiteProcess(Protocol):
 
 _LESS_MEMORY = "a smaller batch_size, or fewer samples at each site, need less"
 
-# Expected where no job is left: the process is to let go of all.
+# Sentinel: no jobs are left, the process may release its actors.
 _RELEASE_ALL = ["nobody"]
 
 LoadResult = Callable[[str, int, int], SiteOutcome | None]

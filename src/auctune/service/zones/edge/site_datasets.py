@@ -1,4 +1,4 @@
-"""What is known of a job's data: how many samples lie at each site, and of what shape."""
+"""Data sets at sites: samples and shapes, ownership, inspection."""
 
 import asyncio
 from collections import OrderedDict
@@ -80,7 +80,7 @@ def _shape(one: ImageFacts) -> str:
     return f"images of {' x '.join(map(str, one.image))}"
 
 
-# The files of edge jobs: whose they are, that they stay, and what is in them.
+# Files of edge jobs: ownership, existence, content.
 
 _log = structlog.get_logger(__name__)
 
@@ -117,7 +117,7 @@ class SiteDatasetResolver:
             require_owner(await self._library.get(file), owner, file, place)
 
     def check_there(self, training: Training, sites: Sites) -> None:
-        """That no file has begun to leave meanwhile; what comes next on the desk will keep it.
+        """That no file has begun to leave meanwhile; what comes next on the actor will keep it.
 
         For any thread.
 

@@ -1,4 +1,4 @@
-"""What an edge zone has come to: a fold over its events."""
+"""State of an edge zone, and its model: state and mechanism, folded from the same events."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -144,7 +144,7 @@ _HANDLERS: dict[str, Callable[[EdgeState, ZoneEvent], Effects]] = {
 }
 
 
-# What an edge zone remembers: its state, and the mechanism that decides, of the same events.
+# The model: state and mechanism, folded from the same events.
 #
 # The mechanism is asked without a side effect and changed by events alone, so that live and after
 # a restart it does the same sums in the same order, and is the same to the last bit.

@@ -1,4 +1,4 @@
-"""An edge zone's memory in words, as a zone's keeper asks for it."""
+"""Background worker of an edge zone: sites, archives, snapshots."""
 
 import asyncio
 from collections.abc import Callable
@@ -46,9 +46,9 @@ class EdgeSaver:
         return zone.memory.save()
 
 
-# Everything of an edge zone that takes time: its sites, packing, its snapshots.
+# The worker.
 #
-# The desk decides; the workshop tells the sites' process what to train, and the desk what it says.
+# The actor decides; the worker tells the sites' process what to train, and the actor what it says.
 
 _log = structlog.get_logger(__name__)
 
@@ -85,18 +85,18 @@ class EdgeWorker:
         alarm: Callable[[Exception], None],
     ) -> None:
         self._zone, self._settings, self._logs = zone, settings, logs
-        self._packer = ResultArchiver(zone.desk, data, library)
+        self._packer = ResultArchiver(zone.actor, data, library)
         self._lock, self._alarm = lock, alarm
         self._place = OpenSitesFolder.at(Path(settings.folder))
         self._background = TaskSet()
-        self._chores = BackgroundJobs(zone.abandon)
-        self._keeper = Snapshotter(zone.desk, zone.clock, EdgeSaver(), snapshots, committer)
-        self._foreman = SlotScheduler(library.blobs.path, self._place.kept)
+        self._background_jobs = BackgroundJobs(zone.abandon)
+        self._keeper = Snapshotter(zone.actor, zone.clock, EdgeSaver(), snapshots, committer)
+        self._scheduler = SlotScheduler(library.blobs.path, self._place.kept)
         self._leftovers = WorkdirCleaner(
             self._place.jobs,
-            zone.desk,
-            self._foreman.is_running,
-            self._chores.busy,
+            zone.actor,
+            self._scheduler.is_running,
+            self._background_jobs.busy,
             library.has_job,
             library.trash,
         )
@@ -120,16 +120,16 @@ class EdgeWorker:
     async def stop(self) -> None:
         """Stop the sites; what they trained is in checkpoints."""
         await self._background.close()
-        await self._chores.close()
+        await self._background_jobs.close()
         await asyncio.to_thread(self._sites.stop)
 
     async def _tick(self) -> None:
         await asyncio.to_thread(self._sites.poll)
         if self._sites.is_crash_looping:
-            await self._zone.call(self._foreman.mark_all_lost)
-        await self._zone.call(self._foreman.run_slot)
+            await self._zone.call(self._scheduler.mark_all_lost)
+        await self._zone.call(self._scheduler.run_slot)
         for job in await self._zone.call(_trained):
-            self._chores.start_once(job.id, self._finish(job.id, job.owner))
+            self._background_jobs.start_once(job.id, self._finish(job.id, job.owner))
         await self._leftovers.clean()
         await self._keeper.snapshot_if_due()
 
@@ -138,7 +138,7 @@ class EdgeWorker:
 
         def told(message: Message | None) -> None:
             if message is None:
-                self._zone.desk.submit(lambda _: self._foreman.on_process_exit())
+                self._zone.actor.submit(lambda _: self._scheduler.on_process_exit())
             hear(message)
 
         self._process = SitesProcess(self._settings, told, lock=self._lock, log=log)
@@ -153,8 +153,8 @@ class EdgeWorker:
             self._loop.call_soon_threadsafe(self._ready.set)
         if kind in ("alive", "failed") or process is None:
             return
-        self._zone.desk.post(
-            lambda zone: self._foreman.on_message(zone, process, message), self._alarm
+        self._zone.actor.post(
+            lambda zone: self._scheduler.on_message(zone, process, message), self._alarm
         )
 
     async def _finish(self, job: str, owner: str) -> None:

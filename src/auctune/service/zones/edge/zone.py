@@ -1,4 +1,4 @@
-"""An edge zone's decisions: bids, quotes, slots, lost sites; what the desk's thread runs.
+"""An edge zone's decisions: bids, quotes, slots, lost sites; what the actor's thread runs.
 
 Each method leaves the zone whole, and notes what happened for the log (`take_events`).
 """

@@ -1,4 +1,4 @@
-"""A bid as it reaches a rented zone: what to train, what it is worth, what it may cost."""
+"""A bid in a spot zone: what to train, its value and its cap."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

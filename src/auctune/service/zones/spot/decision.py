@@ -1,4 +1,4 @@
-"""What a rented zone's decision follows from, and nothing else: live, and when its log is replayed.
+"""Decisions of a spot zone, and nothing else: used live and in replays.
 
 A job is admitted if its cost is within the owner's cap, and budget, with a probability of 0.9. By
 expectation one job in two would reach a cap just above it, and be paid for nothing; by the worst

@@ -1,6 +1,6 @@
-"""From a request for a job to a rented zone's decision, and to its estimate.
+"""Request side of a spot zone: estimates and bids.
 
-Estimates take a while, so they are made on a thread of their own, users in round robin; the desk
+Estimates take a while, so they are made on a thread of their own, users in round robin; the actor
 decides by them.
 """
 
@@ -47,7 +47,7 @@ from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone, no_slot
 
-# Estimates of a user that may wait: a few forms of a page, not a flood.
+# Estimates of a user that may wait: a few forms of a page.
 _WAITING_ESTIMATES = 8
 
 
@@ -55,7 +55,7 @@ class SpotBids:
     """Takes bids for one zone.
 
     Args:
-        desk: decides.
+        actor: decides.
         rental: what it offers.
         defaults: what is chosen where requests do not.
         files: of jobs.
@@ -66,7 +66,7 @@ class SpotBids:
 
     def __init__(
         self,
-        desk: ZoneActor[SpotZone],
+        actor: ZoneActor[SpotZone],
         rental: SpotSupply,
         defaults: Defaults,
         files: TrainingData,
@@ -74,7 +74,7 @@ class SpotBids:
         quotes: QuoteStore,
         now: Callable[[], float],
     ) -> None:
-        self._desk = desk
+        self._actor = actor
         self._rental = rental
         self._defaults = defaults
         self._files = files
@@ -82,7 +82,7 @@ class SpotBids:
         self._quotes = quotes
         self._now = now
         self._estimates = FairQueue("estimate", _WAITING_ESTIMATES)
-        self.pending_jobs = PendingJobs(desk, turns, self._check_there, self._received_bid)
+        self.pending_jobs = PendingJobs(actor, turns, self._check_there, self._received_bid)
 
     async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:
         """What a job is likely to come to.
@@ -144,7 +144,7 @@ class SpotBids:
         training, shown = self._training(request), self._shown(who, request, alternatives)
         size = (await self._files.appraise(training, who.user)).size
         bid = await self._bid(new_id("ftjob"), who.user, training, size, shown, None)
-        return await self._desk.call(lambda zone: zone.preview(bid))
+        return await self._actor.call(lambda zone: zone.preview(bid))
 
     async def submit(
         self,
@@ -232,7 +232,7 @@ class SpotBids:
     ) -> tuple[Estimate, EstimateInputs]:
         self._rental.check(training, size)
         slot = self._rental.clock.slot()
-        pace = await self._desk.call(lambda zone: zone.pace)
+        pace = await self._actor.call(lambda zone: zone.pace)
         ready_at = self._rental.clock.now() + pace.start_seconds
         slots = self._rental.slot_range(worth.deadline, slot, ready_at)
         if not slots:
@@ -279,7 +279,7 @@ def _worth_of(record: dict[str, Any]) -> JobValue:
     )
 
 
-# A rented zone that is open: what requests speak to.
+# The gateway.
 
 _FOREIGN = ("target_loss", "sites")
 

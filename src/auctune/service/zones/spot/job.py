@@ -1,4 +1,4 @@
-"""What happens in a rented zone beside what all zones, and metered ones, know.
+"""Jobs of a spot zone: event types, learned speeds and the open job.
 
 | kind | body |
 | --- | --- |
@@ -45,7 +45,7 @@ class SpotEventType(StrEnum):
     ENDED = "job.ended"
 
 
-# How fast a rented zone's jobs start and train, as its own jobs showed.
+# Learned speeds: how fast the zone's jobs start and train.
 
 KEPT_JOBS = 20
 """Of so many of the newest jobs what they showed is kept: machines and their load change."""
@@ -88,7 +88,7 @@ def learned_pace(starts: Sequence[float], speeds: Sequence[float], prior_start: 
     return Pace(start, tuple(reversed(speeds)) or (1.0,))
 
 
-# A rented job that is not over: what its owner asked for, and how far it is.
+# The open job: what its owner asked for, and its progress.
 
 
 @dataclass

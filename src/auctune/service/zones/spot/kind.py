@@ -70,10 +70,10 @@ class SpotKind:
         return {INSTANCE: facts}
 
     async def open(
-        self, entry: ZoneConfig, facts: BaseProfiles, premises: ZoneDependencies
+        self, entry: ZoneConfig, facts: BaseProfiles, dependencies: ZoneDependencies
     ) -> LoadedZone:
         """A zone as it stood."""
-        return await SpotLoader(premises).open(_own(entry), facts[INSTANCE])
+        return await SpotLoader(dependencies).open(_own(entry), facts[INSTANCE])
 
 
 def instance_settings(entry: SpotConfig, place: DataDirs) -> NodeSettings:

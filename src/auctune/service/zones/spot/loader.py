@@ -1,4 +1,4 @@
-"""Opening a rented zone as it stood: its market, its log, its desk and its workshop."""
+"""Loads a spot zone: market, log, actor and worker."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.worker import SpotWorker
 from auctune.service.zones.spot.zone import SpotZone
 
-# What jobs under way stand on.
+# Settings that running jobs depend on.
 _FIXED = ("base", "slot_seconds", "start", "market_slot_seconds", "market")
 
 
@@ -34,16 +34,16 @@ class SpotLoader:
     """Opens zones of this kind.
 
     Args:
-        premises: what all zones are opened with.
+        dependencies: what all zones are opened with.
     """
 
-    def __init__(self, premises: ZoneDependencies) -> None:
-        self._premises = premises
-        self._past = ZoneLoader(premises)
+    def __init__(self, dependencies: ZoneDependencies) -> None:
+        self._dependencies = dependencies
+        self._past = ZoneLoader(dependencies)
 
     async def open(self, entry: SpotConfig, facts: BaseFacts) -> LoadedZone:
         """One zone, as it stood."""
-        here = self._premises
+        here = self._dependencies
         market = await asyncio.to_thread(load_market, entry)
         wanted = created_record(entry, market, here.now())
         record = self._past.recorded_settings(
@@ -54,16 +54,16 @@ class SpotLoader:
         await asyncio.to_thread(_warm_up, rental)
         memory = await self._past.restore(entry.name, SpotModel)
         zone = SpotZone(entry.name, rental, memory.state, here.recorder)
-        desk = self._past.start_actor(zone, memory, record)
+        actor = self._past.start_actor(zone, memory, record)
         inspector = DatasetInspector(entry.base_source, here.data, here.library)
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
         files = TrainingData(here.library, facts.digest, inspector)
-        bidding = SpotBids(desk, rental, defaults, files, here.turns, here.quotes, here.now)
-        open_zone = SpotGateway(desk=desk, rental=rental, bids=bidding)
-        return LoadedZone(open_zone, self._workshop(entry, open_zone))
+        bidding = SpotBids(actor, rental, defaults, files, here.turns, here.quotes, here.now)
+        open_zone = SpotGateway(actor=actor, rental=rental, bids=bidding)
+        return LoadedZone(open_zone, self._worker(entry, open_zone))
 
-    def _workshop(self, entry: SpotConfig, zone: SpotGateway) -> SpotWorker:
-        here, place = self._premises, self._premises.place
+    def _worker(self, entry: SpotConfig, zone: SpotGateway) -> SpotWorker:
+        here, place = self._dependencies, self._dependencies.place
         return SpotWorker(
             zone,
             entry,

@@ -1,4 +1,4 @@
-"""The processes of jobs under way: started, watched, and stopped when they are not wanted."""
+"""Processes of running spot jobs: started, watched, stopped."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.supply import SpotSupply
 
-# What a process that loads may take to hear that it is to stop; it is killed then.
+# Time for a loading process to react to a stop; then it is killed.
 _STOP_SECONDS = 20.0
 
 

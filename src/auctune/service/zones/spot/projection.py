@@ -1,4 +1,4 @@
-"""Rows of rented jobs: what they hold beside what rows of all kinds do.
+"""Projection of spot jobs: fields of their rows, and messages to owners.
 
 | key | holds |
 | --- | --- |
@@ -80,7 +80,7 @@ class SpotProjection(JobProjection[SpotJobState]):
 PROJECTION = SpotProjection()
 
 
-# What readers see of rented jobs: the market's part of them, and how they are told of.
+# Fields and messages.
 
 Shown = dict[str, Any]
 

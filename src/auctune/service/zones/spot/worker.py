@@ -1,7 +1,7 @@
-"""What a job's process tells, taken over into the log: each slot once, by its number.
+"""Background worker of a spot zone: messages of jobs' processes, slots, snapshots.
 
 It tells what its journal holds, and after every start all of it again; what is on record already is
-passed over. All of it runs on the desk's thread.
+passed over. All of it runs on the actor's thread.
 """
 
 import asyncio
@@ -134,7 +134,7 @@ def _finish(zone: SpotZone, job: SpotJobState, message: Message) -> None:
     )
 
 
-# Everything of a rented zone that takes time: its clock, its jobs' processes, its snapshots.
+# The worker.
 #
 # Each job under way has a process that rents and trains by itself, with a folder of its own; it is
 # started again for as long as the job is not over, and stopped while it is paused.
@@ -180,20 +180,20 @@ class SpotWorker:
     ) -> None:
         self._zone = zone
         self._work = work
-        self._packer = ResultArchiver(zone.desk, data, library)
+        self._packer = ResultArchiver(zone.actor, data, library)
         self._alarm = alarm
         self._deaths: Counter[str] = Counter()
         self._background = TaskSet()
-        self._chores = BackgroundJobs(zone.abandon)
-        self._keeper = Snapshotter(zone.desk, zone.clock, SpotSaver(), snapshots, committer)
+        self._background_jobs = BackgroundJobs(zone.abandon)
+        self._keeper = Snapshotter(zone.actor, zone.clock, SpotSaver(), snapshots, committer)
         self._processes = JobProcessPool(
             entry, zone.rental, cache, work, logs, library.blobs.path, lock, self._on_message
         )
         self._leftovers = WorkdirCleaner(
             work,
-            zone.desk,
+            zone.actor,
             self._processes.is_running,
-            self._chores.busy,
+            self._background_jobs.busy,
             library.has_job,
             library.trash,
         )
@@ -209,14 +209,14 @@ class SpotWorker:
     async def stop(self) -> None:
         """Stop the jobs' processes; what they trained is in their checkpoints."""
         await self._background.close()
-        await self._chores.close()
+        await self._background_jobs.close()
         await asyncio.to_thread(self._processes.close)
 
     async def _tick(self) -> None:
         jobs = await self._zone.call(_under_way)
         await asyncio.to_thread(self._processes.reconcile, jobs)
         for job in await self._zone.call(_trained):
-            self._chores.start_once(job.id, self._finish(job.id, job.owner))
+            self._background_jobs.start_once(job.id, self._finish(job.id, job.owner))
         await self._leftovers.clean()
         await self._keeper.snapshot_if_due()
 
@@ -233,11 +233,11 @@ class SpotWorker:
         def take(zone: SpotZone) -> None:
             on_message(zone, job, message)
 
-        heard = self._zone.desk.submit(take)
+        heard = self._zone.actor.submit(take)
         heard.add_done_callback(lambda done: self._check_heard(done.exception()))
 
     def _check_heard(self, error: BaseException | None) -> None:
-        if error is not None and self._zone.desk.failure is None:
+        if error is not None and self._zone.actor.failure is None:
             self._alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
     def _ended(self, job: str) -> None:

@@ -1,4 +1,4 @@
-"""A rented zone at work: bids, slots, what jobs' processes tell; what the desk's thread runs."""
+"""A rented zone at work: bids, slots, what jobs' processes tell; what the actor's thread runs."""
 
 from dataclasses import asdict
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an owner asks of a timeshare zone, as it reaches the desk."""
+"""A bid in a timeshare zone, and what its decision follows from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class TimeshareBid:
     reply: IdempotencyKey | None = None
 
 
-# What a timeshare zone's decision follows from, and nothing else: live and in a replay.
+# Decisions, used live and in replays.
 
 OVER_BUDGET = "over_budget"
 

@@ -1,4 +1,4 @@
-"""What a timeshare zone knows when it is asked what a job would come to."""
+"""Forecasts what a job with a loss target will cost, from the losses of similar jobs."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ def _copy(curve: LossCurve) -> LossCurve:
     return LossCurve(list(curve.points))
 
 
-# What a job with a loss target is likely to come to, by the losses of jobs like it.
+# The forecast, by the losses of similar jobs.
 #
 # Each job that the zone has seen says how many batches it needed to that loss: as it was seen, or
 # as the mixture (auctune.timeshare.estimators.mixture) foretells it of its curve, with its

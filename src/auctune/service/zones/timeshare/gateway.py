@@ -1,4 +1,4 @@
-"""From a request to a timeshare zone's answer: files are looked at, an estimate is made.
+"""Request side of a timeshare zone: estimates and bids.
 
 Where the files were looked at before, the decision is the answer. Where they were not, the job is
 on record as `validating_files` first, and decided on as soon as they are.
@@ -75,7 +75,7 @@ class TimeshareBids:
     """Takes jobs for one zone.
 
     Args:
-        desk: decides.
+        actor: decides.
         clock: its slots.
         num_slots: that it looks ahead.
         price: of a second of the pool.
@@ -89,7 +89,7 @@ class TimeshareBids:
 
     def __init__(
         self,
-        desk: ZoneActor[TimeshareZone],
+        actor: ZoneActor[TimeshareZone],
         clock: SlotClock,
         num_slots: int,
         price: Money,
@@ -100,10 +100,10 @@ class TimeshareBids:
         profile: Profile,
         room_gb: float,
     ) -> None:
-        self._desk, self._clock, self._num_slots, self._price = desk, clock, num_slots, price
+        self._actor, self._clock, self._num_slots, self._price = actor, clock, num_slots, price
         self._defaults, self._files, self._turns = defaults, files, turns
         self._quotes, self._profile, self._room_gb = quotes, profile, room_gb
-        self.pending_jobs = PendingJobs(desk, turns, self._check_there, self._received)
+        self.pending_jobs = PendingJobs(actor, turns, self._check_there, self._received)
 
     async def preload(self, file: FileRecord) -> bool:
         """Look at a new upload; see `AnswersRequests.look_at`."""
@@ -169,7 +169,7 @@ class TimeshareBids:
         size = (await self._files.appraise(training, who.user)).size
         shown = self._shown(request, who, goal, alternatives)
         asked = await self._asked(new_id("ftjob"), who.user, training, size, goal, shown)
-        return await self._desk.call(lambda zone: zone.preview(asked))
+        return await self._actor.call(lambda zone: zone.preview(asked))
 
     async def submit(
         self,
@@ -234,7 +234,7 @@ class TimeshareBids:
     async def _estimate(
         self, owner: str, training: Training, size: DataSize, goal: Target
     ) -> tuple[Estimate, EstimateInputs]:
-        """Away from the desk and the loop: it may take a while.
+        """Away from the actor and the loop: it may take a while.
 
         Raises:
             InputError: if the job would hold the pool up.
@@ -242,7 +242,7 @@ class TimeshareBids:
         check_batch(training, size)
         check_adapter(training, self._profile, self._room_gb)
         check_step(training, size, self._profile, self._clock.slot_seconds)
-        seq, evidence = await self._desk.call(
+        seq, evidence = await self._actor.call(
             lambda zone: (zone.state.seq, forecast_data(zone.state))
         )
         question = ForecastRequest(
@@ -302,7 +302,7 @@ class TimeshareBids:
         return {**shown, "target_loss": goal.target_loss, "max_cost": str(goal.cap)}
 
 
-# A timeshare zone that is open: what requests speak to.
+# The gateway.
 
 # Terms of other kinds of zones.
 _FOREIGN = ("sites",)

@@ -1,4 +1,4 @@
-"""What happens in a timeshare zone beside what all zones and metered ones know, and what is in it.
+"""Jobs of a timeshare zone: event types, loss curves, completed and open jobs.
 
 | kind | body |
 | --- | --- |
@@ -45,7 +45,7 @@ class TimeshareEventType(StrEnum):
     SETTLED = "job.settled"
 
 
-# A job's losses, kept in little room however long it trains.
+# Loss curve of a job, of bounded size.
 #
 # Each point is a unit of time, or several that were put together: batches up to its end, the mean
 # loss over them, and the seconds of the pool that they took. Where there would be more than
@@ -103,7 +103,7 @@ class LossCurve:
         return second[0], loss, first[2] + second[2]
 
 
-# A job that has left: what the zone remembers of it, to say what others like it will need.
+# Completed jobs, kept to forecast similar ones.
 
 MAX_COMPLETED_JOBS = 50
 """Jobs that a zone remembers."""
@@ -178,7 +178,7 @@ class CompletedJob:
         return cls(record["id"], record["owner"], Features(**record["features"]), LossCurve(points))
 
 
-# A job that is not over: what it is to reach, and how far it is.
+# The open job: its target and its progress.
 
 
 class Phase(StrEnum):

@@ -49,10 +49,10 @@ class TimeshareKind:
         return {NODE_TYPE: learn_base(settings, kept, report, profile, alone)}
 
     async def open(
-        self, entry: ZoneConfig, facts: BaseProfiles, premises: ZoneDependencies
+        self, entry: ZoneConfig, facts: BaseProfiles, dependencies: ZoneDependencies
     ) -> LoadedZone:
         """A zone as it stood."""
-        return await TimeshareLoader(premises).open(_own(entry), facts)
+        return await TimeshareLoader(dependencies).open(_own(entry), facts)
 
 
 def _own(entry: ZoneConfig) -> TimeshareConfig:

@@ -1,4 +1,4 @@
-"""Opening one timeshare zone as it stood: its log, its desk and its workshop."""
+"""Loads a timeshare zone: log, actor and worker."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -26,7 +26,7 @@ from auctune.service.zones.timeshare.zone import TimeshareZone
 
 NODE_TYPE = "pool"
 
-# What jobs count on.
+# Settings that jobs depend on.
 _FIXED = ("base", "price_per_second", "slot_seconds")
 
 
@@ -34,16 +34,16 @@ class TimeshareLoader:
     """Opens zones of this kind.
 
     Args:
-        premises: what all zones are opened with.
+        dependencies: what all zones are opened with.
     """
 
-    def __init__(self, premises: ZoneDependencies) -> None:
-        self._premises = premises
-        self._past = ZoneLoader(premises)
+    def __init__(self, dependencies: ZoneDependencies) -> None:
+        self._dependencies = dependencies
+        self._past = ZoneLoader(dependencies)
 
     async def open(self, entry: TimeshareConfig, facts: BaseProfiles) -> LoadedZone:
         """One zone, as it stood."""
-        here = self._premises
+        here = self._dependencies
         wanted = created_record(entry, here.now())
         record = self._past.recorded_settings(
             entry.name, wanted, partial(ensure_unchanged, entry.name, _FIXED)
@@ -52,20 +52,20 @@ class TimeshareLoader:
         clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
         price = Money(record["price_per_second"])
         zone = TimeshareZone(entry.name, memory.state, clock, here.recorder, price)
-        desk = self._past.start_actor(zone, memory, record)
-        open_zone = self._open_zone(entry, record, desk, clock, facts[NODE_TYPE])
+        actor = self._past.start_actor(zone, memory, record)
+        open_zone = self._open_zone(entry, record, actor, clock, facts[NODE_TYPE])
         profile = facts[NODE_TYPE].profile
-        return LoadedZone(open_zone, self._workshop(entry, open_zone, profile))
+        return LoadedZone(open_zone, self._worker(entry, open_zone, profile))
 
     def _open_zone(
         self,
         entry: TimeshareConfig,
         record: Mapping[str, Any],
-        desk: ZoneActor[TimeshareZone],
+        actor: ZoneActor[TimeshareZone],
         clock: SlotClock,
         base: BaseFacts,
     ) -> TimeshareGateway:
-        here = self._premises
+        here = self._dependencies
         defaults = Defaults(
             max_length=entry.max_length, share=1.0, context_tokens=base.context_tokens
         )
@@ -75,7 +75,7 @@ class TimeshareLoader:
         profile, memory = base.profile, entry.memory_gb
         room = profile.memory_gb - profile.base_memory_gb if memory is None else memory
         taking = TimeshareBids(
-            desk,
+            actor,
             clock,
             entry.slots,
             price,
@@ -87,7 +87,7 @@ class TimeshareLoader:
             room,
         )
         return TimeshareGateway(
-            desk=desk,
+            actor=actor,
             base=entry.base,
             price=price,
             clock=clock,
@@ -95,10 +95,10 @@ class TimeshareLoader:
             bids=taking,
         )
 
-    def _workshop(
+    def _worker(
         self, entry: TimeshareConfig, zone: TimeshareGateway, profile: Profile
     ) -> TimeshareWorker:
-        here, place = self._premises, self._premises.place
+        here, place = self._dependencies, self._dependencies.place
         settings = pool_settings(entry, place)
         memory = entry.memory_gb
         return TimeshareWorker(

@@ -1,4 +1,4 @@
-"""Rows of a timeshare zone's jobs: what they hold beside what rows of all kinds do.
+"""Projection of timeshare jobs: fields of their rows, and messages to owners.
 
 | key | holds |
 | --- | --- |
@@ -80,7 +80,7 @@ class TimeshareProjection(JobProjection[TimeshareJob]):
 PROJECTION = TimeshareProjection()
 
 
-# What readers see of a timeshare zone's jobs, and how they are told of.
+# Fields and messages.
 
 Shown = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What a timeshare zone has come to: a fold over its events.
+"""State of a timeshare zone: a fold over its events, and its snapshot.
 
 The live path and a restart apply events by the same function. In memory are open jobs, the shares
 of the newest units, and the curves of some jobs that are over.
@@ -203,7 +203,7 @@ _HANDLERS: dict[str, Callable[[TimeshareState, ZoneEvent], Effects]] = {
 }
 
 
-# A timeshare zone's memory: what its state is made of, as bytes and of events.
+# The model and its snapshot.
 
 
 class TimeshareModel:

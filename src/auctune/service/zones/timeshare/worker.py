@@ -1,4 +1,4 @@
-"""A timeshare zone's memory in words, as a zone's keeper asks for it."""
+"""Background worker of a timeshare zone: the pool's commands and events, archives."""
 
 import asyncio
 import math
@@ -57,7 +57,7 @@ class TimeshareSaver:
         return saved_state(zone.state)
 
 
-# How a job ends that has left the pool, once its adapter is packed.
+# The end of a job that has left the pool, once its adapter is archived.
 
 
 def finish_job(zone: TimeshareZone, name: str, files: list[str]) -> bool:
@@ -99,7 +99,7 @@ def _failure(job: TimeshareJob) -> dict[str, Any]:
     return {"code": code, "message": message, "param": param, "refund": refund}
 
 
-# Who is wanted in the pool, by what its zone has come to.
+# Commands to the pool: the jobs that it should run.
 
 # How long it trains nobody knows, and what it keeps is by its loss in training.
 _NOT_ITS_OWN = ("epochs", "schedule", "patience")
@@ -155,7 +155,7 @@ class PoolCommands:
         return Wish.REST if job.phase is Phase.PAUSED else Wish.LEARN
 
 
-# What the pool says, taken over into its zone: each event of its journal once, by its number.
+# Events of the pool: each of its journal is applied once, by its number.
 
 NODE = "pool"
 """Where all jobs of such a zone are trained."""
@@ -285,9 +285,9 @@ class PoolEventHandler:
         return loss
 
 
-# Everything of a timeshare zone that takes time: its pool, packing, its snapshots.
+# The worker.
 #
-# The desk decides; the workshop tells the pool who is wanted, and the desk what the pool says.
+# The actor decides; the worker tells the pool who is wanted, and the actor what the pool says.
 
 _log = structlog.get_logger(__name__)
 
@@ -327,7 +327,7 @@ class TimeshareWorker:
         alarm: Callable[[Exception], None],
     ) -> None:
         self._zone, self._settings, self._logs = zone, settings, logs
-        self._packer = ResultArchiver(zone.desk, data, library)
+        self._packer = ResultArchiver(zone.actor, data, library)
         self._lock, self._alarm = lock, alarm
         self._place = OpenPoolFolder(Path(settings.folder))
         self._hearing = PoolEventHandler(zone.price)
@@ -335,13 +335,13 @@ class TimeshareWorker:
             library.blobs.path, self._place.root, zone.price, profile, zone.clock.slot_seconds
         )
         self._background = TaskSet()
-        self._chores = BackgroundJobs(zone.abandon)
-        self._keeper = Snapshotter(zone.desk, zone.clock, TimeshareSaver(), snapshots, committer)
+        self._background_jobs = BackgroundJobs(zone.abandon)
+        self._keeper = Snapshotter(zone.actor, zone.clock, TimeshareSaver(), snapshots, committer)
         self._leftovers = WorkdirCleaner(
             self._place.results,
-            zone.desk,
+            zone.actor,
             _POOL_IS_AT.__contains__,
-            self._chores.busy,
+            self._background_jobs.busy,
             library.has_job,
             library.trash,
         )
@@ -362,7 +362,7 @@ class TimeshareWorker:
     async def stop(self) -> None:
         """Stop the pool; what it trained is in its journal."""
         await self._background.close()
-        await self._chores.close()
+        await self._background_jobs.close()
         await asyncio.to_thread(self._pool.stop)
 
     async def _tick(self) -> None:
@@ -398,11 +398,11 @@ class TimeshareWorker:
             _log.error("the pool failed", zone=self._zone.name, why=message["found"])
         if message["kind"] == "followed":
             seq = message["seq"]
-            self._zone.desk.post(lambda zone: zone.settle_dropped(seq), self._alarm)
+            self._zone.actor.post(lambda zone: zone.settle_dropped(seq), self._alarm)
         if message["kind"] != "event":
             return
         number, event, views = message["number"], message["event"], message["views"]
-        self._zone.desk.post(
+        self._zone.actor.post(
             lambda zone: self._hearing.on_event(zone, number, event, views), self._alarm
         )
 
@@ -412,7 +412,7 @@ class TimeshareWorker:
 
         for job in await self._zone.call(left):
             assert job.left is not None
-            self._chores.start_once(
+            self._background_jobs.start_once(
                 job.id, self._finish(job.id, job.owner, has_result=job.left.best is not None)
             )
 

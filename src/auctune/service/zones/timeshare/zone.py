@@ -1,4 +1,4 @@
-"""A timeshare zone's decisions; what the desk's thread runs.
+"""A timeshare zone's decisions; what the actor's thread runs.
 
 Each method leaves the zone whole, and notes what happened for the log (`take_events`).
 """

@@ -34,7 +34,7 @@ def test_a_slot_that_a_bid_began_is_ordered_all_the_same() -> None:
     made.now.time = made.clock.slot_start(slot)
     made.zone.decide(made.bid("b", "0.0001"))
     assert made.zone.state.slot == slot
-    made.foreman.run_slot(made.zone)
+    made.scheduler.run_slot(made.zone)
     assert (slot, "n0", "a") in made.executor.given
 
 
@@ -80,12 +80,12 @@ def test_a_trained_job_is_packed_after_a_restart_however_early_it_stopped() -> N
 
 def test_a_node_that_was_lost_before_a_restart_is_for_sale_after_it_but_not_a_drained_one() -> None:
     made = MadeUpZone(num_nodes=2)
-    made.foreman.on_message(made.zone, "n0", {"kind": "lost", "how": "crashed"})
+    made.scheduler.on_message(made.zone, "n0", {"kind": "lost", "how": "crashed"})
     made.zone.drain_node("n1", "repairs")
     made.keep()
     made.restart()
     assert made.zone.state.lost == {"n1"}
-    made.foreman.on_message(made.zone, "n1", {"kind": "back"})
+    made.scheduler.on_message(made.zone, "n1", {"kind": "back"})
     assert made.zone.state.lost == {"n1"}
     made.zone.return_node("n1")
     assert made.zone.state.lost == set()
@@ -192,7 +192,7 @@ def run_out(made: MadeUpZone, slot: int) -> None:
     made.executor.orders.pop((slot, "n0"))
     error = {"place": "", "found": NO_MEMORY, "expected": "", "out_of_memory": True}
     message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
-    made.foreman.on_message(made.zone, "n0", {**message, "refused": {"a": error}})
+    made.scheduler.on_message(made.zone, "n0", {**message, "refused": {"a": error}})
     made.keep()
 
 

@@ -33,21 +33,21 @@ def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_u
     async def ask(action: Callable[[AuctionZone], T]) -> T:
         return action(made.zone)
 
-    zone = SimpleNamespace(desk=None, clock=made.clock, abandon=None, call=ask)
+    zone = SimpleNamespace(actor=None, clock=made.clock, abandon=None, call=ask)
     library = SimpleNamespace(blobs=blobs)
     client = DataClient(tmp_path / "cache", program=(word_data.__file__,))
     inspector = DatasetInspector("tiny", client, cast(Any, library))
 
     async def ticks(count: int) -> None:
         none: Any = None
-        workshop = AuctionWorker(
+        worker = AuctionWorker(
             cast(Any, zone), none, tmp_path, cast(Any, library), client, inspector, none, none,
             none, none,
         )  # fmt: skip
         for _ in range(count):
-            await workshop._take_up()
+            await worker._take_up()
             # All that was begun, however it ends.
-            await asyncio.gather(*workshop._background._tasks)
+            await asyncio.gather(*worker._background._tasks)
 
     try:
         asyncio.run(ticks(2))

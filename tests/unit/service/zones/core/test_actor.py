@@ -69,15 +69,15 @@ def test_answers_that_nobody_waits_for_are_dropped() -> None:
 def test_a_desk_answers_on_the_loop_that_asks() -> None:
     log = MemoryLog()
     made = MadeUpZone()
-    desk = ZoneActor(made.zone, log)
+    actor = ZoneActor(made.zone, log)
 
     async def ask() -> str:
-        row = await desk.call(lambda zone: zone.decide(made.bid("a")))
+        row = await actor.call(lambda zone: zone.decide(made.bid("a")))
         return row.id
 
     async def ask_again() -> bool:
-        return await desk.call(lambda zone: zone.cancel("nobody"))
+        return await actor.call(lambda zone: zone.cancel("nobody"))
 
     assert asyncio.run(ask()) == "a"
     assert asyncio.run(ask_again()) is False
-    desk.close()
+    actor.close()

@@ -1,4 +1,4 @@
-"""The desk answers what is on disk, and closes for good when memory and log part."""
+"""The actor answers what is on disk, and closes for good when memory and log part."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -40,31 +40,31 @@ def opened(log: MemoryLog, ended: "list[Exception]") -> tuple[MadeUpZone, ZoneAc
     return made, ZoneActor(made.zone, log, ended.append)
 
 
-def settled(desk: ZoneActor[AuctionZone]) -> None:
+def settled(actor: ZoneActor[AuctionZone]) -> None:
     """All commands so far have run."""
-    done: Future[None] = desk.submit(lambda zone: None)
+    done: Future[None] = actor.submit(lambda zone: None)
     done.exception(WAIT)
 
 
 def test_nothing_is_answered_before_it_is_on_disk() -> None:
     log = HeldLog()
-    made, desk = opened(log, [])
-    first = desk.submit(lambda zone: zone.decide(made.bid("a")))
-    second = desk.submit(lambda zone: zone.decide(made.bid("b")))
-    settled(desk)
+    made, actor = opened(log, [])
+    first = actor.submit(lambda zone: zone.decide(made.bid("a")))
+    second = actor.submit(lambda zone: zone.decide(made.bid("b")))
+    settled(actor)
     assert not first.done()
     assert not second.done()
     log.waiting[0](None)
     assert first.result(WAIT).id == "a"
     assert not second.done()
-    desk.close()
+    actor.close()
 
 
 def test_a_log_that_fails_closes_the_desk_and_is_told_once() -> None:
     log, ended = HeldLog(), list[Exception]()
-    made, desk = opened(log, ended)
-    answers = [desk.submit(lambda zone, n=n: zone.decide(made.bid(n))) for n in ("a", "b")]  # type: ignore[misc]
-    settled(desk)
+    made, actor = opened(log, ended)
+    answers = [actor.submit(lambda zone, n=n: zone.decide(made.bid(n))) for n in ("a", "b")]  # type: ignore[misc]
+    settled(actor)
     lost = OSError("the disk is full")
     for done in log.waiting:
         done(lost)
@@ -72,28 +72,28 @@ def test_a_log_that_fails_closes_the_desk_and_is_told_once() -> None:
         with pytest.raises(ZoneUnavailableError, match="disk is full"):
             answer.result(WAIT)
     with pytest.raises(ZoneUnavailableError):
-        desk.submit(lambda zone: zone.cancel("a")).result(WAIT)
+        actor.submit(lambda zone: zone.cancel("a")).result(WAIT)
     assert ended == [lost]
-    assert desk.failure is lost
-    desk.close()
+    assert actor.failure is lost
+    actor.close()
 
 
 def test_a_bid_that_is_refused_leaves_the_desk_open() -> None:
     ended: list[Exception] = []
-    made, desk = opened(MemoryLog(), ended)
+    made, actor = opened(MemoryLog(), ended)
     bid = made.bid("a", slots=0)
     with pytest.raises(InputError, match="deadline"):
-        desk.submit(lambda zone: zone.decide(bid)).result(WAIT)
-    assert desk.submit(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
+        actor.submit(lambda zone: zone.decide(bid)).result(WAIT)
+    assert actor.submit(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
     assert ended == []
-    desk.close()
+    actor.close()
 
 
 def test_a_command_that_breaks_off_between_mechanism_and_record_closes_it() -> None:
     ended: list[Exception] = []
-    made, desk = opened(MemoryLog(), ended)
+    made, actor = opened(MemoryLog(), ended)
     assert (
-        desk.submit(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT).status == "queued"
+        actor.submit(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT).status == "queued"
     )
 
     def break_off(zone: AuctionZone) -> None:
@@ -102,28 +102,28 @@ def test_a_command_that_breaks_off_between_mechanism_and_record_closes_it() -> N
         raise RuntimeError("a mistake of ours")
 
     with pytest.raises(ZoneUnavailableError, match="a mistake of ours"):
-        desk.submit(break_off).result(WAIT)
+        actor.submit(break_off).result(WAIT)
     assert [str(error) for error in ended] == ["a mistake of ours"]
-    desk.close()
+    actor.close()
 
 
 def test_a_mistake_that_touched_nothing_is_one_request_s_alone() -> None:
     ended: list[Exception] = []
-    made, desk = opened(MemoryLog(), ended)
+    made, actor = opened(MemoryLog(), ended)
 
     def fail(_: AuctionZone) -> None:
         raise RuntimeError("a mistake of ours")
 
     with pytest.raises(RuntimeError):
-        desk.submit(fail).result(WAIT)
-    assert desk.submit(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
+        actor.submit(fail).result(WAIT)
+    assert actor.submit(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
     assert ended == []
-    desk.close()
+    actor.close()
 
 
 def test_an_end_that_is_no_error_closes_the_desk_and_leaves_nobody_waiting() -> None:
     ended: list[Exception] = []
-    made, desk = opened(MemoryLog(), ended)
+    made, actor = opened(MemoryLog(), ended)
 
     def leave(_: AuctionZone) -> None:
         raise SystemExit(3)
@@ -131,27 +131,27 @@ def test_an_end_that_is_no_error_closes_the_desk_and_leaves_nobody_waiting() -> 
     def come_later(zone: AuctionZone) -> None:
         zone.decide(made.bid("a"))
 
-    answers = [desk.submit(leave), desk.submit(come_later)]
+    answers = [actor.submit(leave), actor.submit(come_later)]
     for answer in answers:
         with pytest.raises(ZoneUnavailableError, match="SystemExit"):
             answer.result(WAIT)
     assert [str(error) for error in ended] == ["SystemExit(3)"]
-    desk.close()
+    actor.close()
 
 
 def test_a_mechanism_that_is_ahead_without_an_error_closes_the_desk() -> None:
     ended: list[Exception] = []
-    made, desk = opened(MemoryLog(), ended)
-    desk.submit(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT)
+    made, actor = opened(MemoryLog(), ended)
+    actor.submit(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT)
 
     def forget_to_note(zone: AuctionZone) -> None:
         job = zone.state.jobs["a"]
         zone.apply_to_mechanism(Released(job.task, job.cells_from(0)))
 
     with pytest.raises(ZoneUnavailableError):
-        desk.submit(forget_to_note).result(WAIT)
-    assert desk.failure is ended[0]
-    desk.close()
+        actor.submit(forget_to_note).result(WAIT)
+    assert actor.failure is ended[0]
+    actor.close()
 
 
 def test_an_alarm_that_fails_leaves_nobody_waiting() -> None:
@@ -163,11 +163,11 @@ def test_an_alarm_that_fails_leaves_nobody_waiting() -> None:
             raise OSError("the disk is full")
 
     made = MadeUpZone()
-    desk = ZoneActor(made.zone, LostLog(), deaf)
+    actor = ZoneActor(made.zone, LostLog(), deaf)
     for name in ("a", "b"):
         with pytest.raises(ZoneUnavailableError, match="disk is full"):
-            desk.submit(lambda zone, name=name: zone.decide(made.bid(name))).result(WAIT)  # type: ignore[misc]
-    desk.close()
+            actor.submit(lambda zone, name=name: zone.decide(made.bid(name))).result(WAIT)  # type: ignore[misc]
+    actor.close()
 
 
 def test_a_budget_s_rejection_is_on_record_and_replays() -> None:

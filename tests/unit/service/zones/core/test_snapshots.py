@@ -29,10 +29,12 @@ def test_a_snapshot_is_made_once_there_is_much_to_fold_and_gives_what_the_zone_r
 
         def keep(events: int) -> AuctionModel:
             with Committer(store) as committer:
-                desk = ZoneActor(made.zone, made.log)
-                keeper = Snapshotter(desk, made.clock, AuctionSaver(), snapshots, committer, events)
+                actor = ZoneActor(made.zone, made.log)
+                keeper = Snapshotter(
+                    actor, made.clock, AuctionSaver(), snapshots, committer, events
+                )
                 asyncio.run(keeper.snapshot_if_due())
-                desk.close()
+                actor.close()
             # The log of this store is empty: what is found is a snapshot's.
             memory, folded = replay_until(
                 "made-up", lambda: AuctionModel(*made.fresh()), log, snapshots

@@ -19,12 +19,12 @@ def given_up(make: Callable[[], Exception | None], times: int) -> list[tuple[str
             raise error
 
     async def run() -> None:
-        chores = BackgroundJobs(tell)
+        background_jobs = BackgroundJobs(tell)
         for _ in range(times):
-            chores.start_once("a", work())
-            while chores.busy:
+            background_jobs.start_once("a", work())
+            while background_jobs.busy:
                 await asyncio.sleep(0)
-        await chores.close()
+        await background_jobs.close()
 
     asyncio.run(run())
     return told
@@ -52,22 +52,22 @@ def test_work_for_a_job_that_is_under_way_is_not_begun_again() -> None:
         raise AssertionError((job, why))
 
     async def run() -> None:
-        chores, gate = BackgroundJobs(never), asyncio.Event()
+        background_jobs, gate = BackgroundJobs(never), asyncio.Event()
 
         async def work(number: int) -> None:
             begun.append(number)
             await gate.wait()
 
-        chores.start_once("a", work(1))
+        background_jobs.start_once("a", work(1))
         await asyncio.sleep(0)
-        chores.start_once("a", work(2))
-        chores.start_once("b", work(3))
+        background_jobs.start_once("a", work(2))
+        background_jobs.start_once("b", work(3))
         await asyncio.sleep(0)
         gate.set()
-        while chores.busy:
+        while background_jobs.busy:
             await asyncio.sleep(0)
-        chores.start_once("a", work(4))
-        while chores.busy:
+        background_jobs.start_once("a", work(4))
+        while background_jobs.busy:
             await asyncio.sleep(0)
 
     asyncio.run(run())

@@ -42,16 +42,16 @@ class Place:
         """What is left."""
 
         async def drop() -> None:
-            desk = ZoneActor(self.made.zone, self.made.log)
+            actor = ZoneActor(self.made.zone, self.made.log)
             await WorkdirCleaner(
                 self.folder,
-                desk,
-                self.made.foreman.is_running,
+                actor,
+                self.made.scheduler.is_running,
                 self.busy,
                 lambda job: job not in self.unrecorded,
                 Trash(self.folder.parent / "trash"),
             ).clean()
-            await asyncio.to_thread(desk.close)
+            await asyncio.to_thread(actor.close)
 
         asyncio.run(drop())
         return {path.name for path in self.folder.iterdir()}
@@ -82,7 +82,7 @@ def test_an_order_that_nobody_answered_holds_no_folder(place: Place) -> None:
     slot = place.begin()
     place.made.zone.cancel(JOB)
     message = {"kind": "unanswered", "slot": slot, "why": "it was lost", "stale": False}
-    place.made.foreman.on_message(place.made.zone, "n0", message)
+    place.made.scheduler.on_message(place.made.zone, "n0", message)
     assert place.swept() == set()
 
 

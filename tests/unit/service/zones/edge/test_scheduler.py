@@ -251,8 +251,8 @@ def test_a_process_that_ends_has_its_slot_given_out_again() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
     made.pass_slots()
-    made.foreman.on_process_exit()
-    made.foreman.run_slot(made.zone)
+    made.scheduler.on_process_exit()
+    made.scheduler.run_slot(made.zone)
     assert len(made.sites.slots) == 1
     made.hear(kind="ready", lost=[])
     assert len(made.sites.slots) == 2
@@ -262,12 +262,12 @@ def test_a_process_that_ends_has_its_slot_given_out_again() -> None:
 def test_nothing_is_sold_while_nobody_knows_when_the_process_will_be_back() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
-    made.foreman.mark_all_lost(made.zone)
+    made.scheduler.mark_all_lost(made.zone)
     made.keep()
     assert "job" in made.zone.state.jobs
     assert made.zone.preview(made.bid("other", "90", 9)).body["decision"]["admitted"]
-    made.foreman.on_process_exit()
-    made.foreman.mark_all_lost(made.zone)
+    made.scheduler.on_process_exit()
+    made.scheduler.mark_all_lost(made.zone)
     made.keep()
     assert not made.zone.preview(made.bid("other", "90", 9)).body["decision"]["admitted"]
     made.hear(kind="ready", lost=["a"])
@@ -332,9 +332,9 @@ def test_a_job_that_is_cancelled_while_it_trains_is_heard_of_no_more() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
     made.pass_slots()
-    assert made.foreman.is_running("job")
+    assert made.scheduler.is_running("job")
     made.zone.cancel("job")
     made.keep()
     made.train(made.zone.state.slot)
     assert notes(made, EventType.TRAINED) == 0
-    assert not made.foreman.is_running("job")
+    assert not made.scheduler.is_running("job")
