@@ -1,15 +1,23 @@
-"""What charts show is what the API said."""
+"""Data of the page's charts."""
 
 from typing import Any
 
 from auctune.service.page.charts import (
+    choices_of,
     losses_of,
+    market_of,
     menu_of,
+    metered_of,
     money_over_time,
     plan_of_job,
     plan_of_zone,
+    shares_of,
+    sites_of,
+    spread_of,
+    targets_of,
     zone_maps,
 )
+from auctune.service.page.filters import most, paid
 
 PRICES = {
     "first_slot": 10,
@@ -125,3 +133,113 @@ def test_price_maps_know_how_much_is_sold() -> None:
     maps = zone_maps({**prices, "compute_used": used, "memory_used": [[0.0, 0.0]] * 5})
     assert maps["compute_price"].data["busiest"] == 0.5
     assert maps["memory_price"].data["busiest"] == 0.0
+
+
+def said(zone: str, cost: str | None, finish: float = 160.0) -> dict[str, Any]:
+    able = cost is not None
+    return {
+        "zone": zone,
+        "kind": "spot",
+        "cost": cost,
+        "finish": finish if able else None,
+        "risk": 0.1 if able else None,
+        "why_not": None if able else "full",
+    }
+
+
+def test_an_estimate_is_spread_over_cost_and_time_with_its_owner_s_limits() -> None:
+    found = {"expected_cost": "2.0000", "p90_cost": "3.0000", "cap": "5.0000"}
+    estimate = {**found, "finish": 400.0, "finish_p90": 700.0}
+    figure = spread_of({"estimate": estimate, "created_at": 100}, 1000.0)
+    cost, time = figure.data["spreads"]
+    assert (cost["expected"], cost["p90"], cost["limit"]) == (2.0, 3.0, 5.0)
+    assert (time["expected"], time["p90"], time["limit"]) == (5.0, 10.0, 15.0)
+    assert time["title"].startswith("minutes")
+    free = spread_of({"estimate": {**estimate, "cap": None}, "created_at": 100}, None)
+    assert [one["limit"] for one in free.data["spreads"]] == [None, None]
+
+
+def test_zones_are_compared_where_two_can_have_the_job() -> None:
+    zones = [said("a", "2.0000"), said("b", None), said("c", "1.0000", 400.0)]
+    figure = choices_of(zones, "c", 100)
+    assert figure is not None
+    assert [(one["name"], one["seconds"], one["is_chosen"]) for one in figure.data["points"]] == [
+        ("a", 60.0, False),
+        ("c", 300.0, True),
+    ]
+    assert choices_of(zones[:2], "a", 100) is None
+
+
+def metered(cost: str = "3.7500") -> dict[str, Any]:
+    return {"market": {"metered": {"cost": cost, "max_cost": "10.0000"}}}
+
+
+def event(**data: Any) -> dict[str, Any]:
+    return {"data": data or None}
+
+
+def test_a_jobs_cost_adds_up_slot_by_slot_with_what_it_held() -> None:
+    first = {"amount": "1.5000", "at": 7, "on_demand": 1, "spot": 2}
+    last = {"amount": "2.2500", "at": 9, "on_demand": 0, "spot": 3}
+    figure = metered_of(metered(), [event(**last), event(kind="x"), event(), event(**first)])
+    assert figure is not None
+    assert figure.data["costs"] == [[0, 1.5], [2, 3.75]]
+    assert [one["amounts"]["spot"] for one in figure.data["slots"]] == [2, 3]
+    assert (figure.data["cap"], figure.data["is_share"]) == (10.0, False)
+    # What is no longer listed has cost something all the same.
+    later = metered_of(metered("9.7500"), [event(**last)])
+    assert later is not None
+    assert later.data["costs"] == [[0, 9.75]]
+    assert metered_of(metered(), [event(kind="x")]) is None
+
+
+def test_a_job_on_a_pool_shows_its_share() -> None:
+    figure = metered_of(metered(), [event(amount="3.7500", unit=4, share=0.25, seconds=9.0)])
+    assert figure is not None
+    assert figure.data["slots"] == [{"slot": 0, "amounts": {"share": 0.25}}]
+
+
+def test_a_market_is_in_money_and_counts_from_its_first_slot() -> None:
+    slot = {"slot": 40, "price": 0.5, "available": 3, "on_demand": 1, "spot": 2}
+    rented = {"unit_price": 3.0, "slots": [slot, {**slot, "slot": 41}]}
+    figure = market_of(rented)
+    assert figure is not None
+    assert [(one["slot"], one["price"]) for one in figure.data["slots"]] == [(0, 1.5), (1, 1.5)]
+    assert figure.data["on_demand_price"] == 3.0
+    assert market_of({**rented, "slots": []}) is None
+
+
+def test_shares_are_those_of_units_in_which_somebody_was_there() -> None:
+    units = [{"unit": 5, "shares": {}}, {"unit": 6, "shares": {"ftjob-abcdefgh": 0.5}}]
+    figure = shares_of({"units": units})
+    assert figure is not None
+    assert figure.data["slots"] == [{"slot": 0, "amounts": {"ftjob-abcdef": 0.5}}]
+    assert shares_of({"units": units[:1]}) is None
+
+
+def test_curves_of_two_points_and_more_stand_against_their_targets() -> None:
+    target = {"target_loss": 0.5, "curve": [[4, 2.0], [8, 1.0]]}
+    decided: list[Any] = [{"job": "ftjob-a", "target": target}, {"job": "ftjob-b", "target": None}]
+    figure = targets_of(decided)
+    assert figure is not None
+    assert figure.data["curves"] == [
+        {"task": "ftjob-a", "curve": target["curve"], "threshold": 0.5}
+    ]
+    assert targets_of(decided[1:]) is None
+
+
+def test_sites_are_seen_by_unit_as_shares_of_what_they_have() -> None:
+    sites = [{"id": "n", "capacity": {"cpu": 2.0}}, {"id": "s", "capacity": {"cpu": 4.0, "gpu": 1}}]
+    table = {"types": ["cpu", "gpu"], "sites": sites, "price": [[[1.0, 0.0], [2.0, 3.0]]]}
+    price, used = sites_of({**table, "used": [[[1.0, 0.0], [1.0, 1.0]]]})
+    assert price.data["nodes"] == ["n cpu", "s cpu", "s gpu"]
+    assert price.data["values"] == [[1.0, 2.0, 3.0]]
+    assert used.data["values"] == [[0.5, 0.25, 1.0]]
+
+
+def test_what_a_job_pays_is_its_price_or_what_it_has_cost() -> None:
+    priced = {"decision": "admitted", "payment": "4.0000", "bid": "9.0000", "metered": None}
+    assert (paid(priced), most(priced)) == ("4.0000", "9.0000")
+    used = {**priced, "payment": None, "bid": None, "metered": {"cost": "1", "max_cost": "2"}}
+    assert (paid(used), most(used)) == ("1", "2")
+    assert paid({**used, "decision": "rejected"}) is None

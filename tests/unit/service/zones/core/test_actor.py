@@ -1,10 +1,24 @@
-"""Answers find their way to the loop that waits for them."""
+"""The single-writer actor of a zone, and how it resolves futures of a loop."""
 
 import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
-from auctune.service.zones.core.actor import LoopFuture, LoopResolver, ZoneActor
+from auctune.domain import InputError, Released
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.core.actor import (
+    LoopFuture,
+    LoopResolver,
+    ZoneActor,
+    ZoneUnavailableError,
+)
+from auctune.service.zones.core.events import ZoneEvent
+from auctune.service.zones.core.read_model import Effects
+from auctune.service.zones.core.zone import OnDone
 from support.zones import MadeUpZone, MemoryLog
 
 
@@ -81,3 +95,168 @@ def test_a_desk_answers_on_the_loop_that_asks() -> None:
     assert asyncio.run(ask()) == "a"
     assert asyncio.run(ask_again()) is False
     actor.close()
+
+
+WAIT = 10.0
+
+
+class HeldLog(MemoryLog):
+    """Says that events are on disk when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[OnDone] = []
+
+    def record(self, happened: Sequence[tuple[ZoneEvent, Effects]], done: OnDone) -> None:
+        """Keep, and say so later."""
+        super().record(happened, _unheard)
+        self.waiting.append(done)
+
+
+def _unheard(_: Exception | None) -> None:
+    return None
+
+
+def opened(log: MemoryLog, ended: "list[Exception]") -> tuple[MadeUpZone, ZoneActor[AuctionZone]]:
+    made = MadeUpZone()
+    return made, ZoneActor(made.zone, log, ended.append)
+
+
+def settled(actor: ZoneActor[AuctionZone]) -> None:
+    """All commands so far have run."""
+    done: Future[None] = actor.submit(lambda zone: None)
+    done.exception(WAIT)
+
+
+def test_nothing_is_answered_before_it_is_on_disk() -> None:
+    log = HeldLog()
+    made, actor = opened(log, [])
+    first = actor.submit(lambda zone: zone.decide(made.bid("a")))
+    second = actor.submit(lambda zone: zone.decide(made.bid("b")))
+    settled(actor)
+    assert not first.done()
+    assert not second.done()
+    log.waiting[0](None)
+    assert first.result(WAIT).id == "a"
+    assert not second.done()
+    actor.close()
+
+
+def test_a_log_that_fails_closes_the_desk_and_is_told_once() -> None:
+    log, ended = HeldLog(), list[Exception]()
+    made, actor = opened(log, ended)
+    answers = [actor.submit(lambda zone, n=n: zone.decide(made.bid(n))) for n in ("a", "b")]  # type: ignore[misc]
+    settled(actor)
+    lost = OSError("the disk is full")
+    for done in log.waiting:
+        done(lost)
+    for answer in answers:
+        with pytest.raises(ZoneUnavailableError, match="disk is full"):
+            answer.result(WAIT)
+    with pytest.raises(ZoneUnavailableError):
+        actor.submit(lambda zone: zone.cancel("a")).result(WAIT)
+    assert ended == [lost]
+    assert actor.failure is lost
+    actor.close()
+
+
+def test_a_bid_that_is_refused_leaves_the_desk_open() -> None:
+    ended: list[Exception] = []
+    made, actor = opened(MemoryLog(), ended)
+    bid = made.bid("a", slots=0)
+    with pytest.raises(InputError, match="deadline"):
+        actor.submit(lambda zone: zone.decide(bid)).result(WAIT)
+    assert actor.submit(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
+    assert ended == []
+    actor.close()
+
+
+def test_a_command_that_breaks_off_between_mechanism_and_record_closes_it() -> None:
+    ended: list[Exception] = []
+    made, actor = opened(MemoryLog(), ended)
+    assert (
+        actor.submit(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT).status == "queued"
+    )
+
+    def break_off(zone: AuctionZone) -> None:
+        job = zone.state.jobs["a"]
+        zone.apply_to_mechanism(Released(job.task, job.cells_from(0)))
+        raise RuntimeError("a mistake of ours")
+
+    with pytest.raises(ZoneUnavailableError, match="a mistake of ours"):
+        actor.submit(break_off).result(WAIT)
+    assert [str(error) for error in ended] == ["a mistake of ours"]
+    actor.close()
+
+
+def test_a_mistake_that_touched_nothing_is_one_request_s_alone() -> None:
+    ended: list[Exception] = []
+    made, actor = opened(MemoryLog(), ended)
+
+    def fail(_: AuctionZone) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    with pytest.raises(RuntimeError):
+        actor.submit(fail).result(WAIT)
+    assert actor.submit(lambda zone: zone.decide(made.bid("b"))).result(WAIT).id == "b"
+    assert ended == []
+    actor.close()
+
+
+def test_an_end_that_is_no_error_closes_the_desk_and_leaves_nobody_waiting() -> None:
+    ended: list[Exception] = []
+    made, actor = opened(MemoryLog(), ended)
+
+    def leave(_: AuctionZone) -> None:
+        raise SystemExit(3)
+
+    def come_later(zone: AuctionZone) -> None:
+        zone.decide(made.bid("a"))
+
+    answers = [actor.submit(leave), actor.submit(come_later)]
+    for answer in answers:
+        with pytest.raises(ZoneUnavailableError, match="SystemExit"):
+            answer.result(WAIT)
+    assert [str(error) for error in ended] == ["SystemExit(3)"]
+    actor.close()
+
+
+def test_a_mechanism_that_is_ahead_without_an_error_closes_the_desk() -> None:
+    ended: list[Exception] = []
+    made, actor = opened(MemoryLog(), ended)
+    actor.submit(lambda zone: zone.decide(made.bid("a", "50"))).result(WAIT)
+
+    def forget_to_note(zone: AuctionZone) -> None:
+        job = zone.state.jobs["a"]
+        zone.apply_to_mechanism(Released(job.task, job.cells_from(0)))
+
+    with pytest.raises(ZoneUnavailableError):
+        actor.submit(forget_to_note).result(WAIT)
+    assert actor.failure is ended[0]
+    actor.close()
+
+
+def test_an_alarm_that_fails_leaves_nobody_waiting() -> None:
+    def deaf(_: Exception) -> None:
+        raise RuntimeError("nobody is there")
+
+    class LostLog(MemoryLog):
+        def record(self, happened: Sequence[tuple[ZoneEvent, Effects]], done: OnDone) -> None:
+            raise OSError("the disk is full")
+
+    made = MadeUpZone()
+    actor = ZoneActor(made.zone, LostLog(), deaf)
+    for name in ("a", "b"):
+        with pytest.raises(ZoneUnavailableError, match="disk is full"):
+            actor.submit(lambda zone, name=name: zone.decide(made.bid(name))).result(WAIT)  # type: ignore[misc]
+    actor.close()
+
+
+def test_a_budget_s_rejection_is_on_record_and_replays() -> None:
+    made = MadeUpZone()
+    bid = made.bid("a", "50")
+    row = made.zone.decide(replace(bid, left=lambda: Decimal("0.0001")))
+    made.keep()
+    assert row.body["decision"]["reason"] == "over_budget"
+    state, _ = made.folded()
+    assert state == made.zone.state

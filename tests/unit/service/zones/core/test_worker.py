@@ -1,10 +1,18 @@
-"""Work for a job is under way once at a time, is done again where it failed, and given up."""
+"""A worker's background jobs, its ticker, and the cleaning of its work folder."""
 
 import asyncio
+import errno
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from auctune.domain import InputError
-from auctune.service.zones.core.worker import BackgroundJobs
+from auctune.service.files.blobs import Trash
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.worker import BackgroundJobs, WorkdirCleaner, run_every_slot
+from support.zones import MadeUpZone
 
 
 def given_up(make: Callable[[], Exception | None], times: int) -> list[tuple[str, str]]:
@@ -72,3 +80,137 @@ def test_work_for_a_job_that_is_under_way_is_not_begun_again() -> None:
 
     asyncio.run(run())
     assert begun == [1, 3, 4]
+
+
+class Failing:
+    """What a zone does as time passes: it fails with one error after the other."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+
+    async def __call__(self) -> None:
+        raise self._errors.pop(0)
+
+
+def ends_with(*errors: Exception) -> list[Exception]:
+    alarms: list[Exception] = []
+    clock = SlotClock(0.0, 0.01, lambda: 5.0)
+    asyncio.run(run_every_slot(clock, Failing(*errors), 0.01, alarms.append))
+    return alarms
+
+
+def test_too_many_open_files_do_not_end_it() -> None:
+    end = RuntimeError("memory is wrong")
+    full = [OSError(number, "too many open files") for number in (errno.EMFILE, errno.ENFILE)]
+    assert ends_with(*full, end) == [end]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_other_errors_of_the_system_do(number: int) -> None:
+    end = OSError(number, "no")
+    assert ends_with(end) == [end]
+
+
+JOB = "ftjob-a"
+
+
+class Place:
+    """A zone with one job whose checkpoints lie in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.busy: set[str] = set()
+        self.unrecorded: set[str] = set()
+        self.made = MadeUpZone(num_nodes=1)
+        self.made.zone.decide(self.made.bid(JOB, "100", rows=400, slots=9))
+        self.made.keep()
+        (folder / JOB).mkdir()
+        (folder / JOB / "checkpoint").write_bytes(b"weights")
+
+    @property
+    def slot(self) -> int:
+        """The first that it trains in."""
+        return self.made.zone.state.jobs[JOB].cells[0].slot
+
+    def begin(self) -> int:
+        """Have a node at it; in which slot."""
+        slot = self.slot
+        while self.made.zone.state.slot < slot:
+            self.made.pass_slots()
+        return slot
+
+    def swept(self) -> set[str]:
+        """What is left."""
+
+        async def drop() -> None:
+            actor = ZoneActor(self.made.zone, self.made.log)
+            await WorkdirCleaner(
+                self.folder,
+                actor,
+                self.made.scheduler.is_running,
+                self.busy,
+                lambda job: job not in self.unrecorded,
+                Trash(self.folder.parent / "trash"),
+            ).clean()
+            await asyncio.to_thread(actor.close)
+
+        asyncio.run(drop())
+        return {path.name for path in self.folder.iterdir()}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    (tmp_path / "work").mkdir()
+    return Place(tmp_path / "work")
+
+
+def test_an_open_job_keeps_its_folder_also_while_it_is_paused(place: Place) -> None:
+    assert place.swept() == {JOB}
+    place.made.zone.pause(JOB)
+    assert place.swept() == {JOB}
+
+
+def test_a_cancelled_job_s_folder_goes_once_no_node_is_at_it(place: Place) -> None:
+    slot = place.begin()
+    place.made.zone.cancel(JOB)
+    place.made.keep()
+    assert place.swept() == {JOB}
+    place.made.answer(slot, "n0")
+    assert place.swept() == set()
+
+
+def test_an_order_that_nobody_answered_holds_no_folder(place: Place) -> None:
+    slot = place.begin()
+    place.made.zone.cancel(JOB)
+    message = {"kind": "unanswered", "slot": slot, "why": "it was lost", "stale": False}
+    place.made.scheduler.on_message(place.made.zone, "n0", message)
+    assert place.swept() == set()
+
+
+def test_a_finished_job_s_folder_goes_once_nobody_packs_it(place: Place) -> None:
+    slot = place.begin()
+    place.made.answer(slot, "n0", share=0.5, state="done")
+    assert place.swept() == {JOB}
+    place.busy.add(JOB)
+    place.made.finish(JOB)
+    assert place.swept() == {JOB}
+    place.busy.clear()
+    assert place.swept() == set()
+
+
+def test_what_jobs_left_before_a_restart_goes_and_nothing_else(place: Place) -> None:
+    for name in ("ftjob-b", "ftjob-c"):
+        (place.folder / name).mkdir()
+    for name in ("ftjob-b.zip", "ftjob-c.jsonl", "notes.txt"):
+        (place.folder / name).write_bytes(b"rows")
+    place.made.restart()
+    assert place.swept() == {JOB, "notes.txt"}
+
+
+def test_what_the_database_does_not_know_is_moved_and_not_deleted(place: Place) -> None:
+    (place.folder / "ftjob-b").mkdir()
+    (place.folder / "ftjob-b" / "adapter").write_bytes(b"weights")
+    place.unrecorded.add("ftjob-b")
+    assert place.swept() == {JOB}
+    (kept,) = (place.folder.parent / "trash").rglob("adapter")
+    assert kept.read_bytes() == b"weights"
