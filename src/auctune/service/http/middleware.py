@@ -6,22 +6,15 @@ does not get into logs.
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
 import structlog
 from fastapi import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.http.auth import authenticate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError, error_response
 from auctune.service.service import Service
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 UPLOADS = frozenset(("/v1/files", "/page/files"))
 SMALL_BYTES = 16 * 1024
@@ -44,7 +37,7 @@ class RequestMiddleware:
         service: the service.
     """
 
-    def __init__(self, app: App, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service
 

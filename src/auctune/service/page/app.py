@@ -1,7 +1,7 @@
 """The page as an application of its own, next to the API and on its functions."""
 
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.run.report_parts import page_style
 from auctune.service.accounts.limits import TokenBuckets
@@ -150,11 +151,6 @@ def _as_page(handler: Any) -> Handler:
 
 # Security headers of every response.
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 POLICY = "; ".join(
     (
@@ -187,7 +183,7 @@ class StrictHeaders:
         app: behind.
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -12,10 +12,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.offers import VendorOffer
-
-
-def _unlimited() -> None:
-    return None
+from auctune.service.zones.core.zone import unlimited
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class Bid:
     deadline: float
     offers: tuple[VendorOffer, ...] = ()
     request: dict[str, Any] = field(default_factory=dict)
-    left: Callable[[], Money | None] = _unlimited
+    left: Callable[[], Money | None] = unlimited
     reply: IdempotencyKey | None = None
 
 

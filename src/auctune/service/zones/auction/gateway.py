@@ -86,7 +86,7 @@ class AuctionBids:
         self._quoting = KeyedLocks()
 
     async def preload(self, file: FileRecord) -> bool:
-        """Look at a new upload; see `AnswersRequests.look_at`."""
+        """Look at a new upload; see `AnswersRequests.preload`."""
         return await self._files.preload(file, self._defaults.length)
 
     async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:

@@ -361,7 +361,7 @@ class ZoneGateway(ABC, Generic[Z, Q]):
 
     Attributes:
         actor: decides.
-        bidding: answers requests.
+        bids: answers requests.
         nodes: those that an operator prices and drains; none: it has none of its own.
         explainer: of its decisions; none: they are not explained.
     """
@@ -404,7 +404,7 @@ class ZoneGateway(ABC, Generic[Z, Q]):
         return await self.actor.call(run)
 
     async def preload(self, file: FileRecord) -> bool:
-        """Look at a new upload; see `AnswersRequests.look_at`."""
+        """Look at a new upload; see `AnswersRequests.preload`."""
         return await self.bids.preload(file)
 
     async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:

@@ -96,6 +96,13 @@ class StartupTask(Protocol):
         ...
 
 
+class NoStartupTask:
+    """A startup task of kinds that have nothing to prepare."""
+
+    def wait(self, report: Report) -> None:
+        """Return at once."""
+
+
 class Projection(Protocol):
     """What readers see of jobs of this kind."""
 

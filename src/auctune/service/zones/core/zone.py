@@ -136,6 +136,11 @@ class Trains(Protocol):
     training: Training
 
 
+def unlimited() -> None:
+    """Return None: the budget of a bid whose owner has none."""
+    return
+
+
 class Asks(Protocol):
     """What a zone decides on."""
 

@@ -8,11 +8,8 @@ from auctune.domain import Money
 from auctune.edge import EdgeJob, EdgeMenu, Eris
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
+from auctune.service.zones.core.zone import unlimited
 from auctune.service.zones.edge.site_datasets import SiteDatasets
-
-
-def _unlimited() -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class EdgeBid:
     bid: Money
     deadline: float
     request: dict[str, Any] = field(default_factory=dict)
-    left: Callable[[], Money | None] = _unlimited
+    left: Callable[[], Money | None] = unlimited
     reply: IdempotencyKey | None = None
 
 

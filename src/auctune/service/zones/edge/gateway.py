@@ -231,7 +231,7 @@ class EdgeBids:
         return row
 
     async def preload(self, file: FileRecord) -> bool:
-        """Look at a new upload; see `AnswersRequests.look_at`."""
+        """Look at a new upload; see `AnswersRequests.preload`."""
         return await self._files.preload(file)
 
     async def _again(self, quote: Quote, bid: EdgeBid) -> Quote:

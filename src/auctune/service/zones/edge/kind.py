@@ -7,16 +7,15 @@ from auctune.run.base_facts import Alone, BaseFacts, Report
 from auctune.run.executor.cluster.params import check_ray
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.core.kind import (
+    BaseProfiles,
+    DataDirs,
+    LoadedZone,
+    NoStartupTask,
+    ZoneDependencies,
+)
 from auctune.service.zones.edge.loader import EdgeLoader
 from auctune.service.zones.edge.projection import EdgeViews
-
-
-class NothingToDo:
-    """There is nothing to wait for."""
-
-    def wait(self, report: Report) -> None:
-        """It is done."""
 
 
 class EdgeKind:
@@ -32,9 +31,9 @@ class EdgeKind:
         check_ray(f"{place}.kind")
 
     @contextmanager
-    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[NothingToDo]:
+    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[NoStartupTask]:
         """Their kernels are compiled as they open, and kept."""
-        yield NothingToDo()
+        yield NoStartupTask()
 
     def profile(
         self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone

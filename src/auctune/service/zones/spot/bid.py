@@ -10,6 +10,7 @@ from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.metered import Estimate
+from auctune.service.zones.core.zone import unlimited
 from auctune.service.zones.spot.job import Pace
 
 
@@ -42,10 +43,6 @@ class EstimateInputs:
         return cls(**{**record, "speeds": tuple(record["speeds"])})
 
 
-def _unlimited() -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class SpotBid:
     """What an owner asks of a zone.
@@ -73,5 +70,5 @@ class SpotBid:
     estimate: Estimate
     estimated: EstimateInputs
     request: dict[str, Any] = field(default_factory=dict)
-    left: Callable[[], Money | None] = _unlimited
+    left: Callable[[], Money | None] = unlimited
     reply: IdempotencyKey | None = None

@@ -167,7 +167,7 @@ class SpotBids:
         return await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.decide(bid))
 
     async def preload(self, file: FileRecord) -> bool:
-        """Look at a new upload; see `AnswersRequests.look_at`."""
+        """Look at a new upload; see `AnswersRequests.preload`."""
         return await self._files.preload(file, self._defaults.length)
 
     def _training(self, request: JobRequest) -> Training:

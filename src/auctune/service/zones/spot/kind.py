@@ -11,19 +11,18 @@ from auctune.run.executor import NodeSettings
 from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.core.kind import (
+    BaseProfiles,
+    DataDirs,
+    LoadedZone,
+    NoStartupTask,
+    ZoneDependencies,
+)
 from auctune.service.zones.spot.loader import SpotLoader, load_market
 from auctune.service.zones.spot.projection import SpotViews
 
 INSTANCE = "instance"
 """What the facts of a rented zone's base go by: all instances are alike."""
-
-
-class NothingToDo:
-    """There is nothing to wait for."""
-
-    def wait(self, report: Report) -> None:
-        """It is done."""
 
 
 class SpotKind:
@@ -48,9 +47,9 @@ class SpotKind:
             read_profile(Path(entry.profile))
 
     @contextmanager
-    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[NothingToDo]:
+    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[NoStartupTask]:
         """Their kernels are compiled at the first estimate, and kept."""
-        yield NothingToDo()
+        yield NoStartupTask()
 
     def profile(
         self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone

@@ -11,6 +11,7 @@ from auctune.run.open_pool.pool_params import MAX_OVERRUN_UNITS
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.metered import Estimate
+from auctune.service.zones.core.zone import unlimited
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,6 @@ class EstimateInputs:
 
     seq: int
     first_unit: int
-
-
-def _unlimited() -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class TimeshareBid:
     estimate: Estimate
     estimated: EstimateInputs
     request: dict[str, Any] = field(default_factory=dict)
-    left: Callable[[], Money | None] = _unlimited
+    left: Callable[[], Money | None] = unlimited
     reply: IdempotencyKey | None = None
 
 

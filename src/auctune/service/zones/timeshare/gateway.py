@@ -106,7 +106,7 @@ class TimeshareBids:
         self.pending_jobs = PendingJobs(actor, turns, self._check_there, self._received)
 
     async def preload(self, file: FileRecord) -> bool:
-        """Look at a new upload; see `AnswersRequests.look_at`."""
+        """Look at a new upload; see `AnswersRequests.preload`."""
         return await self._files.preload(file, self._defaults.length)
 
     async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:

@@ -8,16 +8,15 @@ from auctune.device_profile import read_profile
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.core.kind import (
+    BaseProfiles,
+    DataDirs,
+    LoadedZone,
+    NoStartupTask,
+    ZoneDependencies,
+)
 from auctune.service.zones.timeshare.loader import NODE_TYPE, TimeshareLoader, pool_settings
 from auctune.service.zones.timeshare.projection import TimeshareViews
-
-
-class Nothing:
-    """There is nothing to prepare."""
-
-    def wait(self, report: Report) -> None:
-        """It is done."""
 
 
 class TimeshareKind:
@@ -35,9 +34,9 @@ class TimeshareKind:
             read_profile(Path(profile))
 
     @contextmanager
-    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[Nothing]:
-        """Nothing."""
-        yield Nothing()
+    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[NoStartupTask]:
+        """Prepare nothing."""
+        yield NoStartupTask()
 
     def profile(
         self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
