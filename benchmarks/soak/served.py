@@ -53,8 +53,8 @@ def read_served(stage: Stage, clients: Sequence[Client], kinds: Sequence[SoakKin
             served.views[name] = job.view
     served.balances = _operator(stage, "/v1/ledger/balances").body["accounts"]
     for kind in kinds:
-        answer = _operator(stage, f"/v1/zones/{kind.zone}/prices")
-        if answer.status == 200:
+        answer = _operator(stage, f"/v1/zones/{kind.zone}/state")
+        if answer.body["kind"] == "auction":
             served.prices[kind.zone] = answer.body
     return served
 

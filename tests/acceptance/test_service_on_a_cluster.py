@@ -16,7 +16,7 @@ from support.service_process import Answer, ServiceProcess, poll, rows_of, runni
 pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, NEEDS_RAY]
 
-ZONE = "/v1/zones/default/prices"
+ZONE = "/v1/zones/default/state"
 
 
 def write_cluster_service(folder: Path, architecture: str, address: str) -> Path:

@@ -222,8 +222,7 @@ def test_a_job_whose_files_nobody_has_looked_at_is_decided_on_later(served: Serv
 def test_operators_see_sites_prices_traffic_and_plans(served: Served) -> None:
     job = post(served, JOBS, work(served, bid="60"))
     with served.http(served.operator) as http:
-        table = http.get("/v1/zones/sites/sites").json()
-        assert http.get("/v1/zones/owned/sites").status_code == 404
+        table = http.get("/v1/zones/sites/state").json()
         plans_ = http.get("/v1/zones/sites/plans").json()["data"]
         metrics = http.get("/metrics").text
     assert [site["id"] for site in table["sites"]] == ["a", "b", "c"]
@@ -234,7 +233,7 @@ def test_operators_see_sites_prices_traffic_and_plans(served: Served) -> None:
     assert job["id"] in {one["job"] for one in plans_}
     assert 'auctune_decisions_total{outcome="admitted",zone="sites"}' in metrics
     with served.http() as http:
-        assert http.get("/v1/zones/sites/sites").status_code == 403
+        assert http.get("/v1/zones/sites/state").status_code == 403
         view = http.get("/v1/zones/sites").json()
     assert (view["kind"], view["model"], view["num_nodes"]) == ("edge", "small", 3)
 

@@ -628,7 +628,7 @@ def test_an_operator_sees_decisions_plans_and_prices(served: Served) -> None:
         assert decisions["data"][0]["bid"] == "33.3300"
         plans = http.get("/v1/zones/second/plans").json()["data"]
         assert job.market["plan"] in [plan["plan"] for plan in plans]
-        prices = http.get("/v1/zones/second/prices").json()
+        prices = http.get("/v1/zones/second/state").json()
         assert sum(map(sum, prices["compute_used"])) > 0
         assert len(prices["compute_price"][0]) == len(prices["nodes"]) == 2
 
@@ -641,7 +641,7 @@ def test_a_drained_node_has_its_jobs_planned_elsewhere_at_no_charge(tmp_path: Pa
         with served.http(served.operator) as http:
             http.post(f"/v1/zones/default/nodes/{node}/drain")
             states = {
-                n["id"]: n["state"] for n in http.get("/v1/zones/default/prices").json()["nodes"]
+                n["id"]: n["state"] for n in http.get("/v1/zones/default/state").json()["nodes"]
             }
         moved = client.fine_tuning.jobs.retrieve(job.id)
     assert states[node] == "drained"

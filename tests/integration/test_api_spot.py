@@ -321,14 +321,13 @@ def test_operators_see_market_and_holdings(served: Served) -> None:
     served.clock.pass_slots(1)
     slot(served, job["id"], 0, 2.0)
     with served.http(served.operator) as http:
-        table = http.get("/v1/zones/rented/rented").json()
-        assert http.get("/v1/zones/owned/rented").status_code == 404
+        table = http.get("/v1/zones/rented/state").json()
         found = http.get("/v1/zones/rented/decisions").json()["data"]
     assert (table["unit_cost"], table["unit_price"]) == (1.0, 1.5)
     assert {(one["on_demand"], one["spot"]) for one in table["slots"]} >= {(1, 1)}
     assert found[0]["metered"]["max_cost"] == "50.0000"
     with served.http() as http:
-        assert http.get("/v1/zones/rented/rented").status_code == 403
+        assert http.get("/v1/zones/rented/state").status_code == 403
 
 
 def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:

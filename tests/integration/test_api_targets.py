@@ -143,13 +143,12 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     told = [one["message"] for one in http.get(f"{path}/events").json()["data"]]
     assert told[0] == "4 batches trained, loss 2.5"
     with served.http(served.operator) as operator:
-        shares = operator.get("/v1/zones/pool/shares").json()
+        shares = operator.get("/v1/zones/pool/state").json()
         assert shares["units"] == [
             {"unit": unit, "begins_at": served.clock(), "span": 1.0, "shares": {job: 0.75}}
         ]
         assert [one["job"] for one in shares["jobs"]] == [job]
-        assert operator.get("/v1/zones/default/shares").status_code == 404
-        assert http.get("/v1/zones/pool/shares").status_code == 403
+        assert http.get("/v1/zones/pool/state").status_code == 403
     assert http.post(f"{path}/cancel").json()["status"] == "cancelled"
     metered = http.get(path).json()["market"]["metered"]
     assert (metered["cost"], metered["held"]) == ("0.4000", "1.6000")

@@ -228,7 +228,7 @@ def test_a_killed_service_and_a_killed_site_change_neither_the_weights_nor_the_p
             assert done["status"] == "succeeded", done
         poll(
             lambda: (
-                {s["state"] for s in service.ask("GET", "/v1/zones/sites/sites")[1]["sites"]}
+                {s["state"] for s in service.ask("GET", "/v1/zones/sites/state")[1]["sites"]}
                 == {"up"}
             ),
             "the site to be there again",

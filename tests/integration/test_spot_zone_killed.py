@@ -118,7 +118,7 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
         adapter = next(one for one in archive.namelist() if one.endswith(".safetensors"))
         assert archive.read(adapter) == undisturbed(tiny_base, tmp_path / "alone")
         assert done["market"]["metered"]["held"] == "0.0000"
-        rented = service.ask("GET", "/v1/zones/rented/rented")[1]
+        rented = service.ask("GET", "/v1/zones/rented/state")[1]
         assert any(one["spot"] + one["on_demand"] for one in rented["slots"])
         assert service.stop() == 0
     charged = check_log(data, name)

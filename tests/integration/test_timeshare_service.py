@@ -103,7 +103,7 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
         assert cancelled["held"] == "0.0000"
         assert Decimal(cancelled["cost"]) > 0
         poll(lambda: bool(service.pools()), "the pool to be there")
-        _, shares = service.ask("GET", "/v1/zones/pool/shares")
+        _, shares = service.ask("GET", "/v1/zones/pool/state")
         assert {job for unit in shares["units"] for job in unit["shares"]} == {
             hopeless,
             reached,

@@ -10,6 +10,7 @@ from auctune.cli._support.options import option_groups
 from auctune.cli._support.service import ServiceJsonOptions, Zone
 from auctune.cli._support.tables import make_table, print_table
 from auctune.client import Client
+from auctune.domain import InputError
 from auctune.domain.job_words import loss_text, state_word
 
 zones = typer.Typer(help="Zones: list; pause, resume for operators.", rich_markup_mode=None)
@@ -80,10 +81,8 @@ def prices(
     pool the jobs that share it, an edge zone its sites.
     """
     with service.connect() as client:
-        record = client.zone(zone)
-        get, show = _MARKETS.get(record["kind"], (Client.prices, _print_nodes))
-        found = get(client, record["id"])
-    service.output(found, lambda one: show(one, slots))
+        found = client.zone_state(client.zone(zone)["id"])
+    service.output(found, lambda one: _PRINTERS[one["kind"]](one, slots))
 
 
 def _act(zone: str, action: str, service: ServiceJsonOptions) -> None:
@@ -110,7 +109,11 @@ def _output_nodes(client: Client, zone: str, service: ServiceJsonOptions) -> Non
             table.add_row(node["id"], node["type"], zone, node["state"])
         print_table(table)
 
-    service.output(client.prices(zone)["nodes"], show)
+    found = client.zone_state(zone)
+    if "nodes" not in found:
+        place, expected = "--zone", "a zone of kind auction"
+        raise InputError(place, f"zone {zone} ({found['kind']}) has no nodes of its own", expected)
+    service.output(found["nodes"], show)
 
 
 def _print_zones(found: list[dict[str, Any]]) -> None:
@@ -216,12 +219,9 @@ def _with_state(name: str, state: str) -> str:
     return name if state == "up" else f"{name} ({state})"
 
 
-# How each kind of zone is asked for its market and shown; any other kind by node.
-_MARKETS: Mapping[
-    str,
-    tuple[Callable[[Client, str], dict[str, Any]], Callable[[dict[str, Any], int], None]],
-] = {
-    "spot": (Client.rented, _print_instances),
-    "timeshare": (Client.shares, _print_pool),
-    "edge": (Client.sites, _print_sites),
+_PRINTERS: Mapping[str, Callable[[dict[str, Any], int], None]] = {
+    "auction": _print_nodes,
+    "spot": _print_instances,
+    "timeshare": _print_pool,
+    "edge": _print_sites,
 }

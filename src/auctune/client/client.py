@@ -180,21 +180,9 @@ class Client:
         """Delete a webhook."""
         self._transport.delete(f"/v1/webhooks/{quote(webhook, safe='')}")
 
-    def prices(self, zone: str) -> Record:
-        """Get prices and utilization by slot and node; for operators."""
-        return self._transport.get(f"/v1/zones/{quote(zone, safe='')}/prices")
-
-    def rented(self, zone: str) -> Record:
-        """Get a spot zone's market and instances by slot; for operators."""
-        return self._transport.get(f"/v1/zones/{quote(zone, safe='')}/rented")
-
-    def shares(self, zone: str) -> Record:
-        """Get a pool's jobs and their shares; for operators."""
-        return self._transport.get(f"/v1/zones/{quote(zone, safe='')}/shares")
-
-    def sites(self, zone: str) -> Record:
-        """Get an edge zone's sites, prices and utilization by slot; for operators."""
-        return self._transport.get(f"/v1/zones/{quote(zone, safe='')}/sites")
+    def zone_state(self, zone: str) -> Record:
+        """Get prices, utilization and jobs of a zone; fields depend on `kind`. For operators."""
+        return self._transport.get(f"/v1/zones/{quote(zone, safe='')}/state")
 
     def zone_action(self, zone: str, action: str) -> Record:
         """Pause or resume a zone; for operators."""

@@ -78,26 +78,25 @@ async def zone_page(visit: PageRequest) -> Response:
     zone = await zones.retrieve_zone(service, who, name)
     after = visit.after("job")
     decided = await decisions.decisions(service, who, name, after, 50)
-    found = zones.zone_of(service, name)
-    # Where use is metered nobody bids.
-    is_metered = found.renting is not None or found.pool is not None
+    state = await zones.state(service, who, name)
     shown: Shown = {
-        "is_metered": is_metered,
+        # Jobs of metered zones have no bids.
+        "is_metered": state["kind"] in ("spot", "timeshare"),
         "prices": None,
         "maps": {},
         "plan": None,
         "plans": [],
         "parts": [],
     }
-    # What there is to see is of the zone's kind.
-    if found.nodes is not None:
-        shown |= await _nodes(visit, name)
-    if found.renting is not None:
-        shown["parts"] += await rented_parts(visit, name)
-    if found.pool is not None:
-        shown["parts"] += await pool_parts(visit, name, decided["data"])
-    if found.sites is not None:
-        shown["parts"] += await site_parts(visit, name)
+    match state["kind"]:
+        case "auction":
+            shown |= await _nodes(visit, name, state)
+        case "spot":
+            shown["parts"] = await spot_parts(visit, state)
+        case "timeshare":
+            shown["parts"] = await pool_parts(visit, state, decided["data"])
+        case "edge":
+            shown["parts"] = await site_parts(visit, state)
     return render(
         visit,
         "zone.html",
@@ -115,8 +114,7 @@ _OWN_FIELDS = frozenset(zones.ZoneResponse.model_fields)
 """Fields that the page shows in places of their own; others stand in a list."""
 
 
-async def _nodes(visit: PageRequest, name: str) -> Shown:
-    prices = await zones.prices(visit.service, visit.who, name)
+async def _nodes(visit: PageRequest, name: str, prices: Shown) -> Shown:
     plans = await decisions.plans(visit.service, visit.who, name)
     draw = visit.context.charts.draw
     plan = plan_of_zone(plans["data"], prices)
@@ -200,9 +198,8 @@ async def _part(
     )
 
 
-async def rented_parts(visit: PageRequest, name: str) -> list[ChartSection]:
+async def spot_parts(visit: PageRequest, found: Shown) -> list[ChartSection]:
     """The market of a zone that rents, and what it holds."""
-    found = await zones.spot_market(visit.service, visit.who, name)
     rows = (
         (
             one["slot"],
@@ -224,9 +221,8 @@ async def rented_parts(visit: PageRequest, name: str) -> list[ChartSection]:
     return [part]
 
 
-async def pool_parts(visit: PageRequest, name: str, decided: list[Shown]) -> list[ChartSection]:
+async def pool_parts(visit: PageRequest, found: Shown, decided: list[Shown]) -> list[ChartSection]:
     """How a pool was shared, and how far its jobs are."""
-    found = await zones.pool_shares(visit.service, visit.who, name)
     rows = (
         (
             short_id(one["job"]),
@@ -255,9 +251,8 @@ async def pool_parts(visit: PageRequest, name: str, decided: list[Shown]) -> lis
     ]
 
 
-async def site_parts(visit: PageRequest, name: str) -> list[ChartSection]:
+async def site_parts(visit: PageRequest, found: Shown) -> list[ChartSection]:
     """Sites, what of them is sold, and at what price."""
-    found = await zones.sites(visit.service, visit.who, name)
     price, used = sites_of(found)
     rows = (
         (

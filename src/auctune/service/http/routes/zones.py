@@ -1,9 +1,9 @@
 """/v1/zones: what the market offers; prices, use and plans for operators."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from auctune.domain import InputError
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
@@ -49,6 +49,7 @@ class NodeState(BaseModel):
 class PriceTable(BaseModel):
     """Prices and use of every cell of the window; arrays [slot, node]."""
 
+    kind: Literal["auction"]
     zone: str
     first_slot: int
     first_begins_at: float
@@ -78,6 +79,7 @@ class RentedTable(BaseModel):
     costs the owners of jobs.
     """
 
+    kind: Literal["spot"]
     zone: str
     slot_seconds: float
     unit_cost: float
@@ -112,6 +114,7 @@ class PoolUnit(BaseModel):
 class PoolTable(BaseModel):
     """Who shares a pool, and how it was shared, the newest units last."""
 
+    kind: Literal["timeshare"]
     zone: str
     slot_seconds: float
     jobs: list[PoolJob]
@@ -140,6 +143,7 @@ class SiteJobView(BaseModel):
 class SiteTable(BaseModel):
     """Prices and use of an `edge` zone: arrays [slot, site, type], and of traffic [slot]."""
 
+    kind: Literal["edge"]
     zone: str
     first_slot: int
     first_begins_at: float
@@ -152,6 +156,9 @@ class SiteTable(BaseModel):
     traffic_used_mb: list[float]
     traffic_mb_per_slot: float
     jobs: list[SiteJobView]
+
+
+ZoneState = Annotated[PriceTable | RentedTable | PoolTable | SiteTable, Field(discriminator="kind")]
 
 
 @router.get("", response_model=ZonePage)
@@ -167,37 +174,13 @@ async def retrieve_zone(service: ServiceDep, who: CurrentUser, zone_id: str) -> 
     return _view(service, zone_of(service, zone_id))
 
 
-@router.get("/{zone_id}/prices", response_model=PriceTable)
-async def prices(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
-    """Prices and use by slot and node: an operator's, as a step of a price gives a bid away."""
-    return dict(await _nodes(zone_of(service, zone_id)).prices())
+@router.get("/{zone_id}/state", response_model=ZoneState)
+async def state(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
+    """Return what an operator sees of a zone: prices, use, jobs; fields depend on its `kind`.
 
-
-@router.get("/{zone_id}/rented", response_model=RentedTable)
-async def spot_market(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
-    """The spot market by slot, and what is held: an operator's, as it tells of others' jobs."""
-    found = zone_of(service, zone_id)
-    if found.renting is None:
-        raise ApiError(404, f"zone {found.name} rents nothing", "not_found", "id")
-    return dict(await found.renting.rented())
-
-
-@router.get("/{zone_id}/shares", response_model=PoolTable)
-async def pool_shares(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
-    """How the jobs of a `timeshare` zone share its pool, by unit of time: an operator's."""
-    zone = zone_of(service, zone_id)
-    if zone.pool is None:
-        raise ApiError(404, f"zone {zone.name} has no pool", "not_found", "id")
-    return dict(await zone.pool.shares())
-
-
-@router.get("/{zone_id}/sites", response_model=SiteTable)
-async def sites(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
-    """Sites, traffic and prices of an `edge` zone by slot: an operator's, as `prices`."""
-    zone = zone_of(service, zone_id)
-    if zone.sites is None:
-        raise ApiError(404, f"zone {zone.name} has no sites", "not_found", "id")
-    return dict(await zone.sites.table())
+    For operators: a change of a price gives away a bid, and jobs of all users are listed.
+    """
+    return await zone_of(service, zone_id).inspect()
 
 
 @router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneResponse)

@@ -272,6 +272,29 @@ class AuctionGateway(ZoneGateway[AuctionZone, AuctionBids]):
     def _check(self, request: JobRequest) -> None:
         reject_unsupported(request, self.name, AUCTION, *_FOREIGN)
 
+    def _state_of(self, zone: AuctionZone) -> dict[str, Any]:
+        zone.begin_slots()
+        state = zone.mechanism.state()
+        lost, drained = zone.state.lost, zone.state.drained
+
+        def condition(node: str) -> str:
+            return "drained" if node in drained else "lost" if node in lost else "up"
+
+        return {
+            "first_slot": state.first_slot,
+            "first_begins_at": zone.clock.slot_start(state.first_slot),
+            "slot_seconds": zone.clock.slot_seconds,
+            "nodes": [
+                {"id": node.id, "type": node.type, "state": condition(node.id)}
+                for node in zone.supply.cluster.nodes
+            ],
+            # Arrays [slot, node].
+            "compute_price": state.compute_price.tolist(),
+            "memory_price": state.memory_price.tolist(),
+            "compute_used": state.compute_used.tolist(),
+            "memory_used": state.memory_used.tolist(),
+        }
+
 
 # Accepting a line of a quote.
 

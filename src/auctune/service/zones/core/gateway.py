@@ -1,7 +1,7 @@
 """Request side of a zone: quotes, previews and submissions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -126,40 +126,12 @@ class NodeAdmin(Protocol):
         """Their ids."""
         ...
 
-    async def prices(self) -> Mapping[str, Any]:
-        """Prices and use by slot and node: `PriceTable` of the API."""
-        ...
-
     async def drain(self, node: str) -> None:
         """Take one off the market."""
         ...
 
     async def return_node(self, node: str) -> None:
         """Put one on the market again."""
-        ...
-
-
-class SpotMarketView(Protocol):
-    """A zone that rents what it runs jobs on."""
-
-    async def rented(self) -> Mapping[str, Any]:
-        """The market and what is held, by slot: `RentedTable` of the API."""
-        ...
-
-
-class PoolView(Protocol):
-    """A zone's pool, as an operator sees it."""
-
-    async def shares(self) -> Mapping[str, Any]:
-        """Who is in it, and the shares of the newest units: `PoolTable` of the API."""
-        ...
-
-
-class SitesView(Protocol):
-    """A zone's sites, as an operator sees them."""
-
-    async def table(self) -> Mapping[str, Any]:
-        """Prices, use and traffic by slot: `SiteTable` of the API."""
         ...
 
 
@@ -207,23 +179,12 @@ class OpenZone(AnswersRequests, Protocol):
         ...
 
     @property
-    def renting(self) -> "SpotMarketView | None":
-        """What an operator sees of what it rents; none: it rents nothing."""
-        ...
-
-    @property
-    def pool(self) -> PoolView | None:
-        """What its jobs share; none: they share none."""
-        ...
-
-    @property
-    def sites(self) -> SitesView | None:
-        """Where data are; none: nowhere but here."""
-        ...
-
-    @property
     def explainer(self) -> Explainer | None:
         """Explains its decisions; none: they are not explained."""
+        ...
+
+    async def inspect(self) -> dict[str, Any]:
+        """Return what an operator sees of the zone: `ZoneState` of the API."""
         ...
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
@@ -380,24 +341,23 @@ class ZoneGateway(ABC, Generic[Z, Q]):
         """
 
     @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Name of its kind."""
+
+    @abstractmethod
+    def _state_of(self, zone: Z) -> Record:
+        """Return what an operator sees of a zone of this kind; called on the actor's thread."""
+
+    @property
     def name(self) -> str:
         """Unique in the service."""
         return self.actor.name
 
-    @property
-    def renting(self) -> SpotMarketView | None:
-        """What an operator sees of what it rents: it rents nothing."""
-        return None
-
-    @property
-    def pool(self) -> PoolView | None:
-        """What its jobs share: they share nothing."""
-        return None
-
-    @property
-    def sites(self) -> SitesView | None:
-        """Where data are: nowhere but here."""
-        return None
+    async def inspect(self) -> Record:
+        """Return what an operator sees of the zone: `ZoneState` of the API."""
+        found = await self.actor.call(self._state_of)
+        return {"kind": self.kind, "zone": self.name, **found}
 
     async def call(self, run: Callable[[Z], T]) -> T:
         """What `run` comes to on the actor's thread, once it is on record."""

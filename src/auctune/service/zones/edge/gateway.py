@@ -1,7 +1,7 @@
 """Request side of an edge zone: menus, bids, and the operator's view of sites."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -322,47 +322,6 @@ class EdgeBids:
         )
 
 
-# The operator's view of sites: prices and use by slot, and the jobs there.
-
-
-def site_table(zone: EdgeZone) -> dict[str, Any]:
-    """`SiteTable` of the API."""
-    zone.begin_slots()
-    eris, clock, first = zone.eris, zone.clock, zone.state.slot
-    market, ledger, prices = eris.market, eris.ledger, eris.prices(first)
-    return {
-        "zone": zone.name,
-        "first_slot": first,
-        "first_begins_at": clock.slot_start(first),
-        "slot_seconds": clock.slot_seconds,
-        "types": list(market.types),
-        "sites": [
-            {
-                "id": site.id,
-                "capacity": dict(site.capacity),
-                "state": "lost" if site.id in zone.state.lost else "up",
-            }
-            for site in market.sites
-        ],
-        "price": prices.beta.tolist(),
-        "used": ledger.used.tolist(),
-        "traffic_price": prices.alpha.tolist(),
-        "traffic_used_mb": ledger.traffic.tolist(),
-        "traffic_mb_per_slot": market.traffic_mb_per_slot,
-        "jobs": [
-            {
-                "job": job.id,
-                "user": job.owner,
-                "state": job.phase.value,
-                "slots": [part.slot for part in job.plan.slots],
-                "trained": list(job.trained),
-                "torn": job.failed_slots,
-            }
-            for job in zone.state.jobs.values()
-        ],
-    }
-
-
 # The gateway.
 
 _FOREIGN = ("target_loss", "share")
@@ -405,11 +364,6 @@ class EdgeGateway(ZoneGateway[EdgeZone, EdgeBids]):
         """How many sites it has."""
         return len(self.supply.market.sites)
 
-    @property
-    def sites(self) -> "EdgeGateway":
-        """Its sites, as an operator sees them."""
-        return self
-
     def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
         if request.market.sites is None:
@@ -420,9 +374,40 @@ class EdgeGateway(ZoneGateway[EdgeZone, EdgeBids]):
         found = _unknown(request)
         return None if found is None else f"does not support {found}"
 
-    async def table(self) -> Mapping[str, Any]:
-        """Sites, prices and use by slot: `SiteTable` of the API."""
-        return await self.call(site_table)
+    def _state_of(self, zone: EdgeZone) -> dict[str, Any]:
+        zone.begin_slots()
+        eris, clock, first = zone.eris, zone.clock, zone.state.slot
+        market, ledger, prices = eris.market, eris.ledger, eris.prices(first)
+        return {
+            "first_slot": first,
+            "first_begins_at": clock.slot_start(first),
+            "slot_seconds": clock.slot_seconds,
+            "types": list(market.types),
+            "sites": [
+                {
+                    "id": site.id,
+                    "capacity": dict(site.capacity),
+                    "state": "lost" if site.id in zone.state.lost else "up",
+                }
+                for site in market.sites
+            ],
+            "price": prices.beta.tolist(),
+            "used": ledger.used.tolist(),
+            "traffic_price": prices.alpha.tolist(),
+            "traffic_used_mb": ledger.traffic.tolist(),
+            "traffic_mb_per_slot": market.traffic_mb_per_slot,
+            "jobs": [
+                {
+                    "job": job.id,
+                    "user": job.owner,
+                    "state": job.phase.value,
+                    "slots": [part.slot for part in job.plan.slots],
+                    "trained": list(job.trained),
+                    "torn": job.failed_slots,
+                }
+                for job in zone.state.jobs.values()
+            ],
+        }
 
     def _check(self, request: JobRequest) -> None:
         reject_unsupported(request, self.name, EDGE, *_FOREIGN)

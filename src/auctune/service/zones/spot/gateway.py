@@ -4,7 +4,7 @@ Estimates take a while, so they are made on a thread of their own, users in roun
 decides by them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -319,11 +319,6 @@ class SpotGateway(ZoneGateway[SpotZone, SpotBids]):
         """How many instances its jobs hold at most."""
         return self.rental.n_max * self.rental.max_jobs
 
-    @property
-    def renting(self) -> "SpotGateway":
-        """What an operator sees of what it rents."""
-        return self
-
     def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
         foreign = unsupported_field(request, *_FOREIGN)
@@ -333,9 +328,15 @@ class SpotGateway(ZoneGateway[SpotZone, SpotBids]):
             return "has no vendor that could repair data"
         return None if has_deadline(request) else "needs market.deadline"
 
-    async def rented(self) -> Mapping[str, Any]:
-        """The market and what is held by slot: `RentedTable` of the API."""
-        return await self.call(_rented)
+    def _state_of(self, zone: SpotZone) -> dict[str, Any]:
+        zone.begin_slots()
+        clock, seen = zone.clock, list(zone.state.slots.values())
+        return {
+            "slot_seconds": clock.slot_seconds,
+            "unit_cost": zone.rental.unit_cost,
+            "unit_price": zone.rental.unit_price,
+            "slots": [{**vars(one), "begins_at": clock.slot_start(one.slot)} for one in seen],
+        }
 
     def _check(self, request: JobRequest) -> None:
         reject_unsupported(request, self.name, SPOT, *_FOREIGN)
@@ -343,15 +344,3 @@ class SpotGateway(ZoneGateway[SpotZone, SpotBids]):
             raise InputError(
                 "market.repair", "is set", f"data that zone {self.name} need not repair"
             )
-
-
-def _rented(zone: SpotZone) -> dict[str, Any]:
-    zone.begin_slots()
-    seen = list(zone.state.slots.values())
-    return {
-        "zone": zone.name,
-        "slot_seconds": zone.clock.slot_seconds,
-        "unit_cost": zone.rental.unit_cost,
-        "unit_price": zone.rental.unit_price,
-        "slots": [{**vars(one), "begins_at": zone.clock.slot_start(one.slot)} for one in seen],
-    }

@@ -5,7 +5,6 @@ on record as `validating_files` first, and decided on as soon as they are.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -334,11 +333,6 @@ class TimeshareGateway(ZoneGateway[TimeshareZone, TimeshareBids]):
         """The pool."""
         return 1
 
-    @property
-    def pool(self) -> "TimeshareGateway":
-        """What its jobs share."""
-        return self
-
     def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may."""
         if request.market.target_loss is None:
@@ -348,9 +342,31 @@ class TimeshareGateway(ZoneGateway[TimeshareZone, TimeshareBids]):
         found = _unknown(request)
         return None if found is None else f"trains to a loss, and does not support {found}"
 
-    async def shares(self) -> Mapping[str, Any]:
-        """Shares of the newest units, and who is in the pool: `PoolTable` of the API."""
-        return await self.call(_shares)
+    def _state_of(self, zone: TimeshareZone) -> dict[str, Any]:
+        state, clock = zone.state, zone.clock
+        return {
+            "slot_seconds": clock.slot_seconds,
+            "jobs": [
+                {
+                    "job": job.id,
+                    "user": job.owner,
+                    "state": job.phase.value,
+                    "target_loss": job.target_loss,
+                    "best_loss": job.best,
+                    "share": job.share,
+                    "finish": None
+                    if job.finish is None
+                    else clock.slot_start(0) + job.finish * clock.slot_seconds,
+                    "deadline": clock.slot_start(job.deadline_unit),
+                    "verdict": job.verdict,
+                    "cost": str(job.cost),
+                }
+                for job in state.jobs.values()
+            ],
+            "units": [
+                {**unit, "begins_at": clock.slot_start(unit["unit"])} for unit in state.units
+            ],
+        }
 
     def _check(self, request: JobRequest) -> None:
         reject_unsupported(request, self.name, TIMESHARE, *_FOREIGN)
@@ -372,29 +388,3 @@ def _unknown(request: JobRequest) -> str | None:
         "hyperparameters.n_epochs": request.hyperparameters_used.n_epochs != "auto",
     }
     return next((name for name, is_said in said.items() if is_said), None)
-
-
-def _shares(zone: TimeshareZone) -> dict[str, Any]:
-    state, clock = zone.state, zone.clock
-    return {
-        "zone": zone.name,
-        "slot_seconds": clock.slot_seconds,
-        "jobs": [
-            {
-                "job": job.id,
-                "user": job.owner,
-                "state": job.phase.value,
-                "target_loss": job.target_loss,
-                "best_loss": job.best,
-                "share": job.share,
-                "finish": None
-                if job.finish is None
-                else clock.slot_start(0) + job.finish * (clock.slot_seconds),
-                "deadline": clock.slot_start(job.deadline_unit),
-                "verdict": job.verdict,
-                "cost": str(job.cost),
-            }
-            for job in state.jobs.values()
-        ],
-        "units": [{**unit, "begins_at": clock.slot_start(unit["unit"])} for unit in state.units],
-    }
