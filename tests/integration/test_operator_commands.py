@@ -67,7 +67,7 @@ def test_erasing_is_asked_for_twice_and_waits_for_open_jobs(served: Served, auct
     assert "--yes" in lines[0]
     code, _, lines = auctune("users", "erase", "gone", "--yes")
     assert (code, len(lines)) == (1, 1)
-    assert "jobs of this user are not over" in lines[0]
+    assert "this user has open jobs" in lines[0]
     client.fine_tuning.jobs.cancel(job)
     assert auctune("users", "erase", "gone", "--yes")[:2] == (
         0,

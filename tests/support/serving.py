@@ -171,8 +171,7 @@ class Served:
             directory = self.service.directory
             if directory.user(user) is None:
                 await self.service.put_user(user, account.get("team"), account.get("budget"))
-            _, made = await directory.add_key(user, role, "")
-            return made.secret
+            return (await directory.add_key(user, role, ""))[1]
 
         secret: str = self.run(add)
         self.users[user] = secret
@@ -367,7 +366,7 @@ async def _listen(
         directory = opened.service.directory
         if directory.user("operator") is None:
             await directory.put_user("operator", None, None)
-        served.operator = (await directory.add_key("operator", Role.OPERATOR, ""))[1].secret
+        served.operator = (await directory.add_key("operator", Role.OPERATOR, ""))[1]
 
     await operator()
     ready.set_result(served)

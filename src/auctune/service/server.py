@@ -21,7 +21,7 @@ from auctune.run.child import nursery
 from auctune.run.lock import NODES_LOCK, hold
 from auctune.run.unix_time import SteadyClock
 from auctune.service import logging
-from auctune.service.accounts.keys import HashedKey, Role, generate_key
+from auctune.service.accounts.keys import Role, generate_key
 from auctune.service.accounts.registry import AccountRegistry, Budget
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
@@ -279,13 +279,12 @@ async def ensure_operator_key(directory: AccountRegistry, data: Path) -> str | N
     """
     if any(key.role is Role.OPERATOR for key in directory.all_keys()):
         return None
-    made = generate_key()
-    write_private(data / FIRST_KEY, made.secret + "\n")
+    secret, key = generate_key()
+    write_private(data / FIRST_KEY, secret + "\n")
     if directory.user("operator") is None:
         await directory.put_user("operator", None, None)
-    known = HashedKey(made.hash, made.prefix)
-    await directory.import_key("operator", Role.OPERATOR, "first key", known)
-    return made.secret
+    await directory.import_key("operator", Role.OPERATOR, "first key", key)
+    return secret
 
 
 def raise_open_files() -> int:

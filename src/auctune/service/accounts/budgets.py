@@ -1,10 +1,11 @@
-"""Budgets of users and teams: payments within their windows, and amounts on hold.
+"""Budgets of users and teams: payments within a rolling window, and amounts on hold.
 
-Payments and holds count, never bids. A hold counts as long as it is there, however long ago it was
-made; what is released counts no more, and is no further budget.
+Payments and holds count against a budget; bids do not. A hold counts until it is released, however
+old it is. A refund for a payment that has left the window does not raise the budget.
 
-Only accounts with a budget are kept in memory. One that gets a budget is read from the ledger, and
-what is paid meanwhile is kept beside: an event counts once, by its number in the log.
+Windows are kept in memory for accounts with a budget only. When an account gets a budget, its
+payments are read from the ledger while new ones arrive; the event number keeps any from counting
+twice.
 """
 
 import asyncio
@@ -28,11 +29,11 @@ _HOLD = hold_account("")
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """What an event made a user pay; less than nothing: what came back.
+    """A payment of a user, or a refund if the amount is negative.
 
     Attributes:
-        seq: of the event.
-        user: user id.
+        seq: number of the event.
+        user: id of the user.
         amount: money.
         at: unix time.
     """
@@ -45,14 +46,12 @@ class Payment:
 
 @dataclass
 class _RollingWindow:
-    """Payments within a span, and their sum."""
-
     paid: deque[Payment] = field(default_factory=deque)
     total: Money = ZERO
 
-    def add(self, one: Payment) -> None:
-        self.paid.append(one)
-        self.total += one.amount
+    def add(self, payment: Payment) -> None:
+        self.paid.append(payment)
+        self.total += payment.amount
 
     def drop_before(self, time: float) -> None:
         while self.paid and self.paid[0].at <= time:
@@ -60,12 +59,12 @@ class _RollingWindow:
 
 
 class BudgetTracker:
-    """Payments of late, by user and team; for any number of threads.
+    """Recent payments and holds by user and team. Thread-safe.
 
     Args:
-        directory: knows budgets and teams.
-        now: tells unix time.
-        reader: of the store, to read the ledger of accounts that have a budget.
+        directory: budgets and teams.
+        now: returns unix time.
+        reader: engine to read the ledger.
     """
 
     def __init__(
@@ -75,15 +74,15 @@ class BudgetTracker:
         self._now = now
         self._reader = reader
         self._lock = threading.Lock()
-        self._spans: dict[str, _RollingWindow] = {}
-        # Of all users: whoever gets a budget has its holds at once.
+        self._windows: dict[str, _RollingWindow] = {}
+        # Holds of all users, so that they count as soon as a user gets a budget.
         self._holds = _stored_holds(reader)
         for account in (*directory.teams(), *directory.users()):
             if account.budget is not None:
                 self._read(account)
 
     def record(self, entries: Iterable[Entry], at: float, seq: int) -> None:
-        """Take over the entries of an event."""
+        """Count the ledger entries of an event."""
         for entry in entries:
             if entry.account.startswith(_USER):
                 self._add(Payment(seq, entry.account.removeprefix(_USER), entry.amount, at))
@@ -91,28 +90,31 @@ class BudgetTracker:
                 self._add_hold(entry.account.removeprefix(_HOLD), entry.amount)
 
     def remaining(self, user: str) -> Money | None:
-        """What a user may still pay, by its own budget and its team's; none: any amount."""
-        found = [self.of(account) for account in self.accounts(user)]
-        return min((left for _, left in filter(None, found)), default=None)
+        """Return what a user may still pay under its own and its team's budget.
+
+        None: there is no budget.
+        """
+        budgets = [self.of(account) for account in self.accounts(user)]
+        return min((remaining for _, remaining in filter(None, budgets)), default=None)
 
     def of(self, account: Account) -> tuple[Money, Money] | None:
-        """What counts against a budget, and what is left of it; none: it has no budget."""
+        """Return the amounts spent and remaining of an account's budget, or None without one."""
         budget = account.budget
         if budget is None:
             return None
         with self._lock:
             spent = ZERO
-            span = self._spans.get(account.key)
-            if span is not None:
-                span.drop_before(self._now() - budget.seconds)
-                # What came back for payments of an earlier span is no further budget.
-                spent = max(ZERO, span.total)
+            window = self._windows.get(account.key)
+            if window is not None:
+                window.drop_before(self._now() - budget.seconds)
+                # Refunds for payments of an earlier window do not raise the budget.
+                spent = max(ZERO, window.total)
             held = (sum_ for user, sum_ in self._holds.items() if self._is_of(user, account))
             spent += sum(held, ZERO)
         return spent, max(ZERO, budget.amount - spent)
 
     def accounts(self, user: str) -> tuple[Account, ...]:
-        """A user and its team."""
+        """Return the accounts of a user and of its team."""
         account = self._directory.user(user)
         if account is None:
             return ()
@@ -120,50 +122,50 @@ class BudgetTracker:
         return (account,) if team is None else (account, team)
 
     async def reload(self, account: Account, committer: Committer) -> None:
-        """An account, or who belongs to it, has changed: its payments are read from the ledger."""
+        """Read an account's payments from the ledger; for a new budget, or a change of members."""
         with self._lock:
             if account.budget is None:
-                self._spans.pop(account.key, None)
+                self._windows.pop(account.key, None)
                 return
-            # What is paid from now on is kept; what was paid before is on disk after this.
-            self._spans.setdefault(account.key, _RollingWindow())
+            # Payments from now on are collected here; the empty commit flushes earlier ones.
+            self._windows.setdefault(account.key, _RollingWindow())
         await durable(committer, WriteBatch())
         await asyncio.to_thread(self._read, account)
 
-    def _add(self, paid: Payment) -> None:
-        for account in self.accounts(paid.user):
+    def _add(self, payment: Payment) -> None:
+        for account in self.accounts(payment.user):
             with self._lock:
                 if account.budget is not None:
-                    span = self._spans.setdefault(account.key, _RollingWindow())
-                    span.add(paid)
-                    span.drop_before(paid.at - account.budget.seconds)
+                    window = self._windows.setdefault(account.key, _RollingWindow())
+                    window.add(payment)
+                    window.drop_before(payment.at - account.budget.seconds)
 
     def _add_hold(self, user: str, amount: Money) -> None:
         with self._lock:
-            left = self._holds.get(user, ZERO) + amount
-            if left:
-                self._holds[user] = left
+            held = self._holds.get(user, ZERO) + amount
+            if held:
+                self._holds[user] = held
             else:
                 self._holds.pop(user, None)
 
     def _is_of(self, user: str, account: Account) -> bool:
-        found = self._directory.user(user)
-        return found is not None and account.key in (found.key, f"team {found.team}")
+        member = self._directory.user(user)
+        return member is not None and account.key in (member.key, f"team {member.team}")
 
     def _read(self, account: Account) -> None:
         assert account.budget is not None
         users = [user.id for user in self._directory.users() if self._is_of(user.id, account)]
-        stored = _stored(self._reader, users, self._now() - account.budget.seconds)
+        stored = _stored_payments(self._reader, users, self._now() - account.budget.seconds)
         with self._lock:
-            known = {paid.seq for paid in stored}
-            kept = self._spans.get(account.key, _RollingWindow()).paid
-            span = self._spans[account.key] = _RollingWindow()
-            for paid in (*stored, *(one for one in kept if one.seq not in known)):
-                span.add(paid)
+            seqs = {payment.seq for payment in stored}
+            recent = self._windows.get(account.key, _RollingWindow()).paid
+            window = self._windows[account.key] = _RollingWindow()
+            for payment in (*stored, *(one for one in recent if one.seq not in seqs)):
+                window.add(payment)
 
 
-def _stored(reader: Engine, users: list[str], since: float) -> list[Payment]:
-    """Payments of users on record, the oldest first."""
+def _stored_payments(reader: Engine, users: list[str], since: float) -> list[Payment]:
+    """Return payments of users from the ledger, oldest first."""
     table = tables.entries
     chosen = (
         select(table.c.seq, table.c.account, table.c.amount, table.c.at)
@@ -178,7 +180,7 @@ def _stored(reader: Engine, users: list[str], since: float) -> list[Payment]:
 
 
 def _stored_holds(reader: Engine) -> dict[str, Money]:
-    """What is set aside on record, by user."""
+    """Return the amounts on hold from the ledger, by user."""
     table = tables.entries
     total = func.sum(table.c.amount)
     chosen = (

@@ -54,9 +54,13 @@ class FairQueue:
         of_user = len(self._waiting.get(user, ()))
         is_busy = self._running == user or of_user > 0
         if is_busy and of_user >= self._max_waiting:
-            raise QuotaExceededError(f"another {self._what} of yours is being made; wait for it")
+            raise QuotaExceededError(
+                f"another {self._what} of yours is in progress; wait until it is done"
+            )
         if user not in self._waiting and len(self._waiting) >= self._max_users:
-            raise QuotaExceededError(f"too many users wait for their {self._what}; try again later")
+            raise QuotaExceededError(
+                f"too many users are waiting for their {self._what}; try again later"
+            )
 
     async def _wait(self, user: str) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -65,7 +69,7 @@ class FairQueue:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                # It was its turn: give the turn to the next one.
+                # Cancelled after it got its turn: start the next item.
                 self._next()
             else:
                 self._drop(user, turn)
@@ -85,7 +89,7 @@ class FairQueue:
             turn = self._waiting[user][0]
             self._drop(user, turn)
             if not turn.cancelled():
-                # Taken at once, so that no later caller starts in between.
+                # Mark as running at once, so that no later caller starts in between.
                 self._begin(user)
                 turn.set_result(None)
                 return

@@ -1,4 +1,4 @@
-"""API keys. Only a key's SHA-256 is kept: who reads the database cannot use it."""
+"""API keys. Only their SHA-256 is stored, so a copy of the database does not grant access."""
 
 import hashlib
 import secrets
@@ -9,29 +9,29 @@ from auctune.domain import InputError
 
 _PREFIX = "sk-"
 _SHOWN = 10
-_LEAST = 32
+_MIN_LENGTH = 32
 
 
 class Role(StrEnum):
-    """What a key is for."""
+    """Permissions of a key."""
 
     USER = "user"
-    """Brings jobs; sees its own only."""
+    """Submits jobs; sees its own jobs and files only."""
     OPERATOR = "operator"
-    """Runs the market; sees all of it."""
+    """Manages the service; sees everything."""
     VENDOR = "vendor"
-    """Sees its own orders."""
+    """Sees its own repair orders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who makes a request.
+    """Authenticated sender of a request.
 
     Attributes:
         key: id of the key.
-        user: id of the user whose it is.
-        team: the user's team, if it has one.
-        role: of the key.
+        user: id of the user that owns the key.
+        team: id of the user's team, if any.
+        role: role of the key.
     """
 
     key: str
@@ -41,56 +41,40 @@ class Principal:
 
     @property
     def is_operator(self) -> bool:
-        """Whether it may see what belongs to others."""
         return self.role is Role.OPERATOR
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
-    """A key that was just made.
-
-    Attributes:
-        secret: what its owner sends; shown once.
-        hash: what is kept.
-        prefix: the beginning, by which people tell keys apart.
-    """
-
-    secret: str
-    hash: str
-    prefix: str
-
-
-def generate_key() -> NewKey:
-    """A new key: 240 random bits."""
-    secret = _PREFIX + secrets.token_urlsafe(30)
-    return NewKey(secret, hash_key(secret), secret[:_SHOWN])
-
-
-@dataclass(frozen=True, slots=True)
 class HashedKey:
-    """A key that somebody else made.
+    """A key as it is stored.
 
     Attributes:
-        hash: what is kept.
-        prefix: its beginning; empty if that is not known.
+        hash: SHA-256 of the key.
+        prefix: first characters of the key, shown in lists; empty if they are not known.
     """
 
     hash: str
     prefix: str
+
+
+def generate_key() -> tuple[str, HashedKey]:
+    """Return a new key of 240 random bits, and what is stored of it."""
+    secret = _PREFIX + secrets.token_urlsafe(30)
+    return secret, HashedKey(hash_key(secret), secret[:_SHOWN])
 
 
 def hash_existing_key(secret: str, place: str) -> HashedKey:
-    """What is kept of a key that its owner knows already.
+    """Return what is stored of a key that the service did not generate.
 
     Raises:
-        InputError: if it is so short that it could be guessed.
+        InputError: if the key is so short that it could be guessed.
     """
-    if len(secret) < _LEAST:
-        expected = f"a key of {_LEAST} random characters or more"
+    if len(secret) < _MIN_LENGTH:
+        expected = f"a key of {_MIN_LENGTH} random characters or more"
         raise InputError(place, f"has a key of {len(secret)} characters", expected)
     return HashedKey(hash_key(secret), secret[:_SHOWN])
 
 
 def hash_key(secret: str) -> str:
-    """What is kept of a key. It is random, so a plain hash cannot be turned back."""
+    """Return the hash of a key. Keys are random, so a plain hash cannot be reversed."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -19,38 +19,37 @@ OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
 
 
 class QuotaExceededError(AuctuneError):
-    """A user has as much of something as a user may have."""
+    """A quota of a user or key is exhausted."""
 
 
 class JobQuota:
-    """Open jobs by owner; for any number of threads.
+    """Limit on the open jobs of each user. Thread-safe.
 
     Args:
-        limit: of each user.
-        held: (owner, job) of all that are open.
+        limit: open jobs a user.
+        held: (owner, job) of all jobs that are open.
     """
 
     def __init__(self, limit: int, held: Iterable[tuple[str, str]] = ()) -> None:
         self._limit = limit
         self._lock = threading.Lock()
         self._open: dict[str, set[str]] = {}
-        self._asked: dict[str, set[str]] = {}
+        self._reserved: dict[str, set[str]] = {}
         for owner, job in held:
             self._open.setdefault(owner, set()).add(job)
 
     @property
     def count(self) -> int:
-        """Of all users."""
+        """Open jobs of all users."""
         with self._lock:
             return sum(map(len, self._open.values()))
 
     def open_jobs(self, owner: str) -> frozenset[str]:
-        """Those of one user."""
         with self._lock:
             return frozenset(self._open.get(owner, ()))
 
     def update(self, rows: Iterable[JobReadModel]) -> None:
-        """Take over how jobs stand."""
+        """Count jobs by their new status."""
         with self._lock:
             for row in rows:
                 if row.status in OPEN:
@@ -62,32 +61,32 @@ class JobQuota:
 
     @contextmanager
     def reserve(self, owner: str, job: str) -> Iterator[None]:
-        """Room for a job, taken until the end of the block, by when it is noted or refused.
+        """Reserve a place for a job while it is decided.
 
         Raises:
-            QuotaExceededError: if there is none.
+            QuotaExceededError: if the user has too many open jobs.
         """
         with self._lock:
-            asked, held = self._asked.get(owner, set()), self._open.get(owner, set())
-            # One that is noted already and not answered yet counts once.
-            if len(held) + len(asked - held) >= self._limit:
-                raise QuotaExceededError(f"there are {self._limit} open jobs of yours already")
-            self._asked.setdefault(owner, set()).add(job)
+            reserved, held = self._reserved.get(owner, set()), self._open.get(owner, set())
+            # A job that is open before its answer is sent counts once.
+            if len(held | reserved) >= self._limit:
+                raise QuotaExceededError(f"you have {self._limit} open jobs, the maximum")
+            self._reserved.setdefault(owner, set()).add(job)
         try:
             yield
         finally:
             with self._lock:
-                asked = self._asked[owner]
-                asked.discard(job)
-                if not asked:
-                    del self._asked[owner]
+                reserved = self._reserved[owner]
+                reserved.discard(job)
+                if not reserved:
+                    del self._reserved[owner]
 
 
 def stored_bids(reader: Engine, since: float) -> list[tuple[str, float]]:
-    """Return owner and unix time of bids, pauses and resumes on record since a time, by time."""
+    """Return (owner, unix time) of the bids, pauses and resumes since a time, oldest first."""
     events, jobs = tables.events.c, tables.jobs.c
     with reader.connect() as connection:
-        # Events are in the order of their times, of which there is no index.
+        # Events are ordered by time, which has no index: bisect their numbers.
         newest = connection.execute(select(func.max(events.seq))).scalar()
         first, last = 0, 0 if newest is None else newest + 1
         while first < last:
@@ -101,12 +100,12 @@ def stored_bids(reader: Engine, since: float) -> list[tuple[str, float]]:
             .join(tables.jobs, jobs.id == events.job)
             .where(events.seq >= first, events.kind.in_((EventType.PAUSED, EventType.RESUMED)))
         )
-        found = [*connection.execute(bids), *connection.execute(acts)]
-    return sorted(((owner, at) for owner, at in found), key=lambda one: one[1])
+        rows = [*connection.execute(bids), *connection.execute(acts)]
+    return sorted(((owner, at) for owner, at in rows), key=lambda row: row[1])
 
 
 def load_open_jobs(reader: Engine) -> list[tuple[str, str]]:
-    """(owner, job) of all jobs that are open on record."""
+    """Return (owner, job) of all open jobs in the store."""
     table = tables.jobs
     chosen = select(table.c.owner, table.c.id).where(
         table.c.status.in_([status.value for status in OPEN])
@@ -115,22 +114,19 @@ def load_open_jobs(reader: Engine) -> list[tuple[str, str]]:
         return [(row.owner, row.id) for row in connection.execute(chosen)]
 
 
-# Token buckets: request rates of keys and users.
-
-
 @dataclass(slots=True)
 class _Bucket:
-    left: float
+    tokens: float
     at: float
 
 
 class TokenBuckets:
-    """Buckets of all keys.
+    """Token buckets by key, for request rates.
 
     Args:
-        per_second: requests that a bucket gains in a second, > 0.
-        burst: requests that a full bucket holds, >= 1.
-        now: tells the time; seconds, never going back.
+        per_second: tokens that a bucket gains in a second, > 0.
+        burst: tokens of a full bucket, >= 1.
+        now: returns the time in seconds; monotonic.
     """
 
     def __init__(self, per_second: float, burst: float, now: Callable[[], float]) -> None:
@@ -140,9 +136,9 @@ class TokenBuckets:
         self._buckets: dict[str, _Bucket] = {}
 
     def acquire(self, key: str, count: float = 1.0) -> float:
-        """Take so much from a key's bucket; seconds to wait where it has less, else 0.
+        """Take tokens from a bucket; return 0, or the seconds to wait if it has too few.
 
-        What is more than a full bucket holds counts as a full one.
+        More tokens than a full bucket holds count as a full one.
         """
         count = min(count, self._burst)
         now = self._now()
@@ -150,40 +146,37 @@ class TokenBuckets:
         if bucket is None:
             self._evict_full(now)
             bucket = self._buckets[key] = _Bucket(self._burst, now)
-        bucket.left = min(self._burst, bucket.left + (now - bucket.at) * self._per_second)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._per_second)
         bucket.at = now
-        if bucket.left < count:
-            return (count - bucket.left) / self._per_second
-        bucket.left -= count
+        if bucket.tokens < count:
+            return (count - bucket.tokens) / self._per_second
+        bucket.tokens -= count
         return 0.0
 
     def count_earlier(self, key: str, age: float) -> None:
-        """Count one use of so many seconds ago; uses of a key come oldest first, before any other.
+        """Count one use `age` seconds ago, down to an empty bucket.
 
-        A bucket that is empty stays so.
+        Called before any `acquire`, oldest use first.
         """
         at = self._now() - age
         bucket = self._buckets.setdefault(key, _Bucket(self._burst, at))
-        bucket.left = min(self._burst, bucket.left + (at - bucket.at) * self._per_second)
-        bucket.left, bucket.at = max(0.0, bucket.left - 1.0), at
+        bucket.tokens = min(self._burst, bucket.tokens + (at - bucket.at) * self._per_second)
+        bucket.tokens, bucket.at = max(0.0, bucket.tokens - 1.0), at
 
     def _evict_full(self, now: float) -> None:
-        """A full bucket is as good as none: keys that come no more take no memory."""
+        # A full bucket equals a new one: unused keys take no memory.
         if len(self._buckets) < 10_000:
             return
         fill = self._burst / self._per_second
         self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < fill}
 
 
-# Concurrent event streams and requests of a key.
-
-
 class StreamLimiter:
-    """Open streams or requests by key; on one loop.
+    """Limit on concurrent streams or requests of a key; for one event loop.
 
     Args:
-        limit: of each key.
-        what: they are, in the plural.
+        limit: maximum for each key.
+        what: noun in the plural, for errors.
     """
 
     def __init__(self, limit: int, what: str = "streams") -> None:
@@ -193,10 +186,10 @@ class StreamLimiter:
 
     @contextmanager
     def acquire(self, key: str) -> Iterator[None]:
-        """One of them, until the end of the block.
+        """Count one until the end of the block.
 
         Raises:
-            QuotaExceededError: if there are as many as there may be.
+            QuotaExceededError: as `check`.
         """
         self.check(key)
         self._open[key] += 1
@@ -208,29 +201,26 @@ class StreamLimiter:
                 del self._open[key]
 
     def check(self, key: str) -> None:
-        """Whether there may be one more.
+        """Check that the key may open one more.
 
         Raises:
-            QuotaExceededError: if not.
+            QuotaExceededError: if the limit is reached.
         """
         if self._open[key] >= self._limit:
-            raise QuotaExceededError(f"{self._limit} {self._what} of this key are open already")
-
-
-# Locks by key: bids that draw on one budget are decided one after the other, in all zones.
+            raise QuotaExceededError(f"this key has {self._limit} open {self._what}, the maximum")
 
 
 class KeyedLocks:
-    """Locks by name, each there only while somebody has or wants it."""
+    """Locks by name, for decisions that draw on one budget; created on demand."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def acquire(self, names: Iterable[str]) -> AsyncIterator[None]:
-        """A turn of all these."""
+        """Hold the locks of all names."""
         async with AsyncExitStack() as stack:
-            # In one order everywhere, so that no two wait for each other.
+            # Always in the same order, to avoid deadlocks.
             for name in sorted(names):
                 lock = self._locks.get(name)
                 if lock is None:

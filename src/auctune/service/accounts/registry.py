@@ -1,6 +1,6 @@
-"""Users, teams and keys, all in memory: requests look them up thousands of times a second.
+"""Users, teams and keys. All are kept in memory, because every request looks them up.
 
-One process owns the database, so that what is in memory is what is there.
+One process owns the database, so the copy in memory is always current.
 """
 
 import time
@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import Engine, Table, select
 
 from auctune.domain import InputError, Money
-from auctune.service.accounts.keys import HashedKey, NewKey, Principal, Role, generate_key, hash_key
+from auctune.service.accounts.keys import HashedKey, Principal, Role, generate_key, hash_key
 from auctune.service.identifiers import new_id
 from auctune.service.storage import tables
 from auctune.service.storage.batch import WriteBatch
@@ -22,11 +22,11 @@ from auctune.service.storage.committer import Committer, durable
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be paid within a span of time.
+    """Limit on payments within a rolling time window.
 
     Attributes:
         amount: money.
-        seconds: the span, ending now.
+        seconds: length of the window, which ends now.
     """
 
     amount: Money
@@ -38,11 +38,11 @@ class Account:
     """A user or a team.
 
     Attributes:
-        id: as it was named.
+        id: id of the user or team.
         kind: which of the two.
         created_at: unix time.
-        team: of a user; none: it has none, or is a team itself.
-        budget: what it may pay; none: any amount.
+        team: id of a user's team; None for a team, or a user without one.
+        budget: None: unlimited.
     """
 
     id: str
@@ -53,21 +53,22 @@ class Account:
 
     @property
     def key(self) -> str:
-        """Its name among users and teams."""
+        """Identifier that is unique among users and teams."""
         return f"{self.kind} {self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A key as an operator sees it.
+    """A key as operators see it.
 
     Attributes:
-        id: of the key, not the key itself.
-        prefix: its first characters.
-        user: whose it is.
-        role: what it is for.
-        name: as its owner calls it.
-        created_at, revoked_at: unix time; not revoked: none.
+        id: id of the key, not the key itself.
+        prefix: first characters of the key.
+        user: id of the user that owns it.
+        role: role of the key.
+        name: name for people.
+        created_at: unix time.
+        revoked_at: unix time; None if it is active.
     """
 
     id: str
@@ -87,12 +88,12 @@ class _Cache:
 
 
 class AccountRegistry:
-    """Who is known to the service.
+    """Users, teams and keys of the service.
 
     Args:
-        reader: of the store.
-        committer: writes.
-        now: tells unix time.
+        reader: engine to read the store.
+        committer: writes changes.
+        now: returns unix time.
     """
 
     def __init__(
@@ -100,122 +101,114 @@ class AccountRegistry:
     ) -> None:
         self._committer = committer
         self._now = now
-        self._held = _read(reader)
+        self._cache = _read(reader)
 
     def authenticate(self, secret: str) -> Principal | None:
-        """Whose key this is; none: nobody's, or it was revoked."""
-        key = self._held.by_hash.get(hash_key(secret))
-        if key is None or key.revoked_at is not None:
-            return None
-        return self._principal(key)
+        """Return the owner of a key, or None if the key is unknown or revoked."""
+        record = self._cache.by_hash.get(hash_key(secret))
+        return None if record is None else self._principal(record)
 
     def principal_of_key(self, key: str) -> Principal | None:
-        """Whose key this is, by its id; none: nobody's, or it was revoked."""
-        for record in self._held.by_hash.values():
-            if record.id == key and record.revoked_at is None:
-                return self._principal(record)
-        return None
+        """Return the owner of the key with this id, or None if it is unknown or revoked."""
+        record = next((one for one in self._cache.by_hash.values() if one.id == key), None)
+        return None if record is None else self._principal(record)
 
     def is_active(self, key: str) -> bool:
-        """Whether a key, by its id, has not been revoked."""
+        """Return whether the key with this id exists and is not revoked."""
         return self.principal_of_key(key) is not None
 
     def user(self, name: str) -> Account | None:
-        """A user."""
-        return self._held.users.get(name)
+        return self._cache.users.get(name)
 
     def team(self, name: str) -> Account | None:
-        """A team."""
-        return self._held.teams.get(name)
+        return self._cache.teams.get(name)
 
     def users(self) -> list[Account]:
-        """All users, in the order in which they came."""
-        return list(self._held.users.values())
+        """Return all users, oldest first."""
+        return list(self._cache.users.values())
 
     def teams(self) -> list[Account]:
-        """All teams, likewise."""
-        return list(self._held.teams.values())
+        """Return all teams, oldest first."""
+        return list(self._cache.teams.values())
 
     def all_keys(self) -> list[KeyRecord]:
-        """All keys, likewise."""
-        return list(self._held.by_hash.values())
+        """Return all keys, also revoked ones, oldest first."""
+        return list(self._cache.by_hash.values())
 
     async def put_team(self, name: str, budget: Budget | None) -> Account:
         """Add a team, or change its budget."""
-        known = self._held.teams.get(name)
+        known = self._cache.teams.get(name)
         at = self._now() if known is None else known.created_at
-        team = Account(name, "team", at, None, budget)
         row = {"id": name, "created_at": at, "body": _body(budget)}
         await durable(self._committer, WriteBatch().upsert(tables.teams, row))
-        self._held.teams[name] = team
+        team = self._cache.teams[name] = Account(name, "team", at, None, budget)
         return team
 
     async def put_user(self, name: str, team: str | None, budget: Budget | None) -> Account:
         """Add a user, or change its team and budget.
 
         Raises:
-            InputError: if there is no such team.
+            InputError: if the team is unknown.
         """
-        if team is not None and team not in self._held.teams:
+        if team is not None and team not in self._cache.teams:
             raise InputError("team", f"{team!r} is unknown", "a team that was added before")
-        known = self._held.users.get(name)
+        known = self._cache.users.get(name)
         at = self._now() if known is None else known.created_at
-        user = Account(name, "user", at, team, budget)
         row = {"id": name, "team": team, "created_at": at, "body": _body(budget)}
         await durable(self._committer, WriteBatch().upsert(tables.users, row))
-        self._held.users[name] = user
+        user = self._cache.users[name] = Account(name, "user", at, team, budget)
         return user
 
-    async def add_key(self, user: str, role: Role, name: str) -> tuple[KeyRecord, NewKey]:
-        """A new key; its secret is known now, and never again.
+    async def add_key(self, user: str, role: Role, name: str) -> tuple[KeyRecord, str]:
+        """Generate a key; return its record and the key itself, which is not stored.
 
         Raises:
-            InputError: if there is no such user.
+            InputError: if the user is unknown.
         """
-        if user not in self._held.users:
+        if user not in self._cache.users:
             raise InputError("user", f"{user!r} is unknown", "a user that was added before")
-        made = generate_key()
-        record = KeyRecord(new_id("key"), made.prefix, user, role, name, self._now(), None)
-        await durable(
-            self._committer, WriteBatch().insert(tables.keys, _key_row(record, made.hash))
-        )
-        self._held.by_hash[made.hash] = record
-        return record, made
+        secret, key = generate_key()
+        return await self._insert(user, role, name, key), secret
 
     async def import_key(self, user: str, role: Role, name: str, key: HashedKey) -> None:
-        """Add a key that was made elsewhere, unless it was added before; then nothing changes."""
-        if key.hash not in self._held.by_hash:
-            record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None)
-            await durable(
-                self._committer, WriteBatch().insert(tables.keys, _key_row(record, key.hash))
-            )
-            self._held.by_hash[key.hash] = record
+        """Add a key that was generated elsewhere, unless it exists already."""
+        if key.hash not in self._cache.by_hash:
+            await self._insert(user, role, name, key)
 
     async def revoke_key(self, key: str) -> KeyRecord | None:
-        """End a key, at once; none: there is no such key."""
-        for hash_, record in self._held.by_hash.items():
+        """Revoke a key and return its record, or None if there is no such key."""
+        for hash_, record in self._cache.by_hash.items():
             if record.id == key:
                 if record.revoked_at is None:
                     record = replace(record, revoked_at=self._now())
-                    # It ends before the disk knows, and not after.
-                    self._held.by_hash[hash_] = record
+                    # Revoked in memory first: requests are refused before the commit, not after.
+                    self._cache.by_hash[hash_] = record
                     unit = WriteBatch().upsert(tables.keys, _key_row(record, hash_))
                     await durable(self._committer, unit)
                 return record
         return None
 
-    def _principal(self, record: KeyRecord) -> Principal:
-        return Principal(record.id, record.user, self._held.users[record.user].team, record.role)
+    async def _insert(self, user: str, role: Role, name: str, key: HashedKey) -> KeyRecord:
+        record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None)
+        unit = WriteBatch().insert(tables.keys, _key_row(record, key.hash))
+        await durable(self._committer, unit)
+        self._cache.by_hash[key.hash] = record
+        return record
+
+    def _principal(self, record: KeyRecord) -> Principal | None:
+        if record.revoked_at is not None:
+            return None
+        return Principal(record.id, record.user, self._cache.users[record.user].team, record.role)
 
 
 def _read(reader: Engine) -> _Cache:
-    held = _Cache()
+    cache = _Cache()
     for row in _rows(reader, tables.teams):
-        held.teams[row.id] = Account(row.id, "team", row.created_at, None, _budget(row.body))
+        cache.teams[row.id] = Account(row.id, "team", row.created_at, None, _budget(row.body))
     for row in _rows(reader, tables.users):
-        held.users[row.id] = Account(row.id, "user", row.created_at, row.team, _budget(row.body))
+        cache.users[row.id] = Account(row.id, "user", row.created_at, row.team, _budget(row.body))
     for row in _rows(reader, tables.keys):
-        held.by_hash[row.hash] = KeyRecord(
+        cache.by_hash[row.hash] = KeyRecord(
             id=row.id,
             prefix=row.prefix,
             user=row.user,
@@ -224,7 +217,7 @@ def _read(reader: Engine) -> _Cache:
             created_at=row.created_at,
             revoked_at=row.revoked_at,
         )
-    return held
+    return cache
 
 
 def _rows(reader: Engine, table: Table) -> list[Any]:

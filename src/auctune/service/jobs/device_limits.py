@@ -1,8 +1,8 @@
-"""Limits on a job, by its device's profile, in every zone that trains adapters of a language model.
+"""Limits on jobs that train adapters of a language model, from the device profile.
 
-They keep a single job from blocking a device that others use as well: an adapter fits into memory
-and is no larger than its base, a batch holds each row once at most, and where a zone shares a
-device by time, an optimizer step fits into a quantum.
+They keep one job from blocking a device that others use: an adapter must fit into memory and not
+be larger than its base, a batch holds each row at most once, and where jobs share a device by time,
+an optimizer step must fit into a quantum.
 """
 
 import math
@@ -14,7 +14,7 @@ from auctune.service.jobs.training import Defaults, Training
 
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
-# Forward and backward of a frozen weight, and of one that is trained, in passes of the forward.
+# Cost of forward and backward in forward passes, for frozen and for trained weights.
 _FROZEN_PASSES, _TRAINED_PASSES = 2.0, 3.0
 
 
@@ -22,54 +22,54 @@ def check_adapter(training: Training, profile: Profile, room_gb: float) -> float
     """Return the memory of a job's adapter, gradients and optimizer state, in GB.
 
     Args:
-        training: what to train.
-        profile: of the device.
-        room_gb: memory that the device has beside the base.
+        training: settings of the job.
+        profile: profile of the device.
+        room_gb: memory of the device that the base leaves free.
 
     Raises:
-        InputError: if that does not fit, if the adapter is larger than the base, or if it names a
-            module that the base has not.
+        InputError: if the adapter does not fit or is larger than the base, or a target module does
+            not exist in the base.
     """
     try:
         memory_gb = profile.task_memory_gb(training.rank, training.target_modules)
     except InputError as error:
-        # A profile does not know what requests call it.
+        # The profile names its own argument, not the field of the request.
         place = f"market.lora.{error.place}"
         raise InputError(place, error.found, error.expected) from None
     if memory_gb > room_gb:
-        found = f"{training.rank} needs {memory_gb:.3g} GB, more than any node has left"
+        found = f"{training.rank} needs {memory_gb:.3g} GB, more than any node has free"
         raise InputError("market.lora.rank", found, f"an adapter of at most {room_gb:.3g} GB")
     num_parameters, num_base = _num_parameters(training, profile), _num_base_parameters(profile)
     if num_base and num_parameters > num_base:
         found = f"{training.rank} makes an adapter of {num_parameters:.3g} parameters"
-        most = int(num_base * training.rank // num_parameters)
-        expected = f"at most {most} for these modules: the base has {num_base:.3g} parameters"
+        max_rank = int(num_base * training.rank // num_parameters)
+        expected = f"at most {max_rank} for these modules: the base has {num_base:.3g} parameters"
         raise InputError("market.lora.rank", found, expected)
     return memory_gb
 
 
 def check_batch(training: Training, size: DataSize) -> None:
-    """Refuse a batch that would hold rows twice; the default size is always accepted.
+    """Check that a batch does not hold rows twice; the default size is always accepted.
 
     Raises:
-        InputError: naming the batch size.
+        InputError: if it would.
     """
-    most = max(size.rows, Defaults().batch_size)
-    if training.batch_size > most:
-        expected = f"at most {most}: the training file has {size.rows} rows"
+    limit = max(size.rows, Defaults().batch_size)
+    if training.batch_size > limit:
+        expected = f"at most {limit}: the training file has {size.rows} rows"
         raise InputError("hyperparameters.batch_size", f"{training.batch_size}", expected)
 
 
 def check_step(
     training: Training, size: DataSize, profile: Profile, quantum_seconds: float
 ) -> float:
-    """Return how long an optimizer step takes alone on the device, in seconds.
+    """Return the seconds of an optimizer step without other jobs on the device.
 
     Args:
-        training: what to train; its rank and modules are within `check_adapter`.
-        size: of its data.
-        profile: of the device.
-        quantum_seconds: the shortest time for which the device is given to a job.
+        training: settings of the job; they have passed `check_adapter`.
+        size: size of its data.
+        profile: profile of the device.
+        quantum_seconds: shortest time for which a job gets the device.
 
     Raises:
         InputError: if a step takes longer than a quantum.
@@ -86,10 +86,10 @@ def check_step(
 
 
 def step_seconds(training: Training, size: DataSize, profile: Profile) -> float:
-    """Return the profile's estimate of an optimizer step, alone on the device.
+    """Return the estimated seconds of an optimizer step without other jobs on the device.
 
-    A profile is measured with small adapters. A larger one costs three passes over its own
-    parameters for each token, where the frozen base costs two over its.
+    Profiles are measured with small adapters. A larger adapter adds three passes over its own
+    parameters for each token; the frozen base takes two.
     """
     tokens = max(1, round(training.batch_size * size.mean_tokens))
     passes = math.ceil(tokens / profile.micro_batch_tokens)
@@ -104,6 +104,6 @@ def _num_parameters(training: Training, profile: Profile) -> float:
 
 
 def _num_base_parameters(profile: Profile) -> float:
-    """Return the size of the base; 0 where its dtype is not known."""
+    """Return the number of parameters of the base, or 0 if its dtype is unknown."""
     width = _DTYPE_BYTES.get(profile.origin.dtype.removeprefix("torch."))
     return 0.0 if width is None else profile.base_weights_gb * 1e9 / width

@@ -1,8 +1,8 @@
 """Erase a user's data on request: files, checkpoints, webhooks, keys, names and notes.
 
-What accounting needs stays: decisions and payments in the log under the user's id, and the rows of
-jobs, both without metadata and suffixes. In SQLite nothing of what was erased is left in the
-database's files; PostgreSQL keeps old versions of rows until its VACUUM.
+Accounting data stay: decisions and payments in the log under the user's id, and the rows of jobs,
+both without metadata and suffixes. In SQLite the database files contain no erased data afterwards;
+PostgreSQL keeps old versions of rows until its VACUUM.
 """
 
 import asyncio
@@ -20,23 +20,23 @@ from auctune.service.storage import WriteBatch, tables
 from auctune.service.storage.committer import durable
 from auctune.service.storage.erasure import erase_copies, erase_words
 
-_AT_ONCE = 500
-# Their events are read and written in one transaction, for which all other writes wait.
-_JOBS_AT_ONCE = 50
+_PAGE = 500
+# Events of one batch are rewritten in one transaction, which all other writes wait for.
+_JOBS_PER_BATCH = 50
 
 
 class StillOpenError(AuctuneError):
-    """A user has jobs that are not over."""
+    """A user has open jobs."""
 
 
 async def erase(service: Service, user: str) -> dict[str, int]:
-    """Erase a user's data; return how many objects were erased, by kind.
+    """Erase a user's data, and return the number of erased objects by kind.
 
     Raises:
-        StillOpenError: if jobs of the user are not over; nothing is erased then.
+        StillOpenError: if the user has open jobs; nothing is erased.
     """
     if service.open_jobs.open_jobs(user):
-        raise StillOpenError("jobs of this user are not over; cancel them first")
+        raise StillOpenError("this user has open jobs; cancel them first")
     keys = [key.id for key in service.directory.all_keys() if key.user == user]
     for key in keys:
         await service.directory.revoke_key(key)
@@ -44,7 +44,7 @@ async def erase(service: Service, user: str) -> dict[str, int]:
     for webhook in webhooks:
         await service.webhooks.registry.remove(webhook)
     for zone in service.zones.values():
-        # Rows of cancelled jobs that are charged later would bring the words back.
+        # Otherwise a later charge of a cancelled job would write its row with the erased text.
         await zone.actor.call(lambda one: one.settle(user))
     service.quotes.forget(user)
     jobs = await _erase_jobs(service, user)
@@ -55,9 +55,9 @@ async def erase(service: Service, user: str) -> dict[str, int]:
 
 async def _erase_files(service: Service, user: str) -> int:
     count = 0
-    while files := (await service.library.page(user, _AT_ONCE, None, None, False)).items:
+    while files := (await service.library.page(user, _PAGE, None, None, False)).items:
         for record in files:
-            # What is found out about it meanwhile must not write it anew.
+            # The tombstone keeps an examination in progress from storing the file again.
             async with service.library.tombstone(record):
                 await service.library.delete(record)
             count += 1
@@ -68,12 +68,11 @@ async def _erase_jobs(service: Service, user: str) -> list[str]:
     erased: list[str] = []
     after = None
     while True:
-        page = await asyncio.to_thread(service.pages.jobs, user, _AT_ONCE, after)
+        page = await asyncio.to_thread(service.pages.jobs, user, _PAGE, after)
         if not page.items:
             return erased
-        rows = [_without_words(row) for row in page.items]
-        unit = WriteBatch().upsert(tables.jobs, *rows)
-        await durable(service.committer, unit)
+        rows = [_without_text(row) for row in page.items]
+        await durable(service.committer, WriteBatch().upsert(tables.jobs, *rows))
         for row in page.items:
             folder = service.work / row.zone / row.id
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -82,15 +81,14 @@ async def _erase_jobs(service: Service, user: str) -> list[str]:
 
 
 async def _erase_events(service: Service, jobs: list[str]) -> None:
-    """Take the words out of jobs' events, a few jobs at a time: others' writes come in between."""
-    for first in range(0, len(jobs), _JOBS_AT_ONCE):
-        some = jobs[first : first + _JOBS_AT_ONCE]
-        change = WriteBatch(then=partial(erase_words, service.store, some, _event_without_words))
+    for first in range(0, len(jobs), _JOBS_PER_BATCH):
+        batch = jobs[first : first + _JOBS_PER_BATCH]
+        change = WriteBatch(then=partial(erase_words, service.store, batch, _event_without_text))
         await durable(service.committer, change)
     await durable(service.committer, WriteBatch(then=partial(erase_copies, service.store, jobs)))
 
 
-def _event_without_words(body: bytes) -> bytes | None:
+def _event_without_text(body: bytes) -> bytes | None:
     event = orjson.loads(body)
     request = event.get("request")
     if request is None or (request.get("metadata"), request.get("suffix")) == (None, None):
@@ -98,7 +96,7 @@ def _event_without_words(body: bytes) -> bytes | None:
     return orjson.dumps({**event, "request": {**request, "metadata": None, "suffix": None}})
 
 
-def _without_words(stored: StoredJob) -> dict[str, object]:
+def _without_text(stored: StoredJob) -> dict[str, object]:
     row = read_job(stored)
     request = {**row.body["request"], "metadata": None, "suffix": None}
     return job_record(replace(row, body={**row.body, "request": request, "notes": []}))

@@ -1,4 +1,4 @@
-"""Explain decisions afterwards, from the log."""
+"""Explanations of decisions, computed from the log."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -13,41 +13,39 @@ _MAX_CACHED = 1000
 
 
 class ExplanationService:
-    """Explains decisions, one at a time, and at most one pending request a user.
+    """Explains decisions one at a time, with at most one pending request a user.
 
     Args:
-        log: events.
+        log: log of events.
         explainers: by zone, for the zones that explain their decisions.
     """
 
     def __init__(self, log: EventLog, explainers: Mapping[str, Explainer]) -> None:
         self._log = log
         self._explainers = explainers
-        self._turns = FairQueue("explanation")
+        self._queue = FairQueue("explanation")
         self._cache: OrderedDict[str, DecisionExplanation] = OrderedDict()
 
     async def get(self, job: str, user: str) -> DecisionExplanation | None:
-        """Explain the decision on a job; None: there is none, or its zone is gone.
+        """Explain the decision on a job for a user.
 
-        Args:
-            job: id of the job.
-            user: id of the user who asks.
+        None: there is no decision yet, or its zone does not explain decisions or is closed.
 
         Raises:
-            TooManyError: if another request of this user is pending.
+            QuotaExceededError: if another request of this user is pending.
         """
-        if (known := self._cache.get(job)) is not None:
-            return known
-        found = await self._turns.run(user, lambda: self._explain(job))
-        if found is not None:
-            self._cache[job] = found
+        if (cached := self._cache.get(job)) is not None:
+            return cached
+        explained = await self._queue.run(user, lambda: self._explain(job))
+        if explained is not None:
+            self._cache[job] = explained
             if len(self._cache) > _MAX_CACHED:
                 self._cache.popitem(last=False)
-        return found
+        return explained
 
     def _explain(self, job: str) -> DecisionExplanation | None:
-        if (known := self._cache.get(job)) is not None:
-            return known
+        if (cached := self._cache.get(job)) is not None:
+            return cached
         rows = self._log.read_job(job)
         decided = next((read_event(row) for row in rows if row.kind == EventType.DECIDED), None)
         if decided is None or decided.zone not in self._explainers:

@@ -1,4 +1,4 @@
-"""Quotes: offers that were shown, one line of which can be accepted. They reserve nothing.
+"""Quotes: offers to users, one line of which can be accepted. They reserve nothing.
 
 The number of quotes and of cells in all of their plans is limited. When a limit is reached, the
 owner with the most cells loses the oldest quote, so one user cannot evict the quotes of others.
@@ -17,12 +17,12 @@ from auctune.service.zones.core.offers import NO_ALTERNATIVES, Alternatives, Off
 QUOTE_TTL_SECONDS = 3600.0
 MAX_QUOTES = 10_000
 MAX_CELLS = 1_000_000
-"""A cell takes a hundred bytes or so."""
+"""A cell takes about 100 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """An offer that was shown.
+    """An offer to a user.
 
     Attributes:
         id: id of the quote.
@@ -34,7 +34,7 @@ class Quote:
         offer: offer of the zone.
         deadline: latest time that was considered, in unix time.
         at: when it was made, in unix time.
-        alternatives: offers of the other zones that were asked.
+        alternatives: offers of all zones of the model, if several were asked.
         notes: notes for the owner about the data.
     """
 
@@ -85,9 +85,9 @@ class QuoteStore:
     ) -> None:
         self._now = now
         self._max_quotes, self._max_cells = max_quotes, max_cells
-        # The oldest first, in both.
-        self._kept: OrderedDict[str, Quote] = OrderedDict()
-        self._of: defaultdict[str, OrderedDict[str, Quote]] = defaultdict(OrderedDict)
+        # Oldest first, in both.
+        self._quotes: OrderedDict[str, Quote] = OrderedDict()
+        self._by_owner: defaultdict[str, OrderedDict[str, Quote]] = defaultdict(OrderedDict)
         self._sizes: Counter[str] = Counter()
 
     def add(
@@ -99,7 +99,7 @@ class QuoteStore:
         priced: ZoneQuote,
         alternatives: Alternatives = NO_ALTERNATIVES,
     ) -> Quote:
-        """Store an offer that is shown."""
+        """Store an offer as a new quote."""
         name = new_id("quote")
         quote = Quote(
             name,
@@ -115,41 +115,41 @@ class QuoteStore:
             priced.notes,
         )
         self._drop_old()
-        self._kept[name] = self._of[owner][name] = quote
+        self._quotes[name] = self._by_owner[owner][name] = quote
         self._sizes[owner] += quote.size
-        while len(self._kept) > self._max_quotes or self._sizes.total() > self._max_cells:
+        while len(self._quotes) > self._max_quotes or self._sizes.total() > self._max_cells:
             largest = max(self._sizes, key=self._sizes.__getitem__)
-            self._drop(next(iter(self._of[largest].values())))
+            self._drop(next(iter(self._by_owner[largest].values())))
         return quote
 
     def replace(self, quote: Quote, priced: ZoneQuote) -> Quote:
-        """Store the offer that is shown now instead of a quote."""
+        """Store the current offer for the request of an earlier quote."""
         return self.add(quote.owner, quote.zone, quote.kind, quote.request, priced)
 
     def forget(self, owner: str) -> None:
         """Delete all quotes of an owner."""
-        for quote in list(self._of.get(owner, {}).values()):
+        for quote in list(self._by_owner.get(owner, {}).values()):
             self._drop(quote)
 
     def get(self, name: str, owner: str) -> Quote | None:
         """Return a quote of this owner; None if there is none, or it has expired."""
-        quote = self._kept.get(name)
+        quote = self._quotes.get(name)
         if quote is None or quote.owner != owner or self._now() - quote.at > QUOTE_TTL_SECONDS:
             return None
         return quote
 
     def _drop_old(self) -> None:
-        while self._kept:
-            oldest = next(iter(self._kept.values()))
+        while self._quotes:
+            oldest = next(iter(self._quotes.values()))
             if self._now() - oldest.at <= QUOTE_TTL_SECONDS:
                 return
             self._drop(oldest)
 
     def _drop(self, quote: Quote) -> None:
-        del self._kept[quote.id], self._of[quote.owner][quote.id]
+        del self._quotes[quote.id], self._by_owner[quote.owner][quote.id]
         self._sizes[quote.owner] -= quote.size
-        if not self._of[quote.owner]:
-            del self._of[quote.owner], self._sizes[quote.owner]
+        if not self._by_owner[quote.owner]:
+            del self._by_owner[quote.owner], self._sizes[quote.owner]
 
 
 def require_quote(quotes: QuoteStore, accepted: Acceptance, owner: str) -> Quote:

@@ -1,6 +1,6 @@
-"""Bodies of requests, as OpenAI's API has them, with the market's part beside.
+"""Bodies of requests for jobs and quotes: OpenAI's fields, and `market`.
 
-What this market cannot do is refused by name, and not left out in silence.
+Unknown fields and features of OpenAI that this service does not offer are errors.
 """
 
 from typing import Annotated, Any, Literal
@@ -17,34 +17,33 @@ from pydantic import (
 
 from auctune.domain import InputError
 
-_MOST = 10**9
-Count = Annotated[int, Field(ge=1, le=_MOST, strict=True)]
-# Strict: "1_0" and true are no numbers.
-Positive = Annotated[float, Field(gt=0, le=_MOST, allow_inf_nan=False, strict=True)]
-Rate = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False, strict=True)]
-# A NUL is a character that PostgreSQL cannot keep, and nobody means.
+_MAX = 10**9
+Count = Annotated[int, Field(ge=1, le=_MAX, strict=True)]
+# Strict: "1_0" and true are not numbers.
+Positive = Annotated[float, Field(gt=0, le=_MAX, allow_inf_nan=False, strict=True)]
+Rate = Annotated[float, Field(ge=0, le=_MAX, allow_inf_nan=False, strict=True)]
+# PostgreSQL cannot store NUL.
 _TEXT = r"^[^\u0000]*$"
-# What stands in names and on screens has no control characters, and none that change the order in
-# which the text beside it is shown.
+# Text that is displayed: without control characters and characters that change text direction.
 _LINE = r"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$"
 Key = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_LINE)]
 Value = Annotated[str, StringConstraints(max_length=512, pattern=_TEXT)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=_LINE)]
 Amount = (
     Annotated[str, StringConstraints(max_length=32)]
-    # Without this, true is 1.0.
+    # Strict: otherwise true would be 1.0.
     | Annotated[float, Field(strict=True)]
     | Annotated[int, Field(strict=True)]
 )
 Moment = Annotated[str, StringConstraints(max_length=64)]
 FileId = Annotated[str, StringConstraints(pattern=r"^file-[A-Za-z0-9]{1,64}$")]
 
-# Nothing that was mistyped is taken for a wish not to have it.
+# A mistyped field is an error, not an omitted one.
 FORBID_EXTRA = ConfigDict(extra="forbid", frozen=True)
 
 
 class Hyperparameters(BaseModel):
-    """OpenAI's three; `auto` leaves the choice to the market."""
+    """OpenAI's hyperparameters; `auto` is the zone's default."""
 
     model_config = FORBID_EXTRA
 
@@ -54,7 +53,7 @@ class Hyperparameters(BaseModel):
 
 
 class Supervised(BaseModel):
-    """method.supervised."""
+    """Settings of supervised fine-tuning."""
 
     model_config = FORBID_EXTRA
 
@@ -62,7 +61,7 @@ class Supervised(BaseModel):
 
 
 class Method(BaseModel):
-    """How the adapter is trained."""
+    """Training method."""
 
     model_config = FORBID_EXTRA
 
@@ -78,7 +77,7 @@ class Method(BaseModel):
 
 
 class Lora(BaseModel):
-    """market.lora: the adapter, and what OpenAI's hyperparameters leave open."""
+    """Settings of the adapter, and hyperparameters that OpenAI's API does not have."""
 
     model_config = FORBID_EXTRA
 
@@ -89,15 +88,15 @@ class Lora(BaseModel):
     learning_rate: Positive | None = None
     weight_decay: Rate = 0.0
     schedule: Literal["constant", "linear", "cosine"] = "linear"
-    warmup_steps: Annotated[int, Field(ge=0, le=_MOST, strict=True)] = 0
+    warmup_steps: Annotated[int, Field(ge=0, le=_MAX, strict=True)] = 0
     max_length: Count | None = None
     truncate: bool = False
     max_grad_norm: Rate = 1.0
-    patience: Annotated[int, Field(ge=0, le=_MOST, strict=True)] = 0
+    patience: Annotated[int, Field(ge=0, le=_MAX, strict=True)] = 0
 
 
 class DecayingValue(BaseModel):
-    """market.value: what a job is worth by when, falling in a straight line to 0 at `zero_at`."""
+    """Value of a job by its finish time; it falls linearly from the deadline to 0 at `zero_at`."""
 
     model_config = FORBID_EXTRA
 
@@ -107,7 +106,7 @@ class DecayingValue(BaseModel):
 
 
 class MarketTerms(BaseModel):
-    """The market's part of a request for a job: what it is worth, and by when."""
+    """The field `market` of a request: bid, deadline and options of the zone kinds."""
 
     model_config = FORBID_EXTRA
 
@@ -129,12 +128,12 @@ class MarketTerms(BaseModel):
 
 def _refuse_integrations(value: list[Any]) -> list[Any]:
     if value:
-        raise InputError("", "integrations are not offered", "none of them")
+        raise InputError("", "integrations are not offered", "an empty list")
     return value
 
 
 class Request(BaseModel):
-    """What a bid for a job and the acceptance of a quote's line have in common."""
+    """Fields that a bid and the acceptance of a quote share."""
 
     model_config = FORBID_EXTRA
 
@@ -149,7 +148,7 @@ class Request(BaseModel):
 
     @property
     def hyperparameters_used(self) -> Hyperparameters:
-        """The hyperparameters, wherever they stand."""
+        """Hyperparameters from `method`, or else from `hyperparameters`."""
         if self.method is not None:
             return self.method.supervised.hyperparameters
         return self.hyperparameters or Hyperparameters()
@@ -163,7 +162,7 @@ class JobRequest(Request):
 
 
 class Acceptance(Request):
-    """POST /v1/fine_tuning/jobs with `market.quote`: what it leaves out is as it was quoted."""
+    """POST /v1/fine_tuning/jobs with `market.quote`; omitted fields are as quoted."""
 
     model: Name | None = None
     training_file: FileId | None = None

@@ -1,4 +1,4 @@
-"""Moments as people give and read them: in RFC 3339, or so long from now."""
+"""Timestamps of requests and responses: RFC 3339, or a span from now such as +2h."""
 
 import re
 from datetime import UTC, datetime
@@ -7,32 +7,32 @@ from auctune.domain import InputError
 
 _EXPECTED = "a time such as 2031-05-04T09:00:00Z, or a span from now such as +90m, +2h or +1d"
 _SPAN = re.compile(r"([+-])([0-9]{1,9}(?:\.[0-9]{1,6})?)([smhd])")
-# Python takes other forms of ISO 8601 too, and any character between date and time.
+# `fromisoformat` also accepts other forms of ISO 8601, and any separator of date and time.
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"([Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?([Zz]|[+-][0-9]{2}:[0-9]{2})?)?"
 )
 _DAYS = 3653
-"""Ten years: no market sells that far ahead, and calendars end in the year 9999."""
+"""Ten years: a limit well before the year 9999, where `datetime` ends."""
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def to_rfc3339(time: float) -> str:
-    """A moment of unix time for people, to the millisecond: 2031-05-04T09:00:00Z."""
+    """Return unix time as text, to the millisecond: 2031-05-04T09:00:00Z."""
     moment = datetime.fromtimestamp(round(time, 3), UTC)
     return moment.isoformat().replace("+00:00", "Z")
 
 
 def parse_deadline(text: str, now: float, place: str = "market.deadline") -> float:
-    """Unix time of a deadline.
+    """Return the unix time of a deadline.
 
     Args:
-        text: as given.
-        now: unix time that a span counts from.
-        place: named in the error.
+        text: a time with a time zone, or a positive span.
+        now: unix time that a span is added to.
+        place: field that errors name.
 
     Raises:
-        InputError: if it is neither, has no time zone, has passed, or is beyond ten years.
+        InputError: if it is neither, has passed, or is more than ten years ahead.
     """
     span = _SPAN.fullmatch(text)
     if span is not None and span[1] == "+":
@@ -45,22 +45,22 @@ def parse_deadline(text: str, now: float, place: str = "market.deadline") -> flo
             raise InputError(place, f"{text!r} has no time zone", _EXPECTED)
         time = moment.timestamp()
     if time <= now:
-        raise InputError(place, f"{text!r} has passed", "a time to come")
+        raise InputError(place, f"{text!r} has passed", "a time in the future")
     if time > now + _DAYS * _SECONDS["d"]:
         raise InputError(place, f"{text!r} is too far ahead", "a time within ten years")
     return time
 
 
 def parse_moment(text: str, now: float, place: str) -> float:
-    """Unix time of any moment that somebody on this machine names; local time without a zone.
+    """Return the unix time of any time, past or future, for a command of an operator.
 
     Args:
-        text: as given.
-        now: unix time that a span such as -7d counts from.
-        place: named in the error.
+        text: a time, local without a time zone; or a span such as -7d.
+        now: unix time that a span is added to.
+        place: field that errors name.
 
     Raises:
-        InputError: if it is none.
+        InputError: if it is neither.
     """
     span = _SPAN.fullmatch(text)
     if span is not None:

@@ -58,9 +58,11 @@ def test_what_is_too_much_is_refused_at_once_and_what_must_not_be_is_not() -> No
         for name in ("a0", "a1", "b0"):
             tasks.append(asyncio.create_task(ask(turns, work, name)))
             await settled()
-        with pytest.raises(QuotaExceededError, match="another estimate of yours is being made"):
+        with pytest.raises(QuotaExceededError, match="another estimate of yours is in progress"):
             await ask(turns, work, "a2")
-        with pytest.raises(QuotaExceededError, match="too many users wait for their estimate"):
+        with pytest.raises(
+            QuotaExceededError, match="too many users are waiting for their estimate"
+        ):
             await ask(turns, work, "c0")
         last = asyncio.create_task(turns.run("a", work.piece("a2"), is_limited=False))
         await settled()

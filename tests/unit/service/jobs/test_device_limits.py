@@ -55,7 +55,7 @@ def test_a_module_that_the_base_has_not_is_named_as_requests_call_it() -> None:
 
 
 def test_an_adapter_that_fits_into_no_memory_is_refused() -> None:
-    with pytest.raises(InputError, match="more than any node has left"):
+    with pytest.raises(InputError, match="more than any node has free"):
         check_adapter(Training("file", rank=4096), replace(tiny_profile(), origin=ODD), 0.09)
 
 

@@ -152,8 +152,8 @@ async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> di
 @router.post("/keys", response_model=KeyResponse)
 async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> dict[str, Any]:
     """Make a key; its secret is in this answer, and in no other."""
-    record, made = await service.directory.add_key(body.user, Role(body.role), body.name)
-    return {**_key(record), "secret": made.secret}
+    record, secret = await service.directory.add_key(body.user, Role(body.role), body.name)
+    return {**_key(record), "secret": secret}
 
 
 @router.get("/keys", response_model=KeyPage)

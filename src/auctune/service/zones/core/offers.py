@@ -5,7 +5,6 @@ from typing import Any, Protocol
 
 from auctune.domain import Money, PriceMenu
 from auctune.domain.data_size import DataSize
-from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
@@ -39,31 +38,6 @@ class DatasetQuote:
 
     size: DataSize
     offers: tuple[VendorOffer, ...] = ()
-
-
-class DataInspector(Protocol):
-    """Inspects data sets: reads, tokenizes, asks vendors; takes seconds, and never blocks."""
-
-    @property
-    def has_vendors(self) -> bool:
-        """Whether any vendor could repair a data set."""
-        ...
-
-    async def size(self, file: FileRecord, max_length: int) -> DataSize:
-        """Return the size of a clean data set.
-
-        Raises:
-            InputError: if it is not a data set that can be trained on.
-        """
-        ...
-
-    async def inspect(self, file: FileRecord, training: Training) -> DatasetQuote:
-        """Return the size of a data set that may be repaired, and the offers of vendors.
-
-        Raises:
-            InputError: if no vendor can repair it.
-        """
-        ...
 
 
 # Offers, in the terms of their kind and in those by which zones are compared.
