@@ -37,8 +37,8 @@ from auctune.service.zones.auction.loader import build_supply, created_record
 from auctune.service.zones.auction.snapshots import ZoneSnapshotWriter, fresh_zone
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import DataDirs
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.kind import DataDirs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.service_process import ServiceProcess, write_service

@@ -117,7 +117,6 @@ def quiet(seed: int, slots: int = 40) -> tuple[RecordedPeriod, MadeUpZone]:
             made.answer(*place)
         for name in made.trained:
             made.finish(name)
-        made.trained.clear()
         made.pass_slots()
     happened = happened_of(iter(made.log.read()), AuctionState(made.supply.cluster))
     return RecordedPeriod(made.supply.cluster, "pdftsp", {}, 0, tuple(happened)), made

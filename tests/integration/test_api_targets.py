@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.worker import PoolEventHandler
+from auctune.service.zones.timeshare.pool import on_event
 from support.serving import Served, make_file, make_pool, make_zone, serving
 
 PRICE = "0.0100"
@@ -177,5 +177,4 @@ def says(served: Served, number: int, event: dict[str, Any], views: Any = None) 
     """The pool says something."""
     zone = served.service.zones["pool"]
     assert isinstance(zone, TimeshareGateway)
-    hearing = PoolEventHandler(zone.price)
-    zone.actor.submit(lambda actor: hearing.on_event(actor, number, event, views or {})).result(60)
+    zone.actor.submit(lambda actor: on_event(actor, number, event, views or {})).result(60)

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from auctune.domain import Money
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.spot.gateway import SpotGateway
@@ -11,7 +10,7 @@ from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.worker import PoolEventHandler, finish_job
+from auctune.service.zones.timeshare.pool import finish_job, on_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.serving import SLOT_SECONDS, Served
 
@@ -159,10 +158,10 @@ class Pool:
 
     def _say(self, event: dict[str, Any]) -> None:
         self._number += 1
-        number, hearing = self._number, PoolEventHandler(Money(PRICE))
+        number = self._number
 
         def say(zone: TimeshareZone) -> None:
             unit = zone.clock.slot()
-            hearing.on_event(zone, number, {**event, "time": unit}, {})
+            on_event(zone, number, {**event, "time": unit}, {})
 
         self.actor.submit(say).result(60)

@@ -8,7 +8,7 @@ from typing import Any
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.worker import PoolEventHandler
+from auctune.service.zones.timeshare.pool import on_event
 from support.serving import Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
 
@@ -78,5 +78,5 @@ class Pool:
         zone = self._served.service.zones[POOL]
         assert isinstance(zone, TimeshareGateway)
         self._number += 1
-        number, hearing = self._number, PoolEventHandler(zone.price)
-        zone.actor.submit(lambda actor: hearing.on_event(actor, number, event, {})).result(60)
+        number = self._number
+        zone.actor.submit(lambda actor: on_event(actor, number, event, {})).result(60)

@@ -17,8 +17,8 @@ from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.timeshare.bid import EstimateInputs, TimeshareBid
 from auctune.service.zones.timeshare.job import Phase
+from auctune.service.zones.timeshare.pool import finish_job, on_event
 from auctune.service.zones.timeshare.state import TimeshareModel, TimeshareState, saved_state
-from auctune.service.zones.timeshare.worker import PoolEventHandler, finish_job
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.zones import EPOCH, MemoryLog, SetClock
 
@@ -47,7 +47,6 @@ class PooledZone:
 
     def _open(self, state: TimeshareState) -> None:
         self.zone = TimeshareZone("pool", state, self.clock, self.log, PRICE)
-        self.hearing = PoolEventHandler(PRICE)
 
     def keep(self) -> None:
         """Write what happened."""
@@ -66,7 +65,7 @@ class PooledZone:
         self._open(self.folded())
         self.is_away = False
         for number, event in enumerate(self.journal, start=1):
-            self.hearing.on_event(self.zone, number, event, {})
+            on_event(self.zone, number, event, {})
         self.keep()
 
     def asked(
@@ -102,7 +101,7 @@ class PooledZone:
         self.journal.append(event)
         self.is_away |= not heard
         if not self.is_away:
-            self.hearing.on_event(self.zone, len(self.journal), event, {})
+            on_event(self.zone, len(self.journal), event, {})
             self.keep()
 
     def joins(self, job: str, *, heard: bool = True) -> None:

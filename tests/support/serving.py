@@ -35,8 +35,8 @@ from auctune.service.service import Service, ServiceRuntime, build_service
 from auctune.service.storage import open_store
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.core.dependencies import DataDirs
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.kind import DataDirs
 from auctune.service.zones.spot.kind import INSTANCE
 from auctune.service.zones.timeshare.loader import NODE_TYPE
 from support.zones import made_up_profile

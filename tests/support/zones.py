@@ -15,7 +15,6 @@ from auctune.registry import build
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry
 from auctune.service.zones.auction.bid import Bid
-from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.scheduler import SlotScheduler
 from auctune.service.zones.auction.snapshots import fold
 from auctune.service.zones.auction.state import AuctionState
@@ -23,6 +22,7 @@ from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.offers import VendorOffer
 from auctune.service.zones.core.read_model import Effects, JobReadModel
 from auctune.service.zones.core.zone import OnDone
@@ -163,7 +163,6 @@ class MadeUpZone:
         self.clock = SlotClock(EPOCH, SLOT_SECONDS, self.now)
         self.log = MemoryLog()
         self.fresh = fresh_of(self.supply, mechanism, settings or {})
-        self.trained: list[str] = []
         self._open(*self.fresh())
         self.zone.record(EventType.ZONE_OPENED, None, {"version": 1})
         self.zone.begin_slots()
@@ -172,10 +171,12 @@ class MadeUpZone:
     def _open(self, state: AuctionState, mechanism: Admission) -> None:
         self.zone = AuctionZone("made-up", self.supply, mechanism, state, self.clock, self.log)
         self.executor = OrdersKept()
-        self.scheduler = SlotScheduler(self.executor, Path("work"), Path, self._done)
+        self.scheduler = SlotScheduler(self.executor, Path("work"), Path)
 
-    def _done(self, job: AuctionJob) -> None:
-        self.trained.append(job.id)
+    @property
+    def trained(self) -> list[str]:
+        """Ids of the jobs whose results are to be archived."""
+        return [job.id for job in self.zone.state.jobs.values() if job.phase is Phase.TRAINED]
 
     def keep(self) -> None:
         """Write what happened."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Engine, select
 from starlette.types import ASGIApp
@@ -44,14 +45,9 @@ from auctune.service.upkeep import ClockError, clock_fault, keep_up
 from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.gateway import OpenZone
-from auctune.service.zones.core.kind import (
-    BaseProfiles,
-    DataDirs,
-    Projection,
-    ZoneDependencies,
-    ZoneKind,
-)
+from auctune.service.zones.core.kind import BaseProfiles, Projection, ZoneKind
 from auctune.service.zones.core.loader import created_event
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.worker import ZoneWorker
@@ -228,7 +224,7 @@ class ServiceRuntime:
     def __init__(
         self,
         service: Service,
-        workers: dict[str, ZoneWorker],
+        workers: dict[str, ZoneWorker[Any]],
         data: DataClient,
         committer: Committer,
         vendor_gateway: VendorGateway,
@@ -250,6 +246,7 @@ class ServiceRuntime:
         self._tasks.spawn(keep_up(self.service.now, self.service.library.trash))
         for zone, worker in self.workers.items():
             report(f"starting zone {zone}", 0.0)
+            await self.service.zones[zone].decide_pending()
             await worker.start()
         await self.service.submissions.resume()
 
@@ -350,7 +347,7 @@ async def build_service(
     quotes, turns = QuoteStore(now), BudgetTurns(spending, is_alone=len(config.zones) == 1)
     dependencies = ZoneDependencies(
         store=store,
-        place=place,
+        dirs=place,
         recorder=recorder,
         committer=committer,
         library=library,
@@ -364,7 +361,7 @@ async def build_service(
         vendor_gateway=vendor_gateway,
     )
     zones: dict[str, OpenZone] = {}
-    workers: dict[str, ZoneWorker] = {}
+    workers: dict[str, ZoneWorker[Any]] = {}
     for zone in config.zones:
         _check_kind(zone, log)
         opened = await KINDS[zone.kind].open(zone, facts[zone.name], dependencies)

@@ -15,7 +15,8 @@ from auctune.service.zones.auction.loader import AuctionLoader, node_settings
 from auctune.service.zones.auction.projection import AuctionViews
 from auctune.service.zones.auction.startup import KernelCompilation
 from auctune.service.zones.auction.supply import zone_energy
-from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
+from auctune.service.zones.core.kind import BaseProfiles, LoadedZone
 
 
 class AuctionKind:
@@ -47,20 +48,20 @@ class AuctionKind:
         return KernelCompilation([_own(entry) for entry in entries])
 
     def profile(
-        self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
+        self, entry: ZoneConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base, by node type; measured once where its nodes are."""
-        entry, kept = _own(entry), place.data / "profiles"
+        entry, kept = _own(entry), dirs.profiles
         given = {
             name: None if kind.profile is None else read_profile(Path(kind.profile))
             for name, kind in entry.node_types.items()
         }
         facts = {}
         for name in entry.node_types:
-            settings = node_settings(entry, name, place)
+            settings = node_settings(entry, name, dirs)
             # A type without nodes is asked here.
             nodes = [node.id for node in entry.nodes if node.type == name]
-            work = place.data / "work" / entry.name
+            work = dirs.work(entry.name)
             factory = executor_factory(entry)
             probe = factory.probe(nodes[0], settings, work) if nodes else nullcontext()
             with probe as start:

@@ -32,8 +32,9 @@ from auctune.service.zones.auction.worker import AuctionWorker
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.events import VERSION
-from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.core.kind import BaseProfiles, LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, changed_setting_error
 
 
@@ -109,21 +110,19 @@ class AuctionLoader:
         inspector: DatasetInspector,
         vendors: Mapping[str, Repairer],
     ) -> AuctionWorker:
-        here, place = self._dependencies, self._dependencies.place
-        work = place.data / "work" / entry.name
-        settings = {n.id: _tuned_settings(entry, n.type, place, facts) for n in entry.nodes}
+        here, dirs = self._dependencies, self._dependencies.dirs
+        work = dirs.work(entry.name)
+        settings = {n.id: _tuned_settings(entry, n.type, dirs, facts) for n in entry.nodes}
         # The lock keeps other markets from meeting what is still alive of this one.
+        actor, clock = open_zone.actor, open_zone.clock
         return AuctionWorker(
-            open_zone,
-            executor_factory(entry).executor(settings, work, place.data / "logs", here.lock),
+            actor,
+            clock,
+            executor_factory(entry).executor(settings, work, dirs.logs, here.lock),
             work,
-            here.library,
-            here.data,
             inspector,
-            RepairCoordinator(open_zone, vendors, inspector, here.library, work),
-            self._past.snapshots,
-            here.committer,
-            here.on_fatal_error,
+            RepairCoordinator(actor, clock, vendors, inspector, here.library, work),
+            here,
         )
 
     def _external_vendors(self, entry: AuctionConfig) -> tuple[ExternalVendor, ...]:
@@ -236,7 +235,7 @@ def _usable_profile(entry: AuctionConfig, facts: Mapping[str, BaseFacts], name: 
     return replace(profile, margin=kept)
 
 
-def node_settings(entry: AuctionConfig, node_type: str, place: DataDirs) -> NodeSettings:
+def node_settings(entry: AuctionConfig, node_type: str, dirs: DataDirs) -> NodeSettings:
     """What a node's process is started with, before anything was measured."""
     on_cpu = sum(entry.node_types[node.type].device == "cpu" for node in entry.nodes)
     # How many cores other machines have is not known here.
@@ -244,7 +243,7 @@ def node_settings(entry: AuctionConfig, node_type: str, place: DataDirs) -> Node
     threads = entry.threads or max(1, share)
     return NodeSettings(
         base=entry.base_source,
-        cache=str(place.cache),
+        cache=str(dirs.cache),
         device=entry.node_types[node_type].device,
         dtype=entry.dtype,
         mode=entry.mode,
@@ -254,11 +253,11 @@ def node_settings(entry: AuctionConfig, node_type: str, place: DataDirs) -> Node
 
 
 def _tuned_settings(
-    entry: AuctionConfig, node_type: str, place: DataDirs, facts: Mapping[str, BaseFacts]
+    entry: AuctionConfig, node_type: str, dirs: DataDirs, facts: Mapping[str, BaseFacts]
 ) -> NodeSettings:
     profile = facts[node_type].profile
     return replace(
-        node_settings(entry, node_type, place),
+        node_settings(entry, node_type, dirs),
         token_budget=profile.micro_batch_tokens,
         overhead_tokens=round(profile.step_seconds / profile.token_seconds),
     )

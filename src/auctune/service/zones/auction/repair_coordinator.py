@@ -18,8 +18,10 @@ from auctune.service.tasks import TaskSet
 from auctune.service.vendors.protocol import Fault, VendorError
 from auctune.service.vendors.repairer import Repairer, RepairOrder
 from auctune.service.zones.auction import replanning
-from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.offers import VendorOffer
 
 _log = structlog.get_logger(__name__)
@@ -32,7 +34,8 @@ class RepairCoordinator:
     """Gives repair orders for the jobs of one zone, and records what comes of them.
 
     Args:
-        zone: of the jobs.
+        actor: actor of the zone.
+        clock: slots of the zone.
         vendors: by name.
         inspector: measures data sets, and asks for offers.
         library: of files.
@@ -41,13 +44,14 @@ class RepairCoordinator:
 
     def __init__(
         self,
-        zone: AuctionGateway,
+        actor: ZoneActor[AuctionZone],
+        clock: SlotClock,
         vendors: Mapping[str, Repairer],
         inspector: DatasetInspector,
         library: FileRepository,
         work: Path,
     ) -> None:
-        self._zone = zone
+        self._actor, self._clock = actor, clock
         self._vendors = vendors
         self._inspector = inspector
         self._library = library
@@ -88,7 +92,7 @@ class RepairCoordinator:
         size = await self._inspector.size_of(target, job.training.max_length, job.owner)
         _check_growth(name, size, job.size)
         record = await self._library.import_result(job.owner, f"{job.id}-repaired.jsonl", target)
-        is_taken = await self._zone.call(
+        is_taken = await self._actor.call(
             lambda zone: replanning.complete_repair(
                 zone, job.id, order.repair, record.id, size, report
             )
@@ -100,13 +104,13 @@ class RepairCoordinator:
     async def _replace(self, job: AuctionJob, order: RepairOrder, error: AuctuneError) -> None:
         name = order.repair.vendor
         _log.warning("vendor_failed", job=job.id, vendor=name, reason=str(error))
-        if not await self._zone.call(
+        if not await self._actor.call(
             lambda zone: replanning.is_pending(zone, job.id, order.repair)
         ):
             return
         offers = await self._offers(job, {name, *job.failed_vendors})
         why = f"vendor {name} did not repair the data{_public_reason(error)}"
-        await self._zone.call(
+        await self._actor.call(
             lambda zone: replanning.switch_vendor(zone, job.id, order.repair, why, offers)
         )
 
@@ -116,7 +120,7 @@ class RepairCoordinator:
 
     def _order(self, job: AuctionJob) -> RepairOrder:
         assert job.repair is not None
-        due_at = self._zone.clock.slot_start(job.repair.ready)
+        due_at = self._clock.slot_start(job.repair.ready)
         return RepairOrder(job.id, job.owner, job.repair, due_at)
 
     def _discard_order(self, order: RepairOrder) -> None:

@@ -38,7 +38,6 @@ class SlotScheduler:
         executor: of the nodes.
         work: folder of the jobs' checkpoints and adapters.
         content: where the content of a file lies, by its id.
-        done: told a job whose adapter lies in its folder; it is to be packed, and then finished.
     """
 
     def __init__(
@@ -46,12 +45,10 @@ class SlotScheduler:
         executor: Executor,
         work: Path,
         content: Callable[[str], Path],
-        done: Callable[[AuctionJob], None],
     ) -> None:
         self._executor = executor
         self._work = work
         self._content = content
-        self._done = done
         # Jobs of orders that were given and not answered, by (slot, node).
         self._in_flight: dict[tuple[int, str], frozenset[str]] = {}
         # A slot may have begun by a bid that came before the clock's word.
@@ -67,9 +64,6 @@ class SlotScheduler:
 
     def resume(self, zone: AuctionZone) -> None:
         """After a start: take up what was under way."""
-        for job in zone.state.jobs.values():
-            if job.phase is Phase.TRAINED:
-                self._done(job)
         # What was lost in another life of the market has a process again.
         for node in sorted(zone.state.lost - zone.state.drained):
             zone.return_node(node)
@@ -157,7 +151,6 @@ class SlotScheduler:
             zone.record(EventType.JOB_NOTED, job.id, {"text": result["note"]})
         if result["state"] == "done":
             replanning.release(zone, job)
-            self._done(job)
         elif result["state"] == "failed":
             replanning.release(zone, job)
             # Settings that let the weights go astray are not the market's failure.

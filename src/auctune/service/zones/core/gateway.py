@@ -187,6 +187,10 @@ class OpenZone(AnswersRequests, Protocol):
         """Return what an operator sees of the zone: `ZoneState` of the API."""
         ...
 
+    async def decide_pending(self) -> None:
+        """Decide on the jobs that were pending when the service stopped."""
+        ...
+
     def unsupported_reason(self, request: JobRequest) -> str | None:
         """Why it cannot take a job, by what the request says alone; none: it may.
 

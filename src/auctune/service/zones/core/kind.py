@@ -1,76 +1,18 @@
 """What a kind of zone provides, and what all zones are loaded with."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from auctune.run.base_facts import Alone, BaseFacts, Report
-from auctune.run.data.client import DataClient
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.files.repository import FileRepository
-from auctune.service.jobs.budget_turns import BudgetTurns
-from auctune.service.jobs.quotes import QuoteStore
-from auctune.service.storage import Committer, Store
-from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.gateway import OpenZone
 from auctune.service.zones.core.projection import EventMessage
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.worker import ZoneWorker
-from auctune.service.zones.core.zone import EventWriter
-
-
-@dataclass(frozen=True, slots=True)
-class DataDirs:
-    """Where a service keeps what it has.
-
-    Attributes:
-        data: its folder.
-        cache: folder of bases that are built on this machine.
-    """
-
-    data: Path
-    cache: Path
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneDependencies:
-    """What all zones share.
-
-    Attributes:
-        store: the database.
-        place: of data and cache.
-        recorder: the log.
-        committer: writes.
-        library: files.
-        data: the data process.
-        turns: those of one budget pass one after the other.
-        quotes: that were shown.
-        report: told how far opening is.
-        alarm: told if a zone cannot go on.
-        lock: descriptor of the lock that nodes hold too; none: there is none.
-        now: tells unix time.
-        vendor_gateway: of external vendors.
-    """
-
-    store: Store
-    place: DataDirs
-    recorder: EventWriter
-    committer: Committer
-    library: FileRepository
-    data: DataClient
-    turns: BudgetTurns
-    quotes: QuoteStore
-    report: Report
-    on_fatal_error: Callable[[Exception], None]
-    lock: int | None
-    now: Callable[[], float]
-    vendor_gateway: VendorGateway
-
-
-# A kind of zone; `auctune.service.zones.kinds` lists them.
 
 BaseProfiles = Mapping[str, BaseFacts]
 """What was measured of a zone's base, by type of node."""
@@ -81,7 +23,7 @@ class LoadedZone:
     """A zone that is open, and what runs its jobs."""
 
     zone: OpenZone
-    worker: ZoneWorker
+    worker: ZoneWorker[Any]
 
 
 class StartupTask(Protocol):
@@ -146,7 +88,7 @@ class ZoneKind(Protocol):
         ...
 
     def profile(
-        self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
+        self, entry: ZoneConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> BaseProfiles:
         """What must be known of a zone's base; measured once on this machine.
 

@@ -11,8 +11,8 @@ from auctune.domain import InputError
 from auctune.service.storage.event_log import EventLog, EventRow
 from auctune.service.storage.snapshots import Snapshots
 from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import VERSION, EventType, ZoneEvent
-from auctune.service.zones.core.kind import ZoneDependencies
 from auctune.service.zones.core.snapshots import ZoneModel
 from auctune.service.zones.core.zone import Zone
 

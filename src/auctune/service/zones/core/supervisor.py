@@ -1,8 +1,4 @@
-"""Supervises a zone's process: start, heartbeat, restart with backoff.
-
-It is started again at once, then after pauses that double. What it did is on disk: it tells it
-again from where its zone has it.
-"""
+"""Supervisor of a zone's worker process: start, heartbeat, restart with backoff."""
 
 import time
 from collections.abc import Callable
@@ -14,82 +10,88 @@ from auctune.run.child import Hear, Message
 
 _log = structlog.get_logger(__name__)
 
-# A live process sends a heartbeat every second, but loading libraries blocks all threads.
-_SILENT_SECONDS = 120.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
-_TRIES = 5
+# A live process sends a heartbeat every second, but loading libraries blocks all its threads.
+_HEARTBEAT_TIMEOUT_SECONDS = 120.0
+_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 1.0, 30.0
+_CRASH_LOOP_EXITS = 5
 _STOP_SECONDS = 10.0
 
 
 class ManagedProcess(Protocol):
-    """A zone's process."""
+    """Handle of a worker process."""
 
     def ending(self) -> str:
-        """How it ended."""
+        """Return how the process ended."""
         ...
 
     def kill(self) -> None:
-        """End it at once, and let go of it."""
+        """Kill the process, and release its handle."""
         ...
 
     def stop(self, seconds: float = ...) -> None:
-        """See that it ends within so many seconds."""
+        """Have the process exit within so many seconds, or kill it."""
         ...
 
 
 class ProcessSupervisor:
-    """Keeps one process. All but what it hears is called on one thread at a time.
+    """Keeps one process running; apart from messages, it is used by one thread at a time.
+
+    A process that ends is restarted at once, and after further exits in a row with a backoff that
+    doubles. It resumes from disk, and sends again what its zone has not recorded.
 
     Args:
-        zone: whose process it is, in the service's log.
-        launch: starts a process, whose messages go where it is told.
-        hear: told its messages, on a thread of the process's.
-        has_worked: whether a message says that it has done something: its endings count anew.
-        now: seconds by a clock that only goes forward.
+        zone: name of the zone, for the log.
+        launch: starts a process whose messages go to the given callback; its last is None.
+        on_message: called with each message, on a thread of the process.
+        is_progress: whether a message reports work that was done, which resets the backoff.
+        now: monotonic clock, in seconds.
     """
 
     def __init__(
         self,
         zone: str,
         launch: Callable[[Hear], ManagedProcess],
-        hear: Callable[[Message], None],
-        has_worked: Callable[[Message], bool],
+        on_message: Callable[[Message], None],
+        is_progress: Callable[[Message], bool],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._launch, self._tell, self._now = launch, hear, now
+        self._launch, self._handle, self._now = launch, on_message, now
         self._log = _log.bind(zone=zone)
-        self._has_worked = has_worked
+        self._is_progress = is_progress
         self._process: ManagedProcess | None = None
-        self._ended = False
-        self._endings = 0
+        self._has_ended = False
+        self._num_exits = 0
         self._start_at = now()
-        self._heard_at = now()
+        self._last_message_at = now()
 
     @property
     def is_crash_looping(self) -> bool:
-        """Whether it has ended so often in a row that nobody knows when it will be back."""
-        return self._endings >= _TRIES
+        """Whether the process has ended so often in a row that it may not come back soon."""
+        return self._num_exits >= _CRASH_LOOP_EXITS
 
     def poll(self) -> bool:
-        """Do what is due by now, maybe wait for an end; whether a new process was started."""
+        """Reap an ended or silent process, and start one that is due; return whether it did.
+
+        May block until a killed process has ended.
+        """
         now = self._now()
         if self._process is not None:
-            if self._ended:
+            if self._has_ended:
                 self._reap(self._process.ending())
-            elif now - self._heard_at > _SILENT_SECONDS:
-                self._reap(f"was silent for {_SILENT_SECONDS:g} s")
+            elif now - self._last_message_at > _HEARTBEAT_TIMEOUT_SECONDS:
+                self._reap(f"was silent for {_HEARTBEAT_TIMEOUT_SECONDS:g} s")
         if self._process is not None or now < self._start_at:
             return False
         return self._start()
 
     def stop(self) -> None:
-        """End it; what it has done is on disk."""
+        """Stop the process; what it has done is on disk."""
         if self._process is not None:
             self._process.stop(_STOP_SECONDS)
             self._process = None
 
     def _start(self) -> bool:
-        self._ended, self._heard_at = False, self._now()
+        self._has_ended, self._last_message_at = False, self._now()
         try:
             self._process = self._launch(self._on_message)
         except OSError as error:
@@ -98,14 +100,16 @@ class ProcessSupervisor:
         return True
 
     def _on_message(self, message: Message | None) -> None:
-        """On a thread of the process's; the last word of one is heard before the next begins."""
+        # A process sends its last message before the next process is started.
         if message is None:
-            self._ended = True
+            self._has_ended = True
             return
-        self._heard_at = self._now()
-        if self._has_worked(message):
-            self._endings = 0
-        self._tell(message)
+        self._last_message_at = self._now()
+        if self._is_progress(message):
+            self._num_exits = 0
+        if message["kind"] == "failed":
+            self._log.error("a zone's process failed", why=message["found"])
+        self._handle(message)
 
     def _reap(self, how: str) -> None:
         assert self._process is not None
@@ -114,9 +118,11 @@ class ProcessSupervisor:
         self._record_exit(how)
 
     def _record_exit(self, how: str) -> None:
-        self._endings += 1
-        wait = 0.0
-        if self._endings > 1:
-            wait = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._endings - 2))
-        self._start_at = self._now() + wait
-        self._log.warning("a zone's process ended", how=how, endings=self._endings, pause=wait)
+        self._num_exits += 1
+        backoff = 0.0
+        if self._num_exits > 1:
+            backoff = min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** (self._num_exits - 2))
+        self._start_at = self._now() + backoff
+        self._log.warning(
+            "a zone's process ended", how=how, exits=self._num_exits, backoff_seconds=backoff
+        )

@@ -1,75 +1,67 @@
-"""Background work of a zone: its ticker, archiving results, cleaning work folders."""
+"""Base of the background workers of zones, and retries of the work that they do per job."""
 
 import asyncio
 import errno
 import re
 import shutil
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.data.client import DataClient
-from auctune.service.files.blobs import Trash
-from auctune.service.files.repository import FileRepository
+from auctune.service.storage import Snapshots
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.zone import AnyZone, is_open
-
-
-class ZoneWorker(Protocol):
-    """Of one zone."""
-
-    async def start(self) -> None:
-        """Start what runs jobs, and take up what was under way."""
-        ...
-
-    async def stop(self) -> None:
-        """Stop it; what was done so far is on record or on disk."""
-        ...
-
-
-# Background jobs of a worker: archiving, repairs.
-#
-# Work that fails is done again when it is begun again, as a disk that is full may have room by
-# then; after some tries, or where it is of no use, the job is given up.
+from auctune.service.zones.core.dependencies import ZoneDependencies
+from auctune.service.zones.core.job import Phase
+from auctune.service.zones.core.snapshots import SnapshotSource, Snapshotter
+from auctune.service.zones.core.zone import Zone, is_open
 
 _log = structlog.get_logger(__name__)
 
-_TRIES = 20
+_MAX_ATTEMPTS = 20
+_MIN_SLEEP_SECONDS = 0.01
+_RETRY_SECONDS = 1.0
+# Out of file descriptors: the state of the zone is intact, and clients retry.
+_TRANSIENT = (errno.EMFILE, errno.ENFILE)
+_JOB_FILE = re.compile(r"(ftjob-[A-Za-z0-9]+)(\..*)?")
 
 
 class BackgroundJobs:
-    """Of one zone.
+    """Background work of a zone, at most one task per job.
+
+    Work that fails is retried when it is started again: a full disk may have room by then. After
+    20 failures in a row, or an error that a retry cannot mend, the job is given up.
 
     Args:
-        give_up: told a job whose work is no use, and why.
+        give_up: called with a job that is given up, and with the reason.
 
     Attributes:
-        busy: jobs for which something is under way.
+        busy: ids of the jobs with a running task.
     """
 
     def __init__(self, give_up: Callable[[str, str], Awaitable[None]]) -> None:
         self.busy: set[str] = set()
         self._give_up = give_up
         self._failures: Counter[str] = Counter()
-        self._background = TaskSet()
+        self._tasks = TaskSet()
 
     def start_once(self, job: str, work: Coroutine[Any, Any, None]) -> None:
-        """Begin work for a job, unless some is under way."""
+        """Start a task for a job, unless one is running."""
         if job in self.busy:
             work.close()
             return
         self.busy.add(job)
-        self._background.spawn(self._run(job, work))
+        self._tasks.spawn(self._run(job, work))
 
     async def close(self) -> None:
-        """End what is under way."""
-        await self._background.close()
+        """Cancel all tasks."""
+        await self._tasks.close()
 
     async def _run(self, job: str, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -83,121 +75,172 @@ class BackgroundJobs:
     async def _failed(self, job: str, error: Exception) -> None:
         self._failures[job] += 1
         _log.error("work for a job failed", job=job, reason=str(error))
-        if isinstance(error, InputError) or self._failures[job] >= _TRIES:
+        if isinstance(error, InputError) or self._failures[job] >= _MAX_ATTEMPTS:
             del self._failures[job]
             await self._give_up(job, str(error))
 
 
-# Archiving a job's results into a file of its owner.
-
-Z = TypeVar("Z", bound=AnyZone)
+Z = TypeVar("Z", bound=Zone[Any, Any])
 
 
-class ResultArchiver(Generic[Z]):
-    """Of one zone.
+class ZoneWorker(ABC, Generic[Z]):
+    """Trains the jobs of a zone and archives their results, on the service's event loop.
 
-    Args:
-        actor: of the zone.
-        data: the data process, which packs.
-        library: files.
-    """
-
-    def __init__(self, actor: ZoneActor[Z], data: DataClient, library: FileRepository) -> None:
-        self._actor, self._data, self._library = actor, data, library
-
-    async def archive(
-        self, job: str, owner: str, source: Path, target: Path, end: Callable[[Z, str], bool]
-    ) -> None:
-        """Pack a folder, and end its job with that.
-
-        Args:
-            job: its id.
-            owner: whose file it is to be.
-            source: the folder.
-            target: of the archive, until it is among the files.
-            end: run on the zone with the file's id; whether the job was still there.
-        """
-        await asyncio.wrap_future(self._data.archive(source, target, job, owner=owner))
-        record = await self._library.import_result(owner, target.name, target)
-        if not await self._actor.call(lambda zone: end(zone, record.id)):
-            # It was cancelled meanwhile: nobody is to have it.
-            await self._library.delete(record)
-
-
-# Cleaning the work folder: checkpoints and files of ended jobs.
-#
-# Their owners have adapters as files, and losses and checkpoints as events of the log; nothing
-# reads the folder of a job that is over.
-
-_log = structlog.get_logger(__name__)
-
-_JOB = re.compile(r"(ftjob-[A-Za-z0-9]+)(\..*)?")
-
-
-class WorkdirCleaner:
-    """Of one zone.
+    The zone's actor decides; its worker runs processes, waits for slots and files, and posts to
+    the actor what happened. At the beginning of each slot, and every `poll_seconds`, it calls
+    `_run_slot`, archives the results of trained jobs, removes the files of jobs that have ended,
+    and takes a snapshot of the zone if one is due.
 
     Args:
-        work: its folder.
-        actor: knows which jobs are open.
-        is_given: whether something that runs jobs may be at one, which may be over by now.
-        busy: jobs that something else is at.
-        is_recorded: whether the database knows a job; may block.
-        trash: takes what belongs to jobs that it does not know.
+        actor: actor of the zone.
+        clock: slots of the zone.
+        work: folder of checkpoints and results; entries named after a job belong to it.
+        snapshots: source of the zone's snapshots.
+        dependencies: what all zones share.
     """
+
+    poll_seconds: ClassVar[float] = 0.5
 
     def __init__(
         self,
+        actor: ZoneActor[Z],
+        clock: SlotClock,
         work: Path,
-        actor: ZoneActor[AnyZone],
-        is_given: Callable[[str], bool],
-        busy: Collection[str],
-        is_recorded: Callable[[str], bool],
-        trash: Trash,
+        snapshots: SnapshotSource[Z],
+        dependencies: ZoneDependencies,
     ) -> None:
-        self._work = work
-        self._actor = actor
-        self._is_given = is_given
-        self._busy = busy
-        self._is_recorded = is_recorded
-        self._trash = trash
+        self._actor, self._clock, self._work = actor, clock, work
+        self._library, self._data = dependencies.library, dependencies.data
+        self._lock, self._logs = dependencies.lock, dependencies.dirs.logs
+        self._on_fatal_error = dependencies.on_fatal_error
+        self._tasks = TaskSet()
+        self._jobs = BackgroundJobs(self._abandon)
+        self._snapshotter = Snapshotter(
+            actor, clock, snapshots, Snapshots(dependencies.store.reader), dependencies.committer
+        )
 
-    async def clean(self) -> None:
-        """Remove what belongs to jobs that are over, and that nobody is at."""
-        there = await asyncio.to_thread(_found, self._work)
-        if not there:
+    async def _start_processes(self) -> None:
+        """Start what must run before the first tick."""
+
+    @abstractmethod
+    async def _stop_processes(self) -> None:
+        """Stop what trains; also called after a start that failed."""
+
+    @abstractmethod
+    async def _run_slot(self) -> None:
+        """Have the current slot trained, if that has not begun."""
+
+    @abstractmethod
+    def _is_running(self, job: str) -> bool:
+        """Return whether a process may use files of a job, even of one that has ended."""
+
+    @abstractmethod
+    def _result_folder(self, job: Any) -> Path | None:
+        """Return the folder with the result of a trained job, or None if there is no result."""
+
+    def _is_trained(self, job: Any) -> bool:
+        """Return whether a job's result is to be archived."""
+        return bool(job.phase is Phase.TRAINED)
+
+    def _finish(self, zone: Z, job: str, files: list[str]) -> bool:
+        """End a trained job with its result files; return False if it has ended already."""
+        return zone.finish(job, files[0])
+
+    async def start(self) -> None:
+        """Start training, and resume what was in progress."""
+        self._loop = asyncio.get_running_loop()
+        self._work.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        await self._start_processes()
+        self._tasks.spawn(self._run())
+
+    async def stop(self) -> None:
+        """Stop training; what was trained is in the log or in checkpoints."""
+        await self._tasks.close()
+        await self._jobs.close()
+        await self._stop_processes()
+
+    async def _run(self) -> None:
+        """Tick until the worker is stopped; without its ticker a zone would sell idle slots."""
+        try:
+            while True:
+                pause = self.poll_seconds
+                try:
+                    await self._tick()
+                except OSError as error:
+                    if error.errno not in _TRANSIENT:
+                        raise
+                    _log.warning("too many open files", retry_seconds=_RETRY_SECONDS)
+                    pause = min(pause, _RETRY_SECONDS)
+                until_next_slot = self._clock.slot_end(self._clock.slot()) - self._clock.now()
+                await asyncio.sleep(max(_MIN_SLEEP_SECONDS, min(pause, until_next_slot)))
+        except Exception as error:
+            self._on_fatal_error(error)
+
+    async def _tick(self) -> None:
+        await self._run_slot()
+        for job in await self._actor.call(self._trained_jobs):
+            self._jobs.start_once(
+                job.id, self._archive(job.id, job.owner, self._result_folder(job))
+            )
+        await self._clean_work_folder()
+        await self._snapshotter.snapshot_if_due()
+
+    def _post(self, run: Callable[[Z], None]) -> None:
+        """Run a command on the actor, from any thread; its failure is fatal."""
+        self._actor.post(run, self._on_fatal_error)
+
+    async def _abandon(self, job: str, why: str) -> None:
+        await self._actor.call(lambda zone: zone.abandon(job, why))
+
+    def _trained_jobs(self, zone: Z) -> list[Any]:
+        return [job for job in zone.admitted_jobs.values() if self._is_trained(job)]
+
+    async def _archive(self, job: str, owner: str, folder: Path | None) -> None:
+        """Archive a job's result into a file of its owner, and finish the job."""
+        if folder is None:
+            await self._actor.call(lambda zone: self._finish(zone, job, []))
+            return
+        archive = self._work / f"{job}.zip"
+        await asyncio.wrap_future(self._data.archive(folder, archive, job, owner=owner))
+        record = await self._library.import_result(owner, archive.name, archive)
+        if not await self._actor.call(lambda zone: self._finish(zone, job, [record.id])):
+            # The job was cancelled meanwhile.
+            await self._library.delete(record)
+
+    async def _clean_work_folder(self) -> None:
+        """Remove the files of jobs that have ended: the result and the log hold all that lasts."""
+        files = await asyncio.to_thread(_files_by_job, self._work)
+        if not files:
             return
 
-        def unneeded(zone: AnyZone) -> list[str]:
-            return [job for job in there if not self._is_needed(zone, job)]
+        def ended_jobs(zone: Z) -> list[str]:
+            return [job for job in files if not (is_open(zone, job) or self._is_running(job))]
 
-        gone = await self._actor.call(unneeded)
-        # What is begun for a job is begun before it is over.
-        unneeded_paths = {job: there[job] for job in gone if job not in self._busy}
-        await asyncio.to_thread(self._clear, unneeded_paths)
+        ended = await self._actor.call(ended_jobs)
+        # Checked last: background work for a job starts before the job ends.
+        unused = {job: files[job] for job in ended if job not in self._jobs.busy}
+        await asyncio.to_thread(self._remove, unused)
 
-    def _clear(self, unneeded: dict[str, list[Path]]) -> None:
-        for job, paths in unneeded.items():
-            if self._is_recorded(job):
-                _remove(paths)
+    def _remove(self, files: dict[str, list[Path]]) -> None:
+        for job, paths in files.items():
+            if self._library.has_job(job):
+                _delete(paths)
             else:
+                # The database may be an older copy than the folder.
                 for path in paths:
-                    self._trash.take(path)
-
-    def _is_needed(self, zone: AnyZone, job: str) -> bool:
-        return is_open(zone, job) or self._is_given(job)
+                    self._library.trash.take(path)
 
 
-def _found(folder: Path) -> dict[str, list[Path]]:
-    """What lies in a folder, by job."""
-    found: dict[str, list[Path]] = {}
+def _files_by_job(folder: Path) -> dict[str, list[Path]]:
+    files: dict[str, list[Path]] = {}
     for path in folder.iterdir():
-        if (name := _JOB.fullmatch(path.name)) is not None:
-            found.setdefault(name[1], []).append(path)
-    return found
+        if (name := _JOB_FILE.fullmatch(path.name)) is not None:
+            files.setdefault(name[1], []).append(path)
+    return files
 
 
-def _remove(paths: list[Path]) -> None:
+def _delete(paths: list[Path]) -> None:
     for path in paths:
         try:
             if path.is_dir():
@@ -205,46 +248,5 @@ def _remove(paths: list[Path]) -> None:
             else:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            # It is tried again at the next tick; training goes on meanwhile.
-            _log.warning("what a job left stays", path=path.name, reason=str(error))
-
-
-# The ticker: runs a function at every slot's start and in between.
-
-_LEAST_SECONDS = 0.01
-_RETRY_SECONDS = 1.0
-# Nothing is wrong with what the zone remembers, and clients go again.
-_TRANSIENT = (errno.EMFILE, errno.ENFILE)
-
-_log = structlog.get_logger(__name__)
-
-
-async def run_every_slot(
-    clock: SlotClock,
-    do: Callable[[], Awaitable[None]],
-    seconds: float,
-    alarm: Callable[[Exception], None],
-) -> None:
-    """Do something for as long as the zone is open, also as soon as a slot begins.
-
-    Args:
-        clock: of the zone.
-        do: what is to be done.
-        seconds: the longest time between.
-        alarm: called with what ends it: without its clock a zone would sell what nobody trains.
-            That no more files can be opened does not end it.
-    """
-    try:
-        while True:
-            longest = seconds
-            try:
-                await do()
-            except OSError as error:
-                if error.errno not in _TRANSIENT:
-                    raise
-                _log.warning("too many open files", retry_seconds=_RETRY_SECONDS)
-                longest = min(seconds, _RETRY_SECONDS)
-            left = clock.slot_end(clock.slot()) - clock.now()
-            await asyncio.sleep(max(_LEAST_SECONDS, min(left, longest)))
-    except Exception as error:
-        alarm(error)
+            # Retried at the next tick.
+            _log.warning("a file of a job was not removed", path=path.name, reason=str(error))

@@ -7,13 +7,8 @@ from auctune.run.base_facts import Alone, BaseFacts, Report
 from auctune.run.executor.cluster.params import check_ray
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.core.kind import (
-    BaseProfiles,
-    DataDirs,
-    LoadedZone,
-    NoStartupTask,
-    ZoneDependencies,
-)
+from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
+from auctune.service.zones.core.kind import BaseProfiles, LoadedZone, NoStartupTask
 from auctune.service.zones.edge.loader import EdgeLoader
 from auctune.service.zones.edge.projection import EdgeViews
 
@@ -36,7 +31,7 @@ class EdgeKind:
         yield NoStartupTask()
 
     def profile(
-        self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
+        self, entry: ZoneConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """Nothing: they have no base, and settings say how fast their model trains."""
         return {}

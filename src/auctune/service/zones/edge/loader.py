@@ -11,8 +11,9 @@ from auctune.service.config.edge import EdgeConfig, read_supply
 from auctune.service.config.zone import EDGE
 from auctune.service.jobs.training import Defaults
 from auctune.service.zones.core.clock import Now, SlotClock
+from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import VERSION
-from auctune.service.zones.core.kind import LoadedZone, ZoneDependencies
+from auctune.service.zones.core.kind import LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
 from auctune.service.zones.edge.explainer import EdgeExplainer
 from auctune.service.zones.edge.gateway import EdgeBids, EdgeGateway
@@ -61,24 +62,14 @@ class EdgeLoader:
         return LoadedZone(open_zone, self._worker(entry, open_zone))
 
     def _worker(self, entry: EdgeConfig, zone: EdgeGateway) -> EdgeWorker:
-        here, place = self._dependencies, self._dependencies.place
+        here, dirs = self._dependencies, self._dependencies.dirs
         settings = SitesSettings(
-            folder=str(place.data / "work" / entry.name),
+            folder=str(dirs.work(entry.name)),
             sites={site.id: dict(site.capacity) for site in zone.supply.market.sites},
             ray="" if entry.ray is None else entry.ray.address,
             device=entry.device,
         )
-        return EdgeWorker(
-            zone,
-            settings,
-            place.data / "logs",
-            here.library,
-            here.data,
-            self._past.snapshots,
-            here.committer,
-            here.lock,
-            here.on_fatal_error,
-        )
+        return EdgeWorker(zone.actor, zone.clock, settings, here)
 
 
 def created_record(entry: EdgeConfig, now: float) -> dict[str, Any]:

@@ -1,33 +1,28 @@
-"""Background worker of an edge zone: sites, archives, snapshots."""
+"""Background worker of an edge zone: the process that trains at its sites."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from auctune.run.child import Hear, Message
-from auctune.run.data.client import DataClient
 from auctune.run.open_sites.folder import OpenSitesFolder
 from auctune.run.open_sites.messages import SitesSettings
 from auctune.run.open_sites.process import SitesProcess
-from auctune.service.files.repository import FileRepository
-from auctune.service.storage import Committer, Snapshots
-from auctune.service.tasks import TaskSet
-from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.snapshots import Snapshotter
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.supervisor import ProcessSupervisor
-from auctune.service.zones.core.worker import (
-    BackgroundJobs,
-    ResultArchiver,
-    WorkdirCleaner,
-    run_every_slot,
-)
-from auctune.service.zones.edge.gateway import EdgeGateway
+from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.scheduler import SlotScheduler
 from auctune.service.zones.edge.zone import EdgeZone
+
+_log = structlog.get_logger(__name__)
+
+# Nodes take some seconds to start, and slots sold before that would pass untrained.
+_START_SECONDS = 90.0
 
 
 class EdgeSaver:
@@ -46,127 +41,73 @@ class EdgeSaver:
         return zone.memory.save()
 
 
-# The worker.
-#
-# The actor decides; the worker tells the sites' process what to train, and the actor what it says.
-
-_log = structlog.get_logger(__name__)
-
-_LOOK_SECONDS = 0.5
-# Nodes take some seconds to start; what is sold before they are there would pass untrained.
-_START_SECONDS = 90.0
-
-
-class EdgeWorker:
-    """Of one zone.
+class EdgeWorker(ZoneWorker[EdgeZone]):
+    """Worker of an edge zone: one supervised process trains at all sites.
 
     Args:
-        zone: whose.
-        settings: of the sites' process.
-        logs: folder of the process's log.
-        library: files.
-        data: the data process.
-        snapshots: makes snapshots.
-        committer: writes them.
-        lock: descriptor of the lock that the process holds too; none: there is none.
-        alarm: told if the zone cannot go on.
+        actor: actor of the zone.
+        clock: slots of the zone.
+        settings: settings of the process.
+        dependencies: what all zones share.
     """
 
     def __init__(
         self,
-        zone: EdgeGateway,
+        actor: ZoneActor[EdgeZone],
+        clock: SlotClock,
         settings: SitesSettings,
-        logs: Path,
-        library: FileRepository,
-        data: DataClient,
-        snapshots: Snapshots,
-        committer: Committer,
-        lock: int | None,
-        alarm: Callable[[Exception], None],
+        dependencies: ZoneDependencies,
     ) -> None:
-        self._zone, self._settings, self._logs = zone, settings, logs
-        self._packer = ResultArchiver(zone.actor, data, library)
-        self._lock, self._alarm = lock, alarm
-        self._place = OpenSitesFolder.at(Path(settings.folder))
-        self._background = TaskSet()
-        self._background_jobs = BackgroundJobs(zone.abandon)
-        self._keeper = Snapshotter(zone.actor, zone.clock, EdgeSaver(), snapshots, committer)
-        self._scheduler = SlotScheduler(library.blobs.path, self._place.kept)
-        self._leftovers = WorkdirCleaner(
-            self._place.jobs,
-            zone.actor,
-            self._scheduler.is_running,
-            self._background_jobs.busy,
-            library.has_job,
-            library.trash,
+        self._folder = OpenSitesFolder.at(Path(settings.folder))
+        super().__init__(actor, clock, self._folder.jobs, EdgeSaver(), dependencies)
+        self._settings = settings
+        self._scheduler = SlotScheduler(self._library.blobs.path, self._folder.kept)
+        self._supervisor = ProcessSupervisor(
+            actor.name, self._launch, self._on_message, _is_progress
         )
-        self._sites = ProcessSupervisor(zone.name, self._launch, self._on_message, _has_trained)
         self._process: SitesProcess | None = None
+        self._ready = asyncio.Event()
 
     async def start(self) -> None:
-        """Start the sites, and take up what was under way."""
-        self._ready = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._place.jobs.mkdir(parents=True, exist_ok=True)
-        self._logs.mkdir(parents=True, exist_ok=True)
-        await self._zone.decide_pending()
-        beating = run_every_slot(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
-        self._background.spawn(beating)
+        """Start the process, and wait until it is ready to train."""
+        await super().start()
         try:
             await asyncio.wait_for(self._ready.wait(), _START_SECONDS)
         except TimeoutError:
-            _log.warning("the sites are not there yet", zone=self._zone.name)
+            _log.warning("the sites are not ready yet", zone=self._actor.name)
 
-    async def stop(self) -> None:
-        """Stop the sites; what they trained is in checkpoints."""
-        await self._background.close()
-        await self._background_jobs.close()
-        await asyncio.to_thread(self._sites.stop)
+    async def _stop_processes(self) -> None:
+        await asyncio.to_thread(self._supervisor.stop)
 
-    async def _tick(self) -> None:
-        await asyncio.to_thread(self._sites.poll)
-        if self._sites.is_crash_looping:
-            await self._zone.call(self._scheduler.mark_all_lost)
-        await self._zone.call(self._scheduler.run_slot)
-        for job in await self._zone.call(_trained):
-            self._background_jobs.start_once(job.id, self._finish(job.id, job.owner))
-        await self._leftovers.clean()
-        await self._keeper.snapshot_if_due()
+    async def _run_slot(self) -> None:
+        await asyncio.to_thread(self._supervisor.poll)
+        if self._supervisor.is_crash_looping:
+            await self._actor.call(self._scheduler.mark_all_lost)
+        await self._actor.call(self._scheduler.run_slot)
+
+    def _is_running(self, job: str) -> bool:
+        return self._scheduler.is_running(job)
+
+    def _result_folder(self, job: EdgeJobState) -> Path:
+        return self._folder.model(job.id)
 
     def _launch(self, hear: Hear) -> SitesProcess:
-        log = self._logs / f"{self._zone.name}.log"
-
-        def told(message: Message | None) -> None:
+        def on_message(message: Message | None) -> None:
             if message is None:
-                self._zone.actor.submit(lambda _: self._scheduler.on_process_exit())
+                self._actor.submit(lambda _: self._scheduler.on_process_exit())
             hear(message)
 
-        self._process = SitesProcess(self._settings, told, lock=self._lock, log=log)
+        log = self._logs / f"{self._actor.name}.log"
+        self._process = SitesProcess(self._settings, on_message, lock=self._lock, log=log)
         return self._process
 
     def _on_message(self, message: Message) -> None:
-        """On a thread of the process's."""
         kind, process = message["kind"], self._process
-        if kind == "failed":
-            _log.error("the sites failed", zone=self._zone.name, why=message["found"])
         if kind == "ready":
             self._loop.call_soon_threadsafe(self._ready.set)
-        if kind in ("alive", "failed") or process is None:
-            return
-        self._zone.actor.post(
-            lambda zone: self._scheduler.on_message(zone, process, message), self._alarm
-        )
-
-    async def _finish(self, job: str, owner: str) -> None:
-        source, target = self._place.model(job), self._place.jobs / f"{job}.zip"
-        await self._packer.archive(
-            job, owner, source, target, lambda zone, file: zone.finish(job, file)
-        )
+        if kind not in ("alive", "failed") and process is not None:
+            self._post(lambda zone: self._scheduler.on_message(zone, process, message))
 
 
-def _trained(zone: EdgeZone) -> list[EdgeJobState]:
-    return [job for job in zone.state.jobs.values() if job.phase is Phase.TRAINED]
-
-
-def _has_trained(message: Message) -> bool:
+def _is_progress(message: Message) -> bool:
     return bool(message["kind"] == "trained")

@@ -11,13 +11,8 @@ from auctune.run.executor import NodeSettings
 from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.core.kind import (
-    BaseProfiles,
-    DataDirs,
-    LoadedZone,
-    NoStartupTask,
-    ZoneDependencies,
-)
+from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
+from auctune.service.zones.core.kind import BaseProfiles, LoadedZone, NoStartupTask
 from auctune.service.zones.spot.loader import SpotLoader, load_market
 from auctune.service.zones.spot.projection import SpotViews
 
@@ -52,14 +47,14 @@ class SpotKind:
         yield NoStartupTask()
 
     def profile(
-        self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
+        self, entry: ZoneConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base on an instance; measured once on this machine."""
         entry = _own(entry)
         given = None if entry.profile is None else read_profile(Path(entry.profile))
-        settings = instance_settings(entry, place)
+        settings = instance_settings(entry, dirs)
         try:
-            facts = learn_base(settings, place.data / "profiles", report, given, alone)
+            facts = learn_base(settings, dirs.profiles, report, given, alone)
         except InputError as error:
             if error.place != "device" or not entry.uses_external_cluster:
                 raise
@@ -75,7 +70,7 @@ class SpotKind:
         return await SpotLoader(dependencies).open(_own(entry), facts[INSTANCE])
 
 
-def instance_settings(entry: SpotConfig, place: DataDirs) -> NodeSettings:
+def instance_settings(entry: SpotConfig, dirs: DataDirs) -> NodeSettings:
     """Return the settings of the process on this machine that is asked about the base.
 
     With a profile only the base's digest and context are asked for, which need no GPU; the machine
@@ -84,7 +79,7 @@ def instance_settings(entry: SpotConfig, place: DataDirs) -> NodeSettings:
     is_measured = entry.profile is None
     return NodeSettings(
         base=entry.base_source,
-        cache=str(place.cache),
+        cache=str(dirs.cache),
         device=entry.device if is_measured or not entry.uses_external_cluster else "cpu",
         dtype=entry.dtype,
         mode="exact",

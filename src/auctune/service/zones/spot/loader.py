@@ -16,8 +16,9 @@ from auctune.service.jobs.datasets import TrainingData
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Defaults, Training
 from auctune.service.zones.core.clock import Now, SlotClock
+from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import VERSION
-from auctune.service.zones.core.kind import LoadedZone, ZoneDependencies
+from auctune.service.zones.core.kind import LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
 from auctune.service.zones.spot.gateway import SpotBids, SpotGateway
 from auctune.service.zones.spot.job import learned_pace
@@ -60,23 +61,7 @@ class SpotLoader:
         files = TrainingData(here.library, facts.digest, inspector)
         bidding = SpotBids(actor, rental, defaults, files, here.turns, here.quotes, here.now)
         open_zone = SpotGateway(actor=actor, rental=rental, bids=bidding)
-        return LoadedZone(open_zone, self._worker(entry, open_zone))
-
-    def _worker(self, entry: SpotConfig, zone: SpotGateway) -> SpotWorker:
-        here, place = self._dependencies, self._dependencies.place
-        return SpotWorker(
-            zone,
-            entry,
-            place.cache,
-            place.data / "work" / entry.name,
-            place.data / "logs",
-            here.library,
-            here.data,
-            self._past.snapshots,
-            here.committer,
-            here.lock,
-            here.on_fatal_error,
-        )
+        return LoadedZone(open_zone, SpotWorker(actor, rental, entry, here))
 
 
 def load_market(entry: SpotConfig) -> ReplayedRecord:

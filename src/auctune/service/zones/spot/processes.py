@@ -1,67 +1,58 @@
-"""Processes of running spot jobs: started, watched, stopped."""
+"""Processes of the running jobs of a spot zone."""
 
 import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from auctune.run.child import ChildProcess
 from auctune.run.rental.order import PROGRAM, RentedOrder, write_order
 from auctune.service.config.spot import SpotConfig
+from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.supply import SpotSupply
 
-# Time for a loading process to react to a stop; then it is killed.
+# A process that is loading takes some time to react to a stop; then it is killed.
 _STOP_SECONDS = 20.0
 
 
 class JobProcessPool:
-    """Of one zone.
+    """Processes of a zone's running jobs; for use by several threads.
 
     Args:
         entry: settings of the zone.
-        rental: what it offers.
-        cache: folder of bases that are built on this machine.
-        work: folder of the jobs' runs.
-        logs: folder of the processes' logs.
-        content: where the content of a file lies, by its id.
-        lock: descriptor of a lock that they hold too; none: there is none.
-        hear: told what each says, and none once it has ended; on a thread of its own.
+        supply: what the zone offers.
+        dependencies: what all zones share.
+        on_message: called with a job and each message of its process, then None once the process
+            has ended; on a thread of the process.
     """
 
     def __init__(
         self,
         entry: SpotConfig,
-        rental: SpotSupply,
-        cache: Path,
-        work: Path,
-        logs: Path,
-        content: Callable[[str], Path],
-        lock: int | None,
-        hear: Callable[[str, dict[str, Any] | None], None],
+        supply: SpotSupply,
+        dependencies: ZoneDependencies,
+        on_message: Callable[[str, dict[str, Any] | None], None],
     ) -> None:
         self._entry = entry
-        self._rental = rental
-        self._cache = cache
-        self._work = work
-        self._logs = logs
-        self._content = content
-        self._lock = lock
-        self._hear = hear
+        self._supply = supply
+        self._dirs = dependencies.dirs
+        self._content = dependencies.library.blobs.path
+        self._lock = dependencies.lock
+        self._on_message = on_message
         self._guard = threading.Lock()
         self._running: dict[str, ChildProcess] = {}
         self._stopping: dict[str, ChildProcess] = {}
-        self._began: dict[str, float] = {}
+        self._started_at: dict[str, float] = {}
 
     def is_running(self, job: str) -> bool:
-        """Whether a job has a process, be it one that ends."""
+        """Return whether a job has a process, even one that is being stopped."""
         with self._guard:
-            return job in self._running or job in self._stopping
+            return self._has(job)
 
-    def reconcile(self, wanted: Iterable[SpotJobState]) -> None:
-        """Have a process for each of these jobs, and for no other."""
-        jobs = {job.id: job for job in wanted}
+    def reconcile(self, desired: Iterable[SpotJobState]) -> None:
+        """Start and stop processes until exactly these jobs have one."""
+        jobs = {job.id: job for job in desired}
         with self._guard:
             unwanted = [name for name in self._running if name not in jobs]
             for name in unwanted:
@@ -73,7 +64,7 @@ class JobProcessPool:
             self._start(job)
 
     def reap(self, job: str) -> str | None:
-        """Let go of a process that has ended; how it did, none if it was told to."""
+        """Release an ended process; return how it ended, or None if it was stopped."""
         with self._guard:
             process = self._running.pop(job, None)
         if process is None:
@@ -83,7 +74,7 @@ class JobProcessPool:
         return how
 
     def close(self) -> None:
-        """Stop all."""
+        """Stop all processes."""
         with self._guard:
             self._stopping |= self._running
             names = list(self._stopping)
@@ -99,25 +90,24 @@ class JobProcessPool:
         return job in self._running or job in self._stopping
 
     def _start(self, job: SpotJobState) -> None:
-        folder = self._work / job.id
+        folder = self._dirs.work(self._entry.name) / job.id
         write_order(self._order(job), folder)
-        self._logs.mkdir(parents=True, exist_ok=True)
-        self._began[job.id] = time.monotonic()
+        self._started_at[job.id] = time.monotonic()
         process = ChildProcess(
             PROGRAM,
             str(folder),
-            lambda message: self._hear(job.id, self._timed(job.id, message)),
+            lambda message: self._on_message(job.id, self._timed(job.id, message)),
             lock=self._lock,
-            log=self._logs / f"{self._entry.name}.log",
+            log=self._dirs.logs / f"{self._entry.name}.log",
         )
         with self._guard:
             self._running[job.id] = process
 
     def _timed(self, job: str, message: dict[str, Any] | None) -> dict[str, Any] | None:
-        """A message that says that a process can train, with the seconds since it was started."""
+        """Add to a "ready" message how many seconds the process took to start."""
         if message is None or message["kind"] != "ready":
             return message
-        return {**message, "seconds": time.monotonic() - self._began[job]}
+        return {**message, "seconds": time.monotonic() - self._started_at[job]}
 
     def _stop(self, job: str) -> None:
         with self._guard:
@@ -129,8 +119,8 @@ class JobProcessPool:
             self._stopping.pop(job, None)
 
     def _order(self, job: SpotJobState) -> RentedOrder:
-        entry, rental, training = self._entry, self._rental, job.training
-        seen = rental.market.seen(job.first - 1)
+        entry, supply, training = self._entry, self._supply, job.training
+        seen = supply.market.seen(job.first - 1)
         validation = training.validation
         return RentedOrder(
             job=job.terms,
@@ -143,12 +133,12 @@ class JobProcessPool:
             device=entry.device,
             dtype=entry.dtype,
             threads=entry.worker_threads,
-            cache=str(self._cache),
+            cache=str(self._dirs.cache),
             micro_batch=min(entry.micro_batch, training.batch_size),
-            trace=rental.market.trace(job.first, job.terms.deadline + 1),
+            trace=supply.market.trace(job.first, job.terms.deadline + 1),
             seen={"price": seen.price.tolist(), "available": seen.available.tolist()},
-            begins=rental.clock.slot_start(job.first),
-            slot_seconds=rental.clock.slot_seconds,
+            begins=supply.clock.slot_start(job.first),
+            slot_seconds=supply.clock.slot_seconds,
             market_slot_seconds=entry.replayed_seconds,
             cap=float(job.meter.cap) / job.unit_price,
             warm=entry.prefork,

@@ -1,40 +1,39 @@
-"""Background worker of a spot zone: messages of jobs' processes, slots, snapshots.
+"""Background worker of a spot zone: processes of jobs, their messages, slots.
 
-It tells what its journal holds, and after every start all of it again; what is on record already is
-passed over. All of it runs on the actor's thread.
+A job's process rents and trains by itself, and keeps a journal. After every start it sends all of
+the journal again; what is recorded already is ignored.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from auctune.domain import round_money
-from auctune.run.data.client import DataClient
 from auctune.run.rental.order import adapter_in
 from auctune.service.config.spot import SpotConfig
-from auctune.service.files.repository import FileRepository
-from auctune.service.storage import Committer, Snapshots
-from auctune.service.tasks import TaskSet
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import MeteredEventType
-from auctune.service.zones.core.snapshots import Snapshotter
-from auctune.service.zones.core.worker import (
-    BackgroundJobs,
-    ResultArchiver,
-    WorkdirCleaner,
-    run_every_slot,
-)
+from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.spot.decision import charge_amount, value_at
-from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.job import CAP_REACHED, SpotEventType, SpotJobState
 from auctune.service.zones.spot.processes import JobProcessPool
 from auctune.service.zones.spot.snapshots import SpotSaver
+from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone
+
+_log = structlog.get_logger(__name__)
+
+_DONE = "exit code 0"
+# A job whose process ends so often without recording another slot will not recover.
+_MAX_CRASHES = 8
+_PROGRESS = ("slot", "slot_done", "held")
 
 Message = Mapping[str, Any]
 
@@ -134,140 +133,66 @@ def _finish(zone: SpotZone, job: SpotJobState, message: Message) -> None:
     )
 
 
-# The worker.
-#
-# Each job under way has a process that rents and trains by itself, with a folder of its own; it is
-# started again for as long as the job is not over, and stopped while it is paused.
-
-_log = structlog.get_logger(__name__)
-
-_DONE = "exit code 0"
-# A job whose process ends so often without a slot more on record will not do better.
-_MAX_CRASHES = 8
-_LOOK_SECONDS = 0.5
-
-
-class SpotWorker:
-    """Of one zone.
+class SpotWorker(ZoneWorker[SpotZone]):
+    """Worker of a spot zone: a process for each running job, restarted until the job has ended.
 
     Args:
-        zone: whose.
-        entry: its settings.
-        cache: folder of bases that are built on this machine.
-        work: folder of the jobs' runs.
-        logs: folder of the processes' logs.
-        library: files.
-        data: the data process.
-        snapshots: makes them.
-        committer: writes them.
-        lock: descriptor of the lock that jobs' processes hold too.
-        alarm: told if the zone cannot go on.
+        actor: actor of the zone.
+        supply: what the zone offers.
+        entry: settings of the zone.
+        dependencies: what all zones share.
     """
 
     def __init__(
         self,
-        zone: SpotGateway,
+        actor: ZoneActor[SpotZone],
+        supply: SpotSupply,
         entry: SpotConfig,
-        cache: Path,
-        work: Path,
-        logs: Path,
-        library: FileRepository,
-        data: DataClient,
-        snapshots: Snapshots,
-        committer: Committer,
-        lock: int | None,
-        alarm: Callable[[Exception], None],
+        dependencies: ZoneDependencies,
     ) -> None:
-        self._zone = zone
-        self._work = work
-        self._packer = ResultArchiver(zone.actor, data, library)
-        self._alarm = alarm
-        self._deaths: Counter[str] = Counter()
-        self._background = TaskSet()
-        self._background_jobs = BackgroundJobs(zone.abandon)
-        self._keeper = Snapshotter(zone.actor, zone.clock, SpotSaver(), snapshots, committer)
-        self._processes = JobProcessPool(
-            entry, zone.rental, cache, work, logs, library.blobs.path, lock, self._on_message
-        )
-        self._leftovers = WorkdirCleaner(
-            work,
-            zone.actor,
-            self._processes.is_running,
-            self._background_jobs.busy,
-            library.has_job,
-            library.trash,
-        )
+        work = dependencies.dirs.work(entry.name)
+        super().__init__(actor, supply.clock, work, SpotSaver(), dependencies)
+        self._processes = JobProcessPool(entry, supply, dependencies, self._on_message)
+        self._num_crashes: Counter[str] = Counter()
 
-    async def start(self) -> None:
-        """Take up what was under way."""
-        self._loop = asyncio.get_running_loop()
-        self._work.mkdir(parents=True, exist_ok=True)
-        await self._zone.decide_pending()
-        beating = run_every_slot(self._zone.clock, self._tick, _LOOK_SECONDS, self._alarm)
-        self._background.spawn(beating)
-
-    async def stop(self) -> None:
-        """Stop the jobs' processes; what they trained is in their checkpoints."""
-        await self._background.close()
-        await self._background_jobs.close()
+    async def _stop_processes(self) -> None:
         await asyncio.to_thread(self._processes.close)
 
-    async def _tick(self) -> None:
-        jobs = await self._zone.call(_under_way)
+    async def _run_slot(self) -> None:
+        jobs = await self._actor.call(_running_jobs)
         await asyncio.to_thread(self._processes.reconcile, jobs)
-        for job in await self._zone.call(_trained):
-            self._background_jobs.start_once(job.id, self._finish(job.id, job.owner))
-        await self._leftovers.clean()
-        await self._keeper.snapshot_if_due()
+
+    def _is_running(self, job: str) -> bool:
+        return self._processes.is_running(job)
+
+    def _result_folder(self, job: SpotJobState) -> Path:
+        return adapter_in(self._work / job.id)
 
     def _on_message(self, job: str, message: dict[str, Any] | None) -> None:
-        """On a thread of the job's process."""
+        """Handle a message of a job's process, on a thread of the process."""
         if message is None:
-            self._loop.call_soon_threadsafe(self._ended, job)
+            self._loop.call_soon_threadsafe(self._on_exit, job)
             return
         if message["kind"] in ("alive", "stopped"):
             return
-        if message["kind"] in ("slot", "slot_done", "held"):
-            self._deaths.pop(job, None)
+        if message["kind"] in _PROGRESS:
+            self._num_crashes.pop(job, None)
+        self._post(lambda zone: on_message(zone, job, message))
 
-        def take(zone: SpotZone) -> None:
-            on_message(zone, job, message)
-
-        heard = self._zone.actor.submit(take)
-        heard.add_done_callback(lambda done: self._check_heard(done.exception()))
-
-    def _check_heard(self, error: BaseException | None) -> None:
-        if error is not None and self._zone.actor.failure is None:
-            self._alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
-
-    def _ended(self, job: str) -> None:
-        """A process has ended: by itself, as it was told to, or otherwise."""
+    def _on_exit(self, job: str) -> None:
         how = self._processes.reap(job)
         if how is None:
             return
-        self._deaths[job] += 1
-        # One that has done its work ends so too.
-        say = _log.info if how == _DONE else _log.warning
-        say("a job's process has ended", job=job, how=how)
-        if self._deaths[job] >= _MAX_CRASHES:
-            del self._deaths[job]
-            self._background.spawn(
-                self._zone.abandon(job, f"its process ended again and again ({how})")
-            )
-
-    async def _finish(self, job: str, owner: str) -> None:
-        source, target = adapter_in(self._work / job), self._work / f"{job}.zip"
-        await self._packer.archive(
-            job, owner, source, target, lambda zone, file: zone.finish(job, file)
-        )
+        self._num_crashes[job] += 1
+        log = _log.info if how == _DONE else _log.warning
+        log("a job's process has ended", job=job, how=how)
+        if self._num_crashes[job] >= _MAX_CRASHES:
+            del self._num_crashes[job]
+            self._tasks.spawn(self._abandon(job, f"its process ended again and again ({how})"))
 
 
-def _under_way(zone: SpotZone) -> list[SpotJobState]:
-    """Jobs that are to have a process."""
+def _running_jobs(zone: SpotZone) -> list[SpotJobState]:
+    """Return the jobs that need a process: those that are neither paused nor trained."""
     zone.begin_slots()
-    still = (Phase.PLANNED, Phase.TRAINING)
-    return [job for job in zone.state.jobs.values() if job.phase in still]
-
-
-def _trained(zone: SpotZone) -> list[SpotJobState]:
-    return [job for job in zone.state.jobs.values() if job.phase is Phase.TRAINED]
+    phases = (Phase.PLANNED, Phase.TRAINING)
+    return [job for job in zone.state.jobs.values() if job.phase in phases]

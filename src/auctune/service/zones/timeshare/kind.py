@@ -8,13 +8,8 @@ from auctune.device_profile import read_profile
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.core.kind import (
-    BaseProfiles,
-    DataDirs,
-    LoadedZone,
-    NoStartupTask,
-    ZoneDependencies,
-)
+from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
+from auctune.service.zones.core.kind import BaseProfiles, LoadedZone, NoStartupTask
 from auctune.service.zones.timeshare.loader import NODE_TYPE, TimeshareLoader, pool_settings
 from auctune.service.zones.timeshare.projection import TimeshareViews
 
@@ -39,12 +34,12 @@ class TimeshareKind:
         yield NoStartupTask()
 
     def profile(
-        self, entry: ZoneConfig, place: DataDirs, report: Report, alone: Alone
+        self, entry: ZoneConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> dict[str, BaseFacts]:
         """What must be known of a zone's base; measured once on this machine."""
-        entry, kept = _own(entry), place.data / "profiles"
+        entry, kept = _own(entry), dirs.profiles
         profile = None if entry.profile is None else read_profile(Path(entry.profile))
-        settings = pool_settings(entry, place)
+        settings = pool_settings(entry, dirs)
         return {NODE_TYPE: learn_base(settings, kept, report, profile, alone)}
 
     async def open(

@@ -16,8 +16,9 @@ from auctune.service.jobs.datasets import TrainingData
 from auctune.service.jobs.training import Defaults
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.events import VERSION
-from auctune.service.zones.core.kind import BaseProfiles, DataDirs, LoadedZone, ZoneDependencies
+from auctune.service.zones.core.kind import BaseProfiles, LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
 from auctune.service.zones.timeshare.gateway import TimeshareBids, TimeshareGateway
 from auctune.service.zones.timeshare.state import TimeshareModel
@@ -98,14 +99,15 @@ class TimeshareLoader:
     def _worker(
         self, entry: TimeshareConfig, zone: TimeshareGateway, profile: Profile
     ) -> TimeshareWorker:
-        here, place = self._dependencies, self._dependencies.place
-        settings = pool_settings(entry, place)
+        here, dirs = self._dependencies, self._dependencies.dirs
+        settings = pool_settings(entry, dirs)
         memory = entry.memory_gb
         return TimeshareWorker(
-            zone,
+            zone.actor,
+            zone.clock,
             profile,
             PoolSettings(
-                folder=str(place.data / "work" / entry.name),
+                folder=str(dirs.work(entry.name)),
                 base=settings.base,
                 cache=settings.cache,
                 epoch=zone.clock.epoch,
@@ -116,13 +118,7 @@ class TimeshareLoader:
                 threads=settings.threads,
                 memory_bytes=None if memory is None else int(memory * 1e9),
             ),
-            place.data / "logs",
-            here.library,
-            here.data,
-            self._past.snapshots,
-            here.committer,
-            here.lock,
-            here.on_fatal_error,
+            here,
         )
 
 
@@ -140,11 +136,11 @@ def created_record(entry: TimeshareConfig, now: float) -> dict[str, Any]:
     }
 
 
-def pool_settings(entry: TimeshareConfig, place: DataDirs) -> NodeSettings:
+def pool_settings(entry: TimeshareConfig, dirs: DataDirs) -> NodeSettings:
     """What the pool's process computes with."""
     return NodeSettings(
         base=entry.base_source,
-        cache=str(place.cache),
+        cache=str(dirs.cache),
         device=entry.device,
         dtype=entry.dtype,
         mode="exact",

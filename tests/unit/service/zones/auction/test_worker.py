@@ -2,20 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from auctune.run.data.client import SMALL_BYTES, DataClient, tokens_folder
 from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.files.blobs import Blobs
 from auctune.service.zones.auction.worker import AuctionWorker
-from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.dependencies import DataDirs
 from support import word_data
 from support.zones import MadeUpZone
-
-T = TypeVar("T")
 
 
 def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_up_nothing(
@@ -30,24 +28,30 @@ def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_u
     path = blobs.path(job.training.data)
     path.write_text("no row\n" * SMALL_BYTES)
 
-    async def ask(action: Callable[[AuctionZone], T]) -> T:
-        return action(made.zone)
-
-    zone = SimpleNamespace(actor=None, clock=made.clock, abandon=None, call=ask)
     library = SimpleNamespace(blobs=blobs)
     client = DataClient(tmp_path / "cache", program=(word_data.__file__,))
     inspector = DatasetInspector("tiny", client, cast(Any, library))
 
+    none: Any = None
+    dependencies = SimpleNamespace(
+        store=SimpleNamespace(reader=None),
+        dirs=DataDirs(tmp_path, tmp_path),
+        committer=None,
+        library=library,
+        data=client,
+        lock=None,
+        on_fatal_error=none,
+    )
+    actor = ZoneActor(made.zone, made.log)
+
     async def ticks(count: int) -> None:
-        none: Any = None
         worker = AuctionWorker(
-            cast(Any, zone), none, tmp_path, cast(Any, library), client, inspector, none, none,
-            none, none,
-        )  # fmt: skip
+            actor, made.clock, none, tmp_path, inspector, none, cast(Any, dependencies)
+        )
         for _ in range(count):
-            await worker._take_up()
+            await worker._prepare_data()
             # All that was begun, however it ends.
-            await asyncio.gather(*worker._background._tasks)
+            await asyncio.gather(*worker._tasks._tasks)
 
     try:
         asyncio.run(ticks(2))
@@ -57,4 +61,5 @@ def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_u
         stored = [one.name for one in tokens_folder(path).iterdir()]
         assert stored == [str(job.training.max_length)]
     finally:
+        actor.close()
         client.close()

@@ -4,14 +4,19 @@ import asyncio
 import errno
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from auctune.domain import InputError
 from auctune.service.files.blobs import Trash
+from auctune.service.zones.auction.snapshots import AuctionSaver
+from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.worker import BackgroundJobs, WorkdirCleaner, run_every_slot
+from auctune.service.zones.core.dependencies import DataDirs
+from auctune.service.zones.core.worker import BackgroundJobs, ZoneWorker
 from support.zones import MadeUpZone
 
 
@@ -82,21 +87,51 @@ def test_work_for_a_job_that_is_under_way_is_not_begun_again() -> None:
     assert begun == [1, 3, 4]
 
 
-class Failing:
-    """What a zone does as time passes: it fails with one error after the other."""
+class PlainWorker(ZoneWorker[AuctionZone]):
+    """A worker whose ticks fail with one error after the other; a test answers for its nodes."""
 
-    def __init__(self, *errors: Exception) -> None:
-        self._errors = list(errors)
+    def __init__(
+        self, made: MadeUpZone, work: Path, unrecorded: set[str], errors: tuple[Exception, ...] = ()
+    ) -> None:
+        self.fatal: list[Exception] = []
+        self.actor = ZoneActor(made.zone, made.log)
+        library = SimpleNamespace(
+            has_job=lambda job: job not in unrecorded, trash=Trash(work.parent / "trash")
+        )
+        dependencies = SimpleNamespace(
+            store=SimpleNamespace(reader=None),
+            dirs=DataDirs(work, work),
+            committer=None,
+            library=library,
+            data=None,
+            lock=None,
+            on_fatal_error=self.fatal.append,
+        )
+        clock = SlotClock(0.0, 0.01, lambda: 5.0)
+        super().__init__(self.actor, clock, work, AuctionSaver(), cast(Any, dependencies))
+        self._made, self._errors = made, list(errors)
 
-    async def __call__(self) -> None:
+    async def _stop_processes(self) -> None:
+        await asyncio.to_thread(self.actor.close)
+
+    async def _run_slot(self) -> None:
         raise self._errors.pop(0)
+
+    def _is_running(self, job: str) -> bool:
+        return self._made.scheduler.is_running(job)
+
+    def _result_folder(self, job: Any) -> None:
+        return None
 
 
 def ends_with(*errors: Exception) -> list[Exception]:
-    alarms: list[Exception] = []
-    clock = SlotClock(0.0, 0.01, lambda: 5.0)
-    asyncio.run(run_every_slot(clock, Failing(*errors), 0.01, alarms.append))
-    return alarms
+    async def run() -> list[Exception]:
+        worker = PlainWorker(MadeUpZone(num_nodes=1), Path("work"), set(), errors)
+        await worker._run()
+        await worker.stop()
+        return worker.fatal
+
+    return asyncio.run(run())
 
 
 def test_too_many_open_files_do_not_end_it() -> None:
@@ -143,16 +178,10 @@ class Place:
         """What is left."""
 
         async def drop() -> None:
-            actor = ZoneActor(self.made.zone, self.made.log)
-            await WorkdirCleaner(
-                self.folder,
-                actor,
-                self.made.scheduler.is_running,
-                self.busy,
-                lambda job: job not in self.unrecorded,
-                Trash(self.folder.parent / "trash"),
-            ).clean()
-            await asyncio.to_thread(actor.close)
+            worker = PlainWorker(self.made, self.folder, self.unrecorded)
+            worker._jobs.busy |= self.busy
+            await worker._clean_work_folder()
+            await worker.stop()
 
         asyncio.run(drop())
         return {path.name for path in self.folder.iterdir()}

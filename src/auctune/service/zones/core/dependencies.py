@@ -1,0 +1,76 @@
+"""What all zones of a service share: the store, the event log, files and folders."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from auctune.run.base_facts import Report
+from auctune.run.data.client import DataClient
+from auctune.service.files.repository import FileRepository
+from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.jobs.quotes import QuoteStore
+from auctune.service.storage import Committer, Store
+from auctune.service.vendors.repairer import VendorGateway
+from auctune.service.zones.core.zone import EventWriter
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirs:
+    """Folders of a service.
+
+    Attributes:
+        data: the data folder.
+        cache: folder of bases that are built on this machine.
+    """
+
+    data: Path
+    cache: Path
+
+    def work(self, zone: str) -> Path:
+        """Return the folder of a zone's checkpoints and adapters."""
+        return self.data / "work" / zone
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the logs of worker processes."""
+        return self.data / "logs"
+
+    @property
+    def profiles(self) -> Path:
+        """Folder of measured device profiles."""
+        return self.data / "profiles"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneDependencies:
+    """What all zones of a service share.
+
+    Attributes:
+        store: the database.
+        dirs: folders of data and cache.
+        recorder: writer of the event log.
+        committer: writes to the database.
+        library: files of users.
+        data: client of the data process.
+        turns: budget turns: bids on one budget are decided one after the other.
+        quotes: quotes that were shown.
+        report: called with the progress of loading.
+        on_fatal_error: called if a zone cannot continue.
+        lock: descriptor of the lock that worker processes hold too; None: there is none.
+        now: returns unix time.
+        vendor_gateway: connections to external vendors.
+    """
+
+    store: Store
+    dirs: DataDirs
+    recorder: EventWriter
+    committer: Committer
+    library: FileRepository
+    data: DataClient
+    turns: BudgetTurns
+    quotes: QuoteStore
+    report: Report
+    on_fatal_error: Callable[[Exception], None]
+    lock: int | None
+    now: Callable[[], float]
+    vendor_gateway: VendorGateway

@@ -1,0 +1,164 @@
+"""Events of a timeshare zone's pool, recorded in the zone; each once, by its number."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from auctune.run.open_pool.how import How
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.metered import MeteredEventType
+from auctune.service.zones.timeshare.bid import charge_amount
+from auctune.service.zones.timeshare.job import TimeshareEventType, TimeshareJob
+from auctune.service.zones.timeshare.zone import TimeshareZone
+
+NODE = "pool"
+"""Name of the node that trains the jobs of a timeshare zone."""
+
+Views = Mapping[str, Mapping[str, Any]]
+
+
+def on_event(zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views) -> None:
+    """Record an event of the pool's journal, unless it is recorded already.
+
+    Args:
+        zone: the zone of the pool.
+        number: number of the event in the journal.
+        event: the event; `auctune.run.open_pool.state` lists its fields.
+        views: forecasts of a unit's jobs; empty when the journal is sent again.
+    """
+    if number <= zone.state.journal_offset:
+        return
+    kind, job = event["type"], event.get("id")
+    if kind == "unit":
+        with zone.atomic():
+            _unit(zone, number, event, views)
+    elif kind == "joined" and zone.state.charged_job(event["id"]) is not None:
+        with zone.atomic():
+            _joined(zone, number, event)
+    elif job not in zone.state.jobs:
+        # The job was cancelled meanwhile.
+        return
+    elif kind == "left":
+        best = event["best"]
+        loss = None if best is None else best["loss"]
+        body = {"how": event["how"], "why": event["why"], "best": loss}
+        zone.record(TimeshareEventType.LEFT, job, {"number": number, **body})
+    elif kind == "refused":
+        why = f"{event['place']} {event['found']}".strip()
+        zone.fail(job, "training_failed", why, None)
+    elif kind == "noted":
+        zone.record(EventType.JOB_NOTED, job, {"number": number, "text": event["text"]})
+
+
+def _joined(zone: TimeshareZone, number: int, event: Mapping[str, Any]) -> None:
+    """Record that a job was loaded; loading takes time of the pool, and is charged."""
+    job, unit, seconds = zone.state.charged_job(event["id"]), event["time"], event["seconds"]
+    assert job is not None
+    body = {"unit": unit, "rate": event["rate"], "memory": event["memory"]}
+    zone.record(TimeshareEventType.JOINED, job.id, {"number": number, **body})
+    if job.left is None and seconds:
+        row = {"seconds": seconds, "batches": 0, "losses": math.nan}
+        _meter(zone, job, unit, row, 0.0, {})
+
+
+def _unit(zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views) -> None:
+    shares = dict(zip(event["names"], event["shares"], strict=True))
+    unit = {"number": number, "unit": event["time"], "span": event["span"]}
+    zone.record(TimeshareEventType.UNIT, None, {**unit, "shares": shares})
+    for place, name in enumerate(event["names"]):
+        job = zone.state.charged_job(name)
+        if job is not None and job.left is None and event["seconds"][place]:
+            row = {key: event[key][place] for key in ("batches", "losses", "seconds", "learned")}
+            _trained(zone, job, event["time"], row, shares[name], views.get(name, {}))
+
+
+def _trained(
+    zone: TimeshareZone,
+    job: TimeshareJob,
+    unit: int,
+    row: Mapping[str, Any],
+    share: float,
+    view: Mapping[str, Any],
+) -> None:
+    loss = _meter(zone, job, unit, row, share, view)
+    if not row["batches"] or job.id in zone.state.cancelled:
+        return
+    steps = job.progress.steps + row["batches"]
+    rows, tokens = row["learned"]
+    result = {
+        "rows": rows,
+        "total_rows": 0,
+        "tokens": tokens,
+        "steps": steps,
+        "state": "training",
+        "losses": [] if loss is None else [[steps, rows, tokens, loss]],
+        "validation": [],
+        "note": "",
+    }
+    trained = {"node": NODE, "slot": unit, "seconds": row["seconds"], "result": result}
+    zone.record(EventType.TRAINED, job.id, trained)
+
+
+def _meter(
+    zone: TimeshareZone,
+    job: TimeshareJob,
+    unit: int,
+    row: Mapping[str, Any],
+    share: float,
+    view: Mapping[str, Any],
+) -> float | None:
+    """Charge a job for seconds of the pool; return its loss, or None if it is not finite."""
+    loss = row["losses"] if math.isfinite(row["losses"]) else None
+    body = {
+        "slot": job.meter.next_slot,
+        "amount": str(charge_amount(row["seconds"], zone.price, job.meter.remaining)),
+        "cost": "0",
+        "unit": unit,
+        "seconds": row["seconds"],
+        "batches": row["batches"],
+        "loss": loss,
+        "share": share,
+        "finish": view.get("finish"),
+        "verdict": view.get("verdict"),
+    }
+    zone.record(MeteredEventType.METERED, job.id, body)
+    return loss
+
+
+def finish_job(zone: TimeshareZone, name: str, files: list[str]) -> bool:
+    """End a job that has left the pool; return False if it has ended already.
+
+    Args:
+        zone: the zone of the job.
+        name: id of the job.
+        files: ids of its result files.
+    """
+    job = zone.state.jobs.get(name)
+    if job is None:
+        return False
+    assert job.left is not None
+    if job.left.reason == How.REACHED and files:
+        zone.record(EventType.FINISHED, name, {"files": files})
+    else:
+        zone.record(EventType.FAILED, name, {**_failure(job), "files": files})
+    return True
+
+
+def _failure(job: TimeshareJob) -> dict[str, Any]:
+    assert job.left is not None
+    how, param, refund = job.left.reason, None, False
+    best = "" if job.best is None else f"; its best loss was {job.best:.6g}"
+    if how == How.MISSED:
+        code, param = "target_not_reached", "market.target_loss"
+        message = f"target not reached by its deadline: {job.target_loss:g}{best}"
+    elif how == How.SLOW:
+        code, param = "step_too_long", "hyperparameters.batch_size"
+        message = f"{job.left.why}, longer than a job may hold the pool{best}"
+    elif how == How.ENDED:
+        code, param = "cap_reached", "market.max_cost"
+        message = f"its cost has reached max_cost before the target loss, {job.target_loss:g}{best}"
+    else:
+        # The service lost the result, so the owner is refunded.
+        code, refund = "training_failed", True
+        message = job.left.why or "what it has learned cannot be handed out"
+    return {"code": code, "message": message, "param": param, "refund": refund}
