@@ -1,5 +1,6 @@
-"""A recorded period replays to identical decisions, and shows what another mechanism would do."""
+"""A range of a log is verified by its own mechanism, and played under another one."""
 
+from copy import deepcopy
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -7,84 +8,119 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auctune.domain import Admission, NodeLost, RepeatedEnergy
-from auctune.domain.recorded import BidMade, PlanChanged, RecordedPeriod, Why
+from auctune.domain import Admission, RepeatedEnergy
 from auctune.registry import build
-from auctune.service.zones.auction.period import happened_of
+from auctune.replay.auction import AuctionVerifier
+from auctune.replay.auction_outcome import outcome_under, recorded_outcome
+from auctune.replay.log_range import slot_of
+from auctune.replay.verify import VerificationResult
+from auctune.service.zones.auction.job import AuctionEventType, read_task
+from auctune.service.zones.auction.snapshots import AuctionModel
 from auctune.service.zones.auction.state import AuctionState
-from auctune.service.zones.core.events import EventType
-from auctune.sim.replay import recorded_takings, replay_other, replay_same
+from auctune.service.zones.core.events import EventType, ZoneEvent
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone
 
+PLAN_CHANGES = {
+    EventType.CANCELLED,
+    EventType.PAUSED,
+    EventType.RESUMED,
+    AuctionEventType.REPLANNED,
+    AuctionEventType.RELEASED,
+}
 
-def recorded(seed: int, steps: int, first_slot: int = 0) -> tuple[RecordedPeriod, MadeUpZone]:
-    """A period in which everything happens: cancels, pauses, lost nodes, short slots, restarts."""
+
+def recorded(seed: int, steps: int) -> tuple[list[ZoneEvent], MadeUpZone]:
+    """A log in which everything happens: cancels, pauses, lost nodes, short slots, restarts."""
     made = MadeUpZone()
     player = ZonePlayer(made, np.random.default_rng(seed))
     for _ in range(steps):
         player.step()
-    happened = happened_of(iter(made.log.read()), AuctionState(made.supply.cluster))
-    period = RecordedPeriod(made.supply.cluster, "pdftsp", {}, first_slot, tuple(happened))
-    return period, made
+    return made.log.read(), made
 
 
-def mechanism(period: RecordedPeriod, name: str = "pdftsp") -> Admission:
-    return build(name, period.cluster, {}, energy=RepeatedEnergy(period.cluster))
+def mechanism(made: MadeUpZone, name: str = "pdftsp") -> Admission:
+    cluster = made.supply.cluster
+    return build(name, cluster, {}, energy=RepeatedEnergy(cluster))
+
+
+def verify(events: list[ZoneEvent], made: MadeUpZone, first_slot: int = 0) -> VerificationResult:
+    verifier = AuctionVerifier(AuctionModel(AuctionState(made.supply.cluster), mechanism(made)))
+    return verifier.verify_log(events, lambda event: slot_of(event) >= first_slot)
 
 
 def test_the_same_mechanism_decides_identically() -> None:
     decisions = lessons = plans = taken = 0
-    whys: set[Why] = set()
+    changes: set[str] = set()
     # Few pauses are followed by a resume that finds slots; these have some.
     for seed in range(6, 11):
-        period, made = recorded(seed, 250)
-        again = replay_same(period, mechanism(period))
-        assert again.differences == ()
-        decided = sum(event.kind == EventType.DECIDED for event, _ in made.log.events)
-        assert again.num_decisions == decided
-        decisions, lessons = decisions + decided, lessons + again.num_lessons
-        plans += again.num_plans
-        whys |= {one.why for one in period.happened if isinstance(one, PlanChanged)}
-        taken += sum(isinstance(one, BidMade) and one.line is not None for one in period.happened)
-        assert any(isinstance(one, NodeLost) for one in period.happened)
-    assert whys == set(Why)
+        events, made = recorded(seed, 250)
+        verified = verify(events, made)
+        assert verified.differences == ()
+        decided = [event for event in events if event.kind == EventType.DECIDED]
+        assert verified.counts["decisions"] == len(decided)
+        decisions, lessons = decisions + len(decided), lessons + verified.counts["lessons"]
+        plans += verified.counts["plans"]
+        changes |= PLAN_CHANGES & {event.kind for event in events}
+        taken += sum(event.body["line"] is not None for event in decided)
+        assert any(event.kind == AuctionEventType.NODE_LOST for event in events)
+    assert changes == PLAN_CHANGES
     assert decisions > 200
     assert min(lessons, plans, taken) > 10
 
 
 def test_it_does_so_from_the_middle_of_a_log() -> None:
-    period, _ = recorded(1, 250, first_slot=20)
-    again = replay_same(period, mechanism(period))
-    assert again.differences == ()
-    before = [h for h in period.happened if isinstance(h, BidMade) and h.now < 20]
+    events, made = recorded(1, 250)
+    verified = verify(events, made, first_slot=20)
+    assert verified.differences == ()
+    decided = [event for event in events if event.kind == EventType.DECIDED]
+    before = [event for event in decided if event.slot < 20]
     assert before
-    assert again.num_decisions + len(before) == sum(
-        isinstance(one, BidMade) for one in period.happened
+    assert verified.counts["decisions"] + len(before) == len(decided)
+
+
+def test_a_changed_decision_is_the_first_difference() -> None:
+    events, made = recorded(2, 250)
+    bid = next(
+        event
+        for event in events
+        if event.kind == EventType.DECIDED
+        and event.body["decision"]["admitted"]
+        and event.body["line"] is None
     )
+    body = deepcopy(bid.body)
+    body["decision"]["payment"] = "0.0001"
+    changed = [replace(one, body=body) if one is bid else one for one in events]
+    first = verify(changed, made).differences[0]
+    assert (first.name, first.what) == (bid.job, "job.decided: decision.payment")
+    assert first.recorded == "0.0001"
 
 
-def test_a_changed_record_does_not_pass() -> None:
-    period, _ = recorded(2, 250)
-    bids = [one for one in period.happened if isinstance(one, BidMade)]
-    wrong = next(one for one in bids if one.decision.admitted and one.line is None)
-    happened = tuple(
-        BidMade(one.task, bids[0].decision, one.now, None) if one is wrong else one
-        for one in period.happened
-    )
-    changed = RecordedPeriod(period.cluster, "pdftsp", {}, 0, happened)
-    again = replay_same(changed, mechanism(period))
-    assert [one.name for one in again.differences[:1]] == [wrong.task.id]
+def test_changed_missing_and_additional_price_updates_are_found() -> None:
+    events, made = recorded(2, 250)
+    updates = [n for n, event in enumerate(events) if event.kind == AuctionEventType.PRICES_LEARNED]
+    first, second = (events[n] for n in updates[:2])
+    lesson = replace(first, body=first.body | {"lesson": second.body["lesson"]})
+    for log, what in (
+        ([lesson if one is first else one for one in events], "prices.learned: "),
+        ([one for one in events if one is not first], "prices.learned"),
+        (events[: updates[-1]], "prices.learned"),
+        ([*events[: updates[0] + 1], *events[updates[0] :]], "prices.learned"),
+    ):
+        found = verify(log, made).differences
+        assert found, what
+        assert found[0].what.startswith(what)
 
 
-def test_another_mechanism_goes_through_the_same_period() -> None:
-    period, made = recorded(3, 300)
+def test_another_mechanism_goes_through_the_same_range() -> None:
+    events, made = recorded(3, 300)
     refunded = [row.id for row in made.log.rows.values() if row.body["refunded"]]
-    before = recorded_takings(period)
+    cluster = made.supply.cluster
+    before = recorded_outcome(events, cluster, 0)
     paid = [row for row in made.log.rows.values() if _is_kept(row.body)]
     assert before.revenue == sum(_payment(row.body) for row in paid)
     assert before.num_refunded == len(refunded)
-    other = replay_other(period, mechanism(period, "eft"))
+    other = outcome_under(mechanism(made, "eft"), events, cluster, 0)
     assert other.num_bids == before.num_bids
     assert other != before
     # EFT charges what is bid.
@@ -100,8 +136,8 @@ def _payment(body: dict[str, Any]) -> Decimal:
     return Decimal(body["decision"]["payment"])
 
 
-def quiet(seed: int, slots: int = 40) -> tuple[RecordedPeriod, MadeUpZone]:
-    """A period of bids and cancellations, in which all goes as planned."""
+def quiet(seed: int, slots: int = 40) -> tuple[list[ZoneEvent], MadeUpZone]:
+    """A log of bids and cancellations, in which all goes as planned."""
     made, rng = MadeUpZone(), np.random.default_rng(seed)
     for slot in range(slots):
         for number in range(3):
@@ -118,38 +154,38 @@ def quiet(seed: int, slots: int = 40) -> tuple[RecordedPeriod, MadeUpZone]:
         for name in made.trained:
             made.finish(name)
         made.pass_slots()
-    happened = happened_of(iter(made.log.read()), AuctionState(made.supply.cluster))
-    return RecordedPeriod(made.supply.cluster, "pdftsp", {}, 0, tuple(happened)), made
+    return made.log.read(), made
 
 
 @pytest.mark.parametrize("first_slot", [0, 1, 15, 38])
 def test_the_same_mechanism_as_another_one_earns_what_was_earned(first_slot: int) -> None:
-    period, _ = quiet(5)
-    whys = {one.why for one in period.happened if isinstance(one, PlanChanged)}
-    assert whys == {Why.CANCELLED, Why.RELEASED}
-    period = replace(period, first_slot=first_slot)
-    recorded = recorded_takings(period)
-    other = replay_other(period, mechanism(period))
-    assert other == recorded
-    decided = [one for one in period.happened if isinstance(one, BidMade)]
-    assert recorded.num_bids == sum(one.now >= first_slot for one in decided)
-    assert 0 < recorded.num_admitted < recorded.num_bids
-    assert 0 < recorded.compute_used < 1
+    events, made = quiet(5)
+    cluster = made.supply.cluster
+    changes = PLAN_CHANGES & {event.kind for event in events}
+    assert changes == {EventType.CANCELLED, AuctionEventType.RELEASED}
+    found = recorded_outcome(events, cluster, first_slot)
+    assert outcome_under(mechanism(made), events, cluster, first_slot) == found
+    decided = [event for event in events if event.kind == EventType.DECIDED]
+    assert found.num_bids == sum(event.slot >= first_slot for event in decided)
+    assert 0 < found.num_admitted < found.num_bids
+    assert 0 < found.compute_used < 1
 
 
-def test_what_a_period_came_to_adds_up() -> None:
-    period, made = quiet(6)
-    found = recorded_takings(period)
-    admitted = [
-        one for one in period.happened if isinstance(one, BidMade) and one.decision.admitted
-    ]
-    bids = sum(float(one.task.bid) for one in admitted)
+def test_an_outcome_adds_up() -> None:
+    events, made = quiet(6)
+    found = recorded_outcome(events, made.supply.cluster, 0)
+    admitted = {
+        str(event.job): (read_task(event.body["task"]), _payment(event.body))
+        for event in events
+        if event.kind == EventType.DECIDED and event.body["decision"]["admitted"]
+    }
+    bids = sum(float(task.bid) for task, _ in admitted.values())
     assert found.welfare == pytest.approx(bids - float(found.vendor_cost) - found.operating_cost)
-    assert found.revenue == sum(one.decision.payment for one in admitted)
+    assert found.revenue == sum(payment for _, payment in admitted.values())
     # Each cell that is left costs energy and takes compute.
     kind = made.supply.cluster.node_types["kind"]
     cells = {(row.id, cell["slot"]) for row in made.log.rows.values() for cell in row.body["cells"]}
-    share = {one.task.id: one.task.throughput["kind"] / kind.compute for one in admitted}
+    share = {name: task.throughput["kind"] / kind.compute for name, (task, _) in admitted.items()}
     cost = sum(share[job] * (0.02 if slot % 3 == 0 else 0.01) for job, slot in cells)
     assert found.operating_cost == pytest.approx(cost)
     used = sum(share[job] for job, slot in cells if slot <= made.zone.state.slot)

@@ -13,12 +13,13 @@ import orjson
 import pytest
 
 from auctune.domain import write_snapshot
+from auctune.replay.auction import AuctionReplay
+from auctune.replay.compare import ReplayInput
+from auctune.replay.log_range import LogRange
 from auctune.service.storage import EventLog, Snapshots, open_readonly
 from auctune.service.storage.committer import durable
 from auctune.service.storage.event_log import checksum
-from auctune.service.zones.auction.period import LoggedPeriod
 from auctune.service.zones.auction.snapshots import ZoneSnapshotWriter
-from auctune.service.zones.period import Period
 from support.command_line import run_auctune
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_zone, serving
 
@@ -142,9 +143,9 @@ def test_a_late_period_starts_at_the_snapshot_before_it(served: Served) -> None:
     with open_readonly(served.folder) as reader:
         log, snapshots = EventLog(reader), Snapshots(reader)
         for slot, is_short in ((SNAPSHOT_SLOT, False), (SNAPSHOT_SLOT + 1, True)):
-            period = LoggedPeriod(Period("default", log, EPOCH + slot * SLOT_SECONDS))
-            recorded, _ = period.shortest(snapshots)
-            assert (period.count_bids(recorded) < period.count_bids(period.whole())) == is_short
+            found = LogRange("default", log, EPOCH + slot * SLOT_SECONDS)
+            verifier = AuctionReplay(ReplayInput(found, snapshots, None)).verifier()
+            assert (verifier.state.seq > 0) == is_short
 
 
 def test_what_is_recorded_is_what_the_books_say(served: Served, replay: Replay) -> None:
@@ -203,13 +204,13 @@ def test_a_log_that_was_changed_is_found_out(
     copy.close()
     code, out, _ = replay(data=tmp_path)
     assert code == 1
-    assert f"the first one: the decision of {job}" in out
+    assert f"  {job}: job.decided: decision.price: recorded 0.0001, found " in out
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--zone", "mars"), "auctune: --zone: the log knows of no 'mars'; expected one of def"),
+        (("--zone", "mars"), "auctune: --zone: the log has no zone 'mars'; expected one of def"),
         (("--from", "soon"), "auctune: --from: 'soon'; expected a time such as"),
         (("--from", at(1), "--to", at(1)), "auctune: --to: "),
         (("--from", at(1.2), "--to", at(1.8)), "auctune: --to: "),

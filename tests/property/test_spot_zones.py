@@ -4,8 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from auctune.service.zones.metered.again import go_again
-from auctune.service.zones.spot.again import SpotAgain
+from auctune.replay.spot import SpotVerifier
 from auctune.service.zones.spot.job import KEPT_JOBS
 from support.late_rentals import LateRentals, Paid
 from support.spot_player import SpotPlayer
@@ -38,11 +37,11 @@ def test_all_but_the_estimates_that_were_made_up_follows_from_the_log() -> None:
         for _ in range(120):
             player.step()
         rental = player.zone.rental
-        again = go_again(player.log.read(), SpotAgain(rental.market, rental.clock))
-        charges += again.num_charges
-        assert all(one.what.startswith("job.decided: decision.") for one in again.differences)
-        estimated = [one for one in again.differences if one.what.endswith("expected_cost")]
-        assert len(estimated) == again.num_decisions > 5
+        verified = SpotVerifier(rental.market, rental.clock).verify_log(player.log.read())
+        charges += verified.counts["charges"]
+        assert all(one.what.startswith("job.decided: decision.") for one in verified.differences)
+        estimated = [one for one in verified.differences if one.what.endswith("expected_cost")]
+        assert len(estimated) == verified.counts["decisions"] > 5
     assert charges > 20
 
 
@@ -76,6 +75,6 @@ def test_what_was_learned_is_the_same_after_a_restart_and_in_the_log_gone_throug
     assert player.pace() == pace
     assert player.estimated().estimate == before
     rental = player.zone.rental
-    again = go_again(player.log.read(), SpotAgain(rental.market, rental.clock))
-    assert again.differences == ()
-    assert again.num_decisions == KEPT_JOBS + 5
+    verified = SpotVerifier(rental.market, rental.clock).verify_log(player.log.read())
+    assert verified.differences == ()
+    assert verified.counts["decisions"] == KEPT_JOBS + 5

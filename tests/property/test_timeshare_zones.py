@@ -7,14 +7,13 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from auctune.replay.timeshare import TimeshareVerifier
 from auctune.run.journal import JournalEvent
 from auctune.run.open_pool.how import How
 from auctune.service.ledger import is_balanced
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.core.read_model import Status
-from auctune.service.zones.metered.again import go_again
-from auctune.service.zones.timeshare.again import TimeshareAgain
 from support.pooled_zones import PRICE, SECONDS, PooledZone, PoolPlayer
 from support.thorough import THOROUGH
 
@@ -200,11 +199,12 @@ def test_all_but_the_estimates_that_were_made_up_follows_from_the_log() -> None:
             player.step()
         player.made.restart()
         events = list(player.made.log.read())
-        asked = [event for event in events if event.kind == EventType.DECIDED]
-        again = go_again(events, TimeshareAgain(PRICE, player.made.clock, asked))
-        assert again.num_decisions == len(asked) > 5
-        charges += again.num_charges
-        assert [one for one in again.differences if not one.what.startswith(estimates)] == []
-        told = {(one.name, one.what.removeprefix(estimates)) for one in again.differences}
-        assert {(event.job, "finish") for event in asked} <= told
+        decided = [event for event in events if event.kind == EventType.DECIDED]
+        verifier = TimeshareVerifier(PRICE, player.made.clock, decided)
+        verified = verifier.verify_log(events)
+        assert verified.counts["decisions"] == len(decided) > 5
+        charges += verified.counts["charges"]
+        assert [one for one in verified.differences if not one.what.startswith(estimates)] == []
+        told = {(one.name, one.what.removeprefix(estimates)) for one in verified.differences}
+        assert {(event.job, "finish") for event in decided} <= told
     assert charges > 15

@@ -1,23 +1,78 @@
 """`auctune replay`: verify a period of a service's log, or replay it under other mechanisms."""
 
 import time
+from dataclasses import asdict
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from auctune.cli._support.options import DATA
+from auctune.cli._support.job_text import format_time
+from auctune.cli._support.options import DATA, print_json
 from auctune.cli._support.outputs import check_output_paths
+from auctune.cli._support.progress import ProgressBars
+from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from auctune.cli.replays.replay import Replay
+    from auctune.replay.compare import AnyReplay, Comparison
+    from auctune.replay.log_range import LogRange
+    from auctune.replay.verify import VerificationResult
     from auctune.service.config.models import ServiceConfig
     from auctune.service.storage import EventLog
-    from auctune.service.zones.period import Period
     from auctune.sim.comparison import Contender
+
+Figures = dict[str, Any]
+
+# The rest are in the figures.
+_MAX_SHOWN = 20
+_COUNTED = {
+    "decisions": "decision",
+    "lessons": "price update",
+    "plans": "new plan",
+    "charges": "charge",
+    "payments": "payment",
+}
+# By kind of zone: header, attribute of the outcome, format.
+_ROWS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "auction": (
+        ("bids", "num_bids", ","),
+        ("admitted", "num_admitted", ","),
+        ("refunded", "num_refunded", ","),
+        ("welfare", "welfare", ",.4f"),
+        ("revenue", "revenue", ",.4f"),
+        ("vendor cost", "vendor_cost", ",.4f"),
+        ("operating cost", "operating_cost", ",.4f"),
+        ("compute used", "compute_used", ".1%"),
+    ),
+    "spot": (
+        ("jobs", "num_jobs", ","),
+        ("late", "num_late", ","),
+        ("ended by the cap", "num_capped", ","),
+        ("cost", "cost", ",.4f"),
+        ("value", "value", ",.4f"),
+        ("utility", "utility", ",.4f"),
+    ),
+    "timeshare": (
+        ("jobs", "num_jobs", ","),
+        ("done in time", "num_done", ","),
+        ("of them foretold", "num_foretold", ","),
+        ("seconds of the pool", "pool_seconds", ",.1f"),
+    ),
+    "edge": (
+        ("bids", "num_jobs", ","),
+        ("admitted", "num_admitted", ","),
+        ("welfare", "welfare", ",.4f"),
+        ("revenue", "revenue", ",.4f"),
+    ),
+}
+_SKIPPED = {
+    "spot": "cancelled, paused, missed a slot, or not over",
+    "timeshare": "cancelled, paused, never in the pool, or not over",
+}
 
 
 def replay(
@@ -69,26 +124,39 @@ def replay(
     settings = _settings(database, config)
     place = database or (None if settings is None else settings.database) or data
 
-    from auctune.cli.replays.kinds import open_replay
-    from auctune.cli.replays.replay import Logged
-    from auctune.service.storage import EventLog, open_readonly
+    from auctune.replay.compare import ReplayInput
+    from auctune.replay.kinds import open_replay
+    from auctune.service.storage import EventLog, Snapshots, open_readonly
     from auctune.service.storage.engine import FILE_NAME
     from auctune.sim.atomic_file import AtomicFiles
     from auctune.sim.result_file import write_json
 
     check_output_paths((config, data / FILE_NAME), (out,))
     with AtomicFiles([] if out is None else [out]) as files, open_readonly(place) as reader:
-        period = _period(EventLog(reader), zone, begin, end)
+        log = _log_range(EventLog(reader), zone, begin, end)
         entries = {} if settings is None else {entry.name: entry for entry in settings.zones}
-        replayed = open_replay(Logged(period, reader, entries.get(period.zone)))
+        source = ReplayInput(log, Snapshots(reader), entries.get(log.zone))
+        replayed = open_replay(source)
         _check(contenders, replayed)
-        if contenders:
-            figures, is_same = replayed.compare_with(contenders, as_json=as_json), True
+        _warn_compiling(log)
+        with ProgressBars() as bars:
+            if contenders:
+                is_identical = True
+                compared = replayed.compare(contenders, bars.counter)
+                figures = _comparison_figures(replayed, compared)
+            else:
+                verified = replayed.verify(bars.counter)
+                is_identical = verified.is_identical
+                figures = _verification_figures(replayed, verified)
+        if as_json:
+            print_json(figures)
+        elif contenders:
+            _print_comparison(replayed, compared)
         else:
-            figures, is_same = replayed.decide_again(as_json=as_json)
+            _print_verification(replayed, verified)
         for file in files:
             write_json(figures, file)
-    if not is_same:
+    if not is_identical:
         raise typer.Exit(1)
 
 
@@ -106,23 +174,23 @@ def _settings(database: str | None, config: Path | None) -> "ServiceConfig | Non
 def _contenders(mechanism: str | None, compare: str | None) -> "Sequence[Contender]":
     if mechanism is not None and compare is not None:
         raise InputError("--mechanism", "is given with --compare", "one of the two")
-    wanted = mechanism if compare is None else compare
-    if wanted is None:
+    given = mechanism if compare is None else compare
+    if given is None:
         return ()
 
     from auctune.sim.comparison import parse_contenders
 
     option = "--mechanism" if compare is None else "--compare"
     try:
-        found = parse_contenders(wanted)
+        contenders = parse_contenders(given)
     except InputError as error:
         raise InputError(option, error.found, error.expected) from None
-    if compare is None and len(found) > 1:
-        raise InputError(option, f"{wanted!r}", "one mechanism, or several by --compare")
-    return found
+    if compare is None and len(contenders) > 1:
+        raise InputError(option, f"{given!r}", "one mechanism, or several by --compare")
+    return contenders
 
 
-def _check(contenders: "Sequence[Contender]", replayed: "Replay") -> None:
+def _check(contenders: "Sequence[Contender]", replayed: "AnyReplay") -> None:
     """Refuse unknown mechanisms and settings before any mechanism runs."""
     for contender in contenders:
         try:
@@ -132,9 +200,9 @@ def _check(contenders: "Sequence[Contender]", replayed: "Replay") -> None:
             raise InputError(place, error.found, error.expected) from None
 
 
-def _period(log: "EventLog", zone: str | None, begin: str | None, end: str | None) -> "Period":
+def _log_range(log: "EventLog", zone: str | None, begin: str | None, end: str | None) -> "LogRange":
+    from auctune.replay.log_range import LogRange
     from auctune.service.jobs.timestamps import parse_moment
-    from auctune.service.zones.period import Period
 
     names, now = log.zones(), time.time()
     if not names:
@@ -144,11 +212,111 @@ def _period(log: "EventLog", zone: str | None, begin: str | None, end: str | Non
     if first is not None and last is not None and last <= first:
         raise InputError("--to", f"{end!r} is not after --from", "a later time")
     try:
-        period = Period(zone or names[0], log, first, last)
+        found = LogRange(zone or names[0], log, first, last)
     except InputError as error:
         raise InputError("--zone", error.found, error.expected) from None
-    if period.last_slot is not None and period.last_slot < period.first_slot:
+    if found.last_slot is not None and found.last_slot < found.first_slot:
         raise InputError("--to", f"{end!r}: no slot begins before it", "a later time")
-    if period.newest_slot < period.first_slot:
+    if found.newest_slot < found.first_slot:
         raise InputError("--from", f"{begin!r}: nothing is on record since then", "an earlier time")
-    return period
+    return found
+
+
+def _warn_compiling(log: "LogRange") -> None:
+    from auctune.numerics.jit import COMPILING, kernels_are_compiled
+
+    if log.kind == "auction" and not kernels_are_compiled():
+        typer.echo(COMPILING, err=True)
+
+
+def _range_figures(log: "LogRange") -> Figures:
+    last = log.newest_slot
+    return {
+        "zone": log.zone,
+        "kind": log.kind,
+        "first_slot": log.first_slot,
+        "last_slot": last,
+        "begin": log.clock.slot_start(log.first_slot),
+        "end": log.clock.slot_end(last),
+    }
+
+
+def _verification_figures(replayed: "AnyReplay", verified: "VerificationResult") -> Figures:
+    differences = [asdict(one) for one in verified.differences]
+    figures = {
+        **_range_figures(replayed.log),
+        "mechanism": replayed.basis,
+        "identical": verified.is_identical,
+        **{f"num_{name}": count for name, count in verified.counts.items()},
+        "num_differences": len(differences),
+    }
+    if replayed.log.kind == "auction":
+        return figures | {"first_difference": differences[0] if differences else None}
+    return figures | {"differences": differences}
+
+
+def _comparison_figures(replayed: "AnyReplay", compared: "Comparison[Any]") -> Figures:
+    skipped = replayed.num_skipped
+    return {
+        **_range_figures(replayed.log),
+        **({} if skipped is None else {"num_left_out": skipped}),
+        "recorded": {"mechanism": compared.mechanism, **_outcome_figures(compared.recorded)},
+        "mechanisms": [
+            {
+                "name": contender.label,
+                "mechanism": contender.mechanism,
+                "settings": dict(contender.settings),
+                **_outcome_figures(outcome),
+            }
+            for contender, outcome in compared.others
+        ],
+    }
+
+
+def _outcome_figures(outcome: Any) -> Figures:
+    return {
+        name: str(value) if isinstance(value, Decimal) else value
+        for name, value in asdict(outcome).items()
+    }
+
+
+def _print_range(log: "LogRange") -> None:
+    first, last = log.first_slot, log.newest_slot
+    begin, end = format_time(log.clock.slot_start(first)), format_time(log.clock.slot_end(last))
+    typer.echo(f"zone {log.zone}, {begin} to {end} (slots {first} to {last})")
+
+
+def _print_verification(replayed: "AnyReplay", verified: "VerificationResult") -> None:
+    _print_range(replayed.log)
+    *counts, last = (_count(count, _COUNTED[name]) for name, count in verified.counts.items())
+    counted = f"{', '.join(counts)} and {last}"
+    if verified.is_identical:
+        typer.echo(f"identical under {replayed.basis}: {counted}")
+        return
+    differences = verified.differences
+    total = _count(len(differences), "difference")
+    typer.echo(f"verified {counted} under {replayed.basis}: {total}")
+    for one in differences[:_MAX_SHOWN]:
+        typer.echo(f"  {one.name}: {one.what}: recorded {one.recorded}, found {one.found}")
+    if len(differences) > _MAX_SHOWN:
+        typer.echo("  ...")
+
+
+def _print_comparison(replayed: "AnyReplay", compared: "Comparison[Any]") -> None:
+    log = replayed.log
+    _print_range(log)
+    labels = ["as recorded", *(contender.label for contender, _ in compared.others)]
+    heads = [label.replace(":", "\n") for label in labels]
+    outcomes = [compared.recorded, *(outcome for _, outcome in compared.others)]
+    table = make_table("", *heads, right=tuple(heads))
+    for header, name, spec in _ROWS[log.kind]:
+        table.add_row(header, *(format(getattr(outcome, name), spec) for outcome in outcomes))
+    print_table(table)
+    skipped = replayed.num_skipped
+    if skipped is not None:
+        why = f" ({_SKIPPED[log.kind]})" if skipped else ""
+        typer.echo(f"left out: {skipped:,} jobs{why}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

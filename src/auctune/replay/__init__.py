@@ -1,1 +1,1 @@
-"""What `auctune replay` does for each kind of zone."""
+"""Replay of a zone's log: verify its decisions, or compare other mechanisms on the same jobs."""

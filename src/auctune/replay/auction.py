@@ -1,161 +1,228 @@
-"""The log of an auction once more: under the mechanism that decided, or under others."""
+"""Replay of an auction zone's log."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import ClassVar
 
-import typer
+import numpy as np
 
-from auctune.cli._support.options import print_json
-from auctune.cli._support.progress import ProgressBars
-from auctune.cli.replays.replay import Figures, Logged
-from auctune.cli.replays.shown import (
-    bounds,
-    contender_figures,
-    difference_json,
-    show_head,
-    show_side_by_side,
+from auctune.domain import (
+    Admission,
+    Event,
+    Offered,
+    PricesLearned,
+    Reason,
+    Released,
+    RepeatedEnergy,
+    Replanned,
 )
-from auctune.domain import Admission, Cluster, RepeatedEnergy
-from auctune.domain.recorded import BidMade, Happened, RecordedPeriod
-from auctune.numerics.jit import COMPILING, kernels_are_compiled
+from auctune.domain.menu import MenuLine
 from auctune.registry import build
-from auctune.service.storage import Snapshots
-from auctune.service.zones.auction.period import LoggedPeriod
+from auctune.replay.auction_outcome import AuctionOutcome, outcome_under, recorded_outcome
+from auctune.replay.compare import Progress, ReplayInput, Tick, ZoneReplay
+from auctune.replay.verify import Body, Difference, LogVerifier, Rule, noop
+from auctune.run.records import decision_record, read_decision, read_schedule
+from auctune.service.zones.auction.job import (
+    AuctionEventType,
+    cell_records,
+    read_cluster,
+    read_task,
+)
+from auctune.service.zones.auction.mechanism_events import (
+    event_type_of,
+    market_record,
+    read_prices,
+    to_mechanism_event,
+)
+from auctune.service.zones.auction.snapshots import AuctionModel, empty_model
+from auctune.service.zones.auction.zone import earliest_feasible_slot, over_budget
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.loader import decode_snapshot
 from auctune.sim.comparison import Contender
-from auctune.sim.replay import recorded_takings, replay_other, replay_same
-from auctune.sim.takings import Takings
+
+_NO_PRICES = np.empty(0)
 
 
-class AuctionReplay:
-    """A `Replay` of an auction's log."""
+class AuctionVerifier(LogVerifier):
+    """Verifies an auction's log: decisions, price updates and new plans, by its mechanism.
 
-    def __init__(self, logged: Logged) -> None:
-        self._period, self._reader = logged.period, logged.reader
-        self._logged = LoggedPeriod(logged.period)
+    Args:
+        model: state and mechanism.
+    """
+
+    counted = ("decisions", "lessons", "plans")
+
+    def __init__(self, model: AuctionModel) -> None:
+        super().__init__(model.state, model.apply)
+        self._model = model
+        self._mechanism = model.mechanism
+        # Slots and price updates of the mechanism that must come next in the log.
+        self._updates: list[Event] = []
+        # Newest event that has changed the mechanism while it was verified.
+        self._mechanism_seq = 0
+
+    def counts_of(self, event: ZoneEvent) -> Iterator[str]:
+        if event.kind == EventType.DECIDED:
+            yield "decisions"
+        elif event.kind == AuctionEventType.PRICES_LEARNED:
+            yield "lessons"
+        elif event.body.get("plan") is not None:
+            yield "plans"
+
+    def apply(self, event: ZoneEvent) -> None:
+        if event.seq == self._mechanism_seq:
+            self._model.state.apply(event)
+        else:
+            super().apply(event)
+
+    def expected_body(self, event: ZoneEvent) -> Body | None:
+        if event.kind == EventType.DECIDED:
+            # Prices are updated before each bid.
+            self._advance(event.slot)
+        if event.kind not in (EventType.SLOT_BEGAN, AuctionEventType.PRICES_LEARNED):
+            self.differences += self.missing()
+        return super().expected_body(event)
+
+    def missing(self) -> list[Difference]:
+        updates, self._updates = self._updates, []
+        slot = f"slot {self._model.state.slot}"
+        return [Difference(event_type_of(one), slot, "(none)", "an event") for one in updates]
+
+    def decided_body(self, event: ZoneEvent) -> Body | None:
+        body, slot, mechanism = event.body, event.slot, self._mechanism
+        task, recorded, line = (
+            read_task(body["task"]),
+            read_decision(body["decision"]),
+            body["line"],
+        )
+        self._mechanism_seq = event.seq
+        if line is None:
+            decision = mechanism.preview(task, slot)
+            if task.budget is not None and decision.payment > task.budget:
+                decision = over_budget(task, decision.payment)
+            mechanism.apply(Offered(task, recorded, slot))
+        elif recorded.schedule is None:
+            # The log has the price of a refused line only here.
+            if task.budget is None or recorded.price is None or recorded.price <= task.budget:
+                return None
+            decision = over_budget(task, recorded.price)
+            mechanism.apply(Offered(task, recorded, slot))
+        else:
+            plan = read_schedule(line["schedule"])
+            taken = mechanism.take(task, MenuLine(line["deadline"], recorded.payment, plan), slot)
+            if taken is None:
+                return None
+            decision = taken
+        last = slot + self._model.state.cluster.slots - 1
+        is_over = decision.reason is Reason.OVER_BUDGET
+        return {
+            **body,
+            "decision": decision_record(decision),
+            "budget_left": str(task.budget) if is_over else None,
+            "earliest": earliest_feasible_slot(mechanism, task, decision, slot, last),
+        }
+
+    def _advance(self, slot: int) -> None:
+        self._updates += self._mechanism.advance(slot)
+
+    def _market_update(self, event: ZoneEvent) -> Body | None:
+        if not self._updates:
+            self._advance(event.body["slot"])
+        if not self._updates or event_type_of(self._updates[0]) != event.kind:
+            return None
+        self._mechanism_seq = event.seq
+        update = self._updates.pop(0)
+        if not isinstance(update, PricesLearned):
+            return market_record(update)
+        self.differences += _diff_prices(read_prices(event.body), update)
+        return event.body
+
+    def _plan_changed(self, event: ZoneEvent) -> Body | None:
+        if event.job not in self.state.jobs:
+            return None
+        wanted = event.body.get("plan")
+        if wanted is None:
+            return event.body
+        change, mechanism = to_mechanism_event(event, self._model.state), self._mechanism
+        assert isinstance(change, Released | Replanned)
+        self._mechanism_seq = event.seq
+        given_up = change.cells if isinstance(change, Released) else change.given_up
+        mechanism.apply(Released(change.task, given_up))
+        rest = replace(change.task, work=wanted["work"], quotes=())
+        found = mechanism.plan_rest(rest, wanted["first"])
+        if isinstance(change, Replanned):
+            mechanism.apply(replace(change, given_up=()))
+        return event.body | {"found": cell_records(found or ())}
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        EventType.SLOT_BEGAN: _market_update,
+        AuctionEventType.PRICES_LEARNED: _market_update,
+        AuctionEventType.RELEASED: _plan_changed,
+        AuctionEventType.REPLANNED: _plan_changed,
+        EventType.PAUSED: _plan_changed,
+        EventType.RESUMED: _plan_changed,
+    }
+
+
+def _diff_prices(recorded: PricesLearned, found: PricesLearned) -> Iterator[Difference]:
+    """Compare arrays by value: how the log has compressed them depends on the machine's zlib."""
+    slot = f"slot {recorded.now}"
+    if found.now != recorded.now:
+        yield Difference("prices.learned: slot", slot, recorded.now, found.now)
+    for name in sorted(found.lesson.keys() | recorded.lesson.keys()):
+        what = f"prices.learned: {name}"
+        old, new = recorded.lesson.get(name, _NO_PRICES), found.lesson.get(name, _NO_PRICES)
+        if new.shape != old.shape:
+            yield Difference(what, slot, f"shape {old.shape}", f"shape {new.shape}")
+        elif not np.array_equal(old, new, equal_nan=True):
+            num_other = np.count_nonzero(~np.isclose(old, new, rtol=0, atol=0, equal_nan=True))
+            yield Difference(what, slot, f"{old.size:,} values", f"{num_other:,} of them differ")
+
+
+class AuctionReplay(ZoneReplay[AuctionOutcome]):
+    """Replay of an auction's log."""
+
+    def __init__(self, source: ReplayInput) -> None:
+        super().__init__(source.log)
+        self._snapshots = source.snapshots
+        self._cluster = read_cluster(source.log.opened["cluster"])
+
+    @property
+    def mechanism(self) -> str:
+        return str(self.log.opened["mechanism"])
+
+    @property
+    def basis(self) -> str:
+        return self.mechanism
 
     def check(self, contender: Contender) -> None:
-        """See `Replay`."""
-        build_over(self._logged.whole().cluster, contender)
+        self._build(contender)
 
-    def decide_again(self, *, as_json: bool) -> tuple[Figures, bool]:
-        """See `Replay`."""
-        _warn_compiling()
-        logged = self._logged
-        recorded, mechanism = logged.shortest(Snapshots(self._reader))
-        with ProgressBars() as bars:
-            tick = bars.counter(logged.mechanism, logged.count_bids(recorded))
-            same = replay_same(_ticking(recorded, tick), mechanism)
-        differences = [difference_json(one) for one in same.differences[:1]]
-        figures = {
-            **bounds(self._period),
-            "mechanism": logged.mechanism,
-            "identical": not same.differences,
-            "num_decisions": same.num_decisions,
-            "num_lessons": same.num_lessons,
-            "num_plans": same.num_plans,
-            "num_differences": len(same.differences),
-            "first_difference": differences[0] if differences else None,
-        }
-        if as_json:
-            print_json(figures)
-        else:
-            show_head(self._period)
-            _show_same(figures)
-        return figures, not same.differences
+    def verifier(self) -> AuctionVerifier:
+        """Return a verifier at the newest snapshot before the range, or at the first event."""
+        log = self.log
 
-    def compare_with(self, contenders: Sequence[Contender], *, as_json: bool) -> Figures:
-        """See `Replay`."""
-        _warn_compiling()
-        whole = self._logged.whole()
-        total = self._logged.count_bids(whole)
-        with ProgressBars() as bars:
-            before = recorded_takings(_ticking(whole, bars.counter("as recorded", total)))
-            others = [
-                replay_other(
-                    _ticking(whole, bars.counter(contender.label, total)),
-                    build_over(whole.cluster, contender),
-                )
-                for contender in contenders
-            ]
-        figures = {
-            **bounds(self._period),
-            "recorded": {"mechanism": self._logged.mechanism, **_takings_json(before)},
-            "mechanisms": [
-                contender_figures(contender, _takings_json(takings))
-                for contender, takings in zip(contenders, others, strict=True)
-            ],
-        }
-        if as_json:
-            print_json(figures)
-        else:
-            show_side_by_side(self._period, contenders, before, others, _ROWS)
-        return figures
+        def empty() -> AuctionModel:
+            return empty_model(log.opened)
 
+        found = self._snapshots.load_latest(
+            log.zone, lambda body: decode_snapshot(empty, body), until=log.last_seq_before
+        )
+        return AuctionVerifier(empty() if found is None else found.state)
 
-_ROWS: tuple[tuple[str, Callable[[Takings], str]], ...] = (
-    ("bids", lambda one: f"{one.num_bids:,}"),
-    ("admitted", lambda one: f"{one.num_admitted:,}"),
-    ("refunded", lambda one: f"{one.num_refunded:,}"),
-    ("welfare", lambda one: f"{one.welfare:,.4f}"),
-    ("revenue", lambda one: f"{one.revenue:,.4f}"),
-    ("vendor cost", lambda one: f"{one.vendor_cost:,.4f}"),
-    ("operating cost", lambda one: f"{one.operating_cost:,.4f}"),
-    ("compute used", lambda one: f"{one.compute_used:.1%}"),
-)
+    def recorded_outcome(self, progress: Progress) -> AuctionOutcome:
+        tick = self._begin("as recorded", progress)
+        return recorded_outcome(self.log.events(), self._cluster, self.log.first_slot, tick)
 
+    def outcome_under(self, contender: Contender, progress: Progress) -> AuctionOutcome:
+        tick = self._begin(contender.label, progress)
+        return outcome_under(
+            self._build(contender), self.log.events(), self._cluster, self.log.first_slot, tick
+        )
 
-def build_over(cluster: Cluster, contender: Contender) -> Admission:
-    """A contender's mechanism over an empty cluster whose window moves on.
+    def _begin(self, label: str, progress: Progress) -> Tick:
+        return progress(label, self.log.count(EventType.DECIDED)) or noop
 
-    Raises:
-        InputError: for a mechanism or a setting that there is not.
-    """
-    energy = RepeatedEnergy(cluster)
-    return build(contender.mechanism, cluster, contender.settings, energy=energy)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ticking:
-    """What happened, with a tick for each bid."""
-
-    happened: Iterable[Happened]
-    tick: Callable[[], None]
-
-    def __iter__(self) -> Iterator[Happened]:
-        for one in self.happened:
-            yield one
-            if isinstance(one, BidMade):
-                self.tick()
-
-
-def _ticking(period: RecordedPeriod, tick: Callable[[], None] | None) -> RecordedPeriod:
-    if tick is None:
-        return period
-    return replace(period, happened=_Ticking(period.happened, tick))
-
-
-def _warn_compiling() -> None:
-    if not kernels_are_compiled():
-        typer.echo(COMPILING, err=True)
-
-
-def _takings_json(takings: Takings) -> Figures:
-    money = {"revenue": str(takings.revenue), "vendor_cost": str(takings.vendor_cost)}
-    return asdict(takings) | money
-
-
-def _show_same(figures: Figures) -> None:
-    mechanism = figures["mechanism"]
-    counted = ", ".join(
-        f"{figures[f'num_{what}']:,} {name}"
-        for what, name in (("decisions", "decisions"), ("lessons", "lessons of prices"))
-    )
-    counted += f" and {figures['num_plans']:,} new plans"
-    if figures["identical"]:
-        typer.echo(f"identical under {mechanism}: {counted}")
-        return
-    first = figures["first_difference"]
-    typer.echo(f"{figures['num_differences']:,} of {counted} differ under {mechanism}")
-    typer.echo(f"the first one: the {first['what']} of {first['name']}")
-    for side in ("recorded", "found"):
-        typer.echo(f"  {side}: {first[side]}")
+    def _build(self, contender: Contender) -> Admission:
+        energy = RepeatedEnergy(self._cluster)
+        return build(contender.mechanism, self._cluster, contender.settings, energy=energy)

@@ -1,255 +1,292 @@
-"""A recorded period once more: under the mechanism that decided it, or under another one.
+"""Outcome of a range of an auction's log: as recorded, or under another mechanism.
 
-Under the same one every decision, every lesson and every new plan must come out as recorded, to
-the last bit. Under another one the bids, the owners' cancellations and the nodes' losses are those
-of the record, and all else follows from its own decisions: a plan is trained as it was made, a
-pause and its resumption count for nothing, and a budget that refused a bid refuses it again.
+Under another mechanism the bids, the owners' cancellations and the lost nodes are those of the
+log, and all else follows from its own decisions: a plan is trained as it was made, pauses and
+resumptions are ignored, and a bid that was over its owner's budget is over it again.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
 
 from auctune.domain import (
     Admission,
+    Cell,
+    Cluster,
+    Commitment,
+    Decision,
+    Event,
     NodeLost,
     NodeReturned,
     Offered,
     PricesLearned,
     Reason,
     Released,
+    Replanned,
+    Schedule,
     SlotAdvanced,
+    Task,
 )
-from auctune.domain.recorded import (
-    BidMade,
-    Difference,
-    Happened,
-    PlanChanged,
-    RecordedPeriod,
-    Refunded,
-    Why,
-)
-from auctune.sim.takings import Books, Takings
+from auctune.domain.money import ZERO, Money
+from auctune.replay.log_range import slot_of
+from auctune.replay.verify import noop
+from auctune.service.zones.auction.mechanism_events import to_mechanism_event
+from auctune.service.zones.auction.state import AuctionState
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.sim.accounts import vendor_price
 
 
 @dataclass(frozen=True, slots=True)
-class SameAgain:
-    """A replay under the mechanism that decided.
+class AuctionOutcome:
+    """Outcome of a range, in money unless stated otherwise.
 
     Attributes:
-        num_decisions, num_lessons, num_plans: compared.
-        differences: none, if all is as it was.
+        num_bids, num_admitted, num_refunded: number of bids in the range, and of those admitted
+            and refunded.
+        welfare: bids less vendors' prices and operating costs, over jobs that were not refunded;
+            costs of refunded and cancelled jobs count.
+        revenue: payments that were kept.
+        vendor_cost: vendors' prices.
+        operating_cost: of all cells in which jobs ran, or will run.
+        compute_used: share of the cluster's compute that is sold in the range's slots, bids from
+            before the range included.
     """
 
-    num_decisions: int
-    num_lessons: int
-    num_plans: int
-    differences: tuple[Difference, ...]
+    num_bids: int
+    num_admitted: int
+    num_refunded: int
+    welfare: float
+    revenue: Money
+    vendor_cost: Money
+    operating_cost: float
+    compute_used: float
 
 
-def replay_same(period: RecordedPeriod, mechanism: Admission) -> SameAgain:
-    """Decide all of a period again.
+def recorded_outcome(
+    events: Iterable[ZoneEvent],
+    cluster: Cluster,
+    first_slot: int,
+    on_decision: Callable[[], None] = noop,
+) -> AuctionOutcome:
+    """Return the outcome as recorded.
 
     Args:
-        period: as recorded, from where the mechanism stands.
-        mechanism: a new one, built as the one that decided, or as it stood before the period.
+        events: of the zone, from its first event on.
+        cluster: the zone's.
+        first_slot: of the range; events before it only lead up to it.
+        on_decision: called after each decision.
     """
-    again = _Again(mechanism)
-    for happened in period.happened:
-        again.go(happened, decide=_slot(happened) >= period.first_slot)
-    again.compare_lessons()
-    return SameAgain(
-        again.num_decisions, again.num_lessons, again.num_plans, tuple(again.differences)
-    )
+    plans = _Plans(cluster, first_slot)
+    for event, change in _with_changes(events, cluster, on_decision):
+        plans.apply(event, change)
+    return plans.outcome()
 
 
-def replay_other(period: RecordedPeriod, mechanism: Admission) -> Takings:
-    """What a period would have come to under another mechanism.
+def outcome_under(
+    mechanism: Admission,
+    events: Iterable[ZoneEvent],
+    cluster: Cluster,
+    first_slot: int,
+    on_decision: Callable[[], None] = noop,
+) -> AuctionOutcome:
+    """Return the outcome under another mechanism.
+
+    What was sold before the range stays as it was, and the mechanism learns from its bids.
 
     Args:
-        period: as recorded, from the market's beginning; what was sold before the period is taken
-            over as it was, and what was bid is learned from.
-        mechanism: a new one over the same cluster.
+        mechanism: over the same cluster, as built.
+        events, cluster, first_slot, on_decision: see `recorded_outcome`.
     """
-    other = _Other(period, mechanism)
-    for happened in period.happened:
-        if _slot(happened) >= period.first_slot:
-            other.go(happened)
+    plans = _Plans(cluster, first_slot)
+    for event, change in _with_changes(events, cluster, on_decision):
+        if isinstance(change, SlotAdvanced):
+            plans.begin_slot(change)
+            mechanism.advance(change.now)
+        elif isinstance(change, PricesLearned):
+            # It learns its own prices.
+            continue
+        elif slot_of(event) >= first_slot:
+            _play(mechanism, plans, event, change)
         else:
-            other.take_over(happened)
-    return other.books.takings()
+            plans.apply(event, change)
+            if isinstance(change, Offered):
+                mechanism.advance(change.now)
+            if change is not None:
+                mechanism.apply(change)
+    return plans.outcome()
 
 
-def recorded_takings(period: RecordedPeriod) -> Takings:
-    """What a period did come to, by the same count.
+def _with_changes(
+    events: Iterable[ZoneEvent], cluster: Cluster, on_decision: Callable[[], None]
+) -> Iterator[tuple[ZoneEvent, Event | None]]:
+    """Yield each event, and what it means to the mechanism."""
+    state = AuctionState(cluster)
+    for event in events:
+        yield event, to_mechanism_event(event, state)
+        state.apply(event)
+        if event.kind == EventType.DECIDED:
+            on_decision()
+
+
+def _play(mechanism: Admission, plans: "_Plans", event: ZoneEvent, change: Event | None) -> None:
+    """Have another mechanism handle what came from outside."""
+    if isinstance(change, Offered):
+        mechanism.advance(change.now)
+        if change.decision.reason is Reason.OVER_BUDGET:
+            decision = change.decision
+            mechanism.apply(change)
+        else:
+            decision = mechanism.offer(change.task, change.now)
+        plans.admit(change.task, decision, is_counted=True)
+    elif event.kind == EventType.CANCELLED:
+        if event.job is not None and event.job in plans:
+            mechanism.release(*plans.cancel(event.job, event.slot))
+    elif isinstance(change, NodeLost):
+        running = plans.running(change.now)
+        for moved in mechanism.lose_node(change.node, change.now, running):
+            plans.replan(moved.task.id, moved.given_up, moved.found)
+            if moved.refunded:
+                plans.refund(moved.task.id)
+    elif isinstance(change, NodeReturned):
+        mechanism.apply(change)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A sold plan.
+
+    Attributes:
+        task, schedule: as sold.
+        payment: as agreed.
+        cells: as they are now, past ones included.
+        is_counted: whether the bid is in the range.
+        is_refunded: whether the payment was refunded.
+    """
+
+    task: Task
+    schedule: Schedule
+    payment: Money
+    cells: tuple[Cell, ...]
+    is_counted: bool
+    is_refunded: bool = False
+
+
+class _Plans:
+    """Plans by job, and what they cost and earn.
 
     Args:
-        period: as recorded, from the market's beginning.
+        cluster: the zone's.
+        first_slot: of the range.
     """
-    books = Books(period.cluster, period.first_slot)
-    for happened in period.happened:
-        _put_down(books, happened, period.first_slot)
-    return books.takings()
 
+    def __init__(self, cluster: Cluster, first_slot: int) -> None:
+        self._types = {node.id: node.type for node in cluster.nodes}
+        self._cluster = cluster
+        self._energy: dict[str, dict[int, float]] = {
+            name: dict(enumerate(kind.energy_cost)) for name, kind in cluster.node_types.items()
+        }
+        self._first_slot = self._last_slot = first_slot
+        self._plans: dict[str, _Plan] = {}
+        self._num_bids = 0
 
-def _put_down(books: Books, happened: Happened, first_slot: int) -> None:
-    """What happened, as the record says."""
-    if isinstance(happened, SlotAdvanced):
-        books.begin(happened)
-    elif isinstance(happened, BidMade):
-        books.admit(happened.task, happened.decision, is_counted=happened.now >= first_slot)
-    elif isinstance(happened, PlanChanged):
-        books.change(happened)
-    elif isinstance(happened, Refunded):
-        books.refund(happened.task)
+    def __contains__(self, job: str) -> bool:
+        return job in self._plans
 
+    def apply(self, event: ZoneEvent, change: Event | None) -> None:
+        """Apply an event as recorded."""
+        if isinstance(change, SlotAdvanced):
+            self.begin_slot(change)
+        elif isinstance(change, Offered):
+            is_counted = slot_of(event) >= self._first_slot
+            self.admit(change.task, change.decision, is_counted=is_counted)
+        elif isinstance(change, Released):
+            self.replan(change.task.id, change.cells, ())
+        elif isinstance(change, Replanned):
+            self.replan(change.task.id, change.given_up, change.found)
+        elif event.kind == EventType.FAILED and event.body["refund"]:
+            self.refund(str(event.job))
 
-def _slot(happened: Happened) -> int:
-    return happened.now
+    def begin_slot(self, event: SlotAdvanced) -> None:
+        """Begin a slot, and extend the known energy costs."""
+        self._last_slot = max(self._last_slot, event.now)
+        for name, costs in event.energy_cost.items():
+            last = event.now + self._cluster.slots
+            self._energy[name].update(zip(range(last - len(costs), last), costs, strict=True))
 
+    def admit(self, task: Task, decision: Decision, *, is_counted: bool) -> None:
+        """Add the plan of a decision, if it admits the task."""
+        self._num_bids += is_counted
+        schedule = decision.schedule
+        if schedule is not None:
+            plan = _Plan(task, schedule, decision.payment, schedule.cells, is_counted)
+            self._plans[task.id] = plan
 
-class _Again:
-    """The same mechanism goes through what happened."""
+    def replan(self, job: str, given_up: Iterable[Cell], found: tuple[Cell, ...]) -> None:
+        """Replace cells of a plan."""
+        plan, gone = self._plans[job], set(given_up)
+        kept = tuple(cell for cell in plan.cells if cell not in gone)
+        self._plans[job] = replace(plan, cells=tuple(sorted((*kept, *found))))
 
-    def __init__(self, mechanism: Admission) -> None:
-        self._mechanism = mechanism
-        self._expected: list[SlotAdvanced | PricesLearned] = []
-        self._found: list[Any] = []
-        self.differences: list[Difference] = []
-        self.num_decisions = self.num_lessons = self.num_plans = 0
+    def cancel(self, job: str, now: int) -> tuple[Task, tuple[Cell, ...]]:
+        """Release the cells after a slot; return them and the task."""
+        plan = self._plans[job]
+        released = tuple(cell for cell in plan.cells if cell.slot > now)
+        self.replan(job, released, ())
+        return plan.task, released
 
-    def go(self, happened: Happened, *, decide: bool) -> None:
-        """One thing; before the period begins nothing is decided."""
-        if not decide:
-            _tell(self._mechanism, happened)
-        elif isinstance(happened, SlotAdvanced | PricesLearned):
-            self._expected.append(happened)
-            # A lesson of a slot's beginning comes with it; another comes before a bid, which may
-            # have been refused without a record.
-            if len(self._found) < len(self._expected):
-                self._found += self._mechanism.advance(happened.now)
-        elif isinstance(happened, BidMade):
-            self._found += self._mechanism.advance(happened.now)
-            self.compare_lessons()
-            self._decide(happened)
-        elif isinstance(happened, PlanChanged):
-            self._change(happened)
-        else:
-            _tell(self._mechanism, happened)
+    def refund(self, job: str) -> None:
+        """Refund the payment of a plan; a job without one paid nothing."""
+        if job in self._plans:
+            self._plans[job] = replace(self._plans[job], is_refunded=True)
 
-    def compare_lessons(self) -> None:
-        """What was learned so far against what is on record."""
-        expected, found = self._expected, self._found
-        self._expected, self._found = [], []
-        self.num_lessons += sum(isinstance(event, PricesLearned) for event in expected)
-        if not _same_lessons(expected, found):
-            slot = str(expected[0].now if expected else found[0].now)
-            self.differences.append(Difference("lesson", slot, expected, found))
+    def running(self, now: int) -> list[Commitment]:
+        """Return the plans that have cells from a slot on."""
+        return [
+            Commitment(
+                plan.task,
+                Schedule(plan.cells, plan.schedule.vendor),
+                self._remaining_work(plan, now),
+            )
+            for plan in self._plans.values()
+            if not plan.is_refunded and any(cell.slot >= now for cell in plan.cells)
+        ]
 
-    def _decide(self, bid: BidMade) -> None:
-        mechanism, found = self._mechanism, bid.decision
-        if bid.line is not None:
-            taken = mechanism.take(bid.task, bid.line, bid.now)
-            self._compare("decision", bid.task.id, bid.decision, taken)
-        elif found.reason is Reason.OVER_BUDGET:
-            mechanism.apply(Offered(bid.task, found, bid.now))
-        else:
-            decision = mechanism.offer(bid.task, bid.now)
-            self._compare("decision", bid.task.id, bid.decision, decision)
-        self.num_decisions += 1
+    def outcome(self) -> AuctionOutcome:
+        """Return the outcome of the range."""
+        counted = [plan for plan in self._plans.values() if plan.is_counted]
+        kept = [plan for plan in counted if not plan.is_refunded]
+        vendors = sum((vendor_price(plan.task, plan.schedule) for plan in counted), ZERO)
+        costs = math.fsum(self._cost(plan.task, cell) for plan in counted for cell in plan.cells)
+        bids = sum((plan.task.bid for plan in kept), ZERO)
+        return AuctionOutcome(
+            num_bids=self._num_bids,
+            num_admitted=len(counted),
+            num_refunded=len(counted) - len(kept),
+            welfare=float(bids - vendors) - costs,
+            revenue=sum((plan.payment for plan in kept), ZERO),
+            vendor_cost=vendors,
+            operating_cost=costs,
+            compute_used=self._compute_used(),
+        )
 
-    def _change(self, change: PlanChanged) -> None:
-        event, mechanism = change.event, self._mechanism
-        if event is None:
-            return
-        given_up = event.cells if isinstance(event, Released) else event.given_up
-        found = () if isinstance(event, Released) else event.found
-        mechanism.apply(Released(event.task, given_up))
-        if change.work is not None:
-            rest = replace(event.task, work=change.work, quotes=())
-            planned = mechanism.plan_rest(rest, change.first)
-            self._compare("plan", change.task, found or None, planned)
-            self.num_plans += 1
-        if not isinstance(event, Released):
-            mechanism.apply(replace(event, given_up=()))
+    def _compute_used(self) -> float:
+        kinds = self._cluster.node_types
+        slots = range(self._first_slot, self._last_slot + 1)
+        all_nodes = math.fsum(kinds[node.type].compute for node in self._cluster.nodes)
+        sold = math.fsum(
+            plan.task.throughput[self._types[cell.node]]
+            for plan in self._plans.values()
+            for cell in plan.cells
+            if cell.slot in slots
+        )
+        return sold / (all_nodes * len(slots))
 
-    def _compare(self, what: str, name: str, recorded: Any, found: Any) -> None:
-        if recorded != found:
-            self.differences.append(Difference(what, name, recorded, found))
+    def _remaining_work(self, plan: _Plan, now: int) -> float:
+        speeds = plan.task.throughput
+        done = sum(speeds[self._types[cell.node]] for cell in plan.cells if cell.slot < now)
+        return max(0.0, plan.task.work - done)
 
-
-class _Other:
-    """Another mechanism goes through what came from outside."""
-
-    def __init__(self, period: RecordedPeriod, mechanism: Admission) -> None:
-        self._first_slot = period.first_slot
-        self._mechanism = mechanism
-        self.books = Books(period.cluster, period.first_slot)
-
-    def take_over(self, happened: Happened) -> None:
-        """What was before the period: sold as it was, and learned from in its own way."""
-        _put_down(self.books, happened, self._first_slot)
-        if isinstance(happened, SlotAdvanced | BidMade):
-            self._mechanism.advance(happened.now)
-        if not isinstance(happened, SlotAdvanced | PricesLearned):
-            _tell(self._mechanism, happened)
-
-    def go(self, happened: Happened) -> None:
-        """What comes from outside."""
-        mechanism, books = self._mechanism, self.books
-        if isinstance(happened, SlotAdvanced):
-            books.begin(happened)
-            mechanism.advance(happened.now)
-        elif isinstance(happened, BidMade):
-            mechanism.advance(happened.now)
-            self._bid(happened)
-        elif isinstance(happened, PlanChanged):
-            if happened.why is Why.CANCELLED and happened.task in books.plans:
-                task, cells = books.cancel(happened.task, happened.now)
-                mechanism.release(task, cells)
-        elif isinstance(happened, NodeLost):
-            running = books.running(happened.now)
-            for changed in mechanism.lose_node(happened.node, happened.now, running):
-                books.replan(changed.task.id, changed.given_up, changed.found)
-                if changed.refunded:
-                    books.refund(changed.task.id)
-        elif isinstance(happened, NodeReturned):
-            mechanism.apply(happened)
-
-    def _bid(self, bid: BidMade) -> None:
-        if bid.decision.reason is Reason.OVER_BUDGET:
-            decision = bid.decision
-            self._mechanism.apply(Offered(bid.task, decision, bid.now))
-        else:
-            decision = self._mechanism.offer(bid.task, bid.now)
-        self.books.admit(bid.task, decision, is_counted=True)
-
-
-def _tell(mechanism: Admission, happened: Happened) -> None:
-    """Have a mechanism take over what happened, without deciding."""
-    if isinstance(happened, BidMade):
-        mechanism.apply(Offered(happened.task, happened.decision, happened.now))
-    elif isinstance(happened, PlanChanged):
-        if happened.event is not None:
-            mechanism.apply(happened.event)
-    elif not isinstance(happened, Refunded):
-        mechanism.apply(happened)
-
-
-def _same_lessons(expected: list[SlotAdvanced | PricesLearned], found: list[Any]) -> bool:
-    return len(expected) == len(found) and all(
-        _same_lesson(one, other) for one, other in zip(expected, found, strict=True)
-    )
-
-
-def _same_lesson(one: SlotAdvanced | PricesLearned, other: Any) -> bool:
-    if isinstance(one, SlotAdvanced) or not isinstance(other, PricesLearned):
-        return bool(one == other)
-    same_names = one.lesson.keys() == other.lesson.keys()
-    return one.now == other.now and same_names and _same_arrays(one.lesson, other.lesson)
-
-
-def _same_arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(np.array_equal(array, other[name], equal_nan=True) for name, array in one.items())
+    def _cost(self, task: Task, cell: Cell) -> float:
+        node_type = self._types[cell.node]
+        share = task.throughput[node_type] / self._cluster.node_types[node_type].compute
+        return share * self._energy[node_type].get(cell.slot, 0.0)

@@ -1,57 +1,115 @@
-"""What can be done with a period of a zone's log, whatever the zone's kind."""
+"""What can be done with a range of a zone's log, whatever the zone's kind."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Generic, TypeVar
 
+from auctune.replay.log_range import LogRange
+from auctune.replay.verify import LogVerifier, VerificationResult, noop
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.period import Period
+from auctune.service.storage import Snapshots
+from auctune.service.zones.core.events import EventType
 from auctune.sim.comparison import Contender
 
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
+Tick = Callable[[], None]
+Progress = Callable[[str, int | None], Tick | None]
+"""Begins a stage, given its label and number of steps; returns what to call after each step."""
 
-Figures = dict[str, Any]
+O = TypeVar("O")  # noqa: E741
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
-    """A period, and what it is read with.
+class ReplayInput:
+    """What a log is replayed from.
 
     Attributes:
-        period: of one zone.
-        reader: of the database.
-        entry: of the zone in auctune.toml; none: no file was named, or it is not in there.
+        log: the range.
+        snapshots: of the log's zones.
+        entry: the zone in auctune.toml; `None` without a file, or if the file does not have it.
     """
 
-    period: Period
-    reader: "Engine"
+    log: LogRange
+    snapshots: Snapshots
     entry: ZoneConfig | None
 
 
-class Replay(Protocol):
-    """A period of a zone of one kind."""
+@dataclass(frozen=True, slots=True)
+class Comparison(Generic[O]):
+    """The outcome of a range as recorded, and under other mechanisms.
 
+    Attributes:
+        mechanism: the recorded one.
+        recorded: its outcome.
+        others: a contender and its outcome each, in the order given.
+    """
+
+    mechanism: str
+    recorded: O
+    others: tuple[tuple[Contender, O], ...]
+
+
+class ZoneReplay(ABC, Generic[O]):
+    """Replay of a range of a zone's log; one subclass for each kind of zone.
+
+    Args:
+        log: the range.
+    """
+
+    def __init__(self, log: LogRange) -> None:
+        self.log = log
+
+    @property
+    @abstractmethod
+    def basis(self) -> str:
+        """What a verification decides by, for people."""
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> str:
+        """The recorded mechanism."""
+
+    @property
+    def num_skipped(self) -> int | None:
+        """Jobs that are not compared, or None if every bid is."""
+        return None
+
+    @abstractmethod
     def check(self, contender: Contender) -> None:
-        """Refuse a mechanism or a setting that there is not, before it has run.
+        """Check a mechanism and its settings without running it.
 
         Raises:
-            InputError: with a place that is within it.
+            InputError: for one that this kind of zone does not have.
         """
-        ...
 
-    def decide_again(self, *, as_json: bool) -> tuple[Figures, bool]:
-        """By what decided then, and show it; figures, and whether all came out as it was."""
-        ...
+    @abstractmethod
+    def verifier(self) -> LogVerifier:
+        """Return a verifier whose state is that of the zone at or before the range's begin."""
 
-    def compare_with(self, contenders: Sequence[Contender], *, as_json: bool) -> Figures:
-        """What the period came to and would have come to under others, and show it."""
-        ...
+    @abstractmethod
+    def recorded_outcome(self, progress: Progress) -> O:
+        """Return the outcome as recorded."""
+
+    @abstractmethod
+    def outcome_under(self, contender: Contender, progress: Progress) -> O:
+        """Return the outcome of the same range under another mechanism."""
+
+    def verify(self, progress: Progress) -> VerificationResult:
+        """Verify the range.
+
+        Raises:
+            InputError: if the service cannot have written an event.
+        """
+        verifier, log = self.verifier(), self.log
+        after = verifier.state.seq
+        tick = progress(log.zone, log.count(EventType.DECIDED, after))
+        return verifier.verify_log(log.events(after), log.contains, tick or noop)
+
+    def compare(self, contenders: Sequence[Contender], progress: Progress) -> Comparison[O]:
+        """Compare the record with other mechanisms on the same range."""
+        recorded = self.recorded_outcome(progress)
+        others = [(one, self.outcome_under(one, progress)) for one in contenders]
+        return Comparison(self.mechanism, recorded, tuple(others))
 
 
-OpenReplay = Callable[[Logged], Replay]
-"""Of one kind.
-
-Raises:
-    InputError: if something is missing without which such a log does not say all.
-"""
+AnyReplay = ZoneReplay[Any]

@@ -1,32 +1,92 @@
-"""The log of an edge zone once more: by Eris as it was, or through other mechanisms."""
+"""Replay of an edge zone's log."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
 
-from auctune.cli._support.options import print_json
-from auctune.cli._support.progress import ProgressBars
-from auctune.cli.replays.metered import show_again
-from auctune.cli.replays.replay import Figures, Logged
-from auctune.cli.replays.shown import bounds, contender_figures, show_side_by_side
 from auctune.domain import InputError, Money
-from auctune.edge import EdgeDecision, EdgeJob, EdgePlayer
+from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, EdgePlayer
 from auctune.edge.limits import MOST_CELLS
 from auctune.registry import edge_player
-from auctune.run.edge.plain import read_decision, read_job
+from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
+from auctune.replay.verify import Body, LogVerifier, Rule
+from auctune.run.edge.plain import plan_record, read_decision, read_job
 from auctune.service.config.edge import read_supply
-from auctune.service.zones.core.events import EventType
-from auctune.service.zones.edge.again import EdgeAgain
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.edge.decision import (
+    EdgeOutcome,
+    accept_line,
+    answer_record,
+    decide,
+    over_budget,
+    plan_remaining,
+)
+from auctune.service.zones.edge.job import EdgeEventType
+from auctune.service.zones.edge.state import empty_model
 from auctune.sim.comparison import Contender
 
 
+class EdgeVerifier(LogVerifier):
+    """Verifies an edge zone's log: answers, accepted lines and new plans, by Eris.
+
+    Args:
+        opened: body of the zone's first event.
+    """
+
+    counted = ("decisions", "payments")
+
+    def __init__(self, opened: Body) -> None:
+        model = empty_model(opened)
+        super().__init__(model.state, model.apply)
+        self._model = model
+
+    def counts_of(self, event: ZoneEvent) -> Iterator[str]:
+        if event.kind == EventType.DECIDED:
+            yield "decisions"
+            if event.body["decision"]["admitted"]:
+                yield "payments"
+
+    def decided_body(self, event: ZoneEvent) -> Body | None:
+        outcome = self._outcome(event.body)
+        return None if outcome is None else event.body | answer_record(outcome)
+
+    def _outcome(self, body: Body) -> EdgeOutcome | None:
+        eris, slot = self._model.mechanism, self._model.state.slot
+        job, recorded, finish = read_job(body["job"]), read_decision(body["answer"]), body["line"]
+        budget = None if body["budget_left"] is None else Money(body["budget_left"])
+        if finish is None:
+            return decide(eris, job, body["last"], slot, budget)
+        if recorded.plan is not None:
+            line = EdgeMenuLine(finish, recorded.payment, recorded.plan)
+            return accept_line(eris, job, line, slot, budget)
+        # The log has the price of a refused line, but not its plan.
+        price = Money(body["decision"]["price"])
+        if budget is None or price <= budget:
+            return None
+        return over_budget(job, price, budget, finish)
+
+    def _replanned(self, event: ZoneEvent) -> Body | None:
+        job = self._model.state.jobs.get(event.job or "")
+        if job is None:
+            return None
+        plan = plan_remaining(self._model.mechanism, job, event.slot)
+        return None if plan is None else event.body | {"found": plan_record(plan)}
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        EdgeEventType.REPLANNED: _replanned,
+        EventType.RESUMED: _replanned,
+    }
+
+
 @dataclass(frozen=True, slots=True)
-class EdgeTakings:
-    """What a mechanism makes of bids.
+class EdgeRangeOutcome:
+    """Outcome of the bids of a range.
 
     Attributes:
-        num_jobs, num_admitted: how many.
-        welfare: bids of those that run.
-        revenue: what they pay.
+        num_jobs, num_admitted: number of bids, and of those admitted.
+        welfare: sum of the admitted jobs' values.
+        revenue: sum of their payments.
     """
 
     num_jobs: int
@@ -35,67 +95,49 @@ class EdgeTakings:
     revenue: float
 
 
-class EdgeReplay:
-    """A `Replay` of an edge zone's log."""
+class EdgeReplay(ZoneReplay[EdgeRangeOutcome]):
+    """Replay of an edge zone's log.
 
-    def __init__(self, logged: Logged) -> None:
-        self._period = logged.period
+    Other mechanisms decide on the range's bids in an empty market that has all of the range's
+    slots, and the zone's horizon after them.
+    """
+
+    basis = mechanism = "eris"
+
+    def __init__(self, source: ReplayInput) -> None:
+        super().__init__(source.log)
 
     def check(self, contender: Contender) -> None:
-        """See `Replay`."""
         _player(contender)
 
-    def decide_again(self, *, as_json: bool) -> tuple[Figures, bool]:
-        """See `Replay`."""
-        opened = self._period.opened
-        paid = sum(decision.admitted for decision in self._bids()[1])
-        return show_again(
-            self._period, "eris", lambda: EdgeAgain(opened), as_json=as_json, payments=paid
-        )
+    def verifier(self) -> EdgeVerifier:
+        return EdgeVerifier(self.log.opened)
 
-    def compare_with(self, contenders: Sequence[Contender], *, as_json: bool) -> Figures:
-        """See `Replay`."""
-        jobs, answers = self._bids()
-        before = _takings(jobs, answers)
-        with ProgressBars() as bars:
-            others = []
-            for contender in contenders:
-                bars.counter(contender.label, None)
-                others.append(_takings(jobs, self._played(_player(contender), jobs)))
-        figures = {
-            **bounds(self._period),
-            "recorded": {"mechanism": "eris", **asdict(before)},
-            "mechanisms": [
-                contender_figures(contender, asdict(takings))
-                for contender, takings in zip(contenders, others, strict=True)
-            ],
-        }
-        if as_json:
-            print_json(figures)
-        else:
-            show_side_by_side(self._period, contenders, before, others, _ROWS)
-        return figures
+    def recorded_outcome(self, progress: Progress) -> EdgeRangeOutcome:
+        return _outcome([read_decision(body["answer"]) for body in self._decided])
 
-    def _bids(self) -> tuple[list[EdgeJob], list[EdgeDecision]]:
-        period = self._period
-        decided = [
+    def outcome_under(self, contender: Contender, progress: Progress) -> EdgeRangeOutcome:
+        progress(contender.label, None)
+        jobs = [read_job(body["job"]) for body in self._decided]
+        return _outcome(self._play(_player(contender), jobs))
+
+    @cached_property
+    def _decided(self) -> list[Body]:
+        return [
             event.body
-            for event in period.events()
-            if event.kind == EventType.DECIDED and period.has(event)
+            for event in self.log.events()
+            if event.kind == EventType.DECIDED and self.log.contains(event)
         ]
-        jobs = [read_job(body["job"]) for body in decided]
-        return jobs, [read_decision(body["answer"]) for body in decided]
 
-    def _played(self, player: EdgePlayer, jobs: list[EdgeJob]) -> list[EdgeDecision]:
-        """Through an empty market that has all slots of the period, and its horizon."""
+    def _play(self, player: EdgePlayer, jobs: Sequence[EdgeJob]) -> Sequence[EdgeDecision]:
         if not jobs:
             return []
         first = min(job.arrival for job in jobs)
-        market, _ = read_supply(self._period.opened)
+        market, _ = read_supply(self.log.opened)
         slots = max(job.arrival for job in jobs) - first + market.slots
         cells = slots * len(market.sites) * max(1, len(market.types))
         if cells > MOST_CELLS:
-            raise InputError("--from", f"{slots:,} slots are too many at once", "a shorter period")
+            raise InputError("--from", f"{slots:,} slots are too many at once", "a later time")
         moved = [replace(job, arrival=job.arrival - first) for job in jobs]
         return player.play(replace(market, slots=slots), moved)
 
@@ -104,19 +146,11 @@ def _player(contender: Contender) -> EdgePlayer:
     return edge_player(contender.mechanism, contender.settings)
 
 
-def _takings(jobs: Sequence[EdgeJob], decisions: Sequence[EdgeDecision]) -> EdgeTakings:
+def _outcome(decisions: Sequence[EdgeDecision]) -> EdgeRangeOutcome:
     admitted = [one for one in decisions if one.admitted]
-    return EdgeTakings(
-        len(jobs),
+    return EdgeRangeOutcome(
+        len(decisions),
         len(admitted),
         sum(one.utility or 0.0 for one in admitted),
         float(sum((one.payment for one in admitted), Money(0))),
     )
-
-
-_ROWS: tuple[tuple[str, Callable[[EdgeTakings], str]], ...] = (
-    ("bids", lambda one: f"{one.num_jobs:,}"),
-    ("admitted", lambda one: f"{one.num_admitted:,}"),
-    ("welfare", lambda one: f"{one.welfare:,.4f}"),
-    ("revenue", lambda one: f"{one.revenue:,.4f}"),
-)

@@ -1,31 +1,31 @@
-"""The kinds of zones whose logs are replayed, by name."""
+"""The replay of each kind of zone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from auctune.cli.replays.auction import AuctionReplay
-from auctune.cli.replays.edge import EdgeReplay
-from auctune.cli.replays.replay import Logged, OpenReplay, Replay
-from auctune.cli.replays.spot import open_spot
-from auctune.cli.replays.timeshare import TimeshareReplay
 from auctune.domain import InputError
+from auctune.replay.auction import AuctionReplay
+from auctune.replay.compare import AnyReplay, ReplayInput
+from auctune.replay.edge import EdgeReplay
+from auctune.replay.spot import SpotReplay
+from auctune.replay.timeshare import TimeshareReplay
 from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE
 
-REPLAYS: Mapping[str, OpenReplay] = {
+REPLAYS: Mapping[str, Callable[[ReplayInput], AnyReplay]] = {
     AUCTION: AuctionReplay,
-    SPOT: open_spot,
+    SPOT: SpotReplay,
     TIMESHARE: TimeshareReplay,
     EDGE: EdgeReplay,
 }
 
 
-def open_replay(logged: Logged) -> Replay:
-    """The replay of a zone's kind.
+def open_replay(source: ReplayInput) -> AnyReplay:
+    """Return the replay of a range by its zone's kind.
 
     Raises:
-        InputError: if logs of this kind are not replayed, or something is missing.
+        InputError: if the kind is unknown, or the market of a spot zone is not the recorded one.
     """
-    kind = logged.period.kind
-    if kind not in REPLAYS:
-        found = f"{logged.period.zone!r} is of kind {kind}"
+    log = source.log
+    if log.kind not in REPLAYS:
+        found = f"{log.zone!r} is of kind {log.kind}"
         raise InputError("--zone", found, f"a zone of kind {', '.join(REPLAYS)}")
-    return REPLAYS[kind](logged)
+    return REPLAYS[log.kind](source)

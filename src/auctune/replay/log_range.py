@@ -1,4 +1,4 @@
-"""A period of a zone's log, of whatever kind, as what goes through it again reads it."""
+"""A range of slots in the log of one zone."""
 
 from collections.abc import Iterator
 from itertools import takewhile
@@ -12,28 +12,26 @@ from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.loader import created_event, read_event
 
 
-class Period:
-    """A period of a zone's log, which is read page by page, as often as it is gone through.
+class LogRange:
+    """A range of slots in a zone's log, read page by page on each iteration.
 
-    What is added to the log after this was made is no part of it.
+    Events that are appended after construction are not part of it.
 
     Args:
-        zone: its name.
-        log: to read.
-        begin: unix time; slots that begin before are no part of it; none: the zone's beginning.
-        end: unix time; nor are slots that begin at it or after it; none: now.
+        zone: name of the zone.
+        log: read only.
+        begin: unix time; slots that begin earlier are excluded. `None`: from the first slot.
+        end: unix time; slots that begin at it or later are excluded. `None`: to the newest slot.
 
     Attributes:
-        zone: its name.
-        kind: of the zone.
-        opened: body of the event with which it opened.
-        log: that is read.
-        clock: its slots; tells no time.
-        first_slot, last_slot: of the period; no last slot: the newest.
+        zone, kind: name and kind of the zone.
+        opened: body of the zone's first event.
+        clock: the zone's slots; its time stands still.
+        first_slot, last_slot: of the range; `last_slot` is `None` without `end`.
         until: number of the log's last event.
 
     Raises:
-        InputError: if the log knows of no such zone.
+        InputError: if the log has no such zone.
     """
 
     def __init__(
@@ -42,10 +40,10 @@ class Period:
         opened = created_event(zone, log)
         if opened is None:
             known = ", ".join(log.zones()) or "none"
-            raise InputError("zone", f"the log knows of no {zone!r}", f"one of {known}")
+            raise InputError("zone", f"the log has no zone {zone!r}", f"one of {known}")
         self.zone, self.log = zone, log
         self.opened: dict[str, Any] = opened.body
-        # Zones that are older than kinds are auctions.
+        # Logs from before there were kinds are of auctions.
         self.kind: str = opened.body.get("kind", AUCTION)
         epoch, seconds = opened.body["epoch"], opened.body["slot_seconds"]
         self.clock = SlotClock(epoch, seconds, lambda: epoch)
@@ -55,30 +53,36 @@ class Period:
 
     @property
     def newest_slot(self) -> int:
-        """The last slot of the period that is on record; before its first one: there is none."""
+        """The last slot of the range in the log; before `first_slot` if the range is empty."""
         (row,) = self.log.read_zone(self.zone, self.until - 1, self.until)
         begun = slot_of(read_event(row))
         return begun if self.last_slot is None else min(begun, self.last_slot)
 
+    @property
+    def last_seq_before(self) -> int:
+        """Number of the last event before the range."""
+        first = self.log.first_seq(self.zone, self.first_slot)
+        return self.until if first is None else min(self.until, first - 1)
+
     def events(self, after: int = 0) -> Iterator[ZoneEvent]:
-        """Up to the period's end.
+        """Yield the zone's events up to the range's end, those before the range included.
 
         Args:
-            after: number of an event; those up to it are left out.
+            after: number of an event; the ones up to it are skipped.
         """
         events = map(read_event, self.log.read_zone(self.zone, after, self.until))
         last = self.last_slot
         return takewhile(lambda event: last is None or slot_of(event) <= last, events)
 
-    def has(self, event: ZoneEvent) -> bool:
-        """Whether an event is of the period, and not of what was before it."""
+    def contains(self, event: ZoneEvent) -> bool:
+        """Return whether an event of `events` is in the range, and not before it."""
         return slot_of(event) >= self.first_slot
 
-    def count(self, kind: str, after: int = 0) -> int:
-        """Events of a kind that one goes through, those before the period included."""
-        return self.log.count(self.zone, kind, after, self.until)
+    def count(self, event_type: str, after: int = 0) -> int:
+        """Count the events of a type in the log, those before the range included."""
+        return self.log.count(self.zone, event_type, after, self.until)
 
 
 def slot_of(event: ZoneEvent) -> int:
-    """In which an event happened; the event that begins a slot is of that one."""
+    """Return the slot of an event; the event that begins a slot belongs to that slot."""
     return int(event.body["slot"]) if event.kind == EventType.SLOT_BEGAN else event.slot

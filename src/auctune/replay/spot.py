@@ -1,148 +1,410 @@
-"""The log of a rented zone once more: by what decided, or by other ways to rent."""
+"""Replay of a spot zone's log.
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+A verification computes prices from the market, decisions from what the zone had seen of it, and
+charges from the instances that a job held. The instances themselves depend on how fast the job
+trained; the journal of its process records that, and checks its policy's answers on each restart.
+
+A comparison plays the jobs again under another policy. A real job did as much work in a slot as
+its process did; a played job does what its terms say. At its cap it ends: the first slot that
+would cost more than is left is not paid, and its result is worth nothing to the owner.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
 
-from auctune.cli._support.options import print_json
-from auctune.cli._support.progress import ProgressBars
-from auctune.cli.replays.metered import show_again
-from auctune.cli.replays.replay import Figures, Logged
-from auctune.cli.replays.shown import (
-    bounds,
-    contender_figures,
-    show_left_out,
-    show_side_by_side,
-)
-from auctune.domain import InputError
+import numpy as np
+
+from auctune.domain import InputError, Money, round_money
+from auctune.domain.money import ZERO
 from auctune.registry import spot_policy
+from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
+from auctune.replay.log_range import LogRange
+from auctune.replay.verify import Body, LogVerifier, Rule, noop
+from auctune.run.rental.estimate import Renting
 from auctune.run.rental.market import ReplayedRecord
+from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
-from auctune.service.zones.period import Period
-from auctune.service.zones.spot.again import SpotAgain
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import MeteredEventType
+from auctune.service.zones.spot.bid import EstimateInputs
+from auctune.service.zones.spot.decision import (
+    charge_amount,
+    decision_record,
+    estimate_of,
+    first_slot,
+    reserved_amount,
+    value_at,
+)
+from auctune.service.zones.spot.job import CAP_REACHED, SpotEventType, SpotJobState
 from auctune.service.zones.spot.loader import load_market
-from auctune.service.zones.spot.past import LoggedRental, LoggedRentals
+from auctune.service.zones.spot.state import SpotState
 from auctune.sim.comparison import Contender
-from auctune.sim.spot.past_rental import PastRental, RentalTakings, Rented, rental_takings
-from auctune.spot import Policy
+from auctune.sim.spot.foretelling import parse_foretelling
+from auctune.sim.spot.trials import widest_horizon
+from auctune.spot import Policy, SpotJob, SpotMarket, play
+from auctune.spot.forecasts import ForecastTable, stack_forecasts
+from auctune.spot.outcome import SpotOutcome
+from auctune.spot.value import value_of_finish
+
+# Costs are sums of many floats.
+_SLACK = 1e-9
 
 
-def open_spot(logged: Logged) -> "SpotReplay":
-    """The replay of a zone whose market's files are there.
-
-    Raises:
-        InputError: if they are not, or are others than those that the zone was opened with.
-    """
-    period, entry = logged.period, logged.entry
-    if not isinstance(entry, SpotConfig):
-        expected = f"auctune.toml with zone {period.zone}, which names the files of its market"
-        raise InputError("--config", "names no market", f"{expected}: the log has their digest")
-    market = load_market(entry)
-    if market.digest != period.opened["market"]:
-        expected = "the files and settings of its market with which the zone was opened"
-        raise InputError(f"zone {period.zone}: market", "is another one", expected)
-    return SpotReplay(period, market)
-
-
-class SpotReplay:
-    """A `Replay` of a rented zone's log.
+class SpotVerifier(LogVerifier):
+    """Verifies a spot zone's log.
 
     Args:
-        period: of the log.
-        market: that the zone replays.
+        market: the zone's.
+        clock: of the zone.
     """
 
-    def __init__(self, period: Period, market: ReplayedRecord) -> None:
-        self._period, self._market = period, market
+    state: SpotState
 
-    def check(self, contender: Contender) -> None:
-        """See `Replay`."""
-        _policy(contender)
+    def __init__(self, market: ReplayedRecord, clock: SlotClock) -> None:
+        state = SpotState()
+        super().__init__(state, state.apply)
+        self._market, self._clock = market, clock
 
-    def decide_again(self, *, as_json: bool) -> tuple[Figures, bool]:
-        """See `Replay`."""
-        period = self._period
-        return show_again(
-            period,
-            "what was seen of its market",
-            lambda: SpotAgain(self._market, period.clock),
-            as_json=as_json,
+    def decided_body(self, event: ZoneEvent) -> Body | None:
+        body = event.body
+        inputs = EstimateInputs.from_record(body["estimated"])
+        cap = Money(body["request"]["max_cost"])
+        left = None if body["left"] is None else Money(body["left"])
+        terms = replace(
+            JobTerms.from_record(body["terms"]),
+            deadline=inputs.deadline,
+            hard_factor=inputs.hard_factor,
         )
-
-    def compare_with(self, contenders: Sequence[Contender], *, as_json: bool) -> Figures:
-        """See `Replay`."""
-        jobs = self._jobs
-        before = rental_takings((job, job.was) for job in jobs)
-        with ProgressBars() as bars:
-            others = []
-            for contender in contenders:
-                tick = bars.counter(contender.label, len(jobs))
-                others.append(_played(jobs, _policy(contender), tick))
-        policies = sorted({job.policy for job in self._logged.telling})
-        figures = {
-            **bounds(self._period),
-            "num_left_out": len(self._logged.jobs) - len(jobs),
-            "recorded": {"mechanism": ", ".join(policies), **_takings_json(before)},
-            "mechanisms": [
-                contender_figures(contender, _takings_json(takings))
-                for contender, takings in zip(contenders, others, strict=True)
-            ],
+        estimate = estimate_of(
+            terms,
+            inputs.first,
+            inputs.slot,
+            inputs.pace,
+            Renting(**body["renting"]),
+            self._market,
+            self._clock,
+            body["unit_price"],
+        )
+        return {
+            **body,
+            "decision": decision_record(estimate, cap, left, len(self.state.jobs), body["jobs"]),
+            "held": str(reserved_amount(cap, left)),
+            "first": first_slot(self._clock, self.state.slot, body["ready_at"]),
         }
-        if as_json:
-            print_json(figures)
-        else:
-            show_side_by_side(self._period, contenders, before, others, _ROWS)
-            show_left_out(figures["num_left_out"], "cancelled, paused, missed a slot, or not over")
-        return figures
 
-    @cached_property
-    def _logged(self) -> LoggedRentals:
-        return LoggedRentals.of(self._period.events(), self._period.first_slot)
+    def _slot_began(self, event: ZoneEvent) -> Body | None:
+        slot = event.body["slot"]
+        if slot <= self.state.slot:
+            return None
+        price, available = self._market.beginning(slot)
+        return {**event.body, "price": price, "available": available}
 
-    @cached_property
-    def _jobs(self) -> list[PastRental]:
-        return [past_rental(job, self._market) for job in self._logged.telling]
+    def _metered(self, event: ZoneEvent) -> Body | None:
+        body, job = event.body, self.state.jobs.get(str(event.job))
+        if job is None or job.meter.is_charged(body["slot"]):
+            return None
+        held, paid = (
+            self._at_deadline(body, job) if body["price"] is None else self._held(body, job)
+        )
+        return {
+            **body,
+            **held,
+            "slot": job.meter.next_slot,
+            "amount": str(charge_amount(paid, job.unit_price, job.meter.remaining)),
+            "cost": str(round_money(paid * job.unit_cost)),
+        }
+
+    def _held(self, body: Body, job: SpotJobState) -> tuple[Body, float]:
+        """Check that a slot's price is the market's, and that it had the spot instances held."""
+        at = job.first + job.meter.next_slot
+        trace = self._market.trace(at, 1)
+        price = body["price"] if body["price"] in trace["price"] else trace["price"][0]
+        spot = min(body["spot"], max(trace["available"]))
+        spot_cost = spot * price
+        paid = body["on_demand"] * self._market.market.on_demand_price + spot_cost
+        return {"at": at, "share": 1.0, "price": price, "spot": spot}, paid
+
+    def _at_deadline(self, body: Body, job: SpotJobState) -> tuple[Body, float]:
+        """Work left at the deadline runs on all on-demand instances that the job can use."""
+        on_demand_price = self._market.market.on_demand_price
+        paid = on_demand_price * job.terms.n_max * body["share"]
+        return {"on_demand": job.terms.n_max, "spot": 0}, paid
+
+    def _trained(self, event: ZoneEvent) -> Body | None:
+        job = self.state.jobs.get(str(event.job))
+        is_new = job is not None and event.body["number"] >= job.next_trained
+        return event.body if is_new else None
+
+    def _ended(self, event: ZoneEvent) -> Body | None:
+        job = self.state.jobs.get(str(event.job))
+        if job is None:
+            return None
+        done = self._clock.slot_start(job.first) + event.body["finish"] * self._clock.slot_seconds
+        worth = value_at(job.worth, done)
+        return {**event.body, "worth": None if worth is None else str(worth)}
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        EventType.SLOT_BEGAN: _slot_began,
+        MeteredEventType.METERED: _metered,
+        EventType.TRAINED: _trained,
+        SpotEventType.ENDED: _ended,
+    }
 
 
-def past_rental(job: LoggedRental, market: ReplayedRecord) -> PastRental:
-    """A job on record as another policy can be tried on it."""
-    finish = None if job.is_capped else job.finish
-    return PastRental(
-        id=job.id,
-        job=job.terms.job(),
-        history=market.seen(job.first - 1),
-        market=market.begun(job.first, job.terms.deadline),
-        forecast=job.forecast,
-        cap=float(job.held) / job.unit_price,
-        unit_price=job.unit_price,
-        was=Rented(float(job.charged) / job.unit_price, finish),
+# Comparison with other policies.
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """Outcome of one job, in its slots and in units of the on-demand price.
+
+    Attributes:
+        cost: paid in all.
+        finish: when its last row was trained, or `None` if the cap ended it.
+    """
+
+    cost: float
+    finish: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastJob:
+    """A job that has ended.
+
+    Attributes:
+        job: as policies see it.
+        history: the market up to the job's first slot, without it.
+        market: in the job's slots, as each began.
+        forecast: the forecaster that it used, NAME[:KEY=VALUE...].
+        cap: the most that it may pay.
+        unit_price: money for one unit.
+        recorded: its outcome.
+    """
+
+    job: SpotJob
+    history: SpotMarket
+    market: SpotMarket
+    forecast: str
+    cap: float
+    unit_price: float
+    recorded: JobOutcome
+
+    def value(self, outcome: JobOutcome) -> float:
+        """Return the value to the owner, in money."""
+        if outcome.finish is None:
+            return 0.0
+        return value_of_finish(self.job, outcome.finish) * self.unit_price
+
+    def is_late(self, outcome: JobOutcome) -> bool:
+        """Return whether the job was done after its deadline, or never."""
+        return outcome.finish is None or outcome.finish > self.job.deadline + _SLACK
+
+    def outcome_under(self, policy: Policy) -> JobOutcome:
+        """Return the outcome under another policy."""
+        played = play(policy, self.job, self.market, self._forecasts(policy))
+        return _capped(played, self.market, self.cap)
+
+    def _forecasts(self, policy: Policy) -> ForecastTable | None:
+        horizon = widest_horizon([policy], self.job)
+        if not horizon:
+            return None
+        forecaster = parse_foretelling(self.forecast, "forecast").forecaster(self.history, 0)
+        seen = SpotMarket(
+            np.concatenate([self.history.price, self.market.price]),
+            np.concatenate([self.history.available, self.market.available]),
+            self.market.on_demand_price,
+            self.market.slot_seconds,
+        )
+        first = self.history.num_slots
+        slots = range(first, first + self.job.deadline)
+        return stack_forecasts([forecaster.forecast(seen.until(slot), horizon) for slot in slots])
+
+
+def _capped(played: SpotOutcome, market: SpotMarket, cap: float) -> JobOutcome:
+    """End an outcome where the next payment would exceed the cap."""
+    paid = [
+        held.on_demand * market.on_demand_price + held.spot * float(market.price[slot])
+        for slot, held in enumerate(played.allocations)
+    ]
+    so_far = np.concatenate([[0.0], np.cumsum(paid)])
+    for before, after in pairwise(so_far):
+        if after > cap + _SLACK:
+            return JobOutcome(float(before), None)
+    if played.cost > cap + _SLACK:
+        # Completion on demand is paid by the fraction, up to the cap.
+        return JobOutcome(cap, None)
+    return JobOutcome(played.cost, played.finish)
+
+
+@dataclass(frozen=True, slots=True)
+class RentalOutcome:
+    """Outcome of the jobs of a range; money.
+
+    Attributes:
+        num_jobs: number of jobs.
+        num_late: done after their deadlines, or never.
+        num_capped: ended by their caps.
+        cost, value: to their owners.
+        utility: value less cost.
+    """
+
+    num_jobs: int
+    num_late: int
+    num_capped: int
+    cost: float
+    value: float
+    utility: float
+
+
+def rental_outcome(outcomes: Iterable[tuple[PastJob, JobOutcome]]) -> RentalOutcome:
+    """Return the outcome of jobs together."""
+    jobs = list(outcomes)
+    cost = sum(outcome.cost * job.unit_price for job, outcome in jobs)
+    value = sum(job.value(outcome) for job, outcome in jobs)
+    return RentalOutcome(
+        num_jobs=len(jobs),
+        num_late=sum(job.is_late(outcome) for job, outcome in jobs),
+        num_capped=sum(outcome.finish is None for _, outcome in jobs),
+        cost=cost,
+        value=value,
+        utility=value - cost,
     )
 
 
-def _played(
-    jobs: Sequence[PastRental], policy: Policy, tick: Callable[[], None] | None
-) -> RentalTakings:
-    found = []
-    for job in jobs:
-        found.append((job, job.again(policy)))
-        if tick is not None:
+@dataclass
+class RecordedJob:
+    """An admitted job in the log.
+
+    Attributes:
+        admission: body of its decision.
+        charged: in all.
+        finish: when its last row was trained, in its slots, or `None`.
+        is_capped: whether the cap ended it.
+        is_disturbed: whether its owner or the service interfered.
+    """
+
+    admission: Body
+    charged: Money = ZERO
+    finish: float | None = None
+    is_capped: bool = False
+    is_disturbed: bool = False
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the job has ended, and its policy alone decided how."""
+        return not self.is_disturbed and (self.is_capped or self.finish is not None)
+
+    def apply(self, event: ZoneEvent) -> None:
+        """Apply a later event of the job."""
+        if event.kind == MeteredEventType.METERED:
+            self.charged += Money(event.body["amount"])
+            self.is_disturbed |= event.body["missed"]
+        elif event.kind == SpotEventType.ENDED:
+            self.finish = event.body["finish"]
+        elif event.kind == EventType.FAILED and event.body["code"] == CAP_REACHED:
+            self.is_capped = True
+        elif event.kind in (EventType.PAUSED, EventType.CANCELLED, EventType.FAILED):
+            self.is_disturbed = True
+
+    def past_job(self, market: ReplayedRecord) -> PastJob:
+        """Return the job as another policy can play it."""
+        body: dict[str, Any] = self.admission
+        terms, first, unit_price = (
+            JobTerms.from_record(body["terms"]),
+            body["first"],
+            body["unit_price"],
+        )
+        return PastJob(
+            job=terms.job(),
+            history=market.seen(first - 1),
+            market=market.begun(first, terms.deadline),
+            forecast=body["renting"]["forecast"],
+            cap=float(Money(body["held"])) / unit_price,
+            unit_price=unit_price,
+            recorded=JobOutcome(
+                float(self.charged) / unit_price, None if self.is_capped else self.finish
+            ),
+        )
+
+
+def recorded_jobs(events: Iterable[ZoneEvent], first_slot: int) -> list[RecordedJob]:
+    """Return the jobs that were admitted in a slot or later."""
+    jobs: dict[str | None, RecordedJob] = {}
+    for event in events:
+        if event.kind == EventType.DECIDED:
+            if event.body["decision"]["admitted"] and event.slot >= first_slot:
+                jobs[event.job] = RecordedJob(event.body)
+        elif event.job in jobs:
+            jobs[event.job].apply(event)
+    return list(jobs.values())
+
+
+class SpotReplay(ZoneReplay[RentalOutcome]):
+    """Replay of a spot zone's log.
+
+    Raises:
+        InputError: if the files of the zone's market are missing, or not those of the log.
+    """
+
+    basis = "what was seen of its market"
+
+    def __init__(self, source: ReplayInput) -> None:
+        super().__init__(source.log)
+        self._market = _market(source.log, source.entry)
+
+    @property
+    def mechanism(self) -> str:
+        return ", ".join(sorted({job.admission["renting"]["policy"] for job in self._comparable}))
+
+    @property
+    def num_skipped(self) -> int:
+        return len(self._recorded) - len(self._comparable)
+
+    def check(self, contender: Contender) -> None:
+        _policy(contender)
+
+    def verifier(self) -> SpotVerifier:
+        return SpotVerifier(self._market, self.log.clock)
+
+    def recorded_outcome(self, progress: Progress) -> RentalOutcome:
+        return rental_outcome((job, job.recorded) for job in self._jobs)
+
+    def outcome_under(self, contender: Contender, progress: Progress) -> RentalOutcome:
+        policy = _policy(contender)
+        tick = progress(contender.label, len(self._jobs)) or noop
+        outcomes = []
+        for job in self._jobs:
+            outcomes.append((job, job.outcome_under(policy)))
             tick()
-    return rental_takings(found)
+        return rental_outcome(outcomes)
+
+    @cached_property
+    def _recorded(self) -> list[RecordedJob]:
+        return recorded_jobs(self.log.events(), self.log.first_slot)
+
+    @cached_property
+    def _comparable(self) -> list[RecordedJob]:
+        return [job for job in self._recorded if job.is_comparable]
+
+    @cached_property
+    def _jobs(self) -> list[PastJob]:
+        return [job.past_job(self._market) for job in self._comparable]
+
+
+def _market(log: LogRange, entry: object) -> ReplayedRecord:
+    if not isinstance(entry, SpotConfig):
+        expected = f"auctune.toml with zone {log.zone}, which names the files of its market"
+        raise InputError("--config", "names no market", f"{expected}: the log has their digest")
+    market = load_market(entry)
+    if market.digest != log.opened["market"]:
+        expected = "the files and settings of its market with which the zone was opened"
+        raise InputError(f"zone {log.zone}: market", "is another one", expected)
+    return market
 
 
 def _policy(contender: Contender) -> Policy:
     return spot_policy(contender.mechanism, contender.settings)
-
-
-def _takings_json(takings: RentalTakings) -> Figures:
-    return asdict(takings) | {"utility": takings.utility}
-
-
-_ROWS: tuple[tuple[str, Callable[[RentalTakings], str]], ...] = (
-    ("jobs", lambda one: f"{one.num_jobs:,}"),
-    ("late", lambda one: f"{one.num_late:,}"),
-    ("ended by the cap", lambda one: f"{one.num_capped:,}"),
-    ("cost", lambda one: f"{one.cost:,.4f}"),
-    ("value", lambda one: f"{one.value:,.4f}"),
-    ("utility", lambda one: f"{one.utility:,.4f}"),
-)

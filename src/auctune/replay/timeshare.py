@@ -1,131 +1,426 @@
-"""The log of a timeshare zone once more: by what it had seen, or shared out by other allocators."""
+"""Replay of a timeshare zone's log.
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+A verification computes estimates from what the zone had seen, and charges from seconds of the
+pool. The shares themselves are the pool's own: it knows more than the zone, by measurement.
 
-from auctune.cli._support.options import print_json
-from auctune.cli._support.progress import ProgressBars
-from auctune.cli.replays.metered import show_again
-from auctune.cli.replays.replay import Figures, Logged
-from auctune.cli.replays.shown import (
-    bounds,
-    contender_figures,
-    show_left_out,
-    show_side_by_side,
-)
+A comparison shares the pool again under another allocator, over the recorded losses. A job's curve
+is known up to its last batch. Beyond it the mixture estimator forecasts when the target is reached:
+the loss falls as a power law, l = a s^-b, through the last recorded loss and the target, and stays
+where it is if the target is forecast to be out of reach. A job that its cap ended learns nothing
+more that counts.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
 from auctune.domain import Money
+from auctune.domain.data_size import DataSize
 from auctune.registry import timeshare_allocator
+from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
+from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.run.open_pool.how import How
-from auctune.service.zones.core.events import EventType
-from auctune.service.zones.timeshare.again import TimeshareAgain
-from auctune.service.zones.timeshare.past import LoggedThread, logged_threads
+from auctune.service.jobs.training import Training
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import Estimate, MeteredEventType
+from auctune.service.zones.timeshare.bid import (
+    charge_amount,
+    decision_record,
+    held_after_cancel,
+)
+from auctune.service.zones.timeshare.forecast import (
+    ForecastData,
+    ForecastRequest,
+    PoolPricing,
+    forecast,
+    forecast_data,
+)
+from auctune.service.zones.timeshare.job import Features, TimeshareEventType
+from auctune.service.zones.timeshare.state import TimeshareState
 from auctune.sim.comparison import Contender
-from auctune.sim.timeshare.past_pool import PastThread, PoolTakings, play_again, pool_takings
-from auctune.timeshare import Allocator, LearningThread
+from auctune.timeshare import Allocator, LearningThread, LossCurve, play
+from auctune.timeshare.estimators.mixture import Mixture
 from auctune.train.timeshare.estimators import ESTIMATORS
 
 
-class TimeshareReplay:
-    """A `Replay` of a timeshare zone's log."""
+class TimeshareVerifier(LogVerifier):
+    """Verifies a timeshare zone's log.
 
-    def __init__(self, logged: Logged) -> None:
-        self._period = logged.period
-
-    def check(self, contender: Contender) -> None:
-        """See `Replay`."""
-        _allocator(contender)
-
-    def decide_again(self, *, as_json: bool) -> tuple[Figures, bool]:
-        """See `Replay`."""
-        return show_again(self._period, "what its jobs had shown", self._judge, as_json=as_json)
-
-    def compare_with(self, contenders: Sequence[Contender], *, as_json: bool) -> Figures:
-        """See `Replay`."""
-        period = self._period
-        logged = logged_threads(period.events(), period.first_slot)
-        threads = past_threads(logged, period.clock.slot_seconds, period.newest_slot)
-        before = pool_takings(threads)
-        with ProgressBars() as bars:
-            others = []
-            for contender in contenders:
-                bars.counter(contender.label, None)
-                others.append(play_again(threads, _allocator(contender)) if threads else before)
-        seconds = period.clock.slot_seconds
-        figures = {
-            **bounds(period),
-            "num_left_out": len(logged) - before.num_jobs,
-            "recorded": {
-                "mechanism": period.opened["allocator"],
-                **_takings_json(before, seconds),
-            },
-            "mechanisms": [
-                contender_figures(contender, _takings_json(takings, seconds))
-                for contender, takings in zip(contenders, others, strict=True)
-            ],
-        }
-        if as_json:
-            print_json(figures)
-        else:
-            show_side_by_side(period, contenders, before, others, _rows(seconds))
-            show_left_out(
-                figures["num_left_out"], "cancelled, paused, never in the pool, or not over"
-            )
-        return figures
-
-    def _judge(self) -> TimeshareAgain:
-        period = self._period
-        asked = (
-            one for one in period.events() if one.kind == EventType.DECIDED and period.has(one)
-        )
-        return TimeshareAgain(Money(period.opened["price_per_second"]), period.clock, asked)
-
-
-def past_threads(
-    logged: Sequence[LoggedThread], unit_seconds: float, newest: int
-) -> list[PastThread]:
-    """Threads on record as another allocator can be tried on them; unit 0 is the first of any.
+    An estimate follows from an earlier state than its decision, so that the data for its forecast
+    are kept from then on.
 
     Args:
-        logged: of the period; those that learned nothing are left out.
-        unit_seconds: how long a unit is.
-        newest: the last unit on record.
+        price: of a second of the pool.
+        clock: of the zone.
+        decisions: the `job.decided` events that will be verified.
     """
-    begin = min((one.start for one in logged if one.start is not None), default=0)
-    found = []
-    for one in logged:
+
+    state: TimeshareState
+
+    def __init__(self, price: Money, clock: SlotClock, decisions: Iterable[ZoneEvent]) -> None:
+        state = TimeshareState()
+        super().__init__(state, state.apply)
+        self._price, self._clock = price, clock
+        # An event without inputs is reported when it is verified.
+        with_inputs = (event for event in decisions if "estimated" in event.body)
+        self._num_uses = Counter(map(_estimate_seq, with_inputs))
+        self._kept: dict[int, ForecastData] = {}
+        self._keep_forecast_data()
+
+    def apply(self, event: ZoneEvent) -> None:
+        super().apply(event)
+        self._keep_forecast_data()
+
+    def _keep_forecast_data(self) -> None:
+        if self._num_uses[self.state.seq]:
+            self._kept[self.state.seq] = forecast_data(self.state)
+
+    def decided_body(self, event: ZoneEvent) -> Body | None:
+        body = event.body
+        cap = Money(body["request"]["max_cost"])
+        left = None if body["left"] is None else Money(body["left"])
+        estimate = self._estimate(event, cap)
+        return {
+            **body,
+            "deadline_unit": self._clock.last_slot_by(body["request"]["deadline"]) + 1,
+            "decision": decision_record(estimate, cap, left, body["decision"]["target_loss"]),
+        }
+
+    def _estimate(self, event: ZoneEvent, cap: Money) -> Estimate | None:
+        """Estimate again, or return None if the zone was never at the recorded event."""
+        seq, body = _estimate_seq(event), event.body
+        data = self._kept.get(seq)
+        self._num_uses[seq] -= 1
+        if not self._num_uses[seq]:
+            self._kept.pop(seq, None)
+        if data is None:
+            return None
+        training, size = Training.from_record(body["training"]), DataSize.from_record(body["size"])
+        request = ForecastRequest(
+            owner=body["owner"],
+            features=Features.of(training, size),
+            target_loss=body["decision"]["target_loss"],
+            cap=cap,
+            first_unit=body["estimated"]["first_unit"],
+            deadline_unit=body["deadline_unit"],
+        )
+        pricing = PoolPricing(self._price, self._clock.epoch, self._clock.slot_seconds)
+        return forecast(request, pricing, data)
+
+    def _unit(self, event: ZoneEvent) -> Body | None:
+        return event.body if event.body["number"] > self.state.journal_offset else None
+
+    def _joined(self, event: ZoneEvent) -> Body | None:
+        return None if self.state.charged_job(str(event.job)) is None else self._unit(event)
+
+    def _cancelled(self, event: ZoneEvent) -> Body | None:
+        job = self.state.jobs.get(str(event.job))
+        if job is None or job.left is not None:
+            return {} if self.is_open(event) else None
+        held = held_after_cancel(self._price, self._clock.slot_seconds, job.meter.remaining)
+        return {"held": str(held)}
+
+    def _settled(self, event: ZoneEvent) -> Body | None:
+        return {} if event.job in self.state.cancelled else None
+
+    def _metered(self, event: ZoneEvent) -> Body | None:
+        body, job = event.body, self.state.charged_job(str(event.job))
+        if job is None or job.meter.is_charged(body["slot"]):
+            return None
+        expected: Body = {
+            "slot": job.meter.next_slot,
+            "amount": str(charge_amount(body["seconds"], self._price, job.meter.remaining)),
+            "cost": "0",
+        }
+        if body["batches"]:
+            if not self.state.units:
+                return None
+            unit = self.state.units[-1]
+            expected |= {"unit": unit["unit"], "share": unit["shares"].get(job.id, 0.0)}
+        return {**body, **expected}
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        TimeshareEventType.UNIT: _unit,
+        MeteredEventType.METERED: _metered,
+        TimeshareEventType.JOINED: _joined,
+        EventType.CANCELLED: _cancelled,
+        TimeshareEventType.SETTLED: _settled,
+    }
+
+
+def _estimate_seq(event: ZoneEvent) -> int:
+    """Return the number of the newest event that the estimate of a decision took into account."""
+    return int(event.body["estimated"]["seq"])
+
+
+# Comparison with other allocators.
+
+# Points of a curve beyond its record.
+_NUM_FORECAST_POINTS = 8
+# More than any job trains.
+_MAX_BATCHES = 1e9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastJob:
+    """A job of the pool as another allocator can train it.
+
+    Attributes:
+        learning: its arrival, deadline and target; in units of time.
+        batches: [i] learned at the end of each unit, increasing.
+        losses: [i] mean loss of each unit.
+        rate: N, batches a unit with the whole pool.
+        counts: whether its outcome is its own; other jobs only take their share of the pool.
+        is_done: whether it reached its target in time.
+        is_capped: whether its cap ended it.
+    """
+
+    learning: LearningThread
+    batches: tuple[int, ...]
+    losses: tuple[float, ...]
+    rate: float
+    counts: bool
+    is_done: bool
+    is_capped: bool
+
+    def curve(self) -> LossCurve:
+        """Return the recorded losses, and the forecast beyond them."""
+        batches, losses = [float(one) for one in self.batches], list(self.losses)
+        if not self.is_done and not self.is_capped:
+            beyond = self._forecast()
+            batches += [point for point, _ in beyond]
+            losses += [loss for _, loss in beyond]
+        return LossCurve(np.array(batches), np.array(losses))
+
+    def _forecast(self) -> list[tuple[float, float]]:
+        last, loss, target = self.batches[-1], self.losses[-1], self.learning.threshold
+        run = Mixture().start()
+        for batches, seen in zip(self.batches, self.losses, strict=True):
+            run.observe(float(batches), seen)
+        need = run.need(target).batches
+        if math.isinf(need) or not 0.0 < need < _MAX_BATCHES or loss <= target:
+            return []
+        ends = np.unique(np.ceil(np.geomspace(last, last + need, _NUM_FORECAST_POINTS + 1)))[1:]
+        slope = math.log(loss / target) / math.log(ends[-1] / last)
+        falling = [max(target, loss * (end / last) ** -slope) for end in ends]
+        # The last point is the target itself, whatever rounding makes of it.
+        return list(zip(ends.tolist(), [*falling[:-1], target], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOutcome:
+    """Outcome of the jobs of a pool that count.
+
+    Attributes:
+        num_jobs: number of jobs.
+        num_done: that reached their targets in time.
+        num_foretold: of those, the ones that did so by forecast losses.
+        units: units of time of the whole pool that the jobs took.
+        pool_seconds: the same in seconds.
+    """
+
+    num_jobs: int
+    num_done: int
+    num_foretold: int
+    units: float
+    pool_seconds: float
+
+
+def recorded_outcome(jobs: Sequence[PastJob], unit_seconds: float) -> PoolOutcome:
+    """Return the outcome as recorded."""
+    counted = [job for job in jobs if job.counts]
+    units = sum(job.batches[-1] / job.rate for job in counted)
+    return PoolOutcome(
+        num_jobs=len(counted),
+        num_done=sum(job.is_done for job in counted),
+        num_foretold=0,
+        units=units,
+        pool_seconds=units * unit_seconds,
+    )
+
+
+def outcome_under(
+    jobs: Sequence[PastJob], allocator: Allocator, unit_seconds: float
+) -> PoolOutcome:
+    """Return the outcome under another allocator.
+
+    Args:
+        jobs: at least one.
+        allocator: in place of the pool's.
+        unit_seconds: length of a unit of time.
+    """
+    outcome = play(
+        allocator,
+        [job.learning for job in jobs],
+        [job.curve() for job in jobs],
+        [job.rate for job in jobs],
+    )
+    counts = np.array([job.counts for job in jobs])
+    beyond = outcome.samples > np.array([job.batches[-1] for job in jobs])
+    units = float((outcome.samples / np.array([job.rate for job in jobs]))[counts].sum())
+    return PoolOutcome(
+        num_jobs=int(counts.sum()),
+        num_done=int((outcome.done & counts).sum()),
+        num_foretold=int((outcome.done & counts & beyond).sum()),
+        units=units,
+        pool_seconds=units * unit_seconds,
+    )
+
+
+@dataclass
+class RecordedJob:
+    """An admitted job in the log.
+
+    Attributes:
+        id: of the job.
+        target_loss: that it is to reach.
+        deadline: unit by whose beginning it must be done.
+        start: first unit in which it can learn, or `None` if it has not joined the pool.
+        rate: batches a unit with the whole pool, as first measured.
+        batches: learned at the end of each of its units.
+        losses: of each unit; values that are not numbers are left out.
+        seconds: of the pool.
+        num_batches: learned in all.
+        end: unit in which it left or its owner ended it, or `None` if it goes on.
+        how: reason for which it left the pool, or `None` if it has not.
+        is_paused: whether it was ever paused.
+    """
+
+    id: str
+    target_loss: float
+    deadline: int
+    start: int | None = None
+    rate: float = 0.0
+    batches: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    num_batches: int = 0
+    end: int | None = None
+    how: str | None = None
+    is_paused: bool = False
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the job has ended, and its shares alone decided how."""
+        return self.how in (How.REACHED, How.MISSED, How.ENDED) and not self.is_paused
+
+    def apply(self, event: ZoneEvent) -> None:
+        """Apply a later event of the job."""
+        body = event.body
+        if event.kind == TimeshareEventType.JOINED:
+            self.start, self.rate = body["unit"], body["rate"]
+        elif event.kind == MeteredEventType.METERED:
+            self.num_batches += body["batches"]
+            self.seconds += body["seconds"]
+            if body["loss"] is not None:
+                self.batches.append(self.num_batches)
+                self.losses.append(body["loss"])
+        elif event.kind == TimeshareEventType.LEFT:
+            self.how, self.end = body["how"], event.slot
+        elif event.kind == EventType.PAUSED:
+            self.is_paused = True
+        elif event.kind in (EventType.CANCELLED, EventType.FAILED) and self.end is None:
+            self.end = event.slot
+
+
+def recorded_jobs(events: Iterable[ZoneEvent], first_slot: int) -> list[RecordedJob]:
+    """Return the jobs that were admitted in a slot or later."""
+    jobs: dict[str, RecordedJob] = {}
+    for event in events:
+        name, body = str(event.job), event.body
+        if event.kind == EventType.DECIDED:
+            if body["decision"]["admitted"] and event.slot >= first_slot:
+                target = body["decision"]["target_loss"]
+                jobs[name] = RecordedJob(name, target, body["deadline_unit"])
+        elif name in jobs:
+            jobs[name].apply(event)
+    return list(jobs.values())
+
+
+def past_jobs(recorded: Sequence[RecordedJob], unit_seconds: float, newest: int) -> list[PastJob]:
+    """Return jobs as another allocator can train them; unit 0 is the first of any.
+
+    Args:
+        recorded: jobs of the log; the ones that learned nothing are left out.
+        unit_seconds: length of a unit of time.
+        newest: the last unit in the log.
+    """
+    begin = min((one.start for one in recorded if one.start is not None), default=0)
+    jobs = []
+    for one in recorded:
         if one.start is None or not one.batches:
             continue
-        # Others take what they took of the pool, and then are gone.
+        # Jobs that do not count take their recorded share of the pool, and leave.
         end = newest if one.end is None else one.end
-        deadline = one.deadline if one.tells else min(one.deadline, end + 1)
+        deadline = one.deadline if one.is_comparable else min(one.deadline, end + 1)
         if deadline > one.start:
             times = one.start - begin, deadline - begin
-            found.append(
-                PastThread(
+            jobs.append(
+                PastJob(
                     learning=LearningThread(one.id, *times, one.target_loss),
                     batches=tuple(one.batches),
                     losses=tuple(one.losses),
-                    rate=one.learned / one.seconds * unit_seconds if one.seconds else one.rate,
-                    counts=one.tells,
-                    was_done=one.how == How.REACHED,
-                    was_capped=one.how == How.ENDED,
+                    rate=one.num_batches / one.seconds * unit_seconds if one.seconds else one.rate,
+                    counts=one.is_comparable,
+                    is_done=one.how == How.REACHED,
+                    is_capped=one.how == How.ENDED,
                 )
             )
-    return found
+    return jobs
+
+
+class TimeshareReplay(ZoneReplay[PoolOutcome]):
+    """Replay of a timeshare zone's log."""
+
+    basis = "what its jobs had shown"
+
+    def __init__(self, source: ReplayInput) -> None:
+        super().__init__(source.log)
+        self._unit_seconds = source.log.clock.slot_seconds
+
+    @property
+    def mechanism(self) -> str:
+        return str(self.log.opened["allocator"])
+
+    @property
+    def num_skipped(self) -> int:
+        return len(self._recorded) - sum(job.counts for job in self._jobs)
+
+    def check(self, contender: Contender) -> None:
+        _allocator(contender)
+
+    def verifier(self) -> TimeshareVerifier:
+        log = self.log
+        decisions = (
+            event
+            for event in log.events()
+            if event.kind == EventType.DECIDED and log.contains(event)
+        )
+        return TimeshareVerifier(Money(log.opened["price_per_second"]), log.clock, decisions)
+
+    def recorded_outcome(self, progress: Progress) -> PoolOutcome:
+        return recorded_outcome(self._jobs, self._unit_seconds)
+
+    def outcome_under(self, contender: Contender, progress: Progress) -> PoolOutcome:
+        progress(contender.label, None)
+        if not self._jobs:
+            return self.recorded_outcome(progress)
+        return outcome_under(self._jobs, _allocator(contender), self._unit_seconds)
+
+    @cached_property
+    def _recorded(self) -> list[RecordedJob]:
+        return recorded_jobs(self.log.events(), self.log.first_slot)
+
+    @cached_property
+    def _jobs(self) -> list[PastJob]:
+        return past_jobs(self._recorded, self._unit_seconds, self.log.newest_slot)
 
 
 def _allocator(contender: Contender) -> Allocator:
     return timeshare_allocator(contender.mechanism, contender.settings, ESTIMATORS)
-
-
-def _takings_json(takings: PoolTakings, unit_seconds: float) -> Figures:
-    return asdict(takings) | {"pool_seconds": takings.units * unit_seconds}
-
-
-def _rows(unit_seconds: float) -> tuple[tuple[str, Callable[[PoolTakings], str]], ...]:
-    return (
-        ("jobs", lambda one: f"{one.num_jobs:,}"),
-        ("done in time", lambda one: f"{one.num_done:,}"),
-        ("of them foretold", lambda one: f"{one.num_foretold:,}"),
-        ("seconds of the pool", lambda one: f"{one.units * unit_seconds:,.1f}"),
-    )

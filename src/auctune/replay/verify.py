@@ -1,112 +1,179 @@
-"""The log of a metered zone once more: each event against what must have come of those before it.
+"""Verification of a zone's log: each event must follow from the events before it.
 
-A judge makes of an event the one that follows from what the zone knew: the same, but for what it
-decides or computes anew. Where the two differ, field by field, the log does not follow from itself.
-It goes on with decisions as they were answered and charges as they must have been, so that one
-difference does not make others of all that came after it.
+A verifier applies the recorded events to the zone's state. Before it applies an event, it computes
+the body that the event must have: decisions from their recorded inputs, by the functions that
+decide in the service, and charges from usage and prices. Fields that differ are reported.
 """
 
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from auctune.domain import InputError
-from auctune.domain.recorded import Difference
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.metered import MeteredEventType
+from auctune.service.zones.core.state import ZoneState
 
 Body = dict[str, Any]
+Rule = Callable[[Any, ZoneEvent], Body | None]
+"""Method of a verifier: the body that an event must have, or None if it cannot have happened."""
+
 _ABSENT = "(none)"
 
 
-class Judge(Protocol):
-    """Goes through the log of one zone."""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field of an event that is not as recorded.
 
-    def again(self, event: ZoneEvent) -> Body | None:
-        """The body that an event must have had; none: it cannot have happened at all."""
-        ...
+    Attributes:
+        what: event type and field.
+        name: id of the job, or the slot.
+        recorded, found: both values.
+    """
 
-    def take(self, event: ZoneEvent) -> None:
-        """Take over an event that can have happened."""
-        ...
+    what: str
+    name: str
+    recorded: Any
+    found: Any
 
 
 @dataclass(frozen=True, slots=True)
-class MeteredAgain:
-    """A period that was gone through again.
+class VerificationResult:
+    """Outcome of a verification.
 
     Attributes:
-        num_decisions, num_charges: compared.
-        differences: none, if all is as it was.
+        counts: number of events that were verified, by name: decisions, charges, ...
+        differences: empty if the log is identical.
     """
 
-    num_decisions: int
-    num_charges: int
+    counts: Mapping[str, int]
     differences: tuple[Difference, ...]
 
+    @property
+    def is_identical(self) -> bool:
+        """Whether every event is as recorded."""
+        return not self.differences
 
-def nobody() -> None:
-    """Nobody counts."""
+
+def noop() -> None:
+    """Do nothing: the callback of a verification without progress."""
 
 
-def always(_event: ZoneEvent) -> bool:
-    """All are compared."""
+def _always(_event: ZoneEvent) -> bool:
     return True
 
 
-def go_again(
-    events: Iterable[ZoneEvent],
-    judge: Judge,
-    is_due: Callable[[ZoneEvent], bool] = always,
-    advance: Callable[[], None] = nobody,
-) -> MeteredAgain:
-    """Go through a log again.
+class LogVerifier(ABC):
+    """Verifies the log of one zone; a subclass knows the events of its kind of zone.
 
     Args:
-        events: of a zone, from its beginning on.
-        judge: of its kind, at the zone's beginning.
-        is_due: tells which of them are compared, and not only how it came to those.
-        advance: told after each decision.
-
-    Raises:
-        InputError: if an event is none that the service could have written.
+        state: of the zone before the first event.
+        apply: applies an event to the state, and to the mechanism of a kind that has one.
     """
-    counts = {EventType.DECIDED.value: 0, MeteredEventType.METERED.value: 0}
-    differences: list[Difference] = []
-    for event in events:
-        try:
-            # Decisions take long, and go on as they were answered anyway.
-            is_needed = is_due(event) or event.kind != EventType.DECIDED
-            body = judge.again(event) if is_needed else event.body
-            found = _known(event, body)
-            if body is not None:
-                judge.take(replace(event, body=found))
-        except (AssertionError, KeyError, TypeError, ValueError, ArithmeticError) as error:
-            wrong = f"cannot be read ({type(error).__name__}: {error})"
-            raise InputError(
-                f"event {event.seq}", wrong, "a log as this release writes it"
-            ) from error
+
+    counted: ClassVar[tuple[str, ...]] = ("decisions", "charges")
+    """Names of what is counted; see `counts_of`."""
+
+    rules: ClassVar[Mapping[str, Rule]] = {}
+    """By type of event, the method that computes its body. Other events need an open job."""
+
+    def __init__(self, state: ZoneState[Any], apply: Callable[[ZoneEvent], object]) -> None:
+        self.state = state
+        self._apply = apply
+        self.differences: list[Difference] = []
+
+    @abstractmethod
+    def decided_body(self, event: ZoneEvent) -> Body | None:
+        """Decide again, and return the body of a `job.decided` event of a job that is not admitted.
+
+        Returns:
+            The body, or None if the recorded inputs cannot have existed.
+        """
+
+    def counts_of(self, event: ZoneEvent) -> Iterator[str]:
+        """Yield the names in `counted` under which an event counts."""
         if event.kind == EventType.DECIDED:
-            advance()
-        if is_due(event):
-            counts[event.kind] = counts.get(event.kind, 0) + 1
-            differences += differing(event, body)
-    return MeteredAgain(
-        counts[EventType.DECIDED], counts[MeteredEventType.METERED], tuple(differences)
-    )
+            yield "decisions"
+        elif event.kind == MeteredEventType.METERED:
+            yield "charges"
+
+    def expected_body(self, event: ZoneEvent) -> Body | None:
+        """Return the body that an event must have, or None if it cannot have happened."""
+        if event.kind == EventType.DECIDED:
+            return None if event.job in self.state.jobs else self.decided_body(event)
+        if event.kind == EventType.RECEIVED:
+            return None if self.is_open(event) else event.body
+        rule = self.rules.get(event.kind)
+        if rule is not None:
+            return rule(self, event)
+        return event.body if event.job is None or self.is_open(event) else None
+
+    def apply(self, event: ZoneEvent) -> None:
+        """Apply an event that can have happened."""
+        self._apply(event)
+
+    def missing(self) -> Iterable[Difference]:
+        """Return the events that the log should have had by now and does not."""
+        return ()
+
+    def is_open(self, event: ZoneEvent) -> bool:
+        """Return whether the job of an event is pending or admitted, and not over."""
+        return event.job in self.state.jobs or event.job in self.state.received
+
+    def verify_log(
+        self,
+        events: Iterable[ZoneEvent],
+        contains: Callable[[ZoneEvent], bool] = _always,
+        on_decision: Callable[[], None] = noop,
+    ) -> VerificationResult:
+        """Verify a log.
+
+        Args:
+            events: of the zone, from the state on.
+            contains: returns whether to verify an event; the others are applied as recorded.
+            on_decision: called after each decision.
+
+        Raises:
+            InputError: if the service cannot have written an event.
+        """
+        counts: Counter[str] = Counter()
+        self.differences = []
+        for event in events:
+            try:
+                if contains(event):
+                    counts.update(self.counts_of(event))
+                    self._verify(event)
+                else:
+                    self.apply(event)
+            except (AssertionError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+                found = f"cannot be read ({type(error).__name__}: {error})"
+                expected = "a log as this release writes it"
+                raise InputError(f"event {event.seq}", found, expected) from error
+            if event.kind == EventType.DECIDED:
+                on_decision()
+        self.differences += self.missing()
+        return VerificationResult(
+            {name: counts[name] for name in self.counted}, tuple(self.differences)
+        )
+
+    def _verify(self, event: ZoneEvent) -> None:
+        body = self.expected_body(event)
+        self.differences += diff_event(event, body)
+        if body is None:
+            return
+        # Only charges continue as computed: a wrong one would change all later ones of its job.
+        is_charge = event.kind == MeteredEventType.METERED
+        self.apply(replace(event, body=body) if is_charge else event)
 
 
-def _known(event: ZoneEvent, body: Body | None) -> Body:
-    """What goes on: decisions as they were answered, all else as it must have been."""
-    return event.body if body is None or event.kind == EventType.DECIDED else body
-
-
-def differing(event: ZoneEvent, body: Body | None) -> Iterator[Difference]:
-    """What of an event came out otherwise.
+def diff_event(event: ZoneEvent, body: Body | None) -> Iterator[Difference]:
+    """Yield the fields in which an event is not as recorded.
 
     Args:
         event: as recorded.
-        body: as it must have been; none: not at all.
+        body: that it must have, or None if it cannot have happened.
     """
     name = event.job or f"slot {event.slot}"
     if body is None:

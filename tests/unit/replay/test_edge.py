@@ -4,9 +4,8 @@ import copy
 from dataclasses import replace
 
 from auctune.domain import Money
+from auctune.replay.edge import EdgeVerifier
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.edge.again import EdgeAgain
-from auctune.service.zones.metered.again import go_again
 from support.edge_zones import MadeUpEdge
 
 MANY = {"a": 48, "b": 48}
@@ -44,9 +43,9 @@ def test_a_log_follows_from_itself() -> None:
     events = made.log.read()
     kinds = {event.kind for event in events}
     assert {"job.replanned", "job.resumed", "site.lost"} <= kinds
-    again = go_again(events, EdgeAgain(made.record))
-    assert again.differences == ()
-    assert again.num_decisions == 7
+    verified = EdgeVerifier(made.record).verify_log(events)
+    assert verified.differences == ()
+    assert verified.counts["decisions"] == 7
 
 
 def changed(made: MadeUpEdge, job: str, kind: str, **fields: object) -> list[ZoneEvent]:
@@ -73,5 +72,5 @@ def test_a_price_a_reason_and_a_plan_that_were_changed_are_found() -> None:
         (changed(made, "late", EventType.DECIDED, earliest=3), "earliest"),
         (changed(made, "line", EventType.RESUMED, found=[]), "found"),
     ):
-        found = go_again(events, EdgeAgain(made.record)).differences
+        found = EdgeVerifier(made.record).verify_log(events).differences
         assert any(one.what.endswith(what) for one in found), what

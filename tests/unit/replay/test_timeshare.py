@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from auctune.sim.timeshare.past_pool import PastThread, play_again, pool_takings
+from auctune.replay.timeshare import PastJob, outcome_under, recorded_outcome
 from auctune.timeshare import LearningThread, LossCurve, MooreHodgson, Planner, Uniform, play
 from auctune.timeshare.allocator import Allocator
 from auctune.timeshare.balancing.exploration import Exploration
@@ -14,19 +14,19 @@ LARA = Planner(Wls(), Exploration(None, 0.1), MooreHodgson())
 
 def thread(
     losses: list[float], target: float = 0.5, *, done: bool = False, capped: bool = False
-) -> PastThread:
-    return PastThread(
+) -> PastJob:
+    return PastJob(
         learning=LearningThread("a", 0, 40, target),
         batches=tuple(5 * (n + 1) for n in range(len(losses))),
         losses=tuple(losses),
         rate=5.0,
         counts=True,
-        was_done=done,
-        was_capped=capped,
+        is_done=done,
+        is_capped=capped,
     )
 
 
-def recorded(allocator: Allocator) -> list[PastThread]:
+def recorded(allocator: Allocator) -> list[PastJob]:
     """What a pool of six would have on record, of which some come to their targets."""
     rng = np.random.default_rng(4)
     curves, learning = [], []
@@ -43,7 +43,7 @@ def recorded(allocator: Allocator) -> list[PastThread]:
         ends = np.floor(np.cumsum(outcome.shares[:, k]) * 10.0 + 1e-9)[fresh].astype(int)
         done = bool(outcome.done[k])
         found.append(
-            PastThread(one, tuple(ends.tolist()), tuple(means.tolist()), 10.0, True, done, False)
+            PastJob(one, tuple(ends.tolist()), tuple(means.tolist()), 10.0, True, done, False)
         )
     return found
 
@@ -51,9 +51,9 @@ def recorded(allocator: Allocator) -> list[PastThread]:
 @pytest.mark.parametrize("allocator", [Uniform(), LARA], ids=["uniform", "lara"])
 def test_the_allocator_that_was_there_comes_to_what_was(allocator: Allocator) -> None:
     threads = recorded(allocator)
-    was = pool_takings(threads)
+    was = recorded_outcome(threads, 1.0)
     assert 0 < was.num_done < was.num_jobs == 6
-    again = play_again(threads, allocator)
+    again = outcome_under(threads, allocator, 1.0)
     assert again.num_done - again.num_foretold == was.num_done
     assert again.units >= was.units - 1e-9
 
@@ -80,9 +80,12 @@ def test_who_only_shares_the_pool_takes_room_and_does_not_count() -> None:
     losses = [2.0, 1.0, 0.6, 0.4]
     own = thread(losses, done=True)
     rivals = [
-        PastThread(LearningThread(f"rival{k}", 0, 40, 1e-6), (5,), (1.0,), 5.0, False, False, True)
+        PastJob(LearningThread(f"rival{k}", 0, 40, 1e-6), (5,), (1.0,), 5.0, False, False, True)
         for k in range(12)
     ]
-    alone, crowded = play_again([own], Uniform()), play_again([own, *rivals], Uniform())
+    alone, crowded = (
+        outcome_under([own], Uniform(), 1.0),
+        outcome_under([own, *rivals], Uniform(), 1.0),
+    )
     assert (alone.num_jobs, alone.num_done) == (1, 1)
     assert (crowded.num_jobs, crowded.num_done) == (1, 0)

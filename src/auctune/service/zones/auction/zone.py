@@ -178,7 +178,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         task = self.task(bid)
         decision = self.mechanism.preview(task, self.state.slot)
         if task.budget is not None and decision.payment > task.budget:
-            decision = _over_budget(task, decision.payment)
+            decision = over_budget(task, decision.payment)
         body = self._body(bid, task, decision)
         return PROJECTION.preview(self.name, self.clock.now(), bid.job, body)
 
@@ -289,10 +289,11 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         return self._rejected_over_budget(task, shown.payment)
 
     def _rejected_over_budget(self, task: Task, price: Money) -> Decision:
-        decision = _over_budget(task, price)
+        decision = over_budget(task, price)
         self.apply_to_mechanism(Offered(task, decision, self.state.slot))
         return decision
 
 
-def _over_budget(task: Task, price: Money) -> Decision:
+def over_budget(task: Task, price: Money) -> Decision:
+    """Return the rejection of a bid whose price is over its owner's budget."""
     return Decision(task.id, admitted=False, price=price, reason=Reason.OVER_BUDGET)

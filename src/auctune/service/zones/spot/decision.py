@@ -46,6 +46,29 @@ def reserved_amount(cap: Money, left: Money | None) -> Money:
     return cap if left is None else min(cap, left)
 
 
+def decision_record(
+    estimate: Estimate, cap: Money, left: Money | None, num_open: int, max_jobs: int
+) -> dict[str, Any]:
+    """Decide on a job, and return the `decision` of its event.
+
+    Args:
+        estimate: of the job's cost.
+        cap: the most that its owner pays.
+        left: of the owner's budget, or `None` without one.
+        num_open: jobs that are not over.
+        max_jobs: that the zone runs at once.
+    """
+    need = estimate.p90_cost
+    reason = rejection_reason(need, cap, left, num_open, max_jobs)
+    return {
+        "admitted": reason is None,
+        "reason": reason,
+        "max_cost": str(cap),
+        "least_max_cost": str(need) if reason == OVER_CAP else None,
+        "estimate": estimate.to_record(),
+    }
+
+
 def first_slot(clock: SlotClock, slot: int, ready_at: float) -> int:
     """Return the first slot after `slot` that begins when a job can train."""
     return max(slot + 1, clock.first_slot_from(ready_at))

@@ -11,7 +11,7 @@ from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.spot.bid import SpotBid
-from auctune.service.zones.spot.decision import OVER_CAP, rejection_reason, reserved_amount
+from auctune.service.zones.spot.decision import decision_record, reserved_amount
 from auctune.service.zones.spot.job import Pace, SpotJobState, learned_pace
 from auctune.service.zones.spot.projection import PROJECTION
 from auctune.service.zones.spot.state import SpotState
@@ -95,21 +95,15 @@ class SpotZone(SlottedZone[SpotJobState, SpotBid]):
         slots = rental.slot_range(bid.worth.deadline, self.state.slot, ready_at)
         if not slots:
             raise no_slot(self.clock, slots.start)
-        left, worth, need = bid.left(), bid.worth, bid.estimate.p90_cost
-        reason = rejection_reason(need, bid.cap, left, len(self.state.jobs), rental.max_jobs)
-        decision = {
-            "admitted": reason is None,
-            "reason": reason,
-            "max_cost": str(bid.cap),
-            "least_max_cost": str(need) if reason == OVER_CAP else None,
-            "estimate": bid.estimate.to_record(),
-        }
+        left, worth = bid.left(), bid.worth
         return {
             "owner": bid.owner,
             "request": bid.request,
             "training": bid.training.to_record(),
             "size": bid.size.to_record(),
-            "decision": decision,
+            "decision": decision_record(
+                bid.estimate, bid.cap, left, len(self.state.jobs), rental.max_jobs
+            ),
             "left": None if left is None else str(left),
             "jobs": rental.max_jobs,
             "estimated": asdict(bid.estimated),

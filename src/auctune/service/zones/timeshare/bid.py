@@ -80,6 +80,28 @@ def rejection_reason(cap: Money, left: Money | None) -> str | None:
     return None if reserved_amount(cap, left) > ZERO or cap == ZERO else OVER_BUDGET
 
 
+def decision_record(
+    estimate: Estimate | None, cap: Money, left: Money | None, target_loss: float
+) -> dict[str, Any]:
+    """Decide on a job, and return the `decision` of its event.
+
+    Args:
+        estimate: of the job; `None` if it cannot be made again.
+        cap: the most that its owner pays.
+        left: of the owner's budget, or `None` without one.
+        target_loss: that the job is to reach.
+    """
+    reason = rejection_reason(cap, left)
+    return {
+        "admitted": reason is None,
+        "reason": reason,
+        "max_cost": str(cap if reason else reserved_amount(cap, left)),
+        "least_max_cost": None,
+        "estimate": None if estimate is None else estimate.to_record(),
+        "target_loss": target_loss,
+    }
+
+
 def charge_amount(seconds: float, price: Money, left: Money) -> Money:
     """What an owner is charged for seconds of the pool; never above what is left of the cap."""
     return min(left, round_money(float(price) * seconds))

@@ -14,9 +14,8 @@ from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, Zone
 from auctune.service.zones.timeshare.bid import (
     TimeshareBid,
+    decision_record,
     held_after_cancel,
-    rejection_reason,
-    reserved_amount,
 )
 from auctune.service.zones.timeshare.job import Phase, TimeshareEventType, TimeshareJob
 from auctune.service.zones.timeshare.projection import PROJECTION
@@ -124,8 +123,6 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
 
     def _body(self, asked: TimeshareBid) -> dict[str, Any]:
         left = asked.left()
-        cap, reason = reserved_amount(asked.cap, left), rejection_reason(asked.cap, left)
-        admitted = reason is None
         return {
             "owner": asked.owner,
             "request": asked.request,
@@ -134,13 +131,6 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
             "deadline_unit": asked.deadline_unit,
             "left": None if left is None else str(left),
             "estimated": asdict(asked.estimated),
-            "decision": {
-                "admitted": admitted,
-                "reason": reason,
-                "max_cost": str(cap if admitted else asked.cap),
-                "least_max_cost": None,
-                "estimate": asked.estimate.to_record(),
-                "target_loss": asked.target_loss,
-            },
+            "decision": decision_record(asked.estimate, asked.cap, left, asked.target_loss),
             "reply": idempotency_record(asked.reply),
         }
