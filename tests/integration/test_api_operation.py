@@ -162,7 +162,7 @@ def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Several pieces, as with many jobs.
-    monkeypatch.setattr(erasure, "_JOBS_AT_ONCE", 1)
+    monkeypatch.setattr(erasure, "_JOBS_PER_BATCH", 1)
     words = ("PRIVATENAME", "privatesuffix", "PRIVATENOTE")
 
     def found() -> set[str]:
@@ -286,6 +286,52 @@ def test_what_is_no_request_is_refused(served: Served, body: bytes) -> None:
             assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "param"),
+    [
+        ("GET", "/v1/files?limits=5", "limits"),
+        ("GET", "/v1/files?limit=5&limit=6", "limit"),
+        ("GET", "/v1/zones?kind=spot", "kind"),
+        ("GET", "/v1/fine_tuning/jobs?meta[name]=a", "meta[name]"),
+        ("GET", "/v1/fine_tuning/jobs?metadata=a", "metadata"),
+        ("GET", "/v1/fine_tuning/jobs?metadata[name]=a&metadata[name]=b", "metadata[name]"),
+        ("POST", "/v1/fine_tuning/jobs?what_if=true", "what_if"),
+        ("POST", "/v1/quotes?zone=north", "zone"),
+        ("DELETE", "/v1/webhooks/webhook-a?force=1", "force"),
+    ],
+)
+def test_query_parameters_that_a_route_does_not_have_are_refused(
+    served: Served, method: str, path: str, param: str
+) -> None:
+    with served.http() as http:
+        answer = http.request(method, path)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/fine_tuning/jobs", '{"seed": 1, "seed": 2, MARKET}', "seed"),
+        ("/v1/quotes", '{"metadata": {"name": "a", "name": "b"}, MARKET}', "name"),
+        ("/v1/webhooks", '{"url": "https://a.example", "url": "https://b.example"}', "url"),
+    ],
+)
+def test_a_key_that_a_body_has_twice_is_refused(
+    served: Served, path: str, body: str, param: str
+) -> None:
+    market = '"market": {"bid": "1", "deadline": "+1h"}'
+    start = f'{{"model": "tiny", "training_file": "{served.upload()}", '
+    body = body.replace("MARKET", market)
+    with served.http() as http:
+        answer = http.post(path, content=body if "url" in body else start + body[1:])
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["param"] == param
+        assert "given twice" in answer.json()["error"]["message"]
+        is_listed = http.get("/v1/webhooks").json()["data"]
+    assert not is_listed
+
+
 def test_a_body_with_thousands_of_mistakes_is_refused_without_listing_them(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,7 +341,7 @@ def test_a_body_with_thousands_of_mistakes_is_refused_without_listing_them(
         listed.append(error.error_count())
         return to_input_error(error, *rest)
 
-    monkeypatch.setattr("auctune.service.http.routes.jobs.to_input_error", list_errors)
+    monkeypatch.setattr("auctune.service.http.requests.to_input_error", list_errors)
     modules: dict[str, Any] = {"model": "tiny", "training_file": "file-a"}
     modules |= {"market": {"lora": {"target_modules": [""] * 60_000}}}
     with served.http() as http:
@@ -327,10 +373,10 @@ def test_errors_show_the_beginning_of_what_is_long(served: Served) -> None:
     ("method", "path", "said"),
     [
         ("GET", "/v1/models", "/v1/zones"),
-        ("POST", "/v1/chat/completions", "runs no model"),
-        ("POST", "/v1/completions", "runs no model"),
+        ("POST", "/v1/chat/completions", "does not run models"),
+        ("POST", "/v1/completions", "does not run models"),
         ("POST", "/v1/batches", "/v1/fine_tuning/jobs"),
-        ("PUT", "/v1/files", "does not take PUT"),
+        ("PUT", "/v1/files", "does not support PUT"),
     ],
 )
 def test_what_is_not_offered_says_what_is(
@@ -536,7 +582,7 @@ def test_one_users_searches_through_all_jobs_take_one_thread_at_a_time(
         return scan(pages, owner, *rest, **more)
 
     monkeypatch.setattr(Queries, "jobs", slow_scan)
-    monkeypatch.setattr("auctune.service.http.routes.jobs._SCANNED", 1)
+    monkeypatch.setattr("auctune.service.http.routes.jobs._SCAN_PAGE", 1)
 
     def search(_: int) -> list[str]:
         with served.http(key) as http:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from auctune.service.http import app
 from auctune.service.http.connections import MAX_HEADER_BYTES, ConnectionLimits
-from auctune.service.http.routes import jobs
 from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, serving
 
@@ -114,13 +114,13 @@ def test_the_openapi_document_is_built_once(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = []
-    describe = jobs.described_models
+    describe = app.component_schemas
 
     def counted() -> dict[str, Any]:
         built.append(1)
         return describe()
 
-    monkeypatch.setattr(jobs, "described_models", counted)
+    monkeypatch.setattr(app, "component_schemas", counted)
     with served.http() as http:
         documents = [http.get("/openapi.json").json() for _ in range(3)]
     assert "JobRequest" in documents[0]["components"]["schemas"]

@@ -210,7 +210,7 @@ def test_files_are_listed_and_those_no_open_job_needs_deleted(
     ]
     assert needed not in auctune("files", "list", "--limit", "1", *own)[1]
     code, out, lines = auctune("files", "delete", needed, *own)
-    assert (code, out, lines) == (1, "", ["auctune: id: a job that is not over needs it"])
+    assert (code, out, lines) == (1, "", ["auctune: id: an open job needs this file"])
     auctune("cancel", job, *own)
     for file in (needed, other):
         assert auctune("files", "delete", file, *own)[:2] == (0, f"{file} is deleted\n")

@@ -3,6 +3,8 @@
 import secrets
 import string
 
+JOB_ID = r"ftjob-[A-Za-z0-9]{1,64}"
+"""Pattern of the id of a job."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 24
 

@@ -30,6 +30,7 @@ from auctune.service.event_writer import LogWriter, PublishingWriter, read_job
 from auctune.service.files.blobs import Disk
 from auctune.service.files.quota import FileLimits
 from auctune.service.files.repository import FileRepository
+from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.explanations import ExplanationService
 from auctune.service.jobs.idempotency import IdempotencyStore
@@ -54,7 +55,6 @@ from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.kinds import KINDS, kind_from_created_event
 
 DAY = 86_400.0
-_JOB_ID = re.compile(r"ftjob-[A-Za-z0-9]{1,64}")
 _PAUSED = "paused:"
 
 
@@ -172,7 +172,7 @@ class Service:
             name: id of the job.
             owner: user id; None: any user.
         """
-        if not _JOB_ID.fullmatch(name):
+        if not re.fullmatch(JOB_ID, name):
             return None
         row = await asyncio.to_thread(self.pages.job, name)
         if row is None or (owner is not None and row.owner != owner):

@@ -1,1 +1,1 @@
-"""The HTTP API: OpenAI's routes for files and fine-tuning jobs, and the market's own."""
+"""HTTP API: OpenAI's routes for files and fine-tuning jobs, and routes of this service."""

@@ -1,11 +1,11 @@
-"""The HTTP application: routes, errors, health and metrics."""
+"""HTTP application: routes, error handlers, health checks and metrics."""
 
 import asyncio
 from functools import cache
 from typing import Any, Literal
 
 import orjson
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
@@ -16,6 +16,7 @@ from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, handle_errors
 from auctune.service.http.fast_path import BidEndpoint, FastPath
 from auctune.service.http.middleware import RequestMiddleware
+from auctune.service.http.requests import component_schemas, reject_ignored
 from auctune.service.http.routes import (
     accounts,
     decisions,
@@ -49,32 +50,31 @@ _MODULES = (
 
 
 class Health(BaseModel):
-    """The process answers."""
+    """Response of a running process."""
 
     status: Literal["ok"]
 
 
 class Readiness(BaseModel):
-    """Whether bids are taken."""
+    """Whether the service accepts bids."""
 
     status: Literal["ready", "not ready"]
     reason: str | None = None
 
 
 class _App(FastAPI):
-    """The framework, with a way around it."""
+    """FastAPI application with a fast path for bids."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """All layers; those of the framework are not on the way of bids."""
         bids = BidEndpoint(jobs.create, self.exception_handlers)
         return FastPath(
             super().build_middleware_stack(), RequestMiddleware(bids, self.state.service)
         )
 
     def openapi(self) -> dict[str, Any]:
-        """Return the document, with the bodies that routes read themselves."""
         document = super().openapi()
-        document["components"]["schemas"].update(jobs.described_models())
+        # Bodies that routes parse themselves.
+        document["components"]["schemas"].update(component_schemas())
         return document
 
 
@@ -90,7 +90,7 @@ def make_app(service: Service) -> FastAPI:
     handle_errors(app)
     app.add_middleware(RequestMiddleware, service=service)
     for module in _MODULES:
-        app.include_router(module.router)
+        app.include_router(module.router, dependencies=[Depends(reject_ignored)])
     if service.vendor_app is not None:
         app.mount(VENDOR_ROOT, service.vendor_app)
 
@@ -98,26 +98,24 @@ def make_app(service: Service) -> FastAPI:
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
-        """Where people look first."""
         return RedirectResponse(f"{ROOT}/", 303)
 
     @cache
     def openapi_json() -> bytes:
         return orjson.dumps(app.openapi())
 
-    # Anybody may ask for it: it is built once, and beside other requests.
+    # The document needs no key: it is built once, in a thread.
     building = asyncio.Lock()
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
-        """The OpenAPI document."""
         async with building:
             body = await asyncio.to_thread(openapi_json)
         return Response(body, media_type="application/json")
 
     @app.get("/health", tags=["operation"], response_model=Health)
     async def health() -> dict[str, str]:
-        """Whether the process answers."""
+        """Return 200 while the process runs."""
         return {"status": "ok"}
 
     @app.get(
@@ -127,7 +125,7 @@ def make_app(service: Service) -> FastAPI:
         responses={503: {"model": Readiness}},
     )
     async def ready(service: ServiceDep) -> Response:
-        """Whether bids are taken: 503 with a reason while they are not."""
+        """Return 200 while the service accepts bids, and otherwise 503 with the reason."""
         reason = clock_fault(service.now)
         if any(zone.actor.failure is not None for zone in service.zones.values()):
             reason = "the log cannot be written"
@@ -142,7 +140,7 @@ def make_app(service: Service) -> FastAPI:
         response_class=Response,
     )
     async def metrics(service: ServiceDep, who: OperatorUser) -> Any:
-        """For Prometheus: totals alone. They are an operator's; see docs/reference/api.md."""
+        """Return totals for Prometheus, to operators; see docs/reference/api.md."""
         return Response(service.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     return app

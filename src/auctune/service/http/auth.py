@@ -14,20 +14,20 @@ _PRINCIPAL = "auctune.principal"
 _bearer = HTTPBearer(auto_error=False, description="An API key")
 
 SECURED: dict[str, Any] = {"security": [{"HTTPBearer": []}]}
-"""For the OpenAPI document, where a route asks by itself who it is."""
+"""OpenAPI description of a route that does not declare a user dependency."""
 
 
 async def get_service(request: Request) -> Service:
-    """Return the service of the app."""
+    """Return the service behind the application."""
     service: Service = request.app.state.service
     return service
 
 
 def authenticate(scope: Scope, service: Service) -> Principal:
-    """Return whose request it is, from its head alone.
+    """Return the sender of a request, from its headers.
 
     Raises:
-        ApiError: 401 without a good key, 429 for too many requests.
+        ApiError: 401 without a valid key, 429 for too many requests.
     """
     header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
     scheme, _, secret = header.decode("latin-1").partition(" ")
@@ -46,10 +46,10 @@ def authenticate(scope: Scope, service: Service) -> Principal:
 
 
 def check_rate(service: Service, who: Principal) -> None:
-    """That a key does not ask too often.
+    """Count a request against the rate limit of a key.
 
     Raises:
-        ApiError: 429 if it does.
+        ApiError: 429 if the limit is exceeded.
     """
     wait = service.rate.acquire(who.key)
     if wait > 0:
@@ -62,30 +62,30 @@ def check_rate(service: Service, who: Principal) -> None:
 
 
 def authenticate_user(request: Request) -> Principal:
-    """Return whose request it is, of somebody who brings jobs; the gate has let it through.
+    """Return the sender of a request that `RequestMiddleware` has authenticated.
 
     Raises:
-        ApiError: 403 for a vendor's.
+        ApiError: 403 for the key of a vendor.
     """
     who: Principal = request.scope[_PRINCIPAL]
     if who.role is Role.VENDOR:
-        raise ApiError(403, "needs a user's key; this one is a vendor's", "forbidden")
+        raise ApiError(403, "needs a user's key; this is a vendor's key", "forbidden")
     return who
 
 
-# Named, so that the OpenAPI document lists the scheme.
+# The unused scheme puts the authentication into the OpenAPI document.
 async def current_user(request: Request, _: Annotated[object, Security(_bearer)]) -> Principal:
-    """A request of somebody who brings jobs."""
+    """Return the user that sent a request."""
     return authenticate_user(request)
 
 
 async def require_operator(who: Annotated[Principal, Depends(current_user)]) -> Principal:
-    """An operator's request.
+    """Return the operator that sent a request.
 
     Raises:
-        ApiError: 403 for anybody else's.
+        ApiError: 403 for other users.
     """
-    if who.role is not Role.OPERATOR:
+    if not who.is_operator:
         raise ApiError(403, "needs an operator's key", "forbidden")
     return who
 

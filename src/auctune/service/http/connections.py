@@ -1,6 +1,6 @@
-"""Limits of connections: header size, deadlines for slow clients, number.
+"""Limits on connections: their number, header size, pipelining and timeouts of slow clients.
 
-uvicorn takes heads of any length from anybody, and waits for the rest of a request without end.
+uvicorn's httptools protocol limits neither the size of headers nor the time that a request takes.
 """
 
 from collections.abc import Callable
@@ -17,26 +17,27 @@ from auctune.service.http.middleware import UPLOADS
 
 MAX_HEADER_BYTES = 64 * 1024
 DISCARDED_BYTES = 256 * 1024
-"""What is read, and dropped, of the rest of a body after its answer."""
-_LOOK_TICKS = 10
+"""Bytes of a body that are read and dropped after the response."""
+_CHECK_TICKS = 10
 _MAX_PIPELINED = 16
 
 
 class _PipelineError(Exception):
-    """A client sends more requests than it may before it has been answered."""
+    """A client has pipelined too many requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of all connections together, and of each.
+    """Limits on the connections of a server.
 
     Attributes:
-        connections: open at once. Where one more comes, the other one that has kept the service
-            waiting longest for a request is ended, or if there is none, for a body.
-        head_seconds: from the beginning of a connection, or the end of an answer, to the end of a
-            request's head.
-        body_seconds: from there to the end of its body, unless it is an upload.
-        idle_seconds: between two pieces of an upload, or while a client reads nothing of an answer.
+        connections: maximum number. One more closes the connection that has waited longest for a
+            request, or if all have one in progress, longest for a body.
+        head_seconds: timeout from the start of a connection, or the end of a response, to the end
+            of the next request's headers.
+        body_seconds: timeout from there to the end of the body, except for uploads.
+        idle_seconds: timeout between two chunks of an upload, and for a client that does not read
+            its response.
     """
 
     connections: int = 4096
@@ -53,14 +54,14 @@ class ConnectionLimits:
 
 
 class OpenConnections(ServerState):
-    """The connections of one server.
+    """Open connections of a server.
 
     Args:
-        limits: of them.
+        limits: limits on them.
 
     Attributes:
-        waiting: those that owe a request, the longest waiting first.
-        receiving: those that owe the rest of a body, likewise.
+        waiting: connections whose client has to send a request, longest wait first.
+        receiving: connections whose client has to send the rest of a body, longest wait first.
     """
 
     def __init__(self, limits: ConnectionLimits) -> None:
@@ -69,52 +70,51 @@ class OpenConnections(ServerState):
         self.waiting: dict[Connection, None] = {}
         self.receiving: dict[Connection, None] = {}
 
-    def look(self) -> None:
-        """End connections whose clients are too slow."""
+    def check_timeouts(self) -> None:
+        """Close connections whose clients are too slow."""
         for connection in list(self.connections):
-            cast(Connection, connection).look()
+            cast(Connection, connection).check_timeout()
 
     def make_room(self, newest: "Connection") -> None:
-        """End a connection other than the newest if there are too many.
+        """Close a connection other than the newest if there are too many.
 
-        The newest has had no time to send a request: if it could be ended, clients that hold all
-        connections with unfinished bodies would shut everybody else out.
+        The newest has had no time to send a request. If it could be closed, clients that hold all
+        connections with unfinished bodies would lock out all others.
         """
         if len(self.connections) > self.limits.connections:
-            owing = chain(self.waiting, self.receiving)
-            slowest = next((one for one in owing if one is not newest), None)
+            idle = chain(self.waiting, self.receiving)
+            slowest = next((one for one in idle if one is not newest), None)
             if slowest is not None:
                 slowest.abort()
 
 
 class LimitedServer(uvicorn.Server):
-    """A server of `Connection`s; uvicorn's own tick looks for slow clients.
+    """uvicorn server with limits on its connections, which are checked once a second.
 
     Args:
-        config: of uvicorn; its protocols are set here.
-        limits: of connections.
+        config: uvicorn's settings; the protocols are replaced.
+        limits: limits on connections.
     """
 
     def __init__(self, config: uvicorn.Config, limits: ConnectionLimits | None = None) -> None:
-        # Nobody speaks WebSocket, whose connections would know no limits.
+        # WebSocket connections would have no limits; the service does not use them.
         config.http, config.ws = Connection, "none"
         super().__init__(config)
         self.server_state: OpenConnections = OpenConnections(limits or ConnectionLimits())
 
     async def on_tick(self, counter: int) -> bool:
-        """Look after connections, once a second."""
-        if counter % _LOOK_TICKS == 0:
-            self.server_state.look()
+        if counter % _CHECK_TICKS == 0:
+            self.server_state.check_timeouts()
         return await super().on_tick(counter)
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that is ended where its client sends too much, or takes too long.
+    """Connection that is closed if its client sends too much or is too slow.
 
-    What arrives together is looked at together: of a head, some hundred kilobytes may come through.
+    Data are checked after each read, so headers may exceed the limit by some 100 kB.
     """
 
-    # Bytes since the last byte of a body, or the beginning of a request.
+    # Bytes since the start of a request, or the last byte of a body.
     _held = 0
     _discarded = 0
     _is_in_head = _is_in_body = _is_upload = False
@@ -129,76 +129,67 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._open = server_state
         self._now: Callable[[], float] = self.loop.time
-        # When the client last did what is waited for, or it was not the client's turn.
+        # Start of the current timeout.
         self._since = self._now()
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
 
     def connection_made(self, transport: Any) -> None:
-        """A client is there."""
         super().connection_made(transport)
         self._open.waiting[self] = None
         self._open.make_room(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
         self._forget()
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        """End it at once, whatever has not been sent."""
+        """Close the connection at once, without sending pending data."""
         self._forget()
         self.transport.abort()
 
-    def look(self) -> None:
-        """End it if its client is too slow."""
+    def check_timeout(self) -> None:
+        """Close the connection if its client is too slow."""
         limits, late = self._open.limits, self._now() - self._since
         if self.transport.is_closing() or self.flow.write_paused:
             if late > limits.idle_seconds:
                 self.abort()
         elif self.flow.read_paused:
-            # The next piece waits for the service.
+            # The service, not the client, is slow.
             self._since = self._now()
         elif self._is_in_body:
             if late > (limits.idle_seconds if self._is_upload else limits.body_seconds):
-                self._end_late("The body of the request")
+                self._close_late("The request body")
         elif self in self._open.waiting and late > limits.head_seconds:
-            self._end_late("The head of the request")
+            self._close_late("The request header")
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came."""
         self._held += len(data)
         super().data_received(data)
         self._take_body()
         if self._held <= MAX_HEADER_BYTES or self.transport.is_closing():
             return
         if self._is_in_head:
-            self.send_400_response(
-                f"The head of the request has more than {MAX_HEADER_BYTES} bytes."
-            )
+            self.send_400_response(f"The request headers have more than {MAX_HEADER_BYTES} bytes.")
         else:
-            # An answer may be on its way.
+            # A response may be in progress: no second one is sent.
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """The client does not read what was sent."""
         self._since = self._now()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """It does again."""
         self._since = self._now()
         super().resume_writing()
 
     def on_message_begin(self) -> None:
-        """A request begins."""
-        # All that arrive together are parsed before any is answered, on this connection or others.
+        # All requests of one read are parsed before any connection is served again.
         if len(self.pipeline) >= _MAX_PIPELINED:
             raise _PipelineError
         self._is_in_head, self._held = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Its head is there."""
         self._is_in_head, self._is_in_body, self._discarded = False, True, 0
         self._since = self._now()
         self._open.waiting.pop(self, None)
@@ -207,20 +198,19 @@ class Connection(HttpToolsProtocol):
         self._is_upload = self.scope.get("path") in UPLOADS
 
     def on_body(self, body: bytes) -> None:
-        """Some of its body is there."""
         self._held = 0
-        self._pieces.append(body)
+        self._chunks.append(body)
 
     def _take_body(self) -> None:
-        """Pass on what has arrived of a body, at once.
+        """Pass on all chunks of a body that arrived together.
 
-        A body may come in chunks of a byte each. uvicorn copies all that it holds of a body for
-        each of them, which stopped all other requests for seconds.
+        A client can send chunks of one byte. uvicorn copies its buffer for each of them, which
+        blocked all other requests for seconds.
         """
-        if not self._pieces or self.transport.is_closing():
+        if not self._chunks or self.transport.is_closing():
             return
-        body = b"".join(self._pieces)
-        self._pieces.clear()
+        body = b"".join(self._chunks)
+        self._chunks.clear()
         super().on_body(body)
         if self._is_upload:
             self._since = self._now()
@@ -230,7 +220,6 @@ class Connection(HttpToolsProtocol):
                 self.transport.close()
 
     def on_message_complete(self) -> None:
-        """All of it is there."""
         self._take_body()
         self._held, self._is_in_body = 0, False
         self._since = self._now()
@@ -239,18 +228,17 @@ class Connection(HttpToolsProtocol):
         self._wait_if_answered()
 
     def on_response_complete(self) -> None:
-        """It was answered."""
         self._since = self._now()
         super().on_response_complete()
         self._wait_if_answered()
 
     def _wait_if_answered(self) -> None:
-        """The next request is the client's turn."""
+        """Start to wait for the next request if the last one is done."""
         is_answered = self.cycle is not None and self.cycle.response_complete
         if is_answered and not self._is_in_body and not self.pipeline:
             self._open.waiting[self] = None
 
-    def _end_late(self, what: str) -> None:
+    def _close_late(self, what: str) -> None:
         is_answering = self.cycle is not None and (
             self.cycle.response_started and not self.cycle.response_complete
         )

@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape: what was found, where, what was expected."""
+"""Error responses in OpenAI's format."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -33,24 +33,25 @@ _TYPES = {
     404: "not_found_error",
     429: "rate_limit_error",
 }
-_MESSAGE, _FOUND, _PARAM = 4000, 400, 200
-_MODELS = ("/v1/models", "/v1/chat", "/v1/completions", "/v1/responses", "/v1/embeddings")
-_OFFERED = (
+_MAX_MESSAGE, _MAX_FOUND, _MAX_PARAM = 4000, 400, 200
+_RETRY = {"Retry-After": "1"}
+_MODEL_ROUTES = ("/v1/models", "/v1/chat", "/v1/completions", "/v1/responses", "/v1/embeddings")
+_ROUTES = (
     "/v1/files, /v1/fine_tuning/jobs, /v1/quotes, /v1/zones, /v1/ledger, /v1/webhooks, and "
     "/v1/users, /v1/teams and /v1/keys for operators"
 )
 
 
 class ApiError(Exception):
-    """An answer that is an error.
+    """Error response.
 
     Args:
-        status: of HTTP.
-        message: for people.
-        code: for programs.
-        param: the field that it is about.
-        headers: of the answer.
-        extra: beside the error, such as a new menu.
+        status: HTTP status.
+        message: text for people.
+        code: identifier for programs.
+        param: name of the field that caused it.
+        headers: headers of the response.
+        extra: further fields of the body, such as a new quote.
     """
 
     def __init__(
@@ -72,8 +73,8 @@ class ApiError(Exception):
 
 
 def not_found(what: str, name: str) -> ApiError:
-    """There is no such thing, or it is somebody else's: the same answer for both."""
-    return ApiError(404, f"there is no {what} {_cut(name, _PARAM)!r}", "not_found", "id")
+    """Return the error for an object that does not exist or belongs to another user."""
+    return ApiError(404, f"there is no {what} {_truncate(name, _MAX_PARAM)!r}", "not_found", "id")
 
 
 def error_response(
@@ -84,32 +85,53 @@ def error_response(
     headers: Mapping[str, str] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> Response:
-    """An error as an answer."""
-    message, param = _cut(message, _MESSAGE), param and _cut(param, _PARAM)
+    """Return an error as a response; the arguments are those of `ApiError`."""
+    message, param = _truncate(message, _MAX_MESSAGE), param and _truncate(param, _MAX_PARAM)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     error = {"message": message, "type": kind, "param": param, "code": code}
     body = orjson.dumps({"error": error, **(extra or {})})
     return Response(body, status, dict(headers or {}), media_type="application/json")
 
 
-# The rest of a body that is too long is not waited for.
+# For errors that are sent before the body was read.
 CLOSE_CONNECTION = {"Connection": "close"}
 
-# What every route may answer; for the OpenAPI document.
+# Errors of all routes, for the OpenAPI document.
 ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorBody, "description": "The request cannot be done as it stands"},
-    "5XX": {"model": ErrorBody, "description": "The service cannot do it now"},
+    "4XX": {"model": ErrorBody, "description": "The request is invalid or not allowed"},
+    "5XX": {"model": ErrorBody, "description": "The service cannot process the request now"},
+}
+
+
+# Errors with a fixed response: status, code, param and headers.
+_FIXED: dict[type[Exception], tuple[int, str, str | None, Mapping[str, str] | None]] = {
+    QuotaExceededError: (429, "limit_reached", None, None),
+    ZonePausedError: (400, "zone_paused", "market.zone", None),
+    # The rest of the upload is not read.
+    DiskFullError: (507, "disk_full", None, CLOSE_CONNECTION),
+    ClockError: (503, "unavailable", None, _RETRY),
+    DataError: (503, "unavailable", None, _RETRY),
+    ZoneUnavailableError: (503, "unavailable", None, _RETRY),
+    StoreError: (503, "unavailable", None, _RETRY),
 }
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Have all errors answered in one shape."""
+    """Install the handlers that turn exceptions into error responses."""
 
     @app.exception_handler(ApiError)
     async def _api(_: Request, error: ApiError) -> Response:
         return error_response(
             error.status, error.message, error.code, error.param, error.headers, error.extra
         )
+
+    async def _fixed(_: Request, error: Exception) -> Response:
+        kind = next(kind for kind in type(error).__mro__ if kind in _FIXED)
+        status, code, param, headers = _FIXED[kind]
+        return error_response(status, str(error), code, param, headers)
+
+    for kind in _FIXED:
+        app.add_exception_handler(kind, _fixed)
 
     @app.exception_handler(InputError)
     async def _input(_: Request, error: InputError) -> Response:
@@ -122,11 +144,15 @@ def handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def _validation(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        own = first.get("ctx", {}).get("error")
-        place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
-        if isinstance(own, InputError):
+        cause = first.get("ctx", {}).get("error")
+        if first["type"] == "json_invalid":
             return _invalid_value(
-                InputError(format_path([*place, own.place]), own.found, own.expected)
+                InputError("body", f"is not valid JSON ({cause})", "a JSON object")
+            )
+        place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
+        if isinstance(cause, InputError):
+            return _invalid_value(
+                InputError(format_path([*place, cause.place]), cause.found, cause.expected)
             )
         path = format_path(place)
         message = f"{path}: {first['msg']}" if path else first["msg"]
@@ -134,75 +160,53 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(QuoteChangedError)
     async def _quote(_: Request, error: QuoteChangedError) -> Response:
-        # Clients try 409 again by themselves, which would be no use.
-        menu = {"quote": quote_view(error.quote)}
-        return error_response(422, str(error), "quote_changed", "market.quote", extra=menu)
-
-    @app.exception_handler(QuotaExceededError)
-    async def _too_many(_: Request, error: QuotaExceededError) -> Response:
-        return error_response(429, str(error), "limit_reached")
-
-    @app.exception_handler(ZonePausedError)
-    async def _paused(_: Request, error: ZonePausedError) -> Response:
-        return error_response(400, str(error), "zone_paused", "market.zone")
+        # Not 409, which OpenAI's clients retry.
+        quote = {"quote": quote_view(error.quote)}
+        return error_response(422, str(error), "quote_changed", "market.quote", extra=quote)
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
         status = error.status_code
         message, code = str(error.detail), None
-        # What it says by itself comes from the router.
+        # Errors of the router have the status phrase as their message.
         if message == HTTPStatus(status).phrase and status in (404, 405):
             message, code = _unknown_route(request, status), "unknown_url"
         return error_response(status, message, code, None, error.headers)
 
-    @app.exception_handler(DiskFullError)
-    async def _full(_: Request, error: DiskFullError) -> Response:
-        # The rest of an upload is not read.
-        return error_response(507, str(error), "disk_full", None, CLOSE_CONNECTION)
-
-    @app.exception_handler(ClockError)
-    @app.exception_handler(DataError)
-    @app.exception_handler(ZoneUnavailableError)
-    @app.exception_handler(StoreError)
-    async def _unavailable(_: Request, error: Exception) -> Response:
-        return error_response(503, str(error), "unavailable", None, {"Retry-After": "1"})
-
     @app.exception_handler(ClientDisconnect)
-    async def _gone(_: Request, __: ClientDisconnect) -> Response:
-        # Nobody reads it, and it is no fault of anybody's.
-        return error_response(400, "the client hung up before the body was through", None)
+    async def _disconnected(_: Request, __: ClientDisconnect) -> Response:
+        # For the access log; the client does not receive it.
+        return error_response(400, "the client disconnected before the body was complete", None)
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> Response:
-        # Of a path only its pattern: what users name does not get into logs.
+        # Only the pattern of the path: logs contain no names that users choose.
         route = getattr(request.scope.get("route"), "path", "-")
-        _log.exception("a request failed", route=route)
-        return error_response(500, "the service made a mistake; it is on record", "internal")
+        _log.exception("request failed", route=route)
+        return error_response(500, "internal error; it has been logged", "internal")
 
 
 def _invalid_value(error: InputError) -> Response:
-    """A value that is wrong: clients that show the message alone name its field too."""
+    # The message names the field too, for clients that show the message alone.
     return error_response(400, _format(error, error.place), "invalid_value", error.place or None)
 
 
 def _format(error: InputError, place: str) -> str:
-    message = f"{_cut(error.found, _FOUND)}; expected {error.expected}"
-    return f"{_cut(place, _PARAM)}: {message}" if place else message
+    message = f"{_truncate(error.found, _MAX_FOUND)}; expected {error.expected}"
+    return f"{_truncate(place, _MAX_PARAM)}: {message}" if place else message
 
 
-def _cut(text: str, length: int) -> str:
-    """Return the beginning of what may be as long as a client likes."""
+def _truncate(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _unknown_route(request: Request, status: int) -> str:
-    """Return what to say of a route that there is none of."""
-    path = _cut(request.url.path, _PARAM)
+    path = _truncate(request.url.path, _MAX_PARAM)
     if status == 405:
-        return f"{path} does not take {request.method}; see /openapi.json"
-    if path.startswith(_MODELS):
+        return f"{path} does not support {request.method}; see /openapi.json"
+    if path.startswith(_MODEL_ROUTES):
         return (
-            f"there is no {path}: this service trains adapters and runs no model. What models it "
-            "trains is in /v1/zones, and a job's result file is its adapter"
+            f"there is no {path}: this service trains adapters and does not run models. /v1/zones "
+            "lists the models that it trains; the result file of a job is its adapter"
         )
-    return f"there is no {path}; this service offers {_OFFERED}; see /openapi.json"
+    return f"there is no {path}; this service offers {_ROUTES}; see /openapi.json"

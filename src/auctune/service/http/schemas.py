@@ -1,4 +1,4 @@
-"""Shapes of answers: OpenAI's objects, each with the market's part beside where it has one."""
+"""Response models: OpenAI's objects, extended by the fields of this service."""
 
 from typing import Any, Generic, Literal, TypeVar
 
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class ErrorDetail(BaseModel):
-    """What went wrong: what was found, where, and what was expected."""
+    """An error: what was found, where, and what was expected."""
 
     message: str
     type: str
@@ -17,13 +17,13 @@ class ErrorDetail(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """OpenAI's shape of an error."""
+    """An error in OpenAI's format."""
 
     error: ErrorDetail
 
 
 class FileObject(BaseModel):
-    """An uploaded file, or one that came out of a job."""
+    """An uploaded file, or a result file of a job."""
 
     id: str
     object: Literal["file"] = "file"
@@ -37,7 +37,7 @@ class FileObject(BaseModel):
 
 
 class FileDeleted(BaseModel):
-    """A file that is gone."""
+    """A file that was deleted."""
 
     id: str
     object: Literal["file"] = "file"
@@ -45,7 +45,7 @@ class FileDeleted(BaseModel):
 
 
 class JobError(BaseModel):
-    """Why a job failed."""
+    """Error of a job that failed."""
 
     code: str
     message: str
@@ -53,7 +53,7 @@ class JobError(BaseModel):
 
 
 class HyperparametersUsed(BaseModel):
-    """What was chosen, `auto` filled in."""
+    """Hyperparameters of a job, with `auto` resolved."""
 
     n_epochs: int
     batch_size: int
@@ -61,13 +61,13 @@ class HyperparametersUsed(BaseModel):
 
 
 class SupervisedUsed(BaseModel):
-    """method.supervised."""
+    """Settings of supervised fine-tuning."""
 
     hyperparameters: HyperparametersUsed
 
 
 class MethodUsed(BaseModel):
-    """How the adapter is trained."""
+    """Training method."""
 
     type: Literal["supervised"] = "supervised"
     supervised: SupervisedUsed
@@ -82,7 +82,7 @@ class PlannedCell(BaseModel):
 
 
 class Plan(BaseModel):
-    """When and where a job runs, and who prepares its data."""
+    """Cells in which a job runs, and the vendor that repairs its data."""
 
     cells: list[PlannedCell]
     vendor: str | None
@@ -91,7 +91,7 @@ class Plan(BaseModel):
 
 
 class JobProgress(BaseModel):
-    """How far training is."""
+    """Progress of training."""
 
     rows: int
     total_rows: int
@@ -102,11 +102,11 @@ class JobProgress(BaseModel):
 
 
 class EstimateResponse(BaseModel):
-    """What a metered job is likely to come to; it binds nobody.
+    """Estimate of a metered job; it is not binding.
 
-    What is called `p90` is not exceeded with a probability of 0.9; `risk` is that of being late, or
-    not done; `cap` is the most that is ever charged. Where a pool's time is sold, it has a price,
-    and a loss target a probability of being met.
+    `p90` values are not exceeded with a probability of 0.9. `risk` is the probability that the job
+    is late or not done. `cap` is the maximum charge. `price_per_pool_second` and
+    `success_probability` (of reaching the target loss) are set in zones of kind `timeshare`.
     """
 
     expected_cost: str
@@ -123,10 +123,10 @@ class EstimateResponse(BaseModel):
 
 
 class MeteredFields(BaseModel):
-    """What a metered job has cost so far, and what is still set aside for it.
+    """Cost of a metered job so far, and the amount on hold for it.
 
-    `least_max_cost` is the cap that would have been enough where one was too low; `slots` counts
-    what is charged; `value` is what the job was worth when it was done; the estimate is that of the
+    `least_max_cost` is the cap that would have been enough if the job's was too low. `slots` counts
+    the charged slots. `value` is the value of the job when it was done. `estimate` is that of the
     decision.
     """
 
@@ -140,10 +140,11 @@ class MeteredFields(BaseModel):
 
 
 class TargetFields(BaseModel):
-    """How a job with a loss target stands with it.
+    """Progress of a job towards its target loss.
 
-    `curve` is [[batches, mean loss over them]], where long each point several units of time;
-    `share` is that of the pool in the newest unit, `finish` when the target is met if it stays.
+    `curve` is [[batches, mean loss over them]]; a point of a long curve spans several quanta.
+    `share` is the job's share of the pool in the newest quantum; `finish` is when the target is
+    reached if the share stays the same.
     """
 
     target_loss: float
@@ -156,9 +157,9 @@ class TargetFields(BaseModel):
 
 
 class EdgeSlot(BaseModel):
-    """A slot of a plan at sites: workers by site, the parameter server's site, and chunks moved.
+    """A slot of a plan at sites: workers by site, site of the parameter server, and moved chunks.
 
-    A move is [from, to, chunks]; where both are the same site nothing crosses.
+    A move is [from, to, chunks]; a move within a site causes no traffic.
     """
 
     slot: int
@@ -170,10 +171,10 @@ class EdgeSlot(BaseModel):
 
 
 class EdgeFields(BaseModel):
-    """Where a job with data at sites trains.
+    """Plan of a job with data at sites.
 
-    `samples` and `sites` are by site, samples and ids of files; `torn` counts slots that came to
-    nothing and were planned anew; `crossed_mb` is what crossed sites so far.
+    `samples` and `sites` map sites to numbers of samples and to file ids. `torn` counts slots that
+    failed and were replanned. `crossed_mb` is the traffic between sites so far.
     """
 
     samples: dict[str, int]
@@ -184,9 +185,9 @@ class EdgeFields(BaseModel):
 
 
 class AlternativeResponse(BaseModel):
-    """What a zone said of a job for which none was named, or why it cannot have it.
+    """Offer of one of several zones for a job, or the reason why the zone cannot take it.
 
-    `cost` is not exceeded with a probability of 0.9; `risk` is that of being late, or not done.
+    `cost` is not exceeded with a probability of 0.9; `risk` is that of being late or not done.
     """
 
     zone: str
@@ -199,7 +200,7 @@ class AlternativeResponse(BaseModel):
 
 
 class MarketFields(BaseModel):
-    """What the market knows of a job beyond OpenAI's fields."""
+    """Fields of a job beyond OpenAI's."""
 
     zone: str
     state: str
@@ -249,7 +250,7 @@ class Job(BaseModel):
 
 
 class JobEvent(BaseModel):
-    """Something that happened to a job."""
+    """An event of a job."""
 
     id: str
     object: Literal["fine_tuning.job.event"] = "fine_tuning.job.event"
@@ -261,7 +262,7 @@ class JobEvent(BaseModel):
 
 
 class CheckpointMetrics(BaseModel):
-    """Of training, at a checkpoint."""
+    """Training metrics at a checkpoint."""
 
     step: float | None = None
     train_loss: float | None = None
@@ -269,7 +270,7 @@ class CheckpointMetrics(BaseModel):
 
 
 class Checkpoint(BaseModel):
-    """Where a job could be taken up again."""
+    """A checkpoint of a job."""
 
     id: str
     object: Literal["fine_tuning.job.checkpoint"] = "fine_tuning.job.checkpoint"

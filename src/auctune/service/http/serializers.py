@@ -1,4 +1,4 @@
-"""From rows to what the API shows: OpenAI's objects, with the market's part beside."""
+"""Serializers of API objects: OpenAI's fields, and the field `market`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,8 +18,13 @@ from auctune.service.zones.core.read_model import JobReadModel
 JSON = dict[str, Any]
 
 
+def page_view(data: list[Any], *, has_more: bool = False) -> JSON:
+    """Return a page of a list."""
+    return {"object": "list", "data": data, "has_more": has_more}
+
+
 def file_view(record: FileRecord) -> JSON:
-    """A file."""
+    """Return a file as an API object."""
     return {
         "id": record.id,
         "object": "file",
@@ -34,12 +39,12 @@ def file_view(record: FileRecord) -> JSON:
 
 
 def job_view(row: JobReadModel, views: Projection, clock: SlotClock) -> JSON:
-    """A job.
+    """Return a job as an API object.
 
     Args:
-        row: as it stands.
-        views: of its zone's kind.
-        clock: of its zone.
+        row: row of the job.
+        views: projection of its zone's kind.
+        clock: clock of its zone.
     """
     body = row.body
     request, training, progress = body["request"], body["training"], body["progress"]
@@ -81,14 +86,14 @@ def job_view(row: JobReadModel, views: Projection, clock: SlotClock) -> JSON:
 
 
 def model_name(row: JobReadModel, request: JSON) -> str:
-    """What a trained adapter is called, as OpenAI calls its models."""
+    """Return the name of a trained adapter, in OpenAI's format."""
     return ":".join(
         ("ft", request["model"], request["suffix"] or "", row.id.removeprefix("ftjob-"))
     )
 
 
 def quote_view(quote: Quote) -> JSON:
-    """A quote, in the real clock's time."""
+    """Return a quote as an API object."""
     return {
         "id": quote.id,
         "object": "quote",
@@ -107,28 +112,27 @@ def quote_view(quote: Quote) -> JSON:
 
 
 def _alternative(record: JSON) -> JSON:
-    """What a zone said of a job, as it is on record."""
     finish = record["finish"]
     return {**record, "finish_time": None if finish is None else to_rfc3339(finish)}
 
 
-def event_view(row: EventRow, told: Mapping[str, EventMessage]) -> JSON:
-    """An event of a job for its owner.
+def event_view(row: EventRow, messages: Mapping[str, EventMessage]) -> JSON:
+    """Return an event of a job as an API object.
 
     Args:
-        row: of a kind in `told`.
-        told: by the job's zone.
+        row: an event whose type is in `messages`.
+        messages: messages of the zone's kind, by event type.
     """
-    how, body = told[row.kind], orjson.loads(row.body)
+    template, body = messages[row.kind], orjson.loads(row.body)
     is_metrics = row.kind == EventType.TRAINED
     return {
         "id": f"ftevent-{row.seq}",
         "object": "fine_tuning.job.event",
         "created_at": int(row.at),
-        "level": how.level,
-        "message": how.message(body),
+        "level": template.level,
+        "message": template.message(body),
         "type": "metrics" if is_metrics else "message",
-        "data": _metrics(body) if is_metrics else _facts(row, body, how.data_fields),
+        "data": _metrics(body) if is_metrics else _facts(row, body, template.data_fields),
     }
 
 
@@ -151,7 +155,7 @@ def _metrics(body: JSON) -> JSON:
 
 
 def checkpoint_view(row: EventRow, job: JobReadModel) -> JSON:
-    """What a slot of training left, as a checkpoint."""
+    """Return a trained slot as a checkpoint object."""
     result = orjson.loads(row.body)["result"]
     validation = result["validation"]
     return {

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
 from auctune.service.http.errors import ApiError, not_found
+from auctune.service.http.requests import read_request
 from auctune.service.http.routes import files, jobs, quotes, zones
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
@@ -41,7 +42,7 @@ async def ask_quote(visit: PageRequest) -> Response:
     try:
         if "place_bid" in values:
             return await _submit(visit, body, values)
-        asked = jobs.read_request(orjson.dumps(body))
+        asked = read_request(orjson.dumps(body))
         assert isinstance(asked, JobRequest)
         quote = await quotes.create_quote(visit.service, visit.who, asked)
     except InputError as error:

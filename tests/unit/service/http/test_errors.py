@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from auctune.domain import InputError
 from auctune.service.http.errors import handle_errors
-from auctune.service.http.routes.jobs import read_body, read_request
+from auctune.service.http.requests import read_body, read_request
 from auctune.service.jobs.request import JobRequest
 
 

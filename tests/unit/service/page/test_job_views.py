@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.http.routes.jobs import read_request
+from auctune.service.http.requests import read_request
 from auctune.service.jobs.request import JobRequest
 from auctune.service.page.job_views import job_body
 

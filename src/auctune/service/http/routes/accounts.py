@@ -1,16 +1,18 @@
-"""/v1/users, /v1/teams, /v1/keys: for operators."""
+"""/v1/users, /v1/teams and /v1/keys, for operators."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
 from auctune.domain import parse_money
 from auctune.service.accounts.keys import Role
 from auctune.service.accounts.registry import Account, Budget, KeyRecord
 from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
+from auctune.service.http.schemas import Page
+from auctune.service.http.serializers import page_view
 from auctune.service.jobs.erasure import StillOpenError, erase
 from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.service import Service
@@ -20,7 +22,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,6
 
 
 class BudgetBody(BaseModel):
-    """What may be paid within a span of time."""
+    """Limit on payments within a rolling time window."""
 
     model_config = FORBID_EXTRA
 
@@ -29,7 +31,7 @@ class BudgetBody(BaseModel):
 
 
 class TeamBody(BaseModel):
-    """A team."""
+    """A team to add or change."""
 
     model_config = FORBID_EXTRA
 
@@ -38,7 +40,7 @@ class TeamBody(BaseModel):
 
 
 class UserBody(BaseModel):
-    """A user."""
+    """A user to add or change."""
 
     model_config = FORBID_EXTRA
 
@@ -48,7 +50,7 @@ class UserBody(BaseModel):
 
 
 class KeyBody(BaseModel):
-    """A key to be made."""
+    """A key to create."""
 
     model_config = FORBID_EXTRA
 
@@ -58,7 +60,7 @@ class KeyBody(BaseModel):
 
 
 class AccountResponse(BaseModel):
-    """A user or a team; spent and left of its own budget, within its span."""
+    """A user or a team, and what is spent and left of its own budget."""
 
     id: str
     object: str
@@ -68,8 +70,11 @@ class AccountResponse(BaseModel):
     budget_left: str | None
 
 
+UnixSeconds = Annotated[int, BeforeValidator(int)]
+
+
 class KeyResponse(BaseModel):
-    """A key; its secret is shown once, when it is made."""
+    """A key; `secret` is set in the response that creates it only."""
 
     id: str
     object: str = "key"
@@ -77,13 +82,13 @@ class KeyResponse(BaseModel):
     user: str
     role: str
     name: str
-    created_at: int
-    revoked_at: int | None
+    created_at: UnixSeconds
+    revoked_at: UnixSeconds | None
     secret: str | None = None
 
 
 class ErasureResponse(BaseModel):
-    """How much of a user's was erased."""
+    """Numbers of erased objects."""
 
     user: str
     object: str = "erased"
@@ -93,53 +98,36 @@ class ErasureResponse(BaseModel):
     files: int
 
 
-class AccountPage(BaseModel):
-    """All of them."""
-
-    object: str = "list"
-    data: list[AccountResponse]
-    has_more: bool = False
-
-
-class KeyPage(BaseModel):
-    """All keys."""
-
-    object: str = "list"
-    data: list[KeyResponse]
-    has_more: bool = False
-
-
 @router.post("/teams", response_model=AccountResponse)
 async def put_team(service: ServiceDep, who: OperatorUser, body: TeamBody) -> dict[str, Any]:
-    """Add a team, or change its budget; null takes it away, and left out it stays."""
+    """Add a team, or change its budget; null removes it, an omitted field keeps it."""
     known = service.directory.team(body.id)
     return _account(service, await service.put_team(body.id, _requested_budget(body, known)))
 
 
-@router.get("/teams", response_model=AccountPage)
+@router.get("/teams", response_model=Page[AccountResponse])
 async def list_teams(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
-    """All teams."""
-    return _page([_account(service, team) for team in service.directory.teams()])
+    """List all teams."""
+    return page_view([_account(service, team) for team in service.directory.teams()])
 
 
 @router.post("/users", response_model=AccountResponse)
 async def put_user(service: ServiceDep, who: OperatorUser, body: UserBody) -> dict[str, Any]:
-    """Add a user, or change its team and budget; null takes them away, and left out they stay."""
+    """Add a user, or change its team and budget; null removes them, an omitted field keeps them."""
     known = service.directory.user(body.id)
-    is_said = "team" in body.model_fields_set
-    team = body.team if known is None or is_said else known.team
+    team = known.team if known is not None and "team" not in body.model_fields_set else body.team
     return _account(service, await service.put_user(body.id, team, _requested_budget(body, known)))
 
 
-@router.get("/users", response_model=AccountPage)
+@router.get("/users", response_model=Page[AccountResponse])
 async def list_users(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
-    """All users."""
-    return _page([_account(service, user) for user in service.directory.users()])
+    """List all users."""
+    return page_view([_account(service, user) for user in service.directory.users()])
 
 
 @router.delete("/users/{user_id}/data", response_model=ErasureResponse)
 async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> dict[str, Any]:
-    """Erase a user's files, checkpoints, webhooks, metadata and keys; the books stay."""
+    """Erase a user's files, checkpoints, webhooks, metadata and keys; accounting data stay."""
     if service.directory.user(user_id) is None:
         raise not_found("user", user_id)
     _ensure_operator_remains(service, lambda key: key.user == user_id)
@@ -150,21 +138,21 @@ async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> di
 
 
 @router.post("/keys", response_model=KeyResponse)
-async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> dict[str, Any]:
-    """Make a key; its secret is in this answer, and in no other."""
+async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> KeyResponse:
+    """Create a key. Its secret is in this response only."""
     record, secret = await service.directory.add_key(body.user, Role(body.role), body.name)
-    return {**_key(record), "secret": secret}
+    return _key(record).model_copy(update={"secret": secret})
 
 
-@router.get("/keys", response_model=KeyPage)
+@router.get("/keys", response_model=Page[KeyResponse])
 async def list_keys(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
-    """All keys."""
-    return _page([_key(record) for record in service.directory.all_keys()])
+    """List all keys."""
+    return page_view([_key(record) for record in service.directory.all_keys()])
 
 
 @router.delete("/keys/{key_id}", response_model=KeyResponse)
-async def revoke_key(service: ServiceDep, who: OperatorUser, key_id: str) -> dict[str, Any]:
-    """End a key, at once."""
+async def revoke_key(service: ServiceDep, who: OperatorUser, key_id: str) -> KeyResponse:
+    """Revoke a key, with immediate effect."""
     _ensure_operator_remains(service, lambda key: key.id == key_id)
     record = await service.directory.revoke_key(key_id)
     if record is None:
@@ -173,54 +161,36 @@ async def revoke_key(service: ServiceDep, who: OperatorUser, key_id: str) -> dic
 
 
 def _ensure_operator_remains(service: Service, ends: Callable[[KeyRecord], bool]) -> None:
-    """That an operator is left when some keys end: nobody else could make a new one."""
+    """Check that an operator's key remains: without one, no key could be created any more."""
     keys = service.directory.all_keys()
     operators = [key for key in keys if key.role is Role.OPERATOR and key.revoked_at is None]
     if operators and all(map(ends, operators)):
         raise ApiError(
-            400, "this is the last key of an operator; make another one first", "last_operator"
+            400, "this is the last operator key; create another one first", "last_operator"
         )
 
 
-def _page(data: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"object": "list", "data": data, "has_more": False}
-
-
 def _requested_budget(body: TeamBody | UserBody, known: Account | None) -> Budget | None:
-    if known is None or "budget" in body.model_fields_set:
-        return _budget(body.budget)
-    return known.budget
-
-
-def _budget(body: BudgetBody | None) -> Budget | None:
-    if body is None:
+    if known is not None and "budget" not in body.model_fields_set:
+        return known.budget
+    if body.budget is None:
         return None
-    return Budget(parse_money(body.amount, "budget.amount"), body.seconds)
+    return Budget(parse_money(body.budget.amount, "budget.amount"), body.budget.seconds)
 
 
 def _account(service: Service, account: Account) -> dict[str, Any]:
     budget = account.budget
     shown = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
-    spent, left = service.spending.of(account) or (None, None)
+    spent, remaining = service.spending.of(account) or (None, None)
     return {
         "id": account.id,
         "object": account.kind,
         "team": account.team,
         "budget": shown,
         "budget_spent": None if spent is None else str(spent),
-        "budget_left": None if left is None else str(left),
+        "budget_left": None if remaining is None else str(remaining),
     }
 
 
-def _key(record: KeyRecord) -> dict[str, Any]:
-    revoked = record.revoked_at
-    return {
-        "id": record.id,
-        "object": "key",
-        "prefix": record.prefix,
-        "user": record.user,
-        "role": record.role.value,
-        "name": record.name,
-        "created_at": int(record.created_at),
-        "revoked_at": None if revoked is None else int(revoked),
-    }
+def _key(record: KeyRecord) -> KeyResponse:
+    return KeyResponse.model_validate(record, from_attributes=True)

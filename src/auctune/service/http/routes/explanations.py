@@ -1,21 +1,24 @@
-"""/v1/fine_tuning/jobs/{id}/explanation: why a bid got its answer."""
+"""/v1/fine_tuning/jobs/{id}/explanation: the reasons of a decision."""
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel
 
 from auctune.domain import PricedPlan
+from auctune.domain.explanation import PricedCell
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.gateway import DecisionExplanation
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["market"], responses=ERRORS)
+_AMOUNTS = ("cost", "vendor_price", "operating_cost", "compute", "memory", "traffic")
 
 
 class ExplainedCell(BaseModel):
-    """What one slot on one node costs a plan; unit prices are an operator's to see."""
+    """Cost of one slot on one node for a plan; unit prices are shown to operators only."""
 
     slot: int
     node: str
@@ -28,9 +31,9 @@ class ExplainedCell(BaseModel):
 
 
 class ExplainedPlan(BaseModel):
-    """What a plan cost when the bid was decided on: `cost` is the sum of its five parts.
+    """Cost of a plan at the time of the decision: `cost` is the sum of its five parts.
 
-    `price` is the cost, rounded; a bid must exceed it. None where the bid is charged.
+    `price` is the rounded cost, which a bid must exceed; null where the bid itself is charged.
     """
 
     vendor: str | None
@@ -47,7 +50,7 @@ class ExplainedPlan(BaseModel):
 
 
 class ExplanationResponse(BaseModel):
-    """A decision, the plan it was about, and what others would have cost then."""
+    """A decision, its plan, and the costs of other plans at that time."""
 
     object: str = "explanation"
     job: str
@@ -69,32 +72,31 @@ class ExplanationResponse(BaseModel):
 
 @router.get("/{job_id}/explanation", response_model=ExplanationResponse)
 async def explain(service: ServiceDep, who: CurrentUser, job_id: str) -> dict[str, Any]:
-    """Why a bid got its answer, told by the market as it was just before.
+    """Explain the decision on a bid, with the prices and capacity just before it.
 
-    The market is rebuilt from its log, one question after the other: it may take seconds. A
-    user asks one at a time.
+    The zone's state is rebuilt from the log, which can take seconds. Requests are processed one
+    after the other, with at most one pending request a user.
     """
     job = await service.job(job_id, None if who.is_operator else who.user)
     if job is None:
         raise not_found("job", job_id)
     explained = await service.explanations.get(job_id, who.user)
     if explained is None:
-        raise ApiError(400, "there is no decision on it to explain", "not_decided", "id")
+        raise ApiError(400, "the job has no decision to explain", "not_decided", "id")
     return _view(explained, service.clock(job.zone), has_units=who.is_operator)
 
 
 def _view(explained: DecisionExplanation, clock: SlotClock, *, has_units: bool) -> dict[str, Any]:
-    event, found = explained.decided, explained.explanation
+    event, explanation = explained.decided, explained.explanation
     decision = event.body["decision"]
-    least = found.least_bid
 
-    def plan(one: PricedPlan | None) -> dict[str, Any] | None:
-        return None if one is None else _plan(one, clock)
+    def plan(priced: PricedPlan | None) -> dict[str, Any] | None:
+        return None if priced is None else _plan(priced, clock)
 
-    chosen = plan(found.chosen)
-    if chosen is not None and found.chosen is not None:
-        # Of other plans only what they come to: their cells would give others' plans away.
-        chosen["cells"] = _cells(found.chosen, has_units=has_units)
+    chosen = plan(explanation.chosen)
+    if chosen is not None and explanation.chosen is not None:
+        # For other plans only the totals: their cells would reveal plans of other users.
+        chosen["cells"] = [_cell(cell, has_units=has_units) for cell in explanation.chosen.cells]
     return {
         "object": "explanation",
         "job": event.job,
@@ -105,13 +107,13 @@ def _view(explained: DecisionExplanation, clock: SlotClock, *, has_units: bool) 
         "why": explained.why,
         "bid": event.body["request"]["bid"],
         "payment": decision["payment"] if decision["admitted"] else None,
-        "least_bid": None if least is None else str(least),
+        "least_bid": None if explanation.least_bid is None else str(explanation.least_bid),
         "chosen": chosen,
-        "by_vendor": {name: plan(one) for name, one in found.by_vendor.items()},
-        "by_node_type": {name: plan(one) for name, one in found.by_node_type.items()},
-        "earlier": plan(found.earlier),
-        "later": plan(found.later),
-        "earliest": plan(found.earliest),
+        "by_vendor": {name: plan(one) for name, one in explanation.by_vendor.items()},
+        "by_node_type": {name: plan(one) for name, one in explanation.by_node_type.items()},
+        "earlier": plan(explanation.earlier),
+        "later": plan(explanation.later),
+        "earliest": plan(explanation.earliest),
     }
 
 
@@ -121,27 +123,11 @@ def _plan(plan: PricedPlan, clock: SlotClock) -> dict[str, Any]:
         "start": clock.slot_start(plan.schedule.start),
         "finish": clock.slot_end(plan.schedule.finish),
         "price": None if plan.price is None else str(plan.price),
-        "cost": plan.cost,
-        "vendor_price": plan.vendor_price,
-        "operating_cost": plan.operating_cost,
-        "compute": plan.compute,
-        "memory": plan.memory,
-        "traffic": plan.traffic,
         "cells": None,
+        **{name: getattr(plan, name) for name in _AMOUNTS},
     }
 
 
-def _cells(plan: PricedPlan, *, has_units: bool) -> list[dict[str, Any]]:
-    return [
-        {
-            "slot": cell.slot,
-            "node": cell.node,
-            "compute": cell.compute,
-            "memory": cell.memory,
-            "operating_cost": cell.operating_cost,
-            "traffic": cell.traffic,
-            "compute_price": cell.compute_price if has_units else None,
-            "memory_price": cell.memory_price if has_units else None,
-        }
-        for cell in plan.cells
-    ]
+def _cell(cell: PricedCell, *, has_units: bool) -> dict[str, Any]:
+    hidden = {} if has_units else {"compute_price": None, "memory_price": None}
+    return {**asdict(cell), **hidden}

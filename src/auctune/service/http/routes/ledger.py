@@ -1,4 +1,4 @@
-"""/v1/ledger: what one owes; for operators all accounts."""
+"""/v1/ledger: balance and entries of a user; all accounts for operators."""
 
 import asyncio
 import math
@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from auctune.service.event_writer import from_minor_units
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
+from auctune.service.http.schemas import Page
+from auctune.service.http.serializers import page_view
 from auctune.service.ledger import user_account
 
 router = APIRouter(prefix="/v1/ledger", tags=["money"], responses=ERRORS)
@@ -17,7 +19,7 @@ _SPANS = 96
 
 
 class EntryResponse(BaseModel):
-    """A movement on an account; what is owed to the market is positive."""
+    """An entry of an account; amounts owed to the market are positive."""
 
     id: str
     object: str = "entry"
@@ -27,16 +29,8 @@ class EntryResponse(BaseModel):
     created_at: int
 
 
-class EntryPage(BaseModel):
-    """Entries, newest first."""
-
-    object: str = "list"
-    data: list[EntryResponse]
-    has_more: bool
-
-
 class Statement(BaseModel):
-    """What a user owes, and what is left of the budget."""
+    """Balance of a user, and what remains of its budget."""
 
     object: str = "statement"
     user: str
@@ -45,16 +39,16 @@ class Statement(BaseModel):
 
 
 class Balances(BaseModel):
-    """Balances of all accounts; they sum to zero."""
+    """Balances of all accounts; their sum is zero."""
 
     object: str = "balances"
     accounts: dict[str, str]
 
 
 class History(BaseModel):
-    """What moved on the market's own accounts, span by span; users' accounts are left out.
+    """Amounts by time span on the accounts of the market, without those of users.
 
-    Span n began at `since` + n * `step_seconds`; the last one is under way.
+    Span n begins at `since` + n * `step_seconds`; the last one is in progress.
     """
 
     object: str = "history"
@@ -66,52 +60,48 @@ class History(BaseModel):
 
 @router.get("", response_model=Statement)
 async def statement(service: ServiceDep, who: CurrentUser) -> dict[str, Any]:
-    """What one owes."""
+    """Return the user's balance and remaining budget."""
     account = user_account(who.user)
-    found = await asyncio.to_thread(service.pages.balances, [account])
-    left = service.spending.remaining(who.user)
+    balances_by_account = await asyncio.to_thread(service.pages.balances, [account])
+    remaining = service.spending.remaining(who.user)
     return {
         "object": "statement",
         "user": who.user,
-        "balance": str(from_minor_units(found.get(account, 0))),
-        "budget_left": None if left is None else str(left),
+        "balance": str(from_minor_units(balances_by_account.get(account, 0))),
+        "budget_left": None if remaining is None else str(remaining),
     }
 
 
-@router.get("/entries", response_model=EntryPage)
+@router.get("/entries", response_model=Page[EntryResponse])
 async def entries(
     service: ServiceDep,
     who: CurrentUser,
     after: Annotated[str | None, Query(pattern=r"^entry-\d{1,18}$")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> dict[str, Any]:
-    """Movements on one's own account."""
+    """List the entries of the user's account, newest first."""
     last = None if after is None else int(after.removeprefix("entry-"))
     page = await asyncio.to_thread(service.pages.entries, user_account(who.user), limit, last)
-    return {
-        "object": "list",
-        "data": [
-            {
-                "id": f"entry-{row.id}",
-                "object": "entry",
-                "account": row.account,
-                "amount": str(from_minor_units(row.amount)),
-                "job": row.job,
-                "created_at": int(row.at),
-            }
-            for row in page.items
-        ],
-        "has_more": page.has_more,
-    }
+    data = [
+        {
+            "id": f"entry-{row.id}",
+            "account": row.account,
+            "amount": str(from_minor_units(row.amount)),
+            "job": row.job,
+            "created_at": int(row.at),
+        }
+        for row in page.items
+    ]
+    return page_view(data, has_more=page.has_more)
 
 
 @router.get("/balances", response_model=Balances)
 async def balances(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
-    """All accounts."""
-    found = await asyncio.to_thread(service.pages.balances)
+    """Return the balances of all accounts."""
+    amounts = await asyncio.to_thread(service.pages.balances)
     return {
         "object": "balances",
-        "accounts": {name: str(from_minor_units(steps)) for name, steps in found.items()},
+        "accounts": {name: str(from_minor_units(units)) for name, units in amounts.items()},
     }
 
 
@@ -121,18 +111,18 @@ async def history(
     who: OperatorUser,
     hours: Annotated[float, Query(gt=0, le=24 * 366)] = 24.0,
 ) -> dict[str, Any]:
-    """What moved on the market's own accounts in the last hours."""
+    """Return the amounts on the accounts of the market in the last hours."""
     until = int(service.now()) + 1
     step = max(1, math.ceil(hours * 3600 / _SPANS))
     since = max(0, until - step * _SPANS)
     spans = math.ceil((until - since) / step)
-    moved = await asyncio.to_thread(service.pages.account_history, since, step)
+    rows = await asyncio.to_thread(service.pages.account_history, since, step)
     accounts: dict[str, list[str]] = {}
-    for account, span, steps in moved:
+    for account, span, units in rows:
         amounts = accounts.setdefault(account, ["0"] * spans)
-        # A clock that was set back left entries of a time to come.
+        # Entries lie in the future if the clock was set back.
         if span < spans:
-            amounts[span] = str(from_minor_units(steps))
+            amounts[span] = str(from_minor_units(units))
     return {
         "object": "history",
         "since": since,

@@ -1,4 +1,4 @@
-"""/v1/quotes: what a job would cost, by the time at which it is finished."""
+"""/v1/quotes: prices of a job by finish time, or an estimate of its cost."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from auctune.service.accounts.keys import Principal
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, not_found
-from auctune.service.http.routes.jobs import described_body, read_body
+from auctune.service.http.requests import body_schema, read_body
 from auctune.service.http.schemas import AlternativeResponse, EstimateResponse
 from auctune.service.http.serializers import quote_view
 from auctune.service.jobs.request import JobRequest
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/quotes", tags=["market"], responses=ERRORS)
 
 
 class QuoteLine(BaseModel):
-    """One choice: finished by then, for so much; to be had until its plan's `start`."""
+    """A price for a finish time; available until the plan's `start`."""
 
     line: int
     price: str
@@ -31,16 +31,16 @@ class QuoteLine(BaseModel):
 
 
 class QuoteResponse(BaseModel):
-    """A menu, earliest finish first, each line cheaper than the one before. It holds nothing.
+    """A menu, earliest finish first, each line cheaper than the one before. It reserves nothing.
 
-    A metered zone has no lines, but an estimate: nothing of it is accepted, the job is asked for.
+    A metered zone has no lines, but an estimate, which is not binding.
 
-    Where no zone was named and several have the model, it is that of the default one, and
-    `alternatives` says what each of them said; else they are empty.
+    If the request names no zone and several have the model, the quote is that of the default zone,
+    and `alternatives` lists the offers of all of them.
 
-    `notes` say what training will lose of the data, as those of a job do.
+    `notes` state what training will leave out of the data, as those of a job do.
 
-    Each moment stands in it as unix seconds, and as `*_time` in RFC 3339.
+    Times are unix seconds, and RFC 3339 in fields named `*_time`.
     """
 
     id: str
@@ -59,21 +59,21 @@ class QuoteResponse(BaseModel):
     notes: list[str]
 
 
-# The framework would list all that is wrong with a body, which may take seconds.
-@router.post("", response_model=QuoteResponse, openapi_extra=described_body(JobRequest))
+# FastAPI would list all errors of a body, which can take seconds.
+@router.post("", response_model=QuoteResponse, openapi_extra=body_schema(JobRequest))
 async def ask_quote(service: ServiceDep, who: CurrentUser, request: Request) -> dict[str, Any]:
-    """Ask what a job would cost. A bid is not needed, and does not count."""
+    """Price a job. A bid is optional and has no effect."""
     return await create_quote(service, who, read_body(await request.body(), JobRequest))
 
 
 async def create_quote(service: Service, who: Principal, body: JobRequest) -> dict[str, Any]:
-    """Return a new quote, as the API shows it."""
+    """Create a quote, and return it as an API object."""
     return quote_view(await service.submissions.quote(who, body))
 
 
 @router.get("/{quote_id}", response_model=QuoteResponse)
 async def retrieve_quote(service: ServiceDep, who: CurrentUser, quote_id: str) -> dict[str, Any]:
-    """A quote of the last hour, as it was shown."""
+    """Return a quote of the last hour."""
     quote = service.quotes.get(quote_id, who.user)
     if quote is None:
         raise not_found("quote", quote_id)

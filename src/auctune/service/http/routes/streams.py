@@ -1,7 +1,7 @@
-"""Events as they happen, by server-sent events (https://html.spec.whatwg.org/#server-sent-events).
+"""Live events, as server-sent events (https://html.spec.whatwg.org/#server-sent-events).
 
-Each has its number in the log as its id: a client that was cut off goes on where it was, by the
-header Last-Event-ID, which browsers send by themselves.
+The id of an event is its number in the log. A client that reconnects continues after the id in the
+header Last-Event-ID, which browsers send automatically.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from auctune.service.zones.core.events import EventType
 router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)
 LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}$")]
 After = Annotated[int | None, Query(ge=0, le=2**62)]
-# Proxies cut what is silent for long; keys are revoked.
+# Keepalives stop proxies from closing idle streams, and make revoked keys noticed.
 _KEEPALIVE_SECONDS = 15.0
 _BATCH = 500
-_STREAM: dict[str, Any] = {
+_STREAM_ROUTE: dict[str, Any] = {
     "response_class": StreamingResponse,
     "responses": {200: {"content": {"text/event-stream": {}}, "description": "Server-sent events"}},
 }
@@ -39,7 +39,7 @@ Read = Callable[[int], tuple[EventRow, ...]]
 Show = Callable[[EventRow], JSON | None]
 
 
-@router.get("/fine_tuning/jobs/{job_id}/events/stream", **_STREAM)
+@router.get("/fine_tuning/jobs/{job_id}/events/stream", **_STREAM_ROUTE)
 async def job_stream(
     service: ServiceDep,
     who: CurrentUser,
@@ -48,23 +48,23 @@ async def job_stream(
     last_event_id: LastEventId = None,
     after: After = None,
 ) -> StreamingResponse:
-    """What happens to a job, from its beginning or an event on, until it is over."""
+    """Stream the events of a job, from the first or after an event, until the job is over."""
     job = await own_job(service, who, job_id)
     service.streams.check(who.key)
-    told = service.views(job.zone).messages
+    messages = service.views(job.zone).messages
 
     def read(seq: int) -> tuple[EventRow, ...]:
         return service.log.read_job(job_id, seq, _BATCH)
 
     def show(row: EventRow) -> JSON | None:
-        return event_view(row, told) if row.kind in told else None
+        return event_view(row, messages) if row.kind in messages else None
 
     start = int(last_event_id) if last_event_id is not None else after or 0
     is_over = job.status not in OPEN
     return _answer(_events(service, who, job_id, start, read, show, is_over=is_over))
 
 
-@router.get("/zones/{zone_id}/events/stream", **_STREAM)
+@router.get("/zones/{zone_id}/events/stream", **_STREAM_ROUTE)
 async def zone_stream(
     service: ServiceDep,
     who: OperatorUser,
@@ -73,7 +73,7 @@ async def zone_stream(
     last_event_id: LastEventId = None,
     after: After = None,
 ) -> StreamingResponse:
-    """All that happens in a zone, from now or an event on."""
+    """Stream the events of a zone, from now or after an event."""
     zone_of(service, zone_id)
     service.streams.check(who.key)
 
@@ -102,13 +102,13 @@ async def _events(
     *,
     is_over: bool = False,
 ) -> AsyncIterator[bytes]:
-    """Events after a number, until the job that they are of is over or the key is revoked.
+    """Yield events after a number, until the job is over or the key is revoked.
 
     Args:
-        is_over: whether nothing will come that is not on record.
+        is_over: whether the log contains all events of the job already.
     """
     with service.streams.acquire(who.key), service.notifier.subscribe(topic) as changed:
-        # So that the answer begins before there is anything to tell.
+        # Sent at once, so that the client gets the response headers.
         yield b": the stream is open\n\n"
         while True:
             changed.clear()
@@ -127,7 +127,7 @@ async def _events(
             try:
                 await asyncio.wait_for(changed.wait(), _KEEPALIVE_SECONDS)
             except TimeoutError:
-                yield b": still there\n\n"
+                yield b": keepalive\n\n"
             if not service.directory.is_active(who.key):
                 return
 

@@ -7,6 +7,8 @@ from pydantic import BaseModel, StringConstraints
 
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, not_found
+from auctune.service.http.schemas import Page
+from auctune.service.http.serializers import page_view
 from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.webhooks.delivery import WebhookSigner
 from auctune.service.webhooks.registry import Webhook
@@ -23,21 +25,13 @@ class WebhookBody(BaseModel):
 
 
 class WebhookResponse(BaseModel):
-    """A webhook; `secret` is what the official client's `webhooks.unwrap` asks for."""
+    """A webhook; `secret` is the argument of `webhooks.unwrap` in OpenAI's client."""
 
     id: str
     object: str = "webhook"
     url: str
     created_at: int
     secret: str
-
-
-class WebhookPage(BaseModel):
-    """All webhooks of a user."""
-
-    object: str = "list"
-    data: list[WebhookResponse]
-    has_more: bool = False
 
 
 class WebhookDeleted(BaseModel):
@@ -55,12 +49,12 @@ async def add_webhook(service: ServiceDep, who: CurrentUser, body: WebhookBody) 
     return _view(webhook, service.webhooks.signer)
 
 
-@router.get("", response_model=WebhookPage)
+@router.get("", response_model=Page[WebhookResponse])
 async def list_webhooks(service: ServiceDep, who: CurrentUser) -> dict[str, Any]:
     """List the user's webhooks."""
     signer = service.webhooks.signer
-    data = [_view(webhook, signer) for webhook in service.webhooks.registry.for_user(who.user)]
-    return {"object": "list", "data": data, "has_more": False}
+    webhooks = service.webhooks.registry.for_user(who.user)
+    return page_view([_view(webhook, signer) for webhook in webhooks])
 
 
 @router.delete("/{webhook_id}", response_model=WebhookDeleted)
