@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from auctune.domain.job_words import STATE_WORDS
+from auctune.service.http.errors import FIXED_RESPONSES
 from auctune.service.http.schemas import MarketFields
 from auctune.service.jobs.request import Lora, MarketTerms
 from support.pages import blocks, rows
@@ -38,6 +39,7 @@ def test_all_codes_of_errors_are_named() -> None:
     for path in (API / "http").rglob("*.py"):
         calls = re.findall(r"(?:ApiError|error_response)\((.*?)\)\n", path.read_text(), re.DOTALL)
         found |= {code for call in calls for code in re.findall(r'"([a-z]+_[a-z_]+)"', call)}
+    found |= {code for _, code, _, _ in FIXED_RESPONSES.values()}
     assert {"quote_changed", "file_in_use", "zone_paused"} <= found
     named = {*re.findall(r"`(\w+)`", PAGE)}
     # Beside codes there are types of errors, and names of fields.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from auctune.service.http import app
+from auctune.service.http import app, requests
 from auctune.service.http.connections import MAX_HEADER_BYTES, ConnectionLimits
 from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, serving
@@ -114,7 +114,7 @@ def test_the_openapi_document_is_built_once(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = []
-    describe = app.component_schemas
+    describe = requests.component_schemas
 
     def counted() -> dict[str, Any]:
         built.append(1)

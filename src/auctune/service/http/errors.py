@@ -104,7 +104,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 # Errors with a fixed response: status, code, param and headers.
-_FIXED: dict[type[Exception], tuple[int, str, str | None, Mapping[str, str] | None]] = {
+FIXED_RESPONSES: dict[type[Exception], tuple[int, str, str | None, Mapping[str, str] | None]] = {
     QuotaExceededError: (429, "limit_reached", None, None),
     ZonePausedError: (400, "zone_paused", "market.zone", None),
     # The rest of the upload is not read.
@@ -126,11 +126,11 @@ def handle_errors(app: FastAPI) -> None:
         )
 
     async def _fixed(_: Request, error: Exception) -> Response:
-        kind = next(kind for kind in type(error).__mro__ if kind in _FIXED)
-        status, code, param, headers = _FIXED[kind]
+        kind = next(kind for kind in type(error).__mro__ if kind in FIXED_RESPONSES)
+        status, code, param, headers = FIXED_RESPONSES[kind]
         return error_response(status, str(error), code, param, headers)
 
-    for kind in _FIXED:
+    for kind in FIXED_RESPONSES:
         app.add_exception_handler(kind, _fixed)
 
     @app.exception_handler(InputError)

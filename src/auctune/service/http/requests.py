@@ -164,7 +164,7 @@ def _names_quote(value: Any) -> bool:
 def _to_input_error(error: ValidationError, value: Any, model: type[BaseModel]) -> InputError:
     # Listing all errors of a body of 180 kB takes a second and blocks all other requests.
     if (count := error.error_count()) > _MAX_ERRORS:
-        return InputError("body", f"has {count} invalid keys or values", "a request")
+        return InputError("body", f"has {count} invalid keys or values", "a valid request")
     first = to_input_error(error, "", value, model)
     place = first.place.removeprefix(": ").replace(": ", ".")
     return InputError(place or "body", first.found, first.expected)
