@@ -12,6 +12,7 @@ import asyncio
 import json
 import socket
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
-from auctune.service.storage import Committer, WriteBatch, notify_all, open_store
+from auctune.service.storage import Committer, WriteBatch, open_store
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.tables import events
 
@@ -27,16 +28,26 @@ from auctune.service.storage.tables import events
 def make_app(committer: Committer) -> FastAPI:
     """The one route; at the path of the service's, so that the same requests can be sent."""
     app = FastAPI()
+    results: deque[tuple[asyncio.Future[None], Exception | None]] = deque()
 
-    @app.post("/v1/fine_tuning/jobs")
-    async def write_row(body: dict[str, Any]) -> dict[str, Any]:
-        committed = asyncio.get_running_loop().create_future()
-
-        def done(error: Exception | None) -> None:
+    def answer() -> None:
+        while results:
+            committed, error = results.popleft()
             if error is None:
                 committed.set_result(None)
             else:
                 committed.set_exception(error)
+
+    @app.post("/v1/fine_tuning/jobs")
+    async def write_row(body: dict[str, Any]) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        committed: asyncio.Future[None] = loop.create_future()
+
+        def done(error: Exception | None) -> None:
+            results.append((committed, error))
+            # The loop is woken once for all rows that are committed together.
+            if len(results) == 1:
+                loop.call_soon_threadsafe(answer)
 
         seq = committer.next_seq()
         row: dict[str, Any] = {
@@ -58,15 +69,10 @@ def make_app(committer: Committer) -> FastAPI:
 
 async def serve(data: Path) -> None:
     """Serve until the process ends."""
-    loop = asyncio.get_running_loop()
-
-    def deliver(outcomes: Any) -> None:
-        loop.call_soon_threadsafe(notify_all, outcomes)
-
     data.mkdir(parents=True, exist_ok=True)
     with (
         open_store(data) as store,
-        Committer(store, deliver) as committer,
+        Committer(store) as committer,
         socket.create_server(("127.0.0.1", 0), backlog=2048) as listening,
     ):
         config = uvicorn.Config(

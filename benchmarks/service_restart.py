@@ -23,11 +23,14 @@ from auctune.domain import write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.run.base_cache import base_cache
 from auctune.service.accounts.budgets import BudgetTracker
+from auctune.service.accounts.limits import JobQuota
 from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.models import read_config
 from auctune.service.event_writer import LogWriter
 from auctune.service.jobs.training import Training
+from auctune.service.metrics import Metrics
+from auctune.service.notifier import Notifier
 from auctune.service.service import profile_zone
 from auctune.service.storage import Committer, Snapshots, open_store
 from auctune.service.storage.batch import noop
@@ -59,7 +62,8 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         bind(store.writer, data, store.label)
         directory = AccountRegistry(store.reader, committer, time.time)
         spending = BudgetTracker(directory, time.time, store.reader)
-        recorder = LogWriter(committer, spending)
+        open_jobs = JobQuota(count)
+        recorder = LogWriter(committer, spending, open_jobs, Metrics(open_jobs), Notifier())
         state, mechanism = fresh_zone(record)
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
         zone = AuctionZone(

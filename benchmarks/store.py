@@ -27,8 +27,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from sqlalchemy import Connection, event
 
-from auctune.service.storage import Committer, EventLog, Store, WriteBatch, WriteResult, open_store
+from auctune.service.storage import Committer, EventLog, Store, WriteBatch, open_store
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.tables import entries, events, jobs
 
@@ -53,26 +54,27 @@ class Measured:
     cpu_us: float
 
 
-def make_unit(committer: Committer, sent: float, waits: list[float]) -> WriteBatch:
+def make_unit(committer: Committer, done: SimpleQueue[float]) -> WriteBatch:
     seq = committer.next_seq(3)
     job = f"ftjob-{seq:024}"
     at = time.time()
     shared: dict[str, Any] = {"seq": seq, "job": job, "at": at}
+    sent = time.perf_counter()
 
-    def done(error: Exception | None) -> None:
+    def written(error: Exception | None) -> None:
         assert error is None
-        waits.append(time.perf_counter() - sent)
+        done.put(time.perf_counter() - sent)
 
-    event: dict[str, Any] = {
+    decided: dict[str, Any] = {
         "zone": "z",
         "slot": seq // 1000,
         "kind": "job.decided",
         "body": EVENT_BODY,
     }
-    event["checksum"] = checksum(**shared, **event)
+    decided["checksum"] = checksum(**shared, **decided)
     return (
-        WriteBatch(done)
-        .insert(events, {**shared, **event})
+        WriteBatch(written)
+        .insert(events, {**shared, **decided})
         .upsert(
             jobs,
             {
@@ -95,18 +97,22 @@ def make_unit(committer: Committer, sent: float, waits: list[float]) -> WriteBat
 
 def measure(store: Store, submitters: int, seconds: float) -> Measured:
     """Keep so many units under way for a while."""
-    delivered: SimpleQueue[Sequence[WriteResult]] = SimpleQueue()
+    done: SimpleQueue[float] = SimpleQueue()
     waits: list[float] = []
-    with Committer(store, delivered.put) as committer:
+    transactions = 0
+
+    @event.listens_for(store.writer, "commit")
+    def committed(_: Connection) -> None:
+        nonlocal transactions
+        transactions += 1
+
+    with Committer(store) as committer:
         for _ in range(submitters):
-            committer.submit(make_unit(committer, time.perf_counter(), waits))
-        transactions, begin, end = 0, 0.0, time.perf_counter() + WARM_UP_SECONDS
+            committer.submit(make_unit(committer, done))
+        begin, end = 0.0, time.perf_counter() + WARM_UP_SECONDS
         cpu = time.process_time()
         while True:
-            outcomes = delivered.get()
-            for outcome in outcomes:
-                outcome.notify()
-            transactions += 1
+            waits.append(done.get())
             now = time.perf_counter()
             if now >= end:
                 if begin:
@@ -114,9 +120,9 @@ def measure(store: Store, submitters: int, seconds: float) -> Measured:
                 begin, end = now, now + seconds
                 transactions, cpu = 0, time.process_time()
                 waits.clear()
-            for _ in outcomes:
-                committer.submit(make_unit(committer, time.perf_counter(), waits))
+            committer.submit(make_unit(committer, done))
         cpu = time.process_time() - cpu
+        event.remove(store.writer, "commit", committed)
         count = len(waits)
         ranked = statistics.quantiles(waits, n=100)
         return Measured(

@@ -10,7 +10,6 @@ from sqlalchemy import Connection, func, select
 
 from auctune.service.event_writer import read_job
 from auctune.service.storage import EventLog, open_readonly
-from auctune.service.storage.queries import JobRow as StoredJob
 from auctune.service.storage.tables import entries, events, jobs
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.loader import read_event
@@ -164,6 +163,4 @@ def _booked(connection: Connection) -> Iterator[Booked]:
 
 
 def _rows(connection: Connection) -> Iterator[JobReadModel]:
-    columns = (jobs.c.id, jobs.c.seq, jobs.c.zone, jobs.c.owner, jobs.c.created_at)
-    for row in connection.execute(select(*columns, jobs.c.status, jobs.c.body)):
-        yield read_job(StoredJob(**row._mapping))
+    yield from map(read_job, connection.execute(select(jobs)))

@@ -3,13 +3,12 @@
 import asyncio
 import json
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from auctune.service.storage import Committer, EventLog, WriteResult, notify_all, open_store
+from auctune.service.storage import Committer, EventLog, open_store
 from minimal_route import make_app
 from service_load import served
 from support.load import Acknowledged, Load
@@ -50,12 +49,7 @@ def test_a_last_answer_a_little_after_the_plan_is_sustained() -> None:
 
 def test_the_minimal_route_writes_a_row_that_the_log_can_read(tmp_path: Path) -> None:
     async def post() -> str:
-        loop = asyncio.get_running_loop()
-
-        def deliver(outcomes: Sequence[WriteResult]) -> None:
-            loop.call_soon_threadsafe(notify_all, outcomes)
-
-        with Committer(store, deliver) as committer:
+        with Committer(store) as committer:
             transport = httpx2.ASGITransport(make_app(committer))
             async with httpx2.AsyncClient(transport=transport, base_url="http://minimal") as client:
                 answer = await client.post("/v1/fine_tuning/jobs", json={"bid": "1"})

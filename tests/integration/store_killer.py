@@ -12,10 +12,9 @@ import select
 import signal
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
-from auctune.service.storage import Committer, Store, WriteBatch, WriteResult, open_store
+from auctune.service.storage import Committer, Store, WriteBatch, open_store
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.tables import entries, events, jobs
 
@@ -25,27 +24,27 @@ NUM_ENTRIES = 4
 
 def write_until_killed(database: str, acknowledged: int) -> None:
     """Jobs by job, so that some wait at any time; their numbers go to the pipe once written."""
-
-    def deliver(outcomes: Sequence[WriteResult]) -> None:
-        assert all(outcome.error is None for outcome in outcomes)
-        for outcome in outcomes:
-            outcome.notify()
-            committer.submit(job_unit(committer, acknowledged))
-
-    committer = Committer(open_store(database), deliver)
+    committer = Committer(open_store(database))
     for _ in range(NUM_WAITING):
-        committer.submit(job_unit(committer, acknowledged))
+        submit_job(committer, acknowledged)
     signal.pause()
 
 
-def job_unit(committer: Committer, acknowledged: int) -> WriteBatch:
+def submit_job(committer: Committer, acknowledged: int) -> None:
+    """Submit a job; once it is written, announce it and submit the next one."""
     seq = committer.next_seq(1 + NUM_ENTRIES)
     job = f"job{seq}"
     shared: dict[str, Any] = {"job": job, "at": 0.0}
     event = {"seq": seq, "zone": "z", "slot": 0, "kind": "k", "body": b"x" * 2000, **shared}
     amounts = [-seq, seq, 5, -5]
-    return (
-        WriteBatch(lambda _: announce(acknowledged, seq))
+
+    def done(error: Exception | None) -> None:
+        assert error is None
+        announce(acknowledged, seq)
+        submit_job(committer, acknowledged)
+
+    committer.submit(
+        WriteBatch(done)
         .insert(
             events,
             {**event, "checksum": checksum(**event)},

@@ -1,4 +1,4 @@
-"""Turns events and their effects into the rows of one transaction, and notifies listeners."""
+"""Write events and their effects in one transaction, and notify listeners."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -10,50 +10,73 @@ from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import OPEN, JobQuota
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
-from auctune.service.storage import tables
+from auctune.service.storage import Row, tables
 from auctune.service.storage.batch import WriteBatch
 from auctune.service.storage.committer import Committer
 from auctune.service.storage.event_log import checksum
-from auctune.service.storage.queries import JobRow as StoredJob
 from auctune.service.webhooks.dispatcher import JOB_ENDED
 from auctune.service.zones.core.events import ZoneEvent
 from auctune.service.zones.core.read_model import Effects, JobReadModel, Status
-from auctune.service.zones.core.zone import EventWriter, OnDone
+from auctune.service.zones.core.zone import OnDone
 
 _STEPS = int(1 / STEP)
 
 
 class LogWriter:
-    """The log of a database, for zones.
+    """Writes events to the log of a database.
 
     Args:
         committer: writes.
-        spending: told of all entries.
+        spending, open_jobs: updated at once, as the next decision depends on them.
+        metrics, notifier: updated after the commit.
     """
 
-    def __init__(self, committer: Committer, spending: BudgetTracker) -> None:
+    def __init__(
+        self,
+        committer: Committer,
+        spending: BudgetTracker,
+        open_jobs: JobQuota,
+        metrics: Metrics,
+        notifier: Notifier,
+    ) -> None:
         self._committer = committer
         self._spending = spending
+        self._open_jobs = open_jobs
+        self._metrics = metrics
+        self._notifier = notifier
 
     def next_seq(self) -> int:
-        """The next number of the log."""
+        """Return the next sequence number of the log."""
         return self._committer.next_seq()
 
     def record(self, happened: Sequence[tuple[ZoneEvent, Effects]], done: OnDone) -> None:
-        """Write events, and what they change, in the order of calls; then say so."""
-        # A hole in the log would be a promise that nobody remembers.
-        unit = WriteBatch(done, is_vital=True)
+        """Write events and their effects, in the order of calls.
+
+        Args:
+            happened: events of one zone.
+            done: called after the commit, or with the error that prevented it.
+        """
+
+        def written(error: Exception | None) -> None:
+            done(error)
+            if error is None:
+                self._metrics.observe_events(happened)
+                self._notifier.publish(topic for one in happened for topic in _topics(*one))
+
+        # Vital: the zone's state already includes these events.
+        batch = WriteBatch(written, is_vital=True)
         rows: dict[str, JobReadModel] = {}
         for event, change in happened:
-            unit.insert(tables.events, _event(event))
+            self._open_jobs.update(change.rows)
+            batch.insert(tables.events, _event_row(event))
             if event.body.get("reply") is not None:
-                unit.upsert(tables.replies, _reply(event))
-            # Only a job's last row would stay in any case.
+                batch.upsert(tables.replies, _reply_row(event))
+            # Of several rows of a job only the last one counts.
             rows.update({row.id: row for row in change.rows})
             if change.entries:
                 self._spending.record(change.entries, event.at, event.seq)
                 first = self._committer.next_seq(len(change.entries))
-                unit.insert(
+                batch.insert(
                     tables.entries,
                     *(
                         {
@@ -68,37 +91,37 @@ class LogWriter:
                     ),
                 )
         if rows:
-            unit.upsert(tables.jobs, *(job_record(row) for row in rows.values()))
-        self._committer.submit(unit)
+            batch.upsert(tables.jobs, *(job_record(row) for row in rows.values()))
+        self._committer.submit(batch)
 
 
 def to_minor_units(amount: Decimal) -> int:
-    """Money as the database has it."""
+    """Return an amount of money as it is stored: a whole number of the smallest unit."""
     steps = amount * _STEPS
     assert steps == steps.to_integral_value()
     return int(steps)
 
 
 def from_minor_units(steps: int) -> Decimal:
-    """Money from the database."""
+    """Return a stored amount of money."""
     return Decimal(steps) * STEP
 
 
-def read_job(stored: StoredJob) -> JobReadModel:
-    """A job from the database."""
+def read_job(row: Row) -> JobReadModel:
+    """Return a job from its row in the database."""
     return JobReadModel(
-        id=stored.id,
-        zone=stored.zone,
-        seq=stored.seq,
-        owner=stored.owner,
-        created_at=stored.created_at,
-        status=Status(stored.status),
-        body=orjson.loads(stored.body),
+        id=row.id,
+        zone=row.zone,
+        seq=row.seq,
+        owner=row.owner,
+        created_at=row.created_at,
+        status=Status(row.status),
+        body=orjson.loads(row.body),
     )
 
 
 def job_record(row: JobReadModel) -> dict[str, object]:
-    """A job as the database has it."""
+    """Return the row of a job in the database."""
     return {
         "id": row.id,
         "seq": row.seq,
@@ -110,7 +133,7 @@ def job_record(row: JobReadModel) -> dict[str, object]:
     }
 
 
-def _event(event: ZoneEvent) -> dict[str, object]:
+def _event_row(event: ZoneEvent) -> dict[str, object]:
     kind, body = str(event.kind), orjson.dumps(event.body)
     return {
         "seq": event.seq,
@@ -124,7 +147,7 @@ def _event(event: ZoneEvent) -> dict[str, object]:
     }
 
 
-def _reply(event: ZoneEvent) -> dict[str, object]:
+def _reply_row(event: ZoneEvent) -> dict[str, object]:
     reply = event.body["reply"]
     return {
         "key_id": reply["key"],
@@ -133,44 +156,6 @@ def _reply(event: ZoneEvent) -> dict[str, object]:
         "job": event.job,
         "at": event.at,
     }
-
-
-# A writer with listeners: quotas are updated with a decision, all others after its commit.
-
-
-class PublishingWriter:
-    """A recorder that updates quotas and metrics, and notifies subscribers.
-
-    Args:
-        log: writes the events.
-        open_jobs: updated at once.
-        metrics, notifier: updated once the events have been committed.
-    """
-
-    def __init__(
-        self, log: EventWriter, open_jobs: JobQuota, metrics: Metrics, notifier: Notifier
-    ) -> None:
-        self._log = log
-        self._open_jobs = open_jobs
-        self._metrics = metrics
-        self._notifier = notifier
-
-    def next_seq(self) -> int:
-        """Return the next sequence number of the log."""
-        return self._log.next_seq()
-
-    def record(self, happened: Sequence[tuple[ZoneEvent, Effects]], done: OnDone) -> None:
-        """Write events and their effects; call `done` and the listeners after the commit."""
-        for _, change in happened:
-            self._open_jobs.update(change.rows)
-
-        def kept(error: Exception | None) -> None:
-            done(error)
-            if error is None:
-                self._metrics.observe_events(happened)
-                self._notifier.publish(name for one in happened for name in _topics(*one))
-
-        self._log.record(happened, kept)
 
 
 def _topics(event: ZoneEvent, change: Effects) -> tuple[str, ...]:

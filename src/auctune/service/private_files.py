@@ -1,26 +1,29 @@
 """Files and folders that only the account of the service may read or write."""
 
 import os
+import secrets
 import stat
 from pathlib import Path
 
 from auctune.domain import InputError
+from auctune.run.atomic_file import atomic_file, drop_drafts
 
 _FOLDERS = ("files", "work", "logs", "trash", "profiles")
 _OTHERS = 0o077
+KEY_BYTES = 32
 
 
 def take_data_folder(folder: Path) -> int:
-    """Make the data folder, or take one that is there, for this account alone.
+    """Create the data folder, or make an existing one private to this account.
 
     All files that this process and its children create from now on are private. If the folder was
     open to other accounts, the service's files in it are closed to them too.
 
     Returns:
-        How many files and folders were open to others and are closed now.
+        Number of files and folders that were open to other accounts.
 
     Raises:
-        InputError: if the folder cannot be made, or is not this account's own.
+        InputError: if the folder cannot be created, or does not belong to this account.
     """
     os.umask(_OTHERS)
     expected = "a folder of the service's own, which this account may write"
@@ -28,7 +31,7 @@ def take_data_folder(folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         found = folder.stat()
     except OSError as error:
-        raise InputError(str(folder), f"cannot be made ({error.strerror})", expected) from None
+        raise InputError(str(folder), f"cannot be created ({error.strerror})", expected) from None
     if found.st_mode & stat.S_ISVTX:
         raise InputError(str(folder), "is a folder for files of all users", expected)
     if found.st_mode & _OTHERS == 0:
@@ -57,57 +60,41 @@ def _close(folder: Path) -> int:
     return count
 
 
-def read_secret(path: Path, num_bytes: int) -> bytes | None:
-    """Read a secret that `write_private` wrote in hexadecimal; None: there is no such file.
+def load_key(path: Path) -> bytes:
+    """Return the random key in a file, which is created at the first call.
 
     Raises:
-        InputError: if it is not so many bytes.
+        InputError: if the file holds something else.
     """
     try:
         text = path.read_bytes()
     except FileNotFoundError:
-        return None
+        key = secrets.token_bytes(KEY_BYTES)
+        write_private(path, key.hex() + "\n")
+        return key
     except OSError as error:
-        raise InputError(str(path), f"cannot be read ({error.strerror})", "a secret") from None
+        raise InputError(str(path), f"cannot be read ({error.strerror})", "a key") from None
     try:
-        secret = bytes.fromhex(text.decode("ascii").strip())
+        key = bytes.fromhex(text.decode("ascii").strip())
     except ValueError:
-        secret = b""
-    if len(secret) != num_bytes:
+        key = b""
+    if len(key) != KEY_BYTES:
         raise InputError(
             str(path),
-            f"holds {len(text)} bytes that are no secret of the service",
-            f"{2 * num_bytes} hexadecimal digits: restore the file from a backup, or delete it and "
-            "a new secret is made at the next start",
+            f"holds {len(text)} bytes that are not a key of the service",
+            f"{2 * KEY_BYTES} hexadecimal digits: restore the file from a backup, or delete it and "
+            "the next start creates a new key",
         )
-    return secret
+    return key
 
 
 def write_private(path: Path, text: str) -> None:
     """Write a file for its owner alone; it appears whole or not at all, also across a crash.
 
     Raises:
-        OSError: if it cannot be written; what was there before is still there then.
+        OSError: if it cannot be written; an existing file is then unchanged.
     """
-    draft = path.with_name(f".{path.name}.new")
-    draft.unlink(missing_ok=True)
-    try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Force a folder's list of names to disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    drop_drafts(path)
+    with atomic_file(path) as draft:
+        os.fchmod(draft.fileno(), 0o600)
+        draft.write(text.encode())

@@ -26,9 +26,8 @@ from auctune.service.accounts.limits import (
 from auctune.service.accounts.registry import Account, AccountRegistry, Budget
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import AUCTION, ZoneConfig
-from auctune.service.event_writer import LogWriter, PublishingWriter, read_job
+from auctune.service.event_writer import LogWriter, read_job
 from auctune.service.files.blobs import Disk
-from auctune.service.files.quota import FileLimits
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.budget_turns import BudgetTurns
@@ -324,17 +323,9 @@ async def build_service(
     for owner, at in stored_bids(store.reader, now() - DAY):
         bids.count_earlier(owner, now() - at)
     metrics, notifier = Metrics(open_jobs), Notifier()
-    recorder = PublishingWriter(LogWriter(committer, spending), open_jobs, metrics, notifier)
-    file_limits = FileLimits(
-        limits.upload_bytes,
-        limits.uploads,
-        limits.files,
-        limits.stored_bytes,
-        limits.uploads_per_day,
-        limits.upload_bytes_per_day,
-    )
+    recorder = LogWriter(committer, spending, open_jobs, metrics, notifier)
     disk = Disk(place.data, limits.reserved_bytes)
-    library = FileRepository(place.data / "files", pages, committer, file_limits, now, disk)
+    library = FileRepository(place.data / "files", pages, committer, limits, now, disk)
     if data is None:
         data = DataClient(
             place.cache,

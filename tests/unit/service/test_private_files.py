@@ -8,8 +8,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.atomic_file import write_atomically
-from auctune.service.private_files import take_data_folder, write_private
-from auctune.service.webhooks.delivery import load_signing_key
+from auctune.service.private_files import load_key, take_data_folder, write_private
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +59,9 @@ def test_a_folder_of_all_users_is_no_data_folder(tmp_path: Path) -> None:
 
 def test_the_webhook_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "webhook-key"
-    key = load_signing_key(path)
+    key = load_key(path)
     assert (len(key), path.stat().st_mode & 0o777) == (32, 0o600)
-    assert load_signing_key(path) == key
+    assert load_key(path) == key
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
@@ -73,7 +72,7 @@ def test_a_webhook_key_that_is_none_is_refused_with_its_path(
     path = tmp_path / "webhook-key"
     path.write_bytes(content)
     with pytest.raises(InputError, match=rf"{path}: holds {len(content)} bytes .* delete it"):
-        load_signing_key(path)
+        load_key(path)
     assert path.read_bytes() == content
 
 

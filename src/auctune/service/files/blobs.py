@@ -1,6 +1,6 @@
-"""Contents of files, the disk that they are on, and the trash.
+"""Contents of files, free space on their disk, and the trash.
 
-Beside a data set there may be a folder of its tokens (`tokens_folder`), which goes with it.
+A data set may have a folder with its tokens beside it (`tokens_folder`), which is deleted with it.
 """
 
 import asyncio
@@ -20,35 +20,38 @@ import structlog
 
 from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import tokens_folder
-from auctune.service.private_files import sync_folder
+from auctune.train.folders import sync_folder, sync_path
 
 _DRAFT = ".draft"
-_OURS = re.compile(r"file-[A-Za-z0-9]+")
-_CHUNK = 1 << 20
+_NAME = re.compile(r"file-[A-Za-z0-9]+")
+_CHUNK_BYTES = 1 << 20
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Error numbers of a full disk."""
+_MIN_FREE_BYTES = 32 * 1024 * 1024
+"""For the log and its snapshots at the start."""
+RETENTION = timedelta(days=30)
+"""How long the trash is kept."""
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """What was written.
-
-    Attributes:
-        size: bytes.
-        sha256: of them.
-    """
+    """Size in bytes and SHA-256 of a content."""
 
     size: int
     sha256: str
 
 
 class TooLargeError(InputError):
-    """A file has more bytes than are taken."""
+    """An upload is larger than allowed."""
 
 
 class Blobs:
     """A folder of contents.
 
     Args:
-        folder: made if it is not there; drafts that were left in it are removed.
+        folder: created if missing; drafts that a crash left in it are deleted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +61,7 @@ class Blobs:
             draft.unlink()
 
     def path(self, name: str) -> Path:
-        """Where a file lies; ids are ours, so that no name of a user's gets here."""
+        """Return the path of a file. Ids are the service's own: no user can choose a path."""
         assert name.replace("-", "").isalnum()
         return self._folder / name
 
@@ -69,17 +72,16 @@ class Blobs:
         limit: int,
         check_room: Callable[[int], None] = lambda _: None,
     ) -> Blob:
-        """Write a file, on disk before this returns.
+        """Write a file, and return once it is on disk. If it fails, nothing of the file stays.
 
         Args:
-            name: its id.
-            chunks: of its content.
-            limit: bytes that it may have.
+            name: id of the file.
+            chunks: the content.
+            limit: maximum size in bytes.
             check_room: raises if there is no room for so many more bytes.
 
         Raises:
-            TooLargeError: if it has more than `limit` bytes, as soon as it has; whatever is
-                raised, nothing of the file stays.
+            TooLargeError: as soon as it has more than `limit` bytes.
             DiskFullError: if the disk is full.
         """
         draft = self._folder / (name + _DRAFT)
@@ -93,9 +95,9 @@ class Blobs:
                             "file", f"has more than {limit} bytes", "a smaller file"
                         )
                     check_room(len(chunk))
-                    # A disk may take its time; others' requests must not wait for it.
+                    # Other requests must not wait for the disk.
                     await asyncio.to_thread(_append, file, digest, chunk)
-                await asyncio.to_thread(_flush, file)
+            await asyncio.to_thread(sync_path, draft)
             draft.rename(self.path(name))
         except BaseException as error:
             draft.unlink(missing_ok=True)
@@ -106,10 +108,10 @@ class Blobs:
         return Blob(size, digest.hexdigest())
 
     def adopt(self, name: str, source: Path) -> Blob:
-        """Take over a file that was made on this file system; `source` is gone then."""
+        """Move a file of the same file system to the contents."""
         digest, size = hashlib.sha256(), 0
         with source.open("rb") as file:
-            while chunk := file.read(_CHUNK):
+            while chunk := file.read(_CHUNK_BYTES):
                 digest.update(chunk)
                 size += len(chunk)
             os.fsync(file.fileno())
@@ -118,16 +120,16 @@ class Blobs:
         return Blob(size, digest.hexdigest())
 
     def names(self) -> list[str]:
-        """Return the names of all files."""
-        return [path.name for path in self._folder.iterdir() if _OURS.fullmatch(path.name)]
+        """Return the ids of all files."""
+        return [path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name)]
 
     def delete(self, name: str) -> None:
-        """Remove a file and its tokens, if it is there."""
+        """Delete a file and its tokens, if it exists."""
         self.path(name).unlink(missing_ok=True)
         shutil.rmtree(tokens_folder(self.path(name)), ignore_errors=True)
 
-    def drop_stray_tokens(self) -> None:
-        """Remove the tokens of files that are gone: their writer may have ended after them."""
+    def delete_stray_tokens(self) -> None:
+        """Delete tokens without a file: their writer may have ended after the file's deletion."""
         names = self.names()
         kept = {tokens_folder(self.path(name)) for name in names}
         for folder in self._folder.glob(tokens_folder(Path("*")).name):
@@ -136,11 +138,11 @@ class Blobs:
 
 
 async def _rechunk(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in larger pieces."""
+    """Yield the same bytes in larger pieces."""
     held = bytearray()
     async for chunk in chunks:
         held += chunk
-        if len(held) >= _CHUNK:
+        if len(held) >= _CHUNK_BYTES:
             yield bytes(held)
             held.clear()
     if held:
@@ -152,24 +154,12 @@ def _append(file: IO[bytes], digest: "hashlib._Hash", chunk: bytes) -> None:
     file.write(chunk)
 
 
-def _flush(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-# Space on the data folder's disk; a reserve is kept for the log and for training.
-
-_START_BYTES = 32 * 1024 * 1024
-"""For the log and its snapshots; with less a service does not get far."""
-FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
 class DiskFullError(AuctuneError):
-    """The service's disk is full, or nearly so: what users send is not stored."""
+    """The service's disk is full, or nearly full: uploads and bids are refused."""
 
     def __init__(self) -> None:
         super().__init__(
-            "the service's disk is nearly full, and what is left is kept for jobs under way; "
+            "the service's disk is nearly full, and the rest is reserved for running jobs; "
             "its operator must make room. Nothing was stored"
         )
 
@@ -178,8 +168,8 @@ class Disk:
     """The disk of a data folder.
 
     Args:
-        folder: on it, which is there.
-        reserve: bytes that users' data leave free.
+        folder: an existing folder on it.
+        reserve: bytes that users' data leave free, for the log and for training.
     """
 
     def __init__(self, folder: Path, reserve: int) -> None:
@@ -187,13 +177,10 @@ class Disk:
         self._reserve = reserve
 
     def check(self, num_bytes: int = 0) -> None:
-        """Check that there is room for users' data.
-
-        Args:
-            num_bytes: that are to come.
+        """Check that there is room for `num_bytes` of users' data.
 
         Raises:
-            DiskFullError: if they would reach into the reserve.
+            DiskFullError: if they would use the reserve.
         """
         if shutil.disk_usage(self._folder).free - num_bytes < self._reserve:
             raise DiskFullError
@@ -206,35 +193,28 @@ def check_start(folder: Path) -> None:
         InputError: if its disk is full.
     """
     free = shutil.disk_usage(folder).free
-    if free < _START_BYTES:
+    if free < _MIN_FREE_BYTES:
         raise full_disk(folder, f"has {free:,} bytes free on its disk")
 
 
-def full_disk(folder: Path, found: str = "is on a disk that is full") -> InputError:
+def full_disk(folder: Path, found: str = "is on a full disk") -> InputError:
     """Return the error for a data folder without room."""
     return InputError(
         str(folder),
         found,
-        f"{_START_BYTES:,} bytes at least: make room on that disk, or move the folder to a larger "
-        "one (--data). Nothing that was acknowledged is lost",
+        f"{_MIN_FREE_BYTES:,} bytes at least: make room on that disk, or move the folder to a "
+        "larger one (--data). Nothing that was acknowledged is lost",
     )
 
 
-# Trash: files that the database does not know are moved here instead of deleted.
-#
-# A database that was restored from an old backup does not know what is newer. An operator finds it
-# here, under the day on which it was moved, until the retention is over.
-
-_log = structlog.get_logger(__name__)
-
-RETENTION = timedelta(days=30)
-
-
 class Trash:
-    """A folder with a folder for each day.
+    """Files that the database does not know, moved here instead of deleted.
+
+    A database that was restored from a backup does not know newer files. Until the retention is
+    over an operator finds them here, in a folder for each day.
 
     Args:
-        folder: made when something is moved to it.
+        folder: created when something is moved to it.
         now: returns unix time.
     """
 
@@ -243,7 +223,7 @@ class Trash:
         self._now = now
 
     def take(self, path: Path) -> None:
-        """Move a file or folder here; it stays where it is if that fails."""
+        """Move a file or folder here; if that fails, it stays where it is."""
         day = self.folder / self._today().isoformat()
         try:
             day.mkdir(parents=True, exist_ok=True)
@@ -254,9 +234,11 @@ class Trash:
                 target = day / f"{path.name}.{number}"
             path.rename(target)
         except OSError as error:
-            _log.warning("what the database does not know stays", path=str(path), reason=str(error))
+            _log.warning(
+                "cannot move an unknown file to the trash", path=str(path), reason=str(error)
+            )
         else:
-            _log.warning("moved what the database does not know", path=str(path), to=str(target))
+            _log.warning("moved an unknown file to the trash", path=str(path), to=str(target))
 
     def purge(self) -> None:
         """Delete the days whose retention is over."""

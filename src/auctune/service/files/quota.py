@@ -1,7 +1,7 @@
-"""StorageQuota for files of each user: what is stored and what is still coming in count together.
+"""Storage quota of each user: stored files and uploads in progress count together.
 
-An upload counts from its first byte on, with what was announced of it or what has come, whichever
-is more: many that are begun at once have no more room than one after the other.
+An upload counts from its first byte on, with its announced size or what has arrived, whichever is
+more: many uploads that begin at once have no more room than one after the other.
 """
 
 import asyncio
@@ -10,67 +10,25 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.config.models import LimitsConfig
 from auctune.service.storage.queries import FileTotals
 
 
-@dataclass(frozen=True, slots=True)
-class FileLimits:
-    """Of each user.
-
-    Attributes:
-        upload_bytes: of one upload.
-        uploads: how many may be under way at once.
-        files: how many there may be, results included.
-        bytes: of all of them.
-        uploads_per_day: within the last 24 hours, those included that were deleted since.
-        upload_bytes_per_day: of these.
-    """
-
-    upload_bytes: int
-    uploads: int
-    files: int
-    bytes: int
-    uploads_per_day: int
-    upload_bytes_per_day: int
-
-
-@dataclass(slots=True)
-class _Usage:
-    held: FileTotals
-    today: FileTotals
-    uploads: "list[Upload]" = field(default_factory=list)
-
-    def check(self, limits: FileLimits) -> None:
-        held, today = self.held, self.today
-        coming = sum(upload.bytes for upload in self.uploads)
-        if held.count + len(self.uploads) > limits.files:
-            raise QuotaExceededError(f"there are {held.count} files of yours already; delete some")
-        if held.bytes + coming > limits.bytes:
-            raise QuotaExceededError(f"files of yours have {held.bytes} bytes already; delete some")
-        # Each upload is examined, which costs time whether it is kept or not.
-        if today.count + len(self.uploads) > limits.uploads_per_day:
-            found = f"there were {today.count} uploads of yours within 24 hours"
-            raise QuotaExceededError(f"{found}; use files that are there, or wait")
-        if today.bytes + coming > limits.upload_bytes_per_day:
-            found = f"uploads of yours within 24 hours have {today.bytes} bytes"
-            raise QuotaExceededError(f"{found}; use files that are there, or wait")
-
-
 class Upload:
-    """One that is under way.
+    """An upload in progress.
 
     Attributes:
-        owner: whose.
-        bytes: that it has, or will have at least.
+        owner: user id.
+        bytes: received so far, or announced if that is more.
     """
 
-    def __init__(self, room: "StorageQuota", owner: str, announced: int) -> None:
+    def __init__(self, quota: "StorageQuota", owner: str, announced: int) -> None:
         self.owner = owner
         self.bytes = announced
-        self._room = room
+        self._quota = quota
 
     async def limited(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same chunks, as long as there is room for them.
+        """Yield the same chunks as long as there is room for them.
 
         Raises:
             QuotaExceededError: as soon as there is none.
@@ -80,22 +38,46 @@ class Upload:
             size += len(chunk)
             if size > self.bytes:
                 self.bytes = size
-                await self._room.check(self)
+                await self._quota.check(self)
             yield chunk
 
 
+@dataclass(slots=True)
+class _Usage:
+    """Usage of an owner with uploads in progress."""
+
+    stored: FileTotals
+    today: FileTotals
+    uploads: list[Upload] = field(default_factory=list)
+
+    def check(self, limits: LimitsConfig) -> None:
+        stored, today = self.stored, self.today
+        coming = sum(upload.bytes for upload in self.uploads)
+        if stored.count + len(self.uploads) > limits.files:
+            raise QuotaExceededError(f"you already have {stored.count} files; delete some")
+        if stored.bytes + coming > limits.stored_bytes:
+            raise QuotaExceededError(f"your files already have {stored.bytes} bytes; delete some")
+        # Each upload is examined, which costs time whether the file is kept or not.
+        if today.count + len(self.uploads) > limits.uploads_per_day:
+            found = f"you uploaded {today.count} files within 24 hours"
+            raise QuotaExceededError(f"{found}; use uploaded files, or wait")
+        if today.bytes + coming > limits.upload_bytes_per_day:
+            found = f"you uploaded {today.bytes} bytes within 24 hours"
+            raise QuotaExceededError(f"{found}; use uploaded files, or wait")
+
+
 class StorageQuota:
-    """Of all users, on one loop.
+    """Quota of all users, on one event loop.
 
     Args:
-        limits: of each.
-        totals: what an owner has stored; may block.
-        today: what an owner uploaded within the last 24 hours; may block.
+        limits: of each user.
+        totals: returns what an owner has stored; may block.
+        today: returns what an owner uploaded within the last 24 hours; may block.
     """
 
     def __init__(
         self,
-        limits: FileLimits,
+        limits: LimitsConfig,
         totals: Callable[[str], FileTotals],
         today: Callable[[str], FileTotals],
     ) -> None:
@@ -103,68 +85,66 @@ class StorageQuota:
         self._totals = totals
         self._today = today
         self._owners: dict[str, _Usage] = {}
-        # Whoever looks at what is stored sees no file twice that is being taken in.
-        self._looking = asyncio.Lock()
+        # While totals are read, no upload turns into a stored file: none counts twice.
+        self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def reserve(self, owner: str, announced: int) -> AsyncIterator[Upload]:
-        """An upload of at least so many bytes, until the end of the block.
+        """Reserve room for an upload of at least so many bytes, until the end of the block.
 
         Raises:
-            QuotaExceededError: if there is no room for it.
+            QuotaExceededError: if there is none.
         """
-        known = self._owners.setdefault(owner, _Usage(FileTotals(0, 0), FileTotals(0, 0)))
-        if len(known.uploads) >= self._limits.uploads:
-            raise QuotaExceededError(
-                f"{self._limits.uploads} uploads of yours are under way already"
-            )
+        usage = self._owners.setdefault(owner, _Usage(FileTotals(0, 0), FileTotals(0, 0)))
+        if len(usage.uploads) >= self._limits.uploads:
+            raise QuotaExceededError(f"you already have {self._limits.uploads} uploads in progress")
         upload = Upload(self, owner, announced)
-        known.uploads.append(upload)
+        usage.uploads.append(upload)
         try:
-            async with self._looking:
-                await self._refresh(known, owner)
+            async with self._lock:
+                await self._refresh(usage, owner)
             yield upload
         finally:
             self._end(upload)
 
     async def check(self, upload: Upload) -> None:
-        """Whether an upload may go on.
+        """Check that there is room for an upload.
 
         Raises:
-            QuotaExceededError: if not.
+            QuotaExceededError: if there is none.
         """
-        known = self._owners[upload.owner]
+        usage = self._owners[upload.owner]
         try:
-            known.check(self._limits)
+            usage.check(self._limits)
         except QuotaExceededError:
-            # Files may have been deleted since it was looked.
-            async with self._looking:
-                await self._refresh(known, upload.owner)
+            # Files may have been deleted since the totals were read.
+            async with self._lock:
+                await self._refresh(usage, upload.owner)
 
     @asynccontextmanager
     async def importing(self, upload: Upload, size: int) -> AsyncIterator[None]:
-        """An upload of this size is on disk; it is stored by the end of the block.
+        """Count an upload that is complete; the block stores it.
 
         Raises:
-            QuotaExceededError: if there is no room for it after all.
+            QuotaExceededError: if there is no room for it.
         """
-        async with self._looking:
-            known = self._owners[upload.owner]
+        async with self._lock:
+            usage = self._owners[upload.owner]
             upload.bytes = size
-            await self._refresh(known, upload.owner)
+            await self._refresh(usage, upload.owner)
             yield
-            known.held = FileTotals(known.held.count + 1, known.held.bytes + size)
-            known.today = FileTotals(known.today.count + 1, known.today.bytes + size)
+            usage.stored = FileTotals(usage.stored.count + 1, usage.stored.bytes + size)
+            usage.today = FileTotals(usage.today.count + 1, usage.today.bytes + size)
             self._end(upload)
 
-    async def _refresh(self, known: _Usage, owner: str) -> None:
-        known.held = await asyncio.to_thread(self._totals, owner)
-        known.today = await asyncio.to_thread(self._today, owner)
-        known.check(self._limits)
+    async def _refresh(self, usage: _Usage, owner: str) -> None:
+        usage.stored = await asyncio.to_thread(self._totals, owner)
+        usage.today = await asyncio.to_thread(self._today, owner)
+        usage.check(self._limits)
 
     def _end(self, upload: Upload) -> None:
-        known = self._owners.get(upload.owner)
-        if known is not None and upload in known.uploads:
-            known.uploads.remove(upload)
-            if not known.uploads:
+        usage = self._owners.get(upload.owner)
+        if usage is not None and upload in usage.uploads:
+            usage.uploads.remove(upload)
+            if not usage.uploads:
                 del self._owners[upload.owner]

@@ -15,8 +15,7 @@ import orjson
 from auctune.domain import AuctuneError
 from auctune.service.event_writer import job_record, read_job
 from auctune.service.service import Service
-from auctune.service.storage import JobRow as StoredJob
-from auctune.service.storage import WriteBatch, tables
+from auctune.service.storage import Row, WriteBatch, tables
 from auctune.service.storage.committer import durable
 from auctune.service.storage.erasure import erase_copies, erase_words
 
@@ -96,7 +95,7 @@ def _event_without_text(body: bytes) -> bytes | None:
     return orjson.dumps({**event, "request": {**request, "metadata": None, "suffix": None}})
 
 
-def _without_text(stored: StoredJob) -> dict[str, object]:
+def _without_text(stored: Row) -> dict[str, object]:
     row = read_job(stored)
     request = {**row.body["request"], "metadata": None, "suffix": None}
     return job_record(replace(row, body={**row.body, "request": request, "notes": []}))

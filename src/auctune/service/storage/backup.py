@@ -1,16 +1,17 @@
-"""A copy of an SQLite database while a service writes to it, and a database from such a copy.
+"""Copies of an SQLite database, for backup and restore, also while a service writes to it.
 
 SQLite's online backup (https://www.sqlite.org/backup.html) copies pages within one read
-transaction here, so that the copy is the database as it was at one commit. It is checked, flushed
-and only then given its name.
+transaction, so the copy is the database as of one commit. It is checked and flushed before it gets
+its name.
 """
 
 import os
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from auctune.domain import InputError
+from auctune.train.folders import sync_folder, sync_path
 
 _BUSY_SECONDS = 10.0
 
@@ -19,26 +20,27 @@ def copy_database(source: Path, target: Path) -> None:
     """Copy a database to a new file, whole or not at all.
 
     Args:
-        source: of SQLite; a service may be writing to it.
-        target: in a folder that is there.
+        source: SQLite database; a service may be writing to it.
+        target: in an existing folder.
 
     Raises:
-        InputError: if there is no source, it is no database, or there is a target already.
+        InputError: if the source is not a database, or the target exists.
     """
     if not source.is_file():
-        raise InputError(str(source), "is not there", "an SQLite database")
+        raise InputError(str(source), "does not exist", "an SQLite database")
+    exists = InputError(str(target), "already exists", "the name of a new file")
     if target.exists():
-        raise InputError(str(target), "is there already", "the name of a new file")
+        raise exists
     draft = target.with_name(f"{target.name}.part")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         _copy(source, draft)
-        _flush(draft)
-        # Fails where somebody made one meanwhile, and replaces nothing.
+        sync_path(draft)
+        # Unlike a rename it replaces no file that was created in the meantime.
         os.link(draft, target)
-        _flush(target.parent)
+        sync_folder(target.parent)
     except FileExistsError:
-        raise InputError(str(target), "is there already", "the name of a new file") from None
+        raise exists from None
     except OSError as error:
         raise InputError(
             str(target), f"cannot be written ({error.strerror})", "a new file in a folder"
@@ -46,8 +48,7 @@ def copy_database(source: Path, target: Path) -> None:
     except sqlite3.Error as error:
         raise InputError(str(source), f"cannot be copied ({error})", "an SQLite database") from None
     finally:
-        with suppress(OSError):
-            draft.unlink()
+        draft.unlink(missing_ok=True)
 
 
 def _copy(source: Path, draft: Path) -> None:
@@ -57,16 +58,8 @@ def _copy(source: Path, draft: Path) -> None:
         closing(sqlite3.connect(draft)) as written,
     ):
         read.backup(written)
-        # The copy is a file alone: it has no log of writes beside it.
+        # The copy is a single file, without a write-ahead log beside it.
         written.execute("PRAGMA journal_mode=DELETE").fetchall()
         (found,) = written.execute("PRAGMA integrity_check(1)").fetchone()
         if found != "ok":
             raise sqlite3.DatabaseError(found)
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,4 +1,4 @@
-"""Write batches: rows that are written together or not at all, as few SQL statements."""
+"""Write batches: rows that are written together or not at all, in few SQL statements."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -10,12 +10,11 @@ from sqlalchemy import Connection, Dialect, Table, bindparam, delete
 
 from auctune.service.storage.tables import metadata
 
-Row = Mapping[str, Any]
 OnDone = Callable[[Exception | None], None]
 
 
 class Change(Enum):
-    """What a unit does to a table; within a unit in this order."""
+    """Kind of change to a table; a batch applies them in this order."""
 
     INSERT = "insert"
     UPSERT = "upsert"
@@ -23,21 +22,21 @@ class Change(Enum):
 
 
 def noop(_: Exception | None) -> None:
-    """For a unit whose fate nobody waits for."""
+    """Ignore the outcome of a batch."""
 
 
 class WriteBatch:
-    """Rows to be written in one transaction.
+    """Rows to write in one transaction.
 
-    Tables are written in the order of their references, whatever the order of calls. Once
-    submitted, a unit is no longer changed.
+    Tables are written in the order of their references, whatever the order of calls. A batch is not
+    changed any more once it has been submitted.
 
     Args:
-        done: called with None once the unit is on disk, else with the error that kept it from
-            being written; on the committer's thread, so it must be quick and must not raise.
-        is_vital: whether later units build on it: if it cannot be written, none of them is.
-        then: called on the committer's thread once the unit is written, before `done`; what it
-            raises is told to `done`.
+        done: called with None after the commit, or with the error that prevented it; on the
+            committer's thread, so it must be quick and must not raise.
+        is_vital: whether later batches depend on it: if it cannot be written, none of them is.
+        then: called on the committer's thread after the commit and before `done`, which gets what
+            it raises.
 
     Attributes:
         changes: full rows by table and change; of a removal the primary keys.
@@ -51,25 +50,25 @@ class WriteBatch:
         self.then = then
         self.done = done
         self.is_vital = is_vital
-        self.changes: dict[tuple[Table, Change], list[dict[str, Any]]] = {}
+        self.changes: dict[tuple[Table, Change], _Rows] = {}
 
-    def insert(self, table: Table, *rows: Row) -> Self:
-        """Rows that must not be there yet. Columns that may be empty may be left out.
+    def insert(self, table: Table, *rows: Mapping[str, Any]) -> Self:
+        """Add rows that must not exist yet. Nullable columns may be left out.
 
         Raises:
             ValueError: if a column is missing, of another type, or not one of the table's.
         """
         return self._append(table, Change.INSERT, (_full(table, row) for row in rows))
 
-    def upsert(self, table: Table, *rows: Row) -> Self:
-        """Rows that take the place of those with the same primary key; otherwise as `insert`."""
+    def upsert(self, table: Table, *rows: Mapping[str, Any]) -> Self:
+        """Add rows that replace those with the same primary key; otherwise as `insert`."""
         return self._append(table, Change.UPSERT, (_full(table, row) for row in rows))
 
-    def remove(self, table: Table, *keys: Row) -> Self:
-        """Rows that go, by their primary key; one that is not there is no error.
+    def remove(self, table: Table, *keys: Mapping[str, Any]) -> Self:
+        """Remove rows by primary key; a row that does not exist is not an error.
 
         Raises:
-            ValueError: if a key is not the primary key's columns.
+            ValueError: if a key does not consist of the primary key's columns.
         """
         names = {column.name for column in table.primary_key}
         for key in keys:
@@ -84,8 +83,11 @@ class WriteBatch:
         return self
 
 
-def _full(table: Table, row: Row) -> dict[str, Any]:
-    """All columns in the table's order, checked; both databases would take some wrong types."""
+def _full(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all columns in the table's order.
+
+    Types are checked here, as both databases would accept some wrong ones.
+    """
     full = {}
     for name, types, expected in _columns(table):
         value = full[name] = row.get(name)
@@ -99,7 +101,7 @@ def _full(table: Table, row: Row) -> dict[str, Any]:
 
 @cache
 def _columns(table: Table) -> list[tuple[str, tuple[type, ...], str]]:
-    """Names of columns, what their values may be, and the same in words."""
+    """Return for each column its name, the types of its values, and their name in errors."""
     found = []
     for column in table.columns:
         kind = column.type.python_type
@@ -109,31 +111,29 @@ def _columns(table: Table) -> list[tuple[str, tuple[type, ...], str]]:
     return found
 
 
-# SQL statements of batches: few statements with the effect of writing batch after batch.
+# Writing many batches. Rows with the same table and change are written together, for all batches
+# at once. This changes the order among batches, which matters only if a table is changed in more
+# than one way; a new group begins there.
 #
-# Rows of one kind of change to one table are written together, for all units at once. That changes
-# the order among units, which shows only where a table is changed in more than one way; there a new
-# stretch begins. A transaction is one stretch or more.
-#
-# A statement takes many rows. Each one that runs lets go of Python's global lock and must get it
-# back, which takes milliseconds where another thread computes; so their number counts.
+# A statement takes many rows. Each statement releases Python's global lock and must get it back,
+# which takes milliseconds while another thread computes: the number of statements counts.
 
 _Rows = list[dict[str, Any]]
 _Changes = dict[tuple[Table, Change], _Rows]
 
 _TABLES = metadata.sorted_tables
-# What refers to a row is made after it and removed before it.
+# A row is inserted after those that it refers to, and removed before them.
 _ORDER = [(table, change) for table in _TABLES for change in (Change.INSERT, Change.UPSERT)] + [
     (table, Change.REMOVE) for table in reversed(_TABLES)
 ]
-# A statement for each number of rows up to this one, which the driver keeps ready; so many rows
-# stay far below its most values.
-_MOST_ROWS = 64
+# The driver caches a statement for each number of rows. This many rows stay far below the number
+# of values that a statement may have.
+_MAX_ROWS = 64
 
 
-def write(connection: Connection, units: Sequence[WriteBatch]) -> None:
-    """Write units; the caller has begun a transaction and ends it."""
-    for changes in _batches(units):
+def write(connection: Connection, batches: Sequence[WriteBatch]) -> None:
+    """Write batches; the caller begins the transaction and ends it."""
+    for changes in _grouped(batches):
         for table, change in _ORDER:
             rows = changes.get((table, change))
             if not rows:
@@ -144,14 +144,14 @@ def write(connection: Connection, units: Sequence[WriteBatch]) -> None:
                 _write_rows(connection, table, change, rows)
 
 
-def _batches(units: Iterable[WriteBatch]) -> Iterator[_Changes]:
-    """Changes of successive units, joined as far as their order does not matter."""
+def _grouped(batches: Iterable[WriteBatch]) -> Iterator[_Changes]:
+    """Yield the changes of successive batches, joined as far as their order does not matter."""
     joined: _Changes = {}
-    for unit in units:
-        if joined and not _may_join(joined, unit.changes):
+    for batch in batches:
+        if joined and not _may_join(joined, batch.changes):
             yield joined
             joined = {}
-        for place, rows in unit.changes.items():
+        for place, rows in batch.changes.items():
             joined.setdefault(place, []).extend(rows)
     yield joined
 
@@ -164,22 +164,21 @@ def _may_join(joined: _Changes, added: _Changes) -> bool:
 
 
 def _remove(connection: Connection, table: Table, keys: _Rows) -> None:
-    columns = table.primary_key.columns
-    chosen = (column == bindparam(column.name) for column in columns)
-    connection.execute(delete(table).where(*chosen), keys)
+    matches = (column == bindparam(column.name) for column in table.primary_key.columns)
+    connection.execute(delete(table).where(*matches), keys)
 
 
 def _write_rows(connection: Connection, table: Table, change: Change, rows: _Rows) -> None:
     for part in _split_duplicates(table, rows) if change is Change.UPSERT else (rows,):
-        for begin in range(0, len(part), _MOST_ROWS):
-            some = part[begin : begin + _MOST_ROWS]
+        for begin in range(0, len(part), _MAX_ROWS):
+            some = part[begin : begin + _MAX_ROWS]
             statement = _statement(table, change, len(some), connection.dialect)
             values = tuple(chain.from_iterable(row.values() for row in some))
             connection.exec_driver_sql(statement, values)
 
 
 def _split_duplicates(table: Table, rows: _Rows) -> Iterator[_Rows]:
-    """Rows in parts, as one statement may not put a row twice."""
+    """Yield rows in parts without duplicate keys: one statement may not upsert a row twice."""
     names = [column.name for column in table.primary_key]
     part: _Rows = []
     keys: set[tuple[Any, ...]] = set()
@@ -195,7 +194,7 @@ def _split_duplicates(table: Table, rows: _Rows) -> Iterator[_Rows]:
 
 @cache
 def _statement(table: Table, change: Change, num_rows: int, dialect: Dialect) -> str:
-    """What puts so many rows, their values in the order of the table's columns."""
+    """Return a statement for so many rows, with values in the order of the table's columns."""
     quote = dialect.identifier_preparer.quote
     columns = [quote(column.name) for column in table.columns]
     keys = [quote(column.name) for column in table.primary_key]

@@ -1,19 +1,18 @@
 """Group commit: one thread writes all waiting batches in one transaction.
 
-While a transaction waits for the disk, further units gather; they are the next one. So a lone unit
-is written at once, and under load one flush of the disk serves many. Where units came together,
-more are on their way: the next transaction begins some milliseconds after the last one began, as
-each takes statements, and turns of the interpreter, whatever it holds (P. Helland et al., "Group
-Commit Timers and High Volume Transaction Systems", 1987).
+While a transaction waits for the disk, further batches queue up for the next one. So a lone batch
+is written at once, and under load one flush of the disk serves many. After a transaction of several
+batches more are likely: the next one begins some milliseconds after the last one began, because a
+transaction costs statements, and turns of the interpreter, whatever its size (P. Helland et al.,
+"Group Commit Timers and High Volume Transaction Systems", 1987).
 """
 
 import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Self
 
 import structlog
@@ -29,86 +28,47 @@ from sqlalchemy.exc import (
 
 from auctune.service.storage.batch import WriteBatch, write
 from auctune.service.storage.engine import Store
-from auctune.service.storage.errors import StoreError, UnitError
+from auctune.service.storage.errors import BatchError, StoreError
 from auctune.service.storage.event_log import SequenceNumbers
 
 _log = structlog.get_logger(__name__)
 
+MAX_BATCHES = 1000
+"""Batches in one transaction."""
+MAX_QUEUE = 10_000
+"""Batches that wait before `submit` blocks."""
+WINDOW_SECONDS = 0.008
+"""Time between the starts of two transactions, if the first one had several batches."""
+
 # Errors that the rows of a batch can cause; all others are the database's.
-_OF_UNITS = (DataError, IntegrityError, InterfaceError, ProgrammingError)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteResult:
-    """What became of a unit; no error means that it is on disk."""
-
-    unit: WriteBatch
-    error: Exception | None
-
-    def notify(self) -> None:
-        """Call the unit's `done`."""
-        self.unit.done(self.error)
-
-
-OnResults = Callable[[Sequence[WriteResult]], None]
-
-
-def notify_all(outcomes: Sequence[WriteResult]) -> None:
-    """Tell each unit, in order; one that cannot be told keeps nothing from the others."""
-    for outcome in outcomes:
-        try:
-            outcome.notify()
-        except Exception:
-            _log.exception("an outcome could not be told")
-
-
-@dataclass(frozen=True, slots=True)
-class CommitterParams:
-    """Of a committer.
-
-    Attributes:
-        max_batch: units in one transaction.
-        max_queue: units that wait before `submit` blocks.
-        batch_window_seconds: time between the starts of two transactions of several batches.
-    """
-
-    max_batch: int = 1000
-    max_queue: int = 10_000
-    batch_window_seconds: float = 0.008
-
-    def __post_init__(self) -> None:
-        for name in ("max_batch", "max_queue"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)}; expected at least 1")
-        if not 0 <= self.batch_window_seconds <= 1:
-            raise ValueError(f"batch_window_seconds: {self.batch_window_seconds}; expected 0 to 1")
+_BATCH_ERRORS = (DataError, IntegrityError, InterfaceError, ProgrammingError)
 
 
 class Committer:
-    """Writes units in the order in which they are submitted; ends with `close`.
+    """Writes batches in the order in which they are submitted; `close` ends it.
 
-    A unit that cannot be written fails alone, with `UnitError`. When the database itself fails,
-    or a unit that others build on, this and all later units fail with `StoreError`, until store
-    and committer are made anew.
+    A batch that cannot be written fails alone, with `BatchError`. If the database itself fails, or
+    a vital batch, it and all later batches fail with `StoreError`, until store and committer are
+    created again.
 
     Args:
-        store: not used for writing by anybody else meanwhile; closed by its owner, afterwards.
-        deliver: given the outcomes of each transaction, on the committer's thread, in order. An
-            asyncio loop is woken once a transaction by
-            `lambda outcomes: loop.call_soon_threadsafe(tell_all, outcomes)`.
-        params: limits.
+        store: nothing else writes to it meanwhile; its owner closes it after the committer.
+        max_batches, max_queue, window_seconds: see the constants.
     """
 
     def __init__(
         self,
         store: Store,
-        deliver: OnResults = notify_all,
-        params: CommitterParams | None = None,
+        *,
+        max_batches: int = MAX_BATCHES,
+        max_queue: int = MAX_QUEUE,
+        window_seconds: float = WINDOW_SECONDS,
     ) -> None:
         self._store = store
-        self._deliver = deliver
-        self._params = params or CommitterParams()
-        self._numbers = SequenceNumbers.of(store.reader)
+        self._max_batches = max_batches
+        self._max_queue = max_queue
+        self._window_seconds = window_seconds
+        self._numbers = SequenceNumbers.after_stored(store.reader)
         self._failure: StoreError | None = None
         self._waiting: deque[WriteBatch] = deque()
         self._changed = threading.Condition()
@@ -121,39 +81,39 @@ class Committer:
 
     @property
     def failure(self) -> StoreError | None:
-        """Why nothing is written any more; None while all is well."""
+        """Why nothing is written any more, or None."""
         return self._failure
 
     def next_seq(self, count: int = 1) -> int:
-        """The first of `count` successive numbers that nobody else is given.
+        """Return the first of `count` consecutive numbers that are not used otherwise.
 
-        They rise across the database. A reader that goes by them within a zone misses nothing if
-        one thread takes the zone's numbers and submits its units in that order.
+        Numbers rise across the database. A reader that follows those of a zone misses nothing if
+        one thread takes the zone's numbers and submits its batches in that order.
         """
         return self._numbers.take(count)
 
-    def submit(self, unit: WriteBatch) -> None:
-        """Have a unit written; returns at once unless too many wait already.
+    def submit(self, batch: WriteBatch) -> None:
+        """Queue a batch; return at once unless too many wait already.
 
         Raises:
-            StoreError: if the committer is closed. Everything else is told to the unit.
+            StoreError: if the committer is closed. All other errors go to the batch's `done`.
         """
         with self._changed:
-            while len(self._waiting) >= self._params.max_queue and not self._closing:
-                # From its own thread it would wait for itself.
+            while len(self._waiting) >= self._max_queue and not self._closing:
+                # The committer's own thread would wait for itself.
                 if threading.current_thread() is self._thread:
                     break
                 self._changed.wait()
             if self._closing:
                 raise StoreError(f"{self._store.label}: is being closed")
-            self._waiting.append(unit)
-            # Whoever writes looks by itself when it is done.
+            self._waiting.append(batch)
+            # A thread that is writing checks the queue when it is done.
             if self._is_idle:
                 self._is_idle = False
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Write what waits, tell it, and end. Safe to call again."""
+        """Write what waits, and end. May be called again."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -166,16 +126,15 @@ class Committer:
         self.close()
 
     def _run(self) -> None:
-        while units := self._take():
-            outcomes = self._write(units)
-            try:
-                self._deliver(outcomes)
-            except Exception:
-                # A listener that is gone must not keep the others' units from the disk.
-                _log.exception("outcomes could not be delivered", units=len(outcomes))
+        while batches := self._take():
+            for batch, error in zip(batches, self._write(batches), strict=True):
+                try:
+                    batch.done(error)
+                except Exception:
+                    _log.exception("callback of a write batch failed")
 
     def _take(self) -> list[WriteBatch]:
-        """The next units to write, waiting for the first; none at the end."""
+        """Wait for batches, and return those to write next; none at the end."""
         with self._changed:
             while not self._waiting and not self._closing:
                 self._is_idle = True
@@ -183,81 +142,80 @@ class Committer:
             self._is_idle = False
         time.sleep(max(0.0, self._next - time.monotonic()))
         with self._changed:
-            count = min(len(self._waiting), self._params.max_batch)
-            units = [self._waiting.popleft() for _ in range(count)]
+            count = min(len(self._waiting), self._max_batches)
+            batches = [self._waiting.popleft() for _ in range(count)]
             self._changed.notify_all()
-        self._next = time.monotonic() + (self._params.batch_window_seconds if count > 1 else 0.0)
-        return units
+        self._next = time.monotonic() + (self._window_seconds if count > 1 else 0.0)
+        return batches
 
-    def _write(self, units: list[WriteBatch]) -> list[WriteResult]:
+    def _write(self, batches: list[WriteBatch]) -> Sequence[Exception | None]:
+        """Write batches; return the error of each, or None."""
         if self._failure is None:
             try:
                 self._store.check_still_owned()
-                errors = _write_together(self._store.writer, units)
+                errors = _write_together(self._store.writer, batches)
                 return [
-                    WriteResult(unit, error or _follow_up(unit))
-                    for unit, error in zip(units, errors, strict=True)
+                    error or _follow_up(batch) for batch, error in zip(batches, errors, strict=True)
                 ]
             except StoreError as error:
                 self._failure = error
             except Exception as error:
                 self._failure = StoreError(f"{self._store.label}: {_reason(error)}")
-                # What a database says may quote rows; a fault of ours shows where it is.
+                # The text of a database error may quote rows; a defect of ours needs its place.
                 self._failure.__cause__ = None if isinstance(error, StatementError) else error
             _log.error("the database failed", exc_info=self._failure)
-        return [WriteResult(unit, self._failure) for unit in units]
+        return [self._failure] * len(batches)
 
 
-def _write_together(connection: Connection, units: list[WriteBatch]) -> list[UnitError | None]:
-    """Write units in one transaction; each one's own error, if it had one."""
+def _write_together(connection: Connection, batches: list[WriteBatch]) -> list[BatchError | None]:
+    """Write batches in one transaction; return the error of each, or None."""
     try:
         with connection.begin():
-            write(connection, units)
+            write(connection, batches)
     except Exception as error:
-        if not _is_of_a_unit(error):
+        if not _is_batch_error(error):
             raise
-        return _write_each(connection, units)
-    return [None] * len(units)
+        return _write_each(connection, batches)
+    return [None] * len(batches)
 
 
-def _write_each(connection: Connection, units: list[WriteBatch]) -> list[UnitError | None]:
-    """The same where at least one is bad: each behind a savepoint, all with one flush."""
-    errors: list[UnitError | None] = []
+def _write_each(connection: Connection, batches: list[WriteBatch]) -> list[BatchError | None]:
+    """Do the same if at least one batch is bad: each behind a savepoint, all with one flush."""
+    errors: list[BatchError | None] = []
     with connection.begin():
-        for unit in units:
+        for batch in batches:
             try:
                 with connection.begin_nested():
-                    write(connection, [unit])
+                    write(connection, [batch])
             except Exception as error:
-                if not _is_of_a_unit(error):
+                if not _is_batch_error(error):
                     raise
-                if unit.is_vital:
-                    raise StoreError(f"what others build on is lost: {_reason(error)}") from None
-                errors.append(UnitError(_reason(error)))
+                if batch.is_vital:
+                    raise StoreError(f"a vital write failed: {_reason(error)}") from None
+                errors.append(BatchError(_reason(error)))
             else:
                 errors.append(None)
     return errors
 
 
-def _follow_up(unit: WriteBatch) -> Exception | None:
-    """Do what a unit has done once it is written; its error, which is nobody else's."""
-    if unit.then is not None:
+def _follow_up(batch: WriteBatch) -> Exception | None:
+    if batch.then is not None:
         try:
-            unit.then()
+            batch.then()
         except Exception as error:
             return error
     return None
 
 
-def _is_of_a_unit(error: Exception) -> bool:
+def _is_batch_error(error: Exception) -> bool:
     if isinstance(error, DBAPIError):
-        return isinstance(error, _OF_UNITS) and not error.connection_invalidated
-    # Values of a wrong type, or too large, do not get as far as the database.
+        return isinstance(error, _BATCH_ERRORS) and not error.connection_invalidated
+    # Values of a wrong type, or out of range, do not reach the database.
     return isinstance(error, StatementError | TypeError | ValueError | OverflowError)
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong without the rows: databases quote them from the second line on."""
+    """Return what went wrong, without rows: databases quote them from the second line on."""
     if isinstance(error, StatementError) and error.orig is not None:
         cause: BaseException = error.orig
         quotes = isinstance(error, DataError)
@@ -268,18 +226,15 @@ def _reason(error: Exception) -> str:
     return name if quotes or not lines else f"{name}: {lines[0]}"
 
 
-# Commit from the event loop.
-
-
-async def durable(committer: Committer, unit: WriteBatch) -> None:
-    """Submit a unit, and wait until it has been committed.
+async def durable(committer: Committer, batch: WriteBatch) -> None:
+    """Submit a batch from an event loop, and wait until it has been committed.
 
     Raises:
-        UnitError: if this unit could not be written, and nothing of it was.
+        BatchError: if this batch could not be written, and nothing of it was.
         StoreError: if the database failed.
     """
     future: Future[None] = Future()
-    # A caller that is cancelled cannot cancel the write; the results of others are not affected.
+    # Cancelling the caller cancels neither the write nor the callbacks of other batches.
     future.set_running_or_notify_cancel()
 
     def done(error: Exception | None) -> None:
@@ -288,6 +243,6 @@ async def durable(committer: Committer, unit: WriteBatch) -> None:
         else:
             future.set_exception(error)
 
-    unit.done = done
-    committer.submit(unit)
+    batch.done = done
+    committer.submit(batch)
     await asyncio.wrap_future(future)

@@ -1,4 +1,4 @@
-"""The database of a service: opened, owned, at the right revision."""
+"""Open the database of a service: own it, and check its schema."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from auctune.domain import InputError
@@ -15,31 +15,34 @@ from auctune.service.storage.postgresql import PostgresqlDatabase
 from auctune.service.storage.schema import check_schema, ensure_schema, migrate, revision
 from auctune.service.storage.sqlite import SqliteDatabase
 
+FILE_NAME = "auctune.db"
+_EXPECTED = "a folder, sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+
 
 class Database(Protocol):
     """A database that one process at a time owns.
 
     Attributes:
-        place: what it is called in errors; holds no password.
+        label: its name in errors, without a password.
     """
 
     label: str
 
     def acquire(self) -> Connection:
-        """Become its owner: the one connection that writes, for as long as it is open.
+        """Become the owner for as long as the returned connection, which alone writes, is open.
 
         Raises:
-            InputError: if it cannot be opened, does not keep what it acknowledges, or has an owner;
-                names who that is.
+            InputError: if it cannot be opened, does not keep what it acknowledges, or has an owner,
+                which the error names.
         """
         ...
 
     def reader(self) -> Engine:
-        """Connections that read and cannot write."""
+        """Return an engine whose connections cannot write."""
         ...
 
     def ensure_owned(self) -> None:
-        """Before a write: that what is written to is still what was opened.
+        """Check, before a write, that the database is still the one that was opened.
 
         Raises:
             StoreError: if it is not.
@@ -47,21 +50,16 @@ class Database(Protocol):
         ...
 
     def purge(self, connection: Connection) -> None:
-        """Leave nothing of what was overwritten or removed in the database's files.
+        """Remove what was overwritten or deleted from the database's files.
 
         Args:
-            connection: the one that writes, outside a transaction.
+            connection: the one that writes, outside of a transaction.
         """
         ...
 
     def release(self) -> None:
-        """Let the next owner in; the writing connection is closed before."""
+        """Let the next owner in, after the writing connection was closed."""
         ...
-
-
-# Opening a service's database.
-
-FILE_NAME = "auctune.db"
 
 
 class Store:
@@ -69,7 +67,7 @@ class Store:
 
     Attributes:
         writer: the one connection that writes; used by one thread at a time.
-        reader: connections that only read, for any number of threads.
+        reader: read-only connections, for any number of threads.
     """
 
     def __init__(self, database: Database) -> None:
@@ -79,15 +77,15 @@ class Store:
         self.reader: Engine = database.reader()
 
     def check_still_owned(self) -> None:
-        """Before a write.
+        """Check, before a write, that the database is still the one that was opened.
 
         Raises:
-            StoreError: if what is written to is no longer what was opened.
+            StoreError: if it is not.
         """
         self._database.ensure_owned()
 
     def purge(self) -> None:
-        """Leave nothing of what was overwritten or removed in the database's files."""
+        """Remove what was overwritten or deleted from the database's files."""
         self._database.purge(self.writer)
 
     def close(self) -> None:
@@ -104,19 +102,19 @@ class Store:
 
 
 def open_store(where: str | Path, folder: Path | None = None) -> Store:
-    """Own a database; an empty one is given its tables at once.
+    """Open and own a database; an empty one gets its tables.
 
     Args:
-        where: a data folder, made if it is not there, for SQLite in it; or a URL, `sqlite:///FILE`
-            or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`.
+        where: a data folder with an SQLite database, both created if missing; or a URL,
+            `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`.
         folder: the data folder, which must be unused if the database is empty.
 
     Raises:
         InputError: if it cannot be opened, another process owns it, or it is of another release;
-            a database of an earlier one is brought to this one by `upgrade`.
+            `upgrade` migrates a database of an earlier one.
     """
     database = _find(where)
-    # Before an SQLite file is made, which would be in the way of a backup.
+    # Before the SQLite file is created, which would be in the way of a restore.
     if folder is not None and isinstance(database, SqliteDatabase) and not database.has_content:
         check_unused(folder, database.label)
     store = Store(database)
@@ -132,17 +130,17 @@ def open_store(where: str | Path, folder: Path | None = None) -> Store:
 
 @contextmanager
 def open_readonly(where: str | Path) -> Iterator[Engine]:
-    """Connections that read a database and cannot write, also while a service owns it.
+    """Open a database for reading, also while a service owns it.
 
     Args:
-        where: as of `open_store`.
+        where: as in `open_store`.
 
     Raises:
-        InputError: if there is none, it cannot be read, or it is of another release.
+        InputError: if it does not exist, cannot be read, or is of another release.
     """
     database = _find(where)
     if isinstance(database, SqliteDatabase):
-        database.check_there()
+        database.check_exists()
     reader = database.reader()
     try:
         try:
@@ -159,16 +157,16 @@ def open_readonly(where: str | Path) -> Iterator[Engine]:
 
 
 def upgrade(where: str | Path) -> None:
-    """Bring a database to the tables of this release; as `open_store` otherwise."""
+    """Migrate a database to the tables of this release; otherwise as `open_store`."""
     with closing(Store(_find(where))) as store:
         migrate(store.writer, store.label)
 
 
 def sqlite_file(where: str | Path) -> Path | None:
-    """The file of a database that is SQLite's; none: it is another's.
+    """Return the file of an SQLite database, or None for a PostgreSQL database.
 
     Raises:
-        InputError: as `open_store`, for a URL that is none.
+        InputError: as `open_store`, for an invalid URL.
     """
     database = _find(where)
     return Path(database.label) if isinstance(database, SqliteDatabase) else None
@@ -177,22 +175,17 @@ def sqlite_file(where: str | Path) -> Path | None:
 def _find(where: str | Path) -> Database:
     if isinstance(where, Path) or "://" not in where:
         return SqliteDatabase(Path(where) / FILE_NAME)
-    expected = "a folder, sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
     try:
         url = make_url(where)
     except (ArgumentError, ValueError):
-        raise InputError("database", "is no URL that can be read", expected) from None
-    return _of_url(url, expected)
-
-
-def _of_url(url: URL, expected: str) -> Database:
+        raise InputError("database", "is not a valid URL", _EXPECTED) from None
     place = f"database {url.render_as_string(hide_password=True)}"
     kind = url.get_backend_name()
     if kind == "postgresql":
         return PostgresqlDatabase(url)
     if kind != "sqlite":
-        raise InputError(place, f"{kind} is not known", expected)
+        raise InputError(place, f"{kind} is not supported", _EXPECTED)
     if url.database in (None, "", ":memory:") or url.query:
-        raise InputError(place, "names no file", expected)
+        raise InputError(place, "does not name a file", _EXPECTED)
     assert url.database is not None
     return SqliteDatabase(Path(url.database))

@@ -1,7 +1,7 @@
-"""Words of a user, taken out of a database for good.
+"""Erase a user's text from a database.
 
 The log is append-only, and triggers refuse every change of it. Erasure is the one exception: it
-replaces bodies of events, with new checksums, in transactions in which the trigger is away.
+replaces bodies of events, with new checksums, in transactions that drop the trigger.
 """
 
 from collections.abc import Callable, Collection
@@ -29,21 +29,21 @@ _TRIGGERS = {
 def erase_words(
     store: Store, jobs: Collection[str], without: Callable[[bytes], bytes | None]
 ) -> None:
-    """Replace what events of jobs say; `erase_copies` must follow. On the committer's thread.
+    """Replace bodies of events, on the committer's thread; `erase_copies` must follow.
 
     Args:
-        store: whose writer nobody else uses meanwhile.
-        jobs: ids of some jobs that are over: other writes wait until all their events are read.
-        without: returns the new body of an event; None: it stays as it is.
+        store: nothing else uses its writer meanwhile.
+        jobs: ids of a few jobs that are over: other writes wait until their events are read.
+        without: returns the new body of an event, or None if it does not change.
 
     Raises:
-        DamagedLogError: if an event was altered by somebody else.
+        DamagedLogError: if an event does not match its checksum.
     """
     lift, restore = _TRIGGERS[store.writer.dialect.name]
     with store.writer.begin():
         changes = []
         for columns in store.writer.execute(EVENT_COLUMNS.where(events.c.job.in_(jobs))):
-            row = read_row(*columns)
+            row = read_row(columns)
             body = without(row.body)
             if body is not None:
                 new = checksum(row.seq, row.zone, row.slot, row.at, row.kind, row.job, body)
@@ -60,23 +60,19 @@ def erase_words(
 
 
 def erase_copies(store: Store, jobs: Collection[str]) -> None:
-    """Leave nothing of what was replaced in the database's files. On the committer's thread.
+    """Remove all copies of replaced text from the database's files, on the committer's thread.
 
-    Snapshots that hold one of the jobs are removed: they are never needed.
+    Snapshots that hold one of the jobs are removed: a zone can be loaded without them.
 
     Args:
-        store: whose writer nobody else uses meanwhile.
+        store: nothing else uses its writer meanwhile.
         jobs: ids of all jobs whose events were changed.
     """
+    jobs = frozenset(jobs)
     with store.writer.begin():
-        _drop_snapshots(store, frozenset(jobs))
+        for zone, seq in store.writer.execute(select(snapshots.c.zone, snapshots.c.seq)).all():
+            here = (snapshots.c.zone == zone, snapshots.c.seq == seq)
+            body = store.writer.execute(select(snapshots.c.body).where(*here)).scalar_one()
+            if holds_any(body, jobs):
+                store.writer.execute(delete(snapshots).where(*here))
     store.purge()
-
-
-def _drop_snapshots(store: Store, jobs: Collection[str]) -> None:
-    stored = store.writer.execute(select(snapshots.c.zone, snapshots.c.seq)).all()
-    for zone, seq in stored:
-        here = (snapshots.c.zone == zone, snapshots.c.seq == seq)
-        body = store.writer.execute(select(snapshots.c.body).where(*here)).scalar_one()
-        if holds_any(body, jobs):
-            store.writer.execute(delete(snapshots).where(*here))

@@ -1,8 +1,8 @@
-"""Which database a data folder belongs to.
+"""Check that a data folder and a database belong together.
 
-A database has a random id from the migration that made its tables. The data folder repeats it in a
-file. Files of users are in the folder and are known by the database alone: a database that is
-missing, empty or another one must not be taken for one that has dropped them all.
+A database gets a random id from its migrations, and its data folder repeats the id in a file. The
+folder holds users' files, and only the database knows them: a database that is missing, empty or
+another one must not be mistaken for one that has deleted all files.
 """
 
 from itertools import islice
@@ -16,7 +16,7 @@ from auctune.service.storage.tables import events, meta
 
 ID_FILE = "database-id"
 ID = "database_id"
-"""Its name in the table `meta`."""
+"""Name of the id in the table `meta`."""
 
 _CONTENTS = ("files/file-*", "work/*/ftjob-*")
 
@@ -26,7 +26,7 @@ def check_unused(folder: Path, place: str) -> None:
 
     Args:
         folder: the data folder.
-        place: what the database is called in errors.
+        place: name of the database in errors.
 
     Raises:
         InputError: if the folder belongs to another database, or holds files of one.
@@ -39,24 +39,24 @@ def check_unused(folder: Path, place: str) -> None:
     raise InputError(
         str(folder),
         f"{what}, and {place} is missing or empty",
-        "its own database: put it back (auctune db restore FILE), or correct `database` in the "
-        "settings or --data. To begin anew, use an empty folder. Nothing was changed",
+        "its own database: restore it (auctune db restore FILE), or correct `database` in the "
+        "settings or --data. For a new database use an empty folder. Nothing was changed",
     )
 
 
 def bind(connection: Connection, folder: Path, place: str) -> bool:
-    """Check that a data folder and a database belong together.
+    """Check that a data folder and a database belong together; bind them at the first start.
 
     Args:
         connection: of the database, which has its tables.
         folder: the data folder, locked by this process.
-        place: what the database is called in errors.
+        place: name of the database in errors.
 
     Returns:
-        Whether they did before; False: this is the first start.
+        Whether they were bound before; False at the first start.
 
     Raises:
-        InputError: if they do not.
+        InputError: if they do not belong together.
     """
     own, known = database_id(connection), _read(folder)
     if known == own:
@@ -67,14 +67,14 @@ def bind(connection: Connection, folder: Path, place: str) -> bool:
             f"belongs to database {known}, and {place} is {own}",
             "its own database: correct `database` in the settings or --data. Nothing was changed",
         )
-    # Events come after this step: a database that has some was served from another folder.
+    # Events are written only after this step: a database with events has another data folder.
     with connection.begin():
         is_used = connection.execute(select(events.c.seq).limit(1)).first() is not None
     if is_used:
         raise InputError(
             str(folder),
             f"is not the data folder of {place}: it has no {ID_FILE}",
-            f"--data with its folder; where that is lost, or this is a copy of it, write {own} "
+            f"--data with its folder; if that is lost, or this is a copy of it, write {own} "
             f"to {folder / ID_FILE}. Nothing was changed",
         )
     check_unused(folder, place)
@@ -83,7 +83,7 @@ def bind(connection: Connection, folder: Path, place: str) -> bool:
 
 
 def write_id(connection: Connection, folder: Path) -> None:
-    """Have a folder belong to a database."""
+    """Bind a folder to a database."""
     write_private(folder / ID_FILE, database_id(connection) + "\n")
 
 

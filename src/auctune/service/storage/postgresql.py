@@ -1,8 +1,8 @@
 """PostgreSQL as the store of a service.
 
-The database is owned through an advisory lock of the session that writes: lock and writes end
-together, so that whoever lost the lock cannot write either. The session asks for commits that are
-on disk, whatever the server's default is.
+The owner holds an advisory lock of the session that writes: lock and session end together, so a
+process that lost the lock cannot write either. The session requires commits to be on disk, whatever
+the server's default is.
 """
 
 import os
@@ -18,7 +18,7 @@ from auctune.domain import InputError
 
 # "auctune", as a number.
 _LOCK = int.from_bytes(b"auctune", "big")
-# The server sees at once that a killed process is gone, but may first end what it was doing.
+# The server notices at once that a client was killed, but may complete its statement first.
 _LOCK_WAIT = "2s"
 
 _HOLDER = text(
@@ -27,7 +27,7 @@ _HOLDER = text(
     "(SELECT oid FROM pg_database WHERE datname = current_database())"
     " AND (classid::bigint << 32) + objid::bigint = :lock"
 )
-# A setting stronger than 'on' stays; the session must not be ended for having nothing to do.
+# Settings stronger than 'on' stay. An idle session must not be ended.
 _SETTINGS = (
     "SELECT set_config('synchronous_commit', 'on', false)"
     " WHERE current_setting('synchronous_commit') IN ('off', 'local')",
@@ -39,10 +39,10 @@ _NEEDED = {"server_encoding": "UTF8", "fsync": "on"}
 
 
 class PostgresqlDatabase:
-    """A database of a PostgreSQL server.
+    """A database of a PostgreSQL server; see `Database`.
 
     Args:
-        url: of the database; the driver in it is replaced by psycopg 3.
+        url: of the database; its driver is replaced by psycopg 3.
     """
 
     def __init__(self, url: URL) -> None:
@@ -50,7 +50,6 @@ class PostgresqlDatabase:
         self._url = url.set(drivername="postgresql+psycopg")
 
     def acquire(self) -> Connection:
-        """The writing connection, which holds the lock; see `Database`."""
         name = f"auctune: process {os.getpid()} on {socket.gethostname()}"[:63]
         engine = create_engine(
             self._url,
@@ -63,7 +62,7 @@ class PostgresqlDatabase:
         except OperationalError as error:
             reason = str(error.orig).splitlines()[0]
             raise InputError(
-                self.label, f"cannot be reached: {reason}", "a PostgreSQL server that answers"
+                self.label, f"cannot be reached: {reason}", "a running PostgreSQL server"
             ) from None
         try:
             self._set_up(connection)
@@ -73,7 +72,6 @@ class PostgresqlDatabase:
         return connection
 
     def reader(self) -> Engine:
-        """Connections whose transactions are read-only; see `Database`."""
         engine = create_engine(
             self._url,
             hide_parameters=True,
@@ -83,8 +81,8 @@ class PostgresqlDatabase:
 
         @event.listens_for(engine, "connect")
         def set_up(connection: psycopg.Connection, _: object) -> None:
-            # Pages are read along an index. Before the tables are analyzed the planner would rather
-            # gather all that follows, sort it, and take a page of it.
+            # Pages are read along an index. Before the tables are analyzed, the planner prefers to
+            # collect and sort all rows that follow, and to take a page of them.
             connection.autocommit = True
             connection.execute("SET enable_bitmapscan = off")
             connection.autocommit = False
@@ -93,13 +91,13 @@ class PostgresqlDatabase:
         return engine
 
     def ensure_owned(self) -> None:
-        """Nothing to see: without the lock's session nothing can be written."""
+        """Do nothing: writes need the session that holds the lock."""
 
     def purge(self, connection: Connection) -> None:
-        """Leave it to the server, whose VACUUM frees old versions of rows."""
+        """Do nothing: the server's VACUUM removes old versions of rows."""
 
     def release(self) -> None:
-        """Nothing to do: the lock went with its session."""
+        """Do nothing: the lock ended with its session."""
 
     def _set_up(self, connection: Connection) -> None:
         with connection.begin():
@@ -108,7 +106,7 @@ class PostgresqlDatabase:
             check_server(connection, self.label)
             read_only = connection.exec_driver_sql("SHOW transaction_read_only").scalar_one()
             if read_only != "off":
-                raise InputError(self.label, "can only be read", "transaction_read_only=off")
+                raise InputError(self.label, "is read-only", "transaction_read_only=off")
         try:
             with connection.begin():
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'")
@@ -127,10 +125,10 @@ class PostgresqlDatabase:
 
 
 def check_server(connection: Connection, place: str) -> None:
-    """That a server keeps what it acknowledges, and all text.
+    """Check that a server keeps what it acknowledges, and stores any text.
 
     Raises:
-        InputError: naming the setting that is another.
+        InputError: naming the setting that prevents it.
     """
     for name, needed in _NEEDED.items():
         found = connection.exec_driver_sql(f"SHOW {name}").scalar_one()
@@ -139,6 +137,6 @@ def check_server(connection: Connection, place: str) -> None:
 
 
 def holder_of(connection: Connection) -> str | None:
-    """Who owns the database of a connection; none: nobody does."""
+    """Return the owner of a database, or None if it has no owner."""
     row = connection.execute(_HOLDER, {"lock": _LOCK}).first()
     return None if row is None else f"{row[0]} (backend {row[1]}) since {row[2]}"

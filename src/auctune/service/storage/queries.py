@@ -1,84 +1,43 @@
-"""Lists in pages, newest first, each page named by the last row of the one before.
+"""Reads of jobs, files and ledger entries; lists come in pages.
 
-Queries by key stay right while rows are added and cost the same wherever they are, unlike pages by
-number; it is also what OpenAI's API does with `after` and `has_more`.
+A page is continued after the last row of the page before: unlike page numbers this stays right
+while rows are added, and costs the same everywhere. OpenAI's API does so too (`after`, `has_more`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import BigInteger, Column, Engine, Select, Table, cast, func, select
+import sqlalchemy
+from sqlalchemy import BigInteger, Column, Engine, Table, cast, func, select
 
 from auctune.domain import InputError
-from auctune.service.storage.event_log import EVENT_COLUMNS, EventRow, read_row
+from auctune.service.storage.event_log import EVENT_COLUMNS, EventRow, Query, read_row
 from auctune.service.storage.tables import entries, events, files, jobs
 
 Item = TypeVar("Item")
-Body = bytes
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """A job as it stands; see `auctune.service.storage.tables`."""
-
-    id: str
-    seq: int
-    zone: str
-    owner: str
-    created_at: float
-    status: str
-    body: Body
-
-
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """A file as it stands; see `auctune.service.storage.tables`."""
-
-    id: str
-    seq: int
-    owner: str
-    created_at: float
-    bytes: int
-    sha256: str
-    filename: str
-    purpose: str
-    status: str
-    detail: str | None
-    body: Body
-    deleted_at: float | None
+Row = sqlalchemy.Row[*tuple[Any, ...]]
+"""A row with the columns of its table as attributes, see `auctune.service.storage.tables`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileTotals:
-    """How many files there are, and of how many bytes."""
+    """Number of files, and the sum of their bytes."""
 
     count: int
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class EntryRow:
-    """An entry of the ledger; see `auctune.service.storage.tables`."""
-
-    id: int
-    seq: int
-    job: str | None
-    account: str
-    amount: int
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """Part of a list, and whether there is more of it."""
+    """Part of a list, and whether more follows."""
 
     items: tuple[Item, ...]
     has_more: bool
 
 
 class Queries:
-    """Lists of what a database holds; safe for any number of threads.
+    """Reads of a database, thread-safe.
 
     Args:
         reader: of the store.
@@ -94,25 +53,25 @@ class Queries:
         after: str | None = None,
         zone: str | None = None,
         statuses: Sequence[str] | None = None,
-    ) -> Page[JobRow]:
-        """Jobs, newest first.
+    ) -> Page[Row]:
+        """Return a page of jobs, newest first.
 
         Args:
-            owner: whose; those of all if none is given.
-            limit: at most so many; >= 1.
-            after: the last job of the page before.
-            zone: only those of a zone.
-            statuses: only those with one of these.
+            owner: only jobs of this user; None: of all users.
+            limit: length of the page, >= 1.
+            after: id of the last job of the page before.
+            zone: only jobs of this zone.
+            statuses: only jobs with one of these.
 
         Raises:
-            InputError: if `after` is no job in this list, or `limit` is below 1.
+            InputError: if `after` is not a job of this list, or `limit` is below 1.
         """
-        chosen = _owned(select(jobs), jobs, owner)
+        query = _owned(select(jobs), jobs, owner)
         if zone is not None:
-            chosen = chosen.where(jobs.c.zone == zone)
+            query = query.where(jobs.c.zone == zone)
         if statuses is not None:
-            chosen = chosen.where(jobs.c.status.in_(statuses))
-        return self._page(JobRow, chosen, jobs.c.seq, limit, self._cursor(jobs, owner, after))
+            query = query.where(jobs.c.status.in_(statuses))
+        return self._page(query, jobs.c.seq, limit, self._cursor(jobs, owner, after))
 
     def files(
         self,
@@ -123,168 +82,161 @@ class Queries:
         oldest_first: bool = False,
         sha256: str | None = None,
         filename: str | None = None,
-    ) -> Page[FileRow]:
-        """Files that are not deleted, newest first, otherwise as `jobs`.
+    ) -> Page[Row]:
+        """Return a page of files that are not deleted, newest first; otherwise as `jobs`.
 
         Args:
-            owner: whose; those of all if none is given.
-            limit: at most so many; >= 1.
-            after: the last file of the page before; it may have been deleted since.
-            purpose: only those with this purpose.
-            oldest_first: the other way round.
-            sha256: only those with this content.
-            filename: only those with this name.
+            owner: only files of this user; None: of all users.
+            limit: length of the page, >= 1.
+            after: id of the last file of the page before, which may be deleted by now.
+            purpose: only files with this purpose.
+            oldest_first: reverses the order.
+            sha256: only files with this content.
+            filename: only files with this name.
         """
-        chosen = _owned(select(files), files, owner).where(files.c.deleted_at.is_(None))
+        query = _owned(select(files), files, owner).where(files.c.deleted_at.is_(None))
         if purpose is not None:
-            chosen = chosen.where(files.c.purpose == purpose)
+            query = query.where(files.c.purpose == purpose)
         if sha256 is not None:
-            chosen = chosen.where(files.c.sha256 == sha256)
+            query = query.where(files.c.sha256 == sha256)
         if filename is not None:
-            chosen = chosen.where(files.c.filename == filename)
-        place = self._cursor(files, owner, after)
-        return self._page(FileRow, chosen, files.c.seq, limit, place, oldest_first)
+            query = query.where(files.c.filename == filename)
+        cursor = self._cursor(files, owner, after)
+        return self._page(query, files.c.seq, limit, cursor, oldest_first)
 
     def file_totals(self, owner: str) -> FileTotals:
-        """How many files an owner has, and of how many bytes; deleted ones do not count."""
-        chosen = select(func.count(), cast(func.sum(files.c.bytes), BigInteger)).where(
+        """Return the totals of an owner's files, without deleted ones."""
+        total = cast(func.sum(files.c.bytes), BigInteger)
+        query = select(func.count(), total).where(
             files.c.owner == owner, files.c.deleted_at.is_(None)
         )
-        with self._reader.connect() as connection:
-            count, size = connection.execute(chosen).one()
+        ((count, size),) = self._read(query)
         return FileTotals(count, int(size or 0))
 
-    def uploads_since(self, owner: str, purpose: str, since: float, most: int) -> FileTotals:
-        """How many files an owner uploaded since a unix time, and of how many bytes.
+    def uploads_since(self, owner: str, purpose: str, since: float, limit: int) -> FileTotals:
+        """Return the totals of an owner's uploads since a unix time, deleted ones included.
 
-        Those that were deleted since count; of more than `most`, the newest ones count.
+        Only the newest `limit` uploads count.
         """
         newest = (
             select(files.c.bytes, files.c.created_at)
             .where(files.c.owner == owner, files.c.purpose == purpose)
             .order_by(files.c.seq.desc())
-            .limit(most)
+            .limit(limit)
             .subquery()
         )
-        chosen = select(func.count(), cast(func.sum(newest.c.bytes), BigInteger)).where(
-            newest.c.created_at >= since
-        )
-        with self._reader.connect() as connection:
-            count, size = connection.execute(chosen).one()
+        total = cast(func.sum(newest.c.bytes), BigInteger)
+        query = select(func.count(), total).where(newest.c.created_at >= since)
+        ((count, size),) = self._read(query)
         return FileTotals(count, int(size or 0))
 
-    def files_of_status(self, status: str) -> tuple[FileRow, ...]:
-        """All owners' files of a status that are not deleted, oldest first."""
-        chosen = select(files).where(files.c.status == status, files.c.deleted_at.is_(None))
-        with self._reader.connect() as connection:
-            rows = connection.execute(chosen.order_by(files.c.seq)).all()
-        return tuple(FileRow(*row) for row in rows)
+    def files_of_status(self, status: str) -> list[Row]:
+        """Return all owners' files of a status that are not deleted, oldest first."""
+        query = select(files).where(files.c.status == status, files.c.deleted_at.is_(None))
+        return self._read(query.order_by(files.c.seq))
 
     def file_ids(self) -> frozenset[str]:
-        """Ids of all files that are not deleted, of all owners."""
-        chosen = select(files.c.id).where(files.c.deleted_at.is_(None))
-        with self._reader.connect() as connection:
-            return frozenset(connection.execute(chosen).scalars())
+        """Return the ids of all files that are not deleted."""
+        rows = self._read(select(files.c.id).where(files.c.deleted_at.is_(None)))
+        return frozenset(row.id for row in rows)
 
     def events(
         self, job: str, kinds: Sequence[str], limit: int, after: int | None = None
     ) -> Page[EventRow]:
-        """Events of a job of some kinds, newest first; `after` is the last of the page before."""
-        chosen = EVENT_COLUMNS.where(events.c.job == job, events.c.kind.in_(kinds))
-        return self._page(read_row, chosen, events.c.seq, limit, after)
+        """Return a page of a job's events of some types, newest first.
 
-    def entries(self, account: str, limit: int, after: int | None = None) -> Page[EntryRow]:
-        """Entries of an account, newest first; `after` is the last of the page before."""
-        chosen = select(entries).where(entries.c.account == account)
-        return self._page(EntryRow, chosen, entries.c.id, limit, after)
+        Args:
+            job: its id.
+            kinds: event types.
+            limit: length of the page, >= 1.
+            after: sequence number of the last event of the page before.
+        """
+        query = EVENT_COLUMNS.where(events.c.job == job, events.c.kind.in_(kinds))
+        page = self._page(query, events.c.seq, limit, after)
+        return Page(tuple(map(read_row, page.items)), page.has_more)
 
-    def job(self, job: str) -> JobRow | None:
-        """A job by its id."""
-        return self._by_id(JobRow, jobs, job)
+    def entries(self, account: str, limit: int, after: int | None = None) -> Page[Row]:
+        """Return a page of an account's entries, newest first; `after` is the id of an entry."""
+        query = select(entries).where(entries.c.account == account)
+        return self._page(query, entries.c.id, limit, after)
 
-    def file(self, file: str) -> FileRow | None:
-        """A file by its id, also a deleted one."""
-        return self._by_id(FileRow, files, file)
+    def job(self, job: str) -> Row | None:
+        """Return a job by its id, or None."""
+        return next(iter(self._read(select(jobs).where(jobs.c.id == job))), None)
+
+    def file(self, file: str) -> Row | None:
+        """Return a file by its id, also a deleted one, or None."""
+        return next(iter(self._read(select(files).where(files.c.id == file))), None)
 
     def balances(
         self, accounts: Sequence[str] | None = None, since: float | None = None
     ) -> dict[str, int]:
-        """Sums of the amounts of accounts that have entries, by name.
+        """Return the sums of amounts by account, for accounts that have entries.
 
         Args:
-            accounts: which; all if none are given.
+            accounts: only these; None: all.
             since: only entries from this unix time on.
         """
         total = cast(func.sum(entries.c.amount), BigInteger)
-        chosen = select(entries.c.account, total).group_by(entries.c.account)
+        query = select(entries.c.account, total).group_by(entries.c.account)
         if accounts is not None:
-            chosen = chosen.where(entries.c.account.in_(accounts))
+            query = query.where(entries.c.account.in_(accounts))
         if since is not None:
-            chosen = chosen.where(entries.c.at >= since)
-        with self._reader.connect() as connection:
-            rows = connection.execute(chosen.order_by(entries.c.account)).all()
+            query = query.where(entries.c.at >= since)
+        rows = self._read(query.order_by(entries.c.account))
         return {account: int(amount) for account, amount in rows}
 
     def account_history(self, since: int, step: int) -> list[tuple[str, int, int]]:
-        """Sums of the market's own accounts by span of time: (account, span, amount).
+        """Return sums of the market's own accounts by period: (account, period, amount).
 
         Args:
-            since: unix time at which span 0 begins; entries before it do not count.
-            step: seconds of a span; >= 1.
+            since: unix time at which period 0 begins; earlier entries do not count.
+            step: seconds of a period, >= 1.
         """
-        span = (cast(entries.c.at, BigInteger) - since) // step
-        chosen = (
-            select(entries.c.account, span, cast(func.sum(entries.c.amount), BigInteger))
+        period = (cast(entries.c.at, BigInteger) - since) // step
+        query = (
+            select(entries.c.account, period, cast(func.sum(entries.c.amount), BigInteger))
             .where(
                 entries.c.at >= since,
                 entries.c.account.not_like("user:%"),
                 entries.c.account.not_like("hold:%"),
             )
-            .group_by(entries.c.account, span)
-            .order_by(entries.c.account, span)
+            .group_by(entries.c.account, period)
+            .order_by(entries.c.account, period)
         )
-        with self._reader.connect() as connection:
-            rows = connection.execute(chosen).all()
+        rows = self._read(query)
         return [(account, int(number), int(amount)) for account, number, amount in rows]
 
     def _page(
         self,
-        make: Callable[..., Item],
-        chosen: Select[*tuple[Any, ...]],
+        query: Query,
         key: Column[int],
         limit: int,
         after: int | None,
-        rising: bool = False,
-    ) -> Page[Item]:
-        """The page of `chosen` that follows the row whose `key` is `after`."""
+        is_rising: bool = False,
+    ) -> Page[Row]:
+        """Return the page of a query that follows the row whose `key` is `after`."""
         if limit < 1:
             raise InputError("limit", f"{limit}", "at least 1")
         if after is not None:
-            chosen = chosen.where(key > after if rising else key < after)
-        # One more than asked for shows whether there is more.
-        chosen = chosen.order_by(key if rising else key.desc()).limit(limit + 1)
-        with self._reader.connect() as connection:
-            rows = connection.execute(chosen).all()
-        return Page(tuple(make(*row) for row in rows[:limit]), len(rows) > limit)
+            query = query.where(key > after if is_rising else key < after)
+        # One row more shows whether more follows.
+        rows = self._read(query.order_by(key if is_rising else key.desc()).limit(limit + 1))
+        return Page(tuple(rows[:limit]), len(rows) > limit)
 
     def _cursor(self, table: Table, owner: str | None, after: str | None) -> int | None:
-        """The number of the row that a page comes after."""
+        """Return the sequence number of the row that a page follows."""
         if after is None:
             return None
-        chosen = _owned(select(table.c.seq).where(table.c.id == after), table, owner)
-        with self._reader.connect() as connection:
-            seq: int | None = connection.execute(chosen).scalar()
-        if seq is None:
+        rows = self._read(_owned(select(table.c.seq).where(table.c.id == after), table, owner))
+        if not rows:
             raise InputError("after", f"there is no {after!r} in this list", "an id from the list")
-        return seq
+        return int(rows[0].seq)
 
-    def _by_id(self, make: Callable[..., Item], table: Table, key: str) -> Item | None:
+    def _read(self, query: Query) -> list[Row]:
         with self._reader.connect() as connection:
-            row = connection.execute(select(table).where(table.c.id == key)).first()
-        return None if row is None else make(*row)
+            return list(connection.execute(query).all())
 
 
-def _owned(
-    chosen: Select[*tuple[Any, ...]], table: Table, owner: str | None
-) -> Select[*tuple[Any, ...]]:
-    return chosen if owner is None else chosen.where(table.c.owner == owner)
+def _owned(query: Query, table: Table, owner: str | None) -> Query:
+    return query if owner is None else query.where(table.c.owner == owner)

@@ -1,7 +1,7 @@
-"""Which migrations a database has gone through, and bringing it to the newest.
+"""Check the revision of a database, and migrate it to the newest one.
 
-Migrations are Alembic's, in the package beside this module, and need no file of settings. All that
-a database lacks is done in one transaction: it is at its old revision or at the newest.
+The migrations are Alembic's, in the package beside this module, without a configuration file. All
+missing ones run in one transaction: a database is at its old revision or at the newest.
 """
 
 from pathlib import Path
@@ -18,10 +18,10 @@ _MIGRATIONS = Path(__file__).with_name("migrations")
 
 
 def ensure_schema(connection: Connection, place: str) -> None:
-    """Make the tables in an empty database; any other one must have the newest already.
+    """Create the tables in an empty database; any other one must be at the newest revision.
 
     Raises:
-        InputError: if it is of another release, or holds something else.
+        InputError: if it is of another release, or holds other tables.
     """
     found = revision(connection, place)
     if found is None:
@@ -31,10 +31,10 @@ def ensure_schema(connection: Connection, place: str) -> None:
 
 
 def check_schema(connection: Connection, place: str) -> None:
-    """That a database has the newest tables already, where nothing may be written.
+    """Check that a database is at the newest revision; write nothing.
 
     Raises:
-        InputError: if it is empty, of another release, or holds something else.
+        InputError: if it is empty, of another release, or holds other tables.
     """
     found = revision(connection, place)
     if found is None:
@@ -42,34 +42,22 @@ def check_schema(connection: Connection, place: str) -> None:
     _check_newest(found, place)
 
 
-def _check_newest(found: str, place: str) -> None:
-    if found != _head():
-        known = {script.revision for script in _scripts().walk_revisions()}
-        expected = (
-            f"{_head()}, made by: auctune db upgrade"
-            if found in known
-            else f"at most {_head()}: a newer release of auctune wrote this database"
-        )
-        raise InputError(place, f"has tables of revision {found}", expected)
-
-
 def migrate(connection: Connection, place: str) -> None:
-    """Bring a database to the newest revision, whatever it is at.
+    """Migrate a database from any revision to the newest.
 
     Raises:
-        InputError: if it is of a newer release, or holds something else.
+        InputError: if it is of a newer release, or holds other tables.
     """
     found = revision(connection, place)
-    known = {script.revision for script in _scripts().walk_revisions()}
-    if found is not None and found not in known:
-        raise InputError(place, f"has tables of revision {found}", f"at most {_head()}")
+    if found is not None:
+        _check_known(found, place)
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 
 def revision(connection: Connection, place: str) -> str | None:
-    """The revision of a database; none for an empty one.
+    """Return the revision of a database, or None for an empty one.
 
     Raises:
         InputError: if it holds tables that are not auctune's.
@@ -83,19 +71,27 @@ def revision(connection: Connection, place: str) -> str | None:
     return heads[0] if heads else None
 
 
-def _head() -> str:
-    head = _scripts().get_current_head()
-    assert head is not None
-    return head
+def _check_newest(found: str, place: str) -> None:
+    newest = _check_known(found, place)
+    if found != newest:
+        expected = f"{newest}: run auctune db upgrade"
+        raise InputError(place, f"has tables of revision {found}", expected)
 
 
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
+def _check_known(found: str, place: str) -> str:
+    """Return the newest revision; refuse one that this release does not have."""
+    scripts = ScriptDirectory.from_config(_config())
+    newest = scripts.get_current_head()
+    assert newest is not None
+    if found not in {script.revision for script in scripts.walk_revisions()}:
+        expected = f"at most {newest}: a newer release of auctune wrote this database"
+        raise InputError(place, f"has tables of revision {found}", expected)
+    return newest
 
 
 def _config() -> Config:
     config = Config()
-    # A per cent sign would be read as the begin of a variable.
+    # A per cent sign would begin a variable.
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config

@@ -1,7 +1,7 @@
-"""Snapshots: the state of a zone after an event, so that a restart folds only what came later.
+"""Snapshots: the state of a zone after an event, so that a restart folds only later events.
 
-A snapshot is never needed: one that cannot be read is passed over, and without any the whole log is
-folded. The body is compressed, with a checksum over what was put in.
+Snapshots are an optimization: one that cannot be read is skipped, and without any the whole log is
+folded. The body is compressed, behind a checksum of the uncompressed state.
 """
 
 import re
@@ -17,6 +17,7 @@ from auctune.service.storage.batch import OnDone, WriteBatch, noop
 from auctune.service.storage.tables import snapshots
 
 KEPT = 3
+"""Snapshots of a zone that are kept."""
 _JOB = re.compile(rb"ftjob-[A-Za-z0-9]+")
 
 _log = structlog.get_logger(__name__)
@@ -35,7 +36,7 @@ class Snapshot(Generic[State]):
 
 
 class Snapshots:
-    """The snapshots in a database; safe for any number of threads.
+    """The snapshots of a database, thread-safe.
 
     Args:
         reader: of the store.
@@ -47,7 +48,7 @@ class Snapshots:
     def write_batch(
         self, zone: str, seq: int, at: float, body: bytes, done: OnDone = noop
     ) -> WriteBatch:
-        """What writes a snapshot and removes those that are then older than the newest three.
+        """Return the batch that writes a snapshot and removes all but the newest ones.
 
         Args:
             zone: its name.
@@ -67,12 +68,12 @@ class Snapshots:
     def load_latest(
         self, zone: str, read: Callable[[bytes], State], until: int | None = None
     ) -> Snapshot[State] | None:
-        """The newest snapshot of a zone that can be read.
+        """Return the newest snapshot of a zone that can be read, or None.
 
         Args:
             zone: its name.
-            read: the state from a body; raises ValueError where it cannot.
-            until: only those after an event up to this number; none: all.
+            read: returns the state of a body, or raises ValueError.
+            until: only snapshots up to this sequence number.
         """
         for seq in self._stored(zone):
             if until is not None and seq > until:
@@ -88,22 +89,20 @@ class Snapshots:
             try:
                 state = read(_unpack(row.body))
             except ValueError as error:
-                _log.warning("a snapshot is passed over", zone=zone, seq=seq, reason=str(error))
+                _log.warning("skipped a snapshot", zone=zone, seq=seq, reason=str(error))
             else:
                 return Snapshot(zone, seq, row.at, state)
         return None
 
     def _stored(self, zone: str) -> list[int]:
-        """Numbers of a zone's snapshots, newest first."""
-        chosen = (
-            select(snapshots.c.seq).where(snapshots.c.zone == zone).order_by(snapshots.c.seq.desc())
-        )
+        """Return the sequence numbers of a zone's snapshots, newest first."""
+        query = select(snapshots.c.seq).where(snapshots.c.zone == zone)
         with self._reader.connect() as connection:
-            return list(connection.execute(chosen).scalars())
+            return list(connection.execute(query.order_by(snapshots.c.seq.desc())).scalars())
 
 
 def holds_any(packed: bytes, jobs: Collection[str]) -> bool:
-    """Whether a stored snapshot names one of some jobs, or cannot be read."""
+    """Return whether a stored snapshot names one of some jobs, or cannot be read."""
     try:
         body = _unpack(packed)
     except ValueError:
@@ -121,5 +120,5 @@ def _unpack(packed: bytes) -> bytes:
     except zlib.error as error:
         raise ValueError(f"is damaged: {error}") from None
     if zlib.crc32(body).to_bytes(4, "big") != packed[:4]:
-        raise ValueError("is damaged: its checksum is another one")
+        raise ValueError("is damaged: wrong checksum")
     return body

@@ -1,8 +1,8 @@
 """SQLite as the store of a service: one file, a write-ahead log, every commit on disk.
 
-`synchronous=FULL` syncs the log at each commit. Readers see the last commit and never wait for the
-writer. The file is owned through a lock on a file beside it, which the kernel takes back when the
-owner ends, however it ends.
+`synchronous=FULL` flushes the log at each commit. Readers see the last commit and never wait for
+the writer. The owner holds a lock on a file beside the database, which the kernel releases when the
+process ends, however it ends.
 """
 
 import fcntl
@@ -21,18 +21,18 @@ from sqlalchemy.pool import NullPool
 from auctune.domain import InputError
 from auctune.service.storage.errors import StoreError
 
-# Those of auctune.service.storage.batch, and some.
-_KEPT_STATEMENTS = 512
+# More than `auctune.service.storage.batch` uses.
+_CACHED_STATEMENTS = 512
 _BUSY_SECONDS = 10.0
-# recursive_triggers: else REPLACE would remove rows and no trigger would see it.
-_EVERYWHERE = ("foreign_keys=ON", "recursive_triggers=ON")
-# secure_delete: what is removed or replaced is overwritten, as erasure promises.
-_WRITER = (*_EVERYWHERE, "journal_mode=WAL", "synchronous=FULL", "secure_delete=ON")
-_READER = (*_EVERYWHERE, "query_only=ON")
+# recursive_triggers: without it no trigger sees the rows that REPLACE removes.
+_PRAGMAS = ("foreign_keys=ON", "recursive_triggers=ON")
+# secure_delete: overwrites what is removed or replaced, as erasure promises.
+_WRITER = (*_PRAGMAS, "journal_mode=WAL", "synchronous=FULL", "secure_delete=ON")
+_READER = (*_PRAGMAS, "query_only=ON")
 
 
 class SqliteDatabase:
-    """The database in a file, made if it is not there.
+    """An SQLite database in a file; see `Database`.
 
     Args:
         path: of the file.
@@ -45,7 +45,6 @@ class SqliteDatabase:
         self._inode = 0
 
     def acquire(self) -> Connection:
-        """The writing connection; see `Database`."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = self._path.with_name(f"{self._path.name}.lock").open("a+")
@@ -63,44 +62,42 @@ class SqliteDatabase:
 
     @property
     def has_content(self) -> bool:
-        """Whether there is a file that is not empty."""
+        """Whether the file exists and is not empty."""
         try:
             return self._path.stat().st_size > 0
         except OSError:
             return False
 
-    def check_there(self) -> None:
-        """That there is one, where none is to be made.
+    def check_exists(self) -> None:
+        """Refuse a file that does not exist: connecting would create it.
 
         Raises:
-            InputError: if there is not.
+            InputError: if it does not exist.
         """
         if not self._path.is_file():
-            raise InputError(self.label, "is not there", "the database of a service")
+            raise InputError(self.label, "does not exist", "the database of a service")
 
     def reader(self) -> Engine:
-        """Connections with `query_only`; see `Database`."""
         return _engine(self._path, _READER, "BEGIN")
 
     def ensure_owned(self) -> None:
-        """SQLite itself would go on writing to a file that is no longer in its folder."""
+        # SQLite itself would go on writing to a file that was moved or deleted.
         try:
             inode = self._path.stat().st_ino
         except OSError as error:
-            raise StoreError(f"{self.label}: is gone: {error.strerror}") from None
+            raise StoreError(f"{self.label}: does not exist any more: {error.strerror}") from None
         if inode != self._inode:
-            raise StoreError(f"{self.label}: is another file than the one that was opened")
+            raise StoreError(f"{self.label}: was replaced by another file")
 
     def purge(self, connection: Connection) -> None:
-        """Move all of the write-ahead log into the file, and empty it; see `Database`."""
+        # Moves the whole write-ahead log into the file, and truncates it.
         driver = connection.connection.driver_connection
         assert driver is not None
         (is_busy, *_) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if is_busy:
-            raise StoreError(f"{self.label}: readers keep its write-ahead log; try again")
+            raise StoreError(f"{self.label}: readers hold its write-ahead log; try again")
 
     def release(self) -> None:
-        """Let go of the lock; see `Database`."""
         assert self._lock is not None
         self._lock.close()
 
@@ -113,12 +110,12 @@ class SqliteDatabase:
 def _engine(path: Path, pragmas: tuple[str, ...], begin: str, **pool: Any) -> Engine:
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
-        # Python's driver leaves transactions alone, and SQLAlchemy begins them itself.
+        # No isolation level: SQLAlchemy begins transactions, not the driver.
         connect_args={
             "isolation_level": None,
             "timeout": _BUSY_SECONDS,
             "check_same_thread": False,
-            "cached_statements": _KEPT_STATEMENTS,
+            "cached_statements": _CACHED_STATEMENTS,
         },
         hide_parameters=True,
         **pool,

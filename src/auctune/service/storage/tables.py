@@ -1,21 +1,21 @@
-"""The tables of a service, as this release reads and writes them.
+"""The tables of a service.
 
 Times are unix seconds. Money is a whole number of `auctune.domain.money.STEP`. A `body` is JSON in
 UTF-8, except that of a snapshot. `seq` comes from one sequence for the whole database, which rises
-and never gives a number twice. The `checksum` of an event is over its other columns.
+and never repeats a number. The `checksum` of an event covers its other columns.
 
-| table | a row is |
+| table | row |
 | --- | --- |
-| events | something that happened in a zone; never changed, never removed |
-| entries | one side of a movement of money; those of one event sum to 0; never changed either |
-| jobs | a job as it stands now, for reading; `seq` is that of its first event |
-| snapshots | the state of a zone after the event `seq` |
-| files | an uploaded or produced file; `deleted_at` stays empty until it is deleted |
-| teams, users, keys | who may do what; of an API key there is only its hash |
-| replies | what a request with an idempotency token, or one tried again, was answered |
+| events | event of a zone; append-only |
+| entries | ledger entry; the entries of an event sum to 0; append-only |
+| jobs | current state of a job, for reading; `seq` is that of its first event |
+| snapshots | state of a zone after the event `seq` |
+| files | uploaded file or result; `deleted_at` is set when it is deleted |
+| teams, users, keys | accounts; an API key is stored as its hash |
+| replies | response to a request with an idempotency token |
 | meta | named values of the whole service |
 
-Migrations lead from one set of tables to the next; a test holds the newest against this module.
+Migrations create these tables; a test compares the newest revision with this module.
 """
 
 from sqlalchemy import (
@@ -34,7 +34,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-# SQLite checks types only in tables that are STRICT, and those know only its own types.
+# SQLite checks types in STRICT tables only, which have only its own types.
 WHOLE = BigInteger().with_variant(Integer(), "sqlite")
 TIME: TypeEngine[float] = Double().with_variant(REAL(), "sqlite")
 
@@ -175,5 +175,3 @@ meta = Table(
     Column("value", Text, nullable=False),
     sqlite_strict=True,
 )
-
-APPEND_ONLY = (events, entries)

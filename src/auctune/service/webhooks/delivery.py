@@ -13,13 +13,11 @@ import contextlib
 import hashlib
 import hmac
 import ipaddress
-import secrets
 import socket
 import ssl
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from threading import Thread
 from typing import Any
 from weakref import WeakValueDictionary
@@ -28,13 +26,11 @@ import httpx2
 import standardwebhooks
 
 from auctune.domain import AuctuneError
-from auctune.service.private_files import read_secret, write_private
 
 TIMEOUT_SECONDS = 10.0
 MAX_LOOKUPS = 64
 MAX_LOOKUPS_PER_USER = 2
 
-_KEY_BYTES = 32
 # IPv4 in IPv6: RFC 6052, 2.1, and RFC 4291, 2.5.5.1.
 _TRANSLATED = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
 # IANA's registries of special-purpose addresses: `is_global` of some releases of Python takes a few
@@ -81,7 +77,7 @@ class WebhookSigner:
     from the service's key and the webhook's id, so that none is stored.
 
     Args:
-        key: of the service; at least 32 random bytes.
+        key: of the service, random. A new one gives all webhooks new secrets.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -111,19 +107,6 @@ class WebhookSigner:
 
     def _derive(self, webhook_id: str) -> bytes:
         return hmac.new(self._key, webhook_id.encode(), hashlib.sha256).digest()
-
-
-def load_signing_key(path: Path) -> bytes:
-    """Return the service's signing key, which is created at the first start.
-
-    Raises:
-        InputError: if the file holds something else. A new key gives all webhooks new secrets.
-    """
-    key = read_secret(path, _KEY_BYTES)
-    if key is None:
-        key = secrets.token_bytes(_KEY_BYTES)
-        write_private(path, key.hex() + "\n")
-    return key
 
 
 class Resolver:

@@ -18,14 +18,10 @@ from sqlalchemy import Engine, and_, or_, select
 
 from auctune.service.config.models import ServiceConfig
 from auctune.service.notifier import Notifier
+from auctune.service.private_files import load_key
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.tasks import TaskSet
-from auctune.service.webhooks.delivery import (
-    DeliveryError,
-    WebhookSender,
-    WebhookSigner,
-    load_signing_key,
-)
+from auctune.service.webhooks.delivery import DeliveryError, WebhookSender, WebhookSigner
 from auctune.service.webhooks.registry import Webhook, WebhookRegistry
 from auctune.service.zones.core.events import EventType
 
@@ -188,7 +184,7 @@ class WebhookDispatcher:
         self.registry = WebhookRegistry(
             reader, committer, config.limits.webhooks, now, private_addresses=private_addresses
         )
-        self.signer = WebhookSigner(load_signing_key(data / KEY_FILE))
+        self.signer = WebhookSigner(load_key(data / KEY_FILE))
         self._reader = reader
         self._committer = committer
         self._notifier = notifier

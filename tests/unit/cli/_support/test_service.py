@@ -55,7 +55,7 @@ REMOTE = ("--url", "http://market.example")
             "auctune: auctune users: a command is missing; expected one of list, add",
         ),
         (("nodes", "drain", "a"), NO_SERVICE),
-        (("db", "backup", "copy"), "auctune: auctune-data/auctune.db: is not there"),
+        (("db", "backup", "copy"), "auctune: auctune-data/auctune.db: does not exist"),
         (("db", "restore", "copy"), "auctune: "),
         (("try", "ftjob-a", "x", "--kind", "y"), "auctune: --kind: 'y'; expected one of chat, co"),
     ],

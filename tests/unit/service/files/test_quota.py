@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.files.quota import FileLimits
+from auctune.service.config.models import LimitsConfig
 from auctune.service.files.repository import FileRecord, FileRepository, Purpose
 from auctune.service.storage import Committer, Queries, open_store
+
+LIMITS = LimitsConfig(
+    upload_bytes=1000,
+    uploads=8,
+    files=8,
+    stored_bytes=1000,
+    uploads_per_day=99,
+    upload_bytes_per_day=9999,
+)
 
 
 class Name:
@@ -47,7 +56,7 @@ class Sender:
 
 def with_library(
     folder: Path,
-    limits: FileLimits,
+    limits: LimitsConfig,
     work: Callable[[FileRepository], Awaitable[None]],
     now: Callable[[], float] = time.time,
 ) -> None:
@@ -87,7 +96,11 @@ def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
         kept = await under_way
         assert contents(tmp_path) == [kept.id]
 
-    with_library(tmp_path, FileLimits(1000, 8, 8, 1000, 99, 9999), work)
+    with_library(
+        tmp_path,
+        LIMITS,
+        work,
+    )
 
 
 def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
@@ -103,7 +116,11 @@ def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
         second.end()
         await library.add("ada", Name(), second.chunks(), 500)
 
-    with_library(tmp_path, FileLimits(1000, 8, 8, 1000, 99, 9999), work)
+    with_library(
+        tmp_path,
+        LIMITS,
+        work,
+    )
 
 
 def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> None:
@@ -115,12 +132,16 @@ def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> No
                 stack.push_async_callback(asyncio.wait_for, task, 10)
                 stack.callback(sender.end)
                 await sender.send(1)
-            with pytest.raises(QuotaExceededError, match="under way"):
+            with pytest.raises(QuotaExceededError, match="in progress"):
                 await library.add("ada", Name(), senders[2].chunks())
             senders[2].end()
             await library.add("bob", Name(), senders[2].chunks())
 
-    with_library(tmp_path, FileLimits(1000, 2, 8, 1000, 99, 9999), work)
+    with_library(
+        tmp_path,
+        LIMITS.model_copy(update={"uploads": 2}),
+        work,
+    )
 
 
 def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Path) -> None:
@@ -136,7 +157,11 @@ def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Pa
         with pytest.raises(QuotaExceededError):
             await library.add("ada", Name(), late.chunks())
 
-    with_library(tmp_path, FileLimits(1000, 8, 5, 1000, 99, 9999), work)
+    with_library(
+        tmp_path,
+        LIMITS.model_copy(update={"files": 5}),
+        work,
+    )
 
 
 @pytest.mark.parametrize(("uploads", "size"), [(2, 9999), (99, 20)])
@@ -155,14 +180,19 @@ def test_what_was_uploaded_and_deleted_counts_for_a_day(
         for _ in range(2):
             await library.delete(await add(library, "ada"))
             now[0] += 3600.0
-        with pytest.raises(QuotaExceededError, match="of yours within 24 hours"):
+        with pytest.raises(QuotaExceededError, match="within 24 hours"):
             await add(library, "ada")
         await add(library, "bob")
         assert len(contents(tmp_path)) == 1
         # A day after the first of them there is room for one.
         now[0] += 86_400.0 - 3600.0
         await add(library, "ada")
-        with pytest.raises(QuotaExceededError, match="of yours within 24 hours"):
+        with pytest.raises(QuotaExceededError, match="within 24 hours"):
             await add(library, "ada")
 
-    with_library(tmp_path, FileLimits(1000, 8, 8, 1000, uploads, size), work, lambda: now[0])
+    with_library(
+        tmp_path,
+        LIMITS.model_copy(update={"uploads_per_day": uploads, "upload_bytes_per_day": size}),
+        work,
+        lambda: now[0],
+    )

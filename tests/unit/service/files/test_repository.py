@@ -10,12 +10,19 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.data.client import tokens_folder
+from auctune.service.config.models import LimitsConfig
 from auctune.service.files.blobs import RETENTION, Blobs, Disk, DiskFullError, Trash, check_start
-from auctune.service.files.quota import FileLimits
 from auctune.service.files.repository import FileRecord, FileRepository, Purpose
 from auctune.service.storage import Committer, Queries, open_store
 
-LIMITS = FileLimits(1000, 8, 8, 1000, uploads_per_day=99, upload_bytes_per_day=9999)
+LIMITS = LimitsConfig(
+    upload_bytes=1000,
+    uploads=8,
+    files=8,
+    stored_bytes=1000,
+    uploads_per_day=99,
+    upload_bytes_per_day=9999,
+)
 
 
 class Name:

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Table
 from sqlalchemy.exc import IntegrityError
 
-from auctune.service.storage import Committer, EventLog, Store, UnitError, WriteBatch
+from auctune.service.storage import BatchError, Committer, EventLog, Store, WriteBatch
 from auctune.service.storage.erasure import erase_words
 from auctune.service.storage.tables import entries, events, jobs
 from support.store_rows import job_unit, rows_of, write
@@ -50,7 +50,7 @@ def test_a_unit_that_would_change_a_row_fails(
         WriteBatch().upsert(table, {**before[0], "at": 0.0}),
         WriteBatch().remove(table, keys),
     )
-    assert [type(error) for error in errors] == [UnitError, UnitError]
+    assert [type(error) for error in errors] == [BatchError, BatchError]
     assert rows_of(store, table) == before
 
 

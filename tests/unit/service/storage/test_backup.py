@@ -77,9 +77,9 @@ def test_nothing_is_written_over_and_nothing_left_of_what_failed(tmp_path: Path)
     bad.write_bytes(b"no database " * 1000)
     there.write_bytes(b"mine")
     for source, target, message in (
-        (good, there, "is there already"),
+        (good, there, "already exists"),
         (bad, tmp_path / "new.db", "cannot be copied"),
-        (tmp_path / "none.db", tmp_path / "new.db", "is not there"),
+        (tmp_path / "none.db", tmp_path / "new.db", "does not exist"),
         (good, tmp_path / "nowhere" / "new.db", "cannot be written"),
     ):
         with pytest.raises(InputError, match=message):
@@ -90,7 +90,7 @@ def test_nothing_is_written_over_and_nothing_left_of_what_failed(tmp_path: Path)
 
 
 def test_reading_makes_nothing_and_writes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not there"), open_readonly(tmp_path):
+    with pytest.raises(InputError, match="does not exist"), open_readonly(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "auctune.db").write_bytes(b"")

@@ -2,22 +2,20 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
 import pytest
+from sqlalchemy import Connection, Table, event, func, select
 from structlog.testing import capture_logs
 
 from auctune.service.storage import (
+    BatchError,
     Committer,
-    CommitterParams,
     Store,
     StoreError,
-    UnitError,
     WriteBatch,
-    WriteResult,
-    notify_all,
 )
 from auctune.service.storage.committer import durable
 from auctune.service.storage.tables import entries, events, files, jobs, meta
@@ -39,18 +37,18 @@ pytest_plugins = ["support.store_fixtures"]
 
 
 @contextmanager
-def recording(
-    store: Store, params: CommitterParams | None = None
-) -> Iterator[tuple[Committer, list[Sequence[WriteResult]]]]:
-    """A committer and the outcomes it delivers, which are told all the same."""
-    deliveries: list[Sequence[WriteResult]] = []
+def transactions(store: Store, table: Table) -> Iterator[list[int]]:
+    """The number of rows that each transaction adds to a table, in a list that grows."""
+    totals, added = [0], list[int]()
 
-    def deliver(outcomes: Sequence[WriteResult]) -> None:
-        deliveries.append(outcomes)
-        notify_all(outcomes)
+    def count(connection: Connection) -> None:
+        total = connection.execute(select(func.count()).select_from(table)).scalar_one()
+        added.append(total - totals[-1])
+        totals.append(total)
 
-    with Committer(store, deliver, params) as committer:
-        yield committer, deliveries
+    event.listen(store.writer, "commit", count)
+    yield added
+    event.remove(store.writer, "commit", count)
 
 
 def _set(done: threading.Event, _: Exception | None) -> None:
@@ -74,18 +72,16 @@ def test_a_unit_is_stored_in_all_its_tables_when_it_is_told_so(
 
 
 def test_units_that_wait_together_are_one_transaction_up_to_the_limit(store: Store) -> None:
-    params = CommitterParams(max_batch=20)
-    with recording(store, params) as (committer, deliveries):
+    with transactions(store, events) as added, Committer(store, max_batches=20) as committer:
         errors = write_together(committer, *(job_unit(committer, f"job{i}") for i in range(50)))
     assert errors == [None] * 50
     # The first is the unit that held the others up.
-    assert [len(outcomes) for outcomes in deliveries] == [1, 20, 20, 10]
+    assert added == [0, 20, 20, 10]
     assert num_rows(store, [events, jobs, entries]) == [50, 50, 100]
 
 
 def test_after_units_that_came_together_the_next_transaction_waits_for_more(store: Store) -> None:
-    params = CommitterParams(batch_window_seconds=1.0)
-    with recording(store, params) as (committer, deliveries):
+    with transactions(store, meta) as added, Committer(store, window_seconds=1.0) as committer:
         write_together(committer, meta_unit("a"), meta_unit("b"))
         told: list[threading.Event] = []
         for name in ("c", "d", "e"):
@@ -96,12 +92,13 @@ def test_after_units_that_came_together_the_next_transaction_waits_for_more(stor
             # Time enough for a writer that waits for nothing.
             assert not done.wait(0.05)
         assert all(done.wait(30) for done in told)
-    assert [len(outcomes) for outcomes in deliveries] == [1, 2, 3]
+    # The id of the database is there before; the first unit that is written holds up the others.
+    assert added == [1, 2, 3]
 
 
 def test_units_are_told_in_the_order_in_which_they_were_submitted(store: Store) -> None:
     told: list[int] = []
-    with Committer(store, params=CommitterParams(max_batch=7)) as committer:
+    with Committer(store, max_batches=7) as committer:
         for number in range(100):
             unit = meta_unit(str(number))
             unit.done = partial(note, told, number)
@@ -125,8 +122,8 @@ def test_a_bad_unit_fails_alone_and_leaves_nothing(
     write(committer, job_unit(committer, "a"))
     good = [meta_unit(f"good{number}") for number in range(6)]
     errors = write_together(committer, *good[:3], bad, *good[3:])
-    assert [type(error) for error in errors if error] == [UnitError]
-    assert isinstance(errors[3], UnitError)
+    assert [type(error) for error in errors if error] == [BatchError]
+    assert isinstance(errors[3], BatchError)
     assert [row["name"] for row in rows_of(store, meta)] == [f"good{n}" for n in range(6)]
     assert num_rows(store, [events, jobs, entries]) == [1, 1, 2]
     assert committer.failure is None
@@ -171,46 +168,7 @@ def test_a_row_may_be_made_changed_and_removed_by_units_of_one_transaction(
     assert rows_of(store, meta) == [{"name": "a", "value": "3"}]
 
 
-def test_an_asyncio_loop_is_woken_once_a_transaction(store: Store) -> None:
-    async def submit_all() -> tuple[list[int], int, int]:
-        loop, told, finished = asyncio.get_running_loop(), list[int](), asyncio.Event()
-        transactions = wakes = 0
-
-        def hear(outcomes: Sequence[WriteResult]) -> None:
-            nonlocal wakes
-            wakes += 1
-            notify_all(outcomes)
-
-        def deliver(outcomes: Sequence[WriteResult]) -> None:
-            nonlocal transactions
-            transactions += 1
-            loop.call_soon_threadsafe(hear, outcomes)
-
-        with Committer(store, deliver) as committer:
-            for number in range(50):
-                unit = meta_unit(str(number))
-                unit.done = partial(note, told, number)
-                committer.submit(unit)
-            committer.submit(WriteBatch(lambda _: finished.set()))
-            await finished.wait()
-        return told, wakes, transactions
-
-    told, wakes, transactions = asyncio.run(submit_all())
-    assert told == list(range(50))
-    assert wakes == transactions
-
-
-def test_a_listener_that_fails_keeps_no_unit_from_the_disk(store: Store) -> None:
-    def deliver(_: Sequence[WriteResult]) -> None:
-        raise RuntimeError("the loop is closed")
-
-    with Committer(store, deliver) as committer:
-        for number in range(5):
-            committer.submit(meta_unit(str(number)))
-    assert num_rows(store, [meta]) == [5]
-
-
-def test_one_that_cannot_be_told_keeps_nothing_from_the_others(store: Store) -> None:
+def test_a_callback_that_fails_keeps_nothing_from_the_others(store: Store) -> None:
     def fail(_: Exception | None) -> None:
         raise RuntimeError("nobody is there")
 
@@ -219,8 +177,11 @@ def test_one_that_cannot_be_told_keeps_nothing_from_the_others(store: Store) -> 
     units[0].done = partial(note, told, 0)
     units[1].done = fail
     units[2].done = partial(note, told, 2)
-    notify_all([WriteResult(unit, None) for unit in units])
+    with Committer(store) as committer:
+        for unit in units:
+            committer.submit(unit)
     assert told == [0, 2]
+    assert num_rows(store, [meta]) == [3]
 
 
 def test_who_no_longer_waits_keeps_nothing_from_those_who_do(store: Store) -> None:
@@ -245,7 +206,7 @@ def test_who_no_longer_waits_keeps_nothing_from_those_who_do(store: Store) -> No
 
 def test_submitting_blocks_while_too_many_wait(store: Store) -> None:
     third_in = threading.Event()
-    with Committer(store, params=CommitterParams(max_queue=2)) as committer:
+    with Committer(store, max_queue=2) as committer:
 
         def submit_third() -> None:
             committer.submit(meta_unit("third"))
@@ -263,7 +224,7 @@ def test_submitting_blocks_while_too_many_wait(store: Store) -> None:
 
 
 def test_a_unit_may_be_submitted_by_a_callback_even_when_too_many_wait(store: Store) -> None:
-    with Committer(store, params=CommitterParams(max_queue=1)) as committer:
+    with Committer(store, max_queue=1) as committer:
         finished = threading.Event()
 
         def submit_two(_: Exception | None) -> None:

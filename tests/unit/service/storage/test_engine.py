@@ -106,10 +106,10 @@ def test_a_file_that_is_no_database_is_refused_in_one_line(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("url", "found"),
     [
-        ("mysql://root@localhost/market", "mysql is not known"),
-        ("sqlite://", "names no file"),
-        ("sqlite:///:memory:", "names no file"),
-        ("postgresql://u:secret@localhost:notaport/x", "is no URL that can be read"),
+        ("mysql://root@localhost/market", "mysql is not supported"),
+        ("sqlite://", "does not name a file"),
+        ("sqlite:///:memory:", "does not name a file"),
+        ("postgresql://u:secret@localhost:notaport/x", "is not a valid URL"),
         ("postgresql://u:secret@/x?host=/nowhere", "cannot be reached"),
     ],
 )

@@ -102,7 +102,7 @@ def test_another_file_in_the_place_of_the_database_is_not_written_to(tmp_path: P
         (tmp_path / "auctune.db").touch()
         (error,) = write(committer, meta_unit("a"))
     assert isinstance(error, StoreError)
-    assert "is another file" in str(error)
+    assert "was replaced by another file" in str(error)
 
 
 def test_a_server_that_crashes_keeps_what_was_acknowledged(

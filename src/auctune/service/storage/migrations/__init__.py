@@ -1,1 +1,1 @@
-"""How the tables of one release become those of the next; see `auctune.service.storage.schema`."""
+"""Alembic migrations of the database; see `auctune.service.storage.schema`."""

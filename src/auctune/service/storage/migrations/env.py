@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that it is given; Alembic executes this file."""
+"""Run migrations on the connection of the configuration; Alembic executes this file."""
 
 from alembic import context
 
@@ -8,7 +8,7 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
     compare_type=True,
-    # A migration is whole or not there; SQLite can do this too when a transaction is begun first.
+    # All or nothing; on SQLite too, as the transaction is begun explicitly.
     transactional_ddl=True,
 )
 with context.begin_transaction():

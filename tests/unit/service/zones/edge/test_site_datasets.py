@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.run.data.client import DataClient
-from auctune.service.files.quota import FileLimits
+from auctune.service.config.models import LimitsConfig
 from auctune.service.files.repository import FileRepository, Purpose
 from auctune.service.jobs.training import Training
 from auctune.service.storage import Committer, Queries, open_store
@@ -51,7 +51,7 @@ def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: P
     data = DataClient(tmp_path / "cache", program=(str(Path(word_data.__file__)),))
     with open_store(tmp_path) as store:
         committer = Committer(store)
-        limits = FileLimits(1_000_000, 4, 100, 10_000_000, 100, 10_000_000)
+        limits = LimitsConfig()
         library = FileRepository(tmp_path / "files", Queries(store.reader), committer, limits)
         try:
             asyncio.run(look(library, data))

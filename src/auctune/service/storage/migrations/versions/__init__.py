@@ -1,1 +1,1 @@
-"""One revision a module."""
+"""Revisions, one per module."""

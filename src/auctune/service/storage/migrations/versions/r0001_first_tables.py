@@ -1,4 +1,4 @@
-"""The first tables, and what keeps the event log and the ledger from being changed."""
+"""Create the first tables, and the triggers that make events and entries append-only."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -21,7 +21,7 @@ $$
 
 
 def upgrade() -> None:
-    """Make all tables in an empty database."""
+    """Create all tables in an empty database."""
     _make_market_tables()
     _make_file_tables()
     _make_people_tables()

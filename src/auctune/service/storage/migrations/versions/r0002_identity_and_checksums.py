@@ -1,4 +1,4 @@
-"""An id of the database, and a checksum of each event."""
+"""Add an id of the database, and a checksum of each event."""
 
 import secrets
 import zlib
@@ -15,7 +15,7 @@ _ROWS = 5000
 
 
 def upgrade() -> None:
-    """Make both; events that are there get the checksums of what they say now."""
+    """Add both; existing events get the checksum of their current columns."""
     connection = op.get_bind()
     connection.execute(
         sa.text("INSERT INTO meta (name, value) VALUES ('database_id', :id)"),
