@@ -108,7 +108,7 @@ def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_g
 ) -> None:
     body, file = work(served, zone)
     if zone == SITES:
-        served.service.zones[SITES].bids._files._cache.clear()  # type: ignore[attr-defined]
+        served.service.zones[SITES].bids._files._known.clear()  # type: ignore[attr-defined]
     else:
         # Nobody has counted by rows of this length.
         body["market"]["lora"] = {"max_length": 100}

@@ -151,7 +151,7 @@ def test_a_backup_taken_while_it_serves_is_restored_and_goes_on(
     shutil.copytree(served.folder / "files", new / "files")
     lost = served.bid(served.client(), served.upload()).id
     code, _, lines = auctune("db", "backup", copy, "--data", served.folder)
-    assert (code, "is there already" in lines[0]) == (2, True)
+    assert (code, "already exists" in lines[0]) == (2, True)
     code, _, lines = auctune("db", "restore", copy, "--data", served.folder)
     assert (code, "is there already" in lines[0]) == (2, True)
 

@@ -1,7 +1,8 @@
 """Users' files: their rows in the database and their contents in a folder.
 
 Content is on disk before its row, so a row never names content that was not written. At the start
-contents of deleted files are deleted, and contents without a row are moved to the trash.
+contents of deleted files are deleted, and contents without a row are moved to the trash. Rows whose
+content is missing stay: an operator can restore it.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 import orjson
+import structlog
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
@@ -34,6 +36,8 @@ _SIZES = "data_sizes"
 _CACHED = 10_000
 _DAY_SECONDS = 86_400.0
 _ID = re.compile(r"file-[A-Za-z0-9]{1,64}")
+
+_log = structlog.get_logger(__name__)
 
 
 class FileStatus(StrEnum):
@@ -141,6 +145,9 @@ class FileRepository:
         limits: of uploads; results of jobs are not limited.
         now: returns unix time.
         disk: disk on which uploads leave a reserve; None: no reserve.
+
+    Raises:
+        InputError: if the folder does not exist, but the database has files.
     """
 
     def __init__(
@@ -152,6 +159,16 @@ class FileRepository:
         now: Callable[[], float] = time.time,
         disk: Disk | None = None,
     ) -> None:
+        known = pages.file_ids()
+        if known and not folder.exists():
+            files = "1 file" if len(known) == 1 else f"{len(known):,} files"
+            raise InputError(
+                str(folder),
+                f"does not exist, and the database lists {files} in it",
+                "the folder as it was: restore it from a backup, or correct --data. To start "
+                "without these files, create the folder: jobs that need them fail. Nothing was "
+                "changed",
+            )
         self.blobs = Blobs(folder)
         self.trash = Trash(folder.parent / "trash", now)
         self.limits = limits
@@ -164,7 +181,7 @@ class FileRepository:
         # Files that are being deleted, and the number of deleted ones.
         self._deleting: set[str] = set()
         self._num_deleted = 0
-        self._clean_up()
+        self._missing = self._clean_up(folder, known)
 
     async def add(
         self, owner: str, form: UploadForm, chunks: AsyncIterator[bytes], announced: int = 0
@@ -240,6 +257,27 @@ class FileRepository:
             self._add_to_cache(record)
         return record
 
+    async def require(self, file: str, owner: str, place: str) -> FileRecord:
+        """Return a file of an owner for a job.
+
+        Args:
+            file: id of the file.
+            owner: user id.
+            place: of the file in the request, for errors.
+
+        Raises:
+            InputError: if the owner has no such file, or its content was missing at the start.
+        """
+        record = await self.get(file)
+        if record is None or record.owner != owner:
+            # The same error whether another user has it or nobody.
+            raise InputError(place, f"there is no file {file!r}", "the id of a file of yours")
+        if file in self._missing:
+            raise InputError(
+                place, f"the content of {file!r} is missing at the service", "another upload of it"
+            )
+        return record
+
     async def page(
         self,
         owner: str,
@@ -257,9 +295,9 @@ class FileRepository:
         return Page(tuple(map(FileRecord.from_row, page.items)), page.has_more)
 
     async def unexamined(self) -> tuple[FileRecord, ...]:
-        """Return all users' uploads that have not been examined."""
+        """Return all users' uploads that have not been examined; not those without content."""
         rows = await asyncio.to_thread(self._pages.files_of_status, FileStatus.UPLOADED.value)
-        return tuple(map(FileRecord.from_row, rows))
+        return tuple(FileRecord.from_row(row) for row in rows if row.id not in self._missing)
 
     def exists(self, file: str) -> bool:
         """Return whether a file exists and is not being deleted. Thread-safe."""
@@ -295,9 +333,10 @@ class FileRepository:
         """Return whether the database has a job. Thread-safe."""
         return self._pages.job(job) is not None
 
-    def _clean_up(self) -> None:
-        known = self._pages.file_ids()
-        for name in self.blobs.names():
+    def _clean_up(self, folder: Path, known: frozenset[str]) -> frozenset[str]:
+        """Remove contents that no file needs; return the files whose content is missing."""
+        names = self.blobs.names()
+        for name in names:
             if name in known:
                 continue
             if self._pages.file(name) is None:
@@ -305,6 +344,17 @@ class FileRepository:
             else:
                 self.blobs.delete(name)
         self.blobs.delete_stray_tokens()
+        missing = known.difference(names)
+        if missing:
+            _log.warning(
+                "contents of files are missing: restore them from a backup and restart; "
+                "jobs that need one fail",
+                folder=str(folder),
+                missing=len(missing),
+                of=len(known),
+                example=min(missing),
+            )
+        return missing
 
     async def _insert(
         self,
@@ -345,14 +395,3 @@ class FileRepository:
         self._cache.move_to_end(record.id)
         while len(self._cache) > _CACHED:
             self._cache.popitem(last=False)
-
-
-def require_owner(record: FileRecord | None, owner: str, file: str, place: str) -> FileRecord:
-    """Return a file of this owner.
-
-    Raises:
-        InputError: if it does not exist or has another owner: the same error for both.
-    """
-    if record is None or record.owner != owner:
-        raise InputError(place, f"there is no file {file!r}", "the id of a file of yours")
-    return record

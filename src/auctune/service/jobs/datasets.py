@@ -10,7 +10,7 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
 from auctune.run.data.image_rows import holds_arrays, is_npz
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.files.repository import FileRecord, FileRepository, require_owner
+from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.offers import DatasetQuote
 
@@ -38,12 +38,8 @@ class TrainingData:
         return self._inspector.has_vendors
 
     async def get(self, name: str, owner: str, place: str) -> FileRecord:
-        """Return a file of this owner.
-
-        Raises:
-            InputError: if there is none, or it belongs to another user.
-        """
-        return require_owner(await self._library.get(name), owner, name, place)
+        """Return a file of an owner; see `FileRepository.require`."""
+        return await self._library.require(name, owner, place)
 
     def ensure_not_deleted(self, training: Training) -> None:
         """Check that no file of the job is being deleted. Thread-safe.

@@ -2,11 +2,13 @@
 
 import asyncio
 import errno
+import shutil
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from auctune.domain import InputError
 from auctune.run.data.client import tokens_folder
@@ -148,3 +150,57 @@ def test_stored_tokens_go_with_their_file_and_those_of_files_that_are_gone_at_th
     assert tokens_folder(files / kept.id).is_dir()
     Blobs(files).delete(kept.id)
     assert list(files.iterdir()) == []
+
+
+def test_a_start_without_the_folder_of_files_is_refused_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    uploaded(tmp_path)
+    shutil.rmtree(tmp_path / "files")
+    with pytest.raises(InputError) as refused:
+        start(tmp_path)
+    assert str(refused.value).startswith(
+        f"{tmp_path / 'files'}: does not exist, and the database lists 1 file in it; expected the "
+        "folder as it was: restore it from a backup"
+    )
+    assert not (tmp_path / "files").exists()
+
+
+def test_a_start_with_missing_contents_warns_once_and_refuses_jobs_that_need_them(
+    tmp_path: Path,
+) -> None:
+    lost, other_lost, kept = (uploaded(tmp_path) for _ in range(3))
+    for record in (lost, other_lost):
+        (tmp_path / "files" / record.id).unlink()
+
+    async def require(library: FileRepository) -> None:
+        assert (await library.require(kept.id, "ada", "training_file")).sha256 == kept.sha256
+        with pytest.raises(InputError, match=f"^training_file: the content of '{lost.id}' is miss"):
+            await library.require(lost.id, "ada", "training_file")
+        with pytest.raises(InputError, match=f"^training_file: there is no file '{lost.id}'"):
+            await library.require(lost.id, "bob", "training_file")
+        assert [record.id for record in await library.unexamined()] == [kept.id]
+
+    with (
+        open_store(tmp_path) as store,
+        Committer(store) as committer,
+        capture_logs() as logs,
+    ):
+        library = FileRepository(tmp_path / "files", Queries(store.reader), committer, LIMITS)
+        asyncio.run(require(library))
+        # The row stays, for content that is restored.
+        assert Queries(store.reader).file_ids() == {lost.id, other_lost.id, kept.id}
+    (warning,) = logs
+    found = warning["folder"], warning["missing"], warning["of"], warning["log_level"]
+    assert found == (str(tmp_path / "files"), 2, 3, "warning")
+
+
+def test_content_that_was_restored_is_found_at_the_next_start(tmp_path: Path) -> None:
+    record = uploaded(tmp_path)
+    content = tmp_path / "files" / record.id
+    moved = content.rename(tmp_path / "backup")
+    start(tmp_path)
+    moved.rename(content)
+    with capture_logs() as logs:
+        start(tmp_path)
+    assert logs == []

@@ -12,7 +12,7 @@ from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
 from auctune.run.data.image_rows import ImageFacts, holds_arrays
-from auctune.service.files.repository import FileRecord, FileRepository, require_owner
+from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Training
 
 
@@ -114,7 +114,7 @@ class SiteDatasetResolver:
             InputError: if one is not, or is not there.
         """
         for file, place in _named(training, sites):
-            require_owner(await self._library.get(file), owner, file, place)
+            await self._library.require(file, owner, place)
 
     def check_there(self, training: Training, sites: Sites) -> None:
         """That no file has begun to leave meanwhile; what comes next on the actor will keep it.
