@@ -1,5 +1,6 @@
 """A file that appears whole or not at all, also across a crash."""
 
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,13 @@ def replace_durably(draft: Path, path: Path) -> None:
     """Flush a file to disk and rename it to `path`, in the same file system."""
     sync_path(draft)
     draft.replace(path)
+    sync_folder(path.parent)
+
+
+def link_durably(draft: Path, path: Path) -> None:
+    """Flush a file to disk and link it to `path`, which must not exist, in the same file system."""
+    sync_path(draft)
+    os.link(draft, path)
     sync_folder(path.parent)
 
 

@@ -6,7 +6,6 @@ A data set may have a folder with its tokens beside it (`tokens_folder`), which 
 import asyncio
 import errno
 import hashlib
-import os
 import re
 import shutil
 import time
@@ -19,8 +18,8 @@ from typing import IO
 import structlog
 
 from auctune.domain import AuctuneError, InputError
+from auctune.run.atomic_file import replace_durably
 from auctune.run.data.client import tokens_folder
-from auctune.train.folders import sync_folder, sync_path
 
 _DRAFT = ".draft"
 _NAME = re.compile(r"file-[A-Za-z0-9]+")
@@ -97,14 +96,12 @@ class Blobs:
                     check_room(len(chunk))
                     # Other requests must not wait for the disk.
                     await asyncio.to_thread(_append, file, digest, chunk)
-            await asyncio.to_thread(sync_path, draft)
-            draft.rename(self.path(name))
+            await asyncio.to_thread(replace_durably, draft, self.path(name))
         except BaseException as error:
             draft.unlink(missing_ok=True)
             if isinstance(error, OSError) and error.errno in FULL:
                 raise DiskFullError from error
             raise
-        await asyncio.to_thread(sync_folder, self._folder)
         return Blob(size, digest.hexdigest())
 
     def adopt(self, name: str, source: Path) -> Blob:
@@ -114,9 +111,7 @@ class Blobs:
             while chunk := file.read(_CHUNK_BYTES):
                 digest.update(chunk)
                 size += len(chunk)
-            os.fsync(file.fileno())
-        source.rename(self.path(name))
-        sync_folder(self._folder)
+        replace_durably(source, self.path(name))
         return Blob(size, digest.hexdigest())
 
     def names(self) -> list[str]:

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from auctune.domain import InputError
-from auctune.train.folders import sync_folder, sync_path
+from auctune.run.atomic_file import link_durably
 
 _BUSY_SECONDS = 10.0
 
@@ -35,10 +35,8 @@ def copy_database(source: Path, target: Path) -> None:
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         _copy(source, draft)
-        sync_path(draft)
         # Unlike a rename it replaces no file that was created in the meantime.
-        os.link(draft, target)
-        sync_folder(target.parent)
+        link_durably(draft, target)
     except FileExistsError:
         raise exists from None
     except OSError as error:
