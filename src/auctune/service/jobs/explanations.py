@@ -2,11 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import Any
 
 from auctune.service.accounts.fair_queue import FairQueue
 from auctune.service.storage.event_log import EventLog
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.gateway import DecisionExplanation, Explainer
+from auctune.service.zones.core.explainer import DecisionExplanation, Explainer
 from auctune.service.zones.core.loader import read_event
 
 _MAX_CACHED = 1000
@@ -20,7 +21,7 @@ class ExplanationService:
         explainers: by zone, for the zones that explain their decisions.
     """
 
-    def __init__(self, log: EventLog, explainers: Mapping[str, Explainer]) -> None:
+    def __init__(self, log: EventLog, explainers: Mapping[str, Explainer[Any]]) -> None:
         self._log = log
         self._explainers = explainers
         self._queue = FairQueue("explanation")

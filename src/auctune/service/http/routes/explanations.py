@@ -11,7 +11,7 @@ from auctune.domain.explanation import PricedCell
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.gateway import DecisionExplanation
+from auctune.service.zones.core.explainer import DecisionExplanation
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["market"], responses=ERRORS)
 _AMOUNTS = ("cost", "vendor_price", "operating_cost", "compute", "memory", "traffic")

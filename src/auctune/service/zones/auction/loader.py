@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 from auctune.device_profile import Profile
-from auctune.domain import Admission, Cluster, EnergyForecast, Node, NodeType
+from auctune.domain import Admission, Cluster, EnergyForecast, Explanation, Node, NodeType
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build
 from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.executor import NodeSettings
+from auctune.run.records import read_decision
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.zone import AUCTION
 from auctune.service.dataset_inspector import DatasetInspector
@@ -20,12 +21,12 @@ from auctune.service.jobs.datasets import TrainingData
 from auctune.service.jobs.training import Defaults
 from auctune.service.vendors.repairer import ExternalVendor, Repairer, builtin_vendor
 from auctune.service.zones.auction.executors import executor_factory
-from auctune.service.zones.auction.explainer import AuctionExplainer
 from auctune.service.zones.auction.gateway import AuctionBids, AuctionGateway
-from auctune.service.zones.auction.job import cluster_record, read_cluster
+from auctune.service.zones.auction.job import cluster_record, read_cluster, read_task
 from auctune.service.zones.auction.nodes import AuctionNodeAdmin
+from auctune.service.zones.auction.projection import PROJECTION
 from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
-from auctune.service.zones.auction.snapshots import empty_model
+from auctune.service.zones.auction.snapshots import AuctionModel, empty_model
 from auctune.service.zones.auction.supply import Supply, zone_energy
 from auctune.service.zones.auction.warm_up import warm_up
 from auctune.service.zones.auction.worker import AuctionWorker
@@ -33,7 +34,8 @@ from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
-from auctune.service.zones.core.events import VERSION
+from auctune.service.zones.core.events import VERSION, ZoneEvent
+from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.kind import BaseProfiles, LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, changed_setting_error
 
@@ -97,8 +99,12 @@ class AuctionLoader:
             files=files,
             bids=AuctionBids(actor, clock, slots, defaults, files, here.turns, here.quotes),
             nodes=AuctionNodeAdmin(actor, tuple(node.id for node in supply.cluster.nodes)),
-            explainer=AuctionExplainer(
-                lambda: empty_model(record), self._past.log, self._past.snapshots
+            explainer=Explainer(
+                lambda: empty_model(record),
+                self._past.log,
+                self._past.snapshots,
+                PROJECTION,
+                _explain,
             ),
         )
 
@@ -250,6 +256,11 @@ def node_settings(entry: AuctionConfig, node_type: str, dirs: DataDirs) -> NodeS
         threads=threads,
         measure_seconds=entry.measure_seconds,
     )
+
+
+def _explain(model: AuctionModel, decided: ZoneEvent) -> Explanation:
+    task, decision = read_task(decided.body["task"]), read_decision(decided.body["decision"])
+    return model.mechanism.explain(task, decision, model.state.slot)
 
 
 def _tuned_settings(

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
-from auctune.domain import AuctuneError, Explanation, InputError
+from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
 from auctune.service.accounts.keys import Principal
 from auctune.service.files.repository import FileRecord
@@ -19,7 +19,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import ZoneEvent
+from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.offers import Alternatives, ZoneQuote
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import AnyZone, Asks, Zone
@@ -95,29 +95,6 @@ class AnswersRequests(Protocol):
 # A zone as routes and pages see it, whatever its kind.
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionExplanation:
-    """A decision, and why.
-
-    Attributes:
-        decided: the event.
-        why: the reason for people; none: it was admitted.
-        explanation: what its plan cost then, and what others would have cost.
-    """
-
-    decided: ZoneEvent
-    why: str | None
-    explanation: Explanation
-
-
-class Explainer(Protocol):
-    """Tells afterwards why a job got its answer."""
-
-    def explain(self, decided: ZoneEvent) -> DecisionExplanation:
-        """Why, by the market as it was just before; takes seconds, and may run on any thread."""
-        ...
-
-
 class NodeAdmin(Protocol):
     """A zone's nodes, as an operator sees them."""
 
@@ -179,7 +156,7 @@ class OpenZone(AnswersRequests, Protocol):
         ...
 
     @property
-    def explainer(self) -> Explainer | None:
+    def explainer(self) -> Explainer[Any] | None:
         """Explains its decisions; none: they are not explained."""
         ...
 
@@ -334,7 +311,7 @@ class ZoneGateway(ABC, Generic[Z, Q]):
     actor: ZoneActor[Z]
     bids: Q
     nodes: NodeAdmin | None = None
-    explainer: Explainer | None = None
+    explainer: Explainer[Any] | None = None
 
     @abstractmethod
     def _check(self, request: JobRequest) -> None:

@@ -1,51 +1,25 @@
-"""Why a bid got its answer: the market is rebuilt as it was just before, and asked.
-
-Decisions follow from the log alone: the newest snapshot before one and the events between are
-folded into a market of their own.
-"""
+"""Explanation of an edge zone's decision."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from auctune.domain import Cell, Explanation, PricedCell, PricedPlan, Schedule
-from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, Eris
+from auctune.edge import EdgeJob, EdgeMenuLine, Eris
 from auctune.edge.explain import plan_costs
 from auctune.run.edge.plain import read_decision, read_job
-from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.core.events import ZoneEvent
-from auctune.service.zones.core.gateway import DecisionExplanation
-from auctune.service.zones.core.loader import replay_until
-from auctune.service.zones.edge.projection import PROJECTION
 from auctune.service.zones.edge.state import EdgeModel
 
 
-class EdgeExplainer:
-    """Of one zone.
+def explain(model: EdgeModel, decided: ZoneEvent) -> Explanation:
+    """Explain a decision: the price of its plan, and of plans that finish earlier or later.
 
     Args:
-        fresh: makes an empty market.
-        log: of events.
-        snapshots: of zones.
+        model: as it was just before the decision.
+        decided: the `job.decided` event.
     """
-
-    def __init__(self, fresh: Callable[[], EdgeModel], log: EventLog, snapshots: Snapshots) -> None:
-        self._fresh, self._log, self._snapshots = fresh, log, snapshots
-
-    def explain(self, decided: ZoneEvent) -> DecisionExplanation:
-        """Why, by the market as it was just before."""
-        until = decided.seq - 1
-        memory, _ = replay_until(decided.zone, self._fresh, self._log, self._snapshots, until)
-        job, answer = read_job(decided.body["job"]), read_decision(decided.body["answer"])
-        slot, last = memory.state.slot, int(decided.body["last"])
-        found = _explanation(memory.mechanism, job, answer, slot, last)
-        why = None if answer.admitted else PROJECTION.rejection_reason(decided.body)
-        return DecisionExplanation(decided, why, found)
-
-
-def _explanation(
-    eris: Eris, job: EdgeJob, answer: EdgeDecision, slot: int, last: int
-) -> Explanation:
-    """As zones of all kinds explain: a plan, and what others would have cost."""
+    eris, slot, last = model.mechanism, model.state.slot, int(decided.body["last"])
+    job, answer = read_job(decided.body["job"]), read_decision(decided.body["answer"])
     menu = eris.quote(job, slot).lines
     chosen = next((line for line in reversed(menu) if line.finish <= last), None)
     if answer.plan is not None:
@@ -69,7 +43,7 @@ def _explanation(
 
 
 def _priced(eris: Eris, job: EdgeJob, line: EdgeMenuLine) -> PricedPlan:
-    """A plan: what stands at sites as compute, and what crosses them as traffic."""
+    """Price a plan: workers and servers as compute, transfers between sites as traffic."""
     cells = tuple(
         PricedCell(
             slot=part.slot,

@@ -1,9 +1,9 @@
-"""Decisions of a spot zone, and nothing else: used live and in replays.
+"""Decisions of a spot zone, as pure functions: the service and replays call the same.
 
-A job is admitted if its cost is within the owner's cap, and budget, with a probability of 0.9. By
-expectation one job in two would reach a cap just above it, and be paid for nothing; by the worst
-case hardly any would be admitted; at 0.9 owners compare it with the other zones' prices as they
-stand.
+A job is admitted if its cost is within the owner's cap and budget with a probability of 0.9. With
+the expected cost, every other job would reach a cap just above it and be charged for nothing; with
+the worst case, hardly any job would be admitted. At 0.9 owners can compare the cost with the prices
+of other zones.
 """
 
 from collections.abc import Mapping
@@ -20,29 +20,8 @@ from auctune.service.zones.spot.job import Pace
 OVER_CAP, OVER_BUDGET, NO_CAPACITY = "over_cap", "over_budget", "no_capacity"
 
 
-def rejection_reason(
-    need: Money, cap: Money, left: Money | None, num_open: int, num_jobs: int
-) -> str | None:
-    """Why a job is refused; none: it is admitted.
-
-    Args:
-        need: what it costs with a probability of 0.9.
-        cap: the most that its owner pays.
-        left: of the owner's budget; none: any amount.
-        num_open: jobs that are not over.
-        num_jobs: that the zone runs at once.
-    """
-    if num_open >= num_jobs:
-        return NO_CAPACITY
-    if need > cap:
-        return OVER_CAP
-    if left is not None and need > left:
-        return OVER_BUDGET
-    return None
-
-
 def reserved_amount(cap: Money, left: Money | None) -> Money:
-    """What is set aside for a job."""
+    """Return the amount set aside for a job."""
     return cap if left is None else min(cap, left)
 
 
@@ -59,7 +38,13 @@ def decision_record(
         max_jobs: that the zone runs at once.
     """
     need = estimate.p90_cost
-    reason = rejection_reason(need, cap, left, num_open, max_jobs)
+    reason = None
+    if num_open >= max_jobs:
+        reason = NO_CAPACITY
+    elif need > cap:
+        reason = OVER_CAP
+    elif left is not None and need > left:
+        reason = OVER_BUDGET
     return {
         "admitted": reason is None,
         "reason": reason,
@@ -84,15 +69,15 @@ def estimate_of(
     clock: SlotClock,
     unit_price: float,
 ) -> Estimate:
-    """What a job is likely to come to, by the market seen so far; takes a while.
+    """Estimate the cost and finish of a job from the market seen so far; takes a while.
 
     Args:
         terms: of the job.
         first: its first slot.
         slot: the newest one.
-        pace: by which the terms were made; each of its speeds is as likely.
-        renting: how it rents.
-        market: that the zone replays.
+        pace: on which the terms are based; its speeds are equally likely.
+        renting: policy and forecaster.
+        market: the zone's.
         clock: of the zone.
         unit_price: of an on-demand instance for a slot.
     """
@@ -109,15 +94,15 @@ def estimate_of(
 
 
 def charge_amount(paid: float, unit_price: float, left: Money) -> Money:
-    """What an owner is charged for what was paid, in units of the on-demand price.
+    """Return the charge for a payment in units of the on-demand price.
 
-    What is above the cap is a rounding of ours, and not charged.
+    What exceeds the rest of the cap is a rounding error, and not charged.
     """
     return min(round_money(paid * unit_price), left)
 
 
 def value_at(worth: Mapping[str, Any], time: float) -> Money | None:
-    """What a job on record is worth if it is done at a moment; none: its owner did not say."""
+    """Return the value of a job that is done at a time, or None if its owner gave no value."""
     if worth["amount"] is None:
         return None
     amount, deadline, zero_at = Money(worth["amount"]), worth["deadline"], worth["zero_at"]

@@ -60,24 +60,19 @@ class TimeshareBid:
     reply: IdempotencyKey | None = None
 
 
-# Decisions, used live and in replays.
+# Decisions: the service and replays call the same functions.
 
 OVER_BUDGET = "over_budget"
 
 
 def reserved_amount(cap: Money, left: Money | None) -> Money:
-    """The most that a job can be charged.
+    """Return the most that a job can be charged.
 
     Args:
-        cap: that its owner named.
-        left: of the owner's budget; none: any amount.
+        cap: of the job.
+        left: of the owner's budget, or `None` without one.
     """
     return cap if left is None else min(cap, left)
-
-
-def rejection_reason(cap: Money, left: Money | None) -> str | None:
-    """Why a job is refused; none: it is taken."""
-    return None if reserved_amount(cap, left) > ZERO or cap == ZERO else OVER_BUDGET
 
 
 def decision_record(
@@ -91,11 +86,12 @@ def decision_record(
         left: of the owner's budget, or `None` without one.
         target_loss: that the job is to reach.
     """
-    reason = rejection_reason(cap, left)
+    reserved = reserved_amount(cap, left)
+    admitted = reserved > ZERO or cap == ZERO
     return {
-        "admitted": reason is None,
-        "reason": reason,
-        "max_cost": str(cap if reason else reserved_amount(cap, left)),
+        "admitted": admitted,
+        "reason": None if admitted else OVER_BUDGET,
+        "max_cost": str(reserved if admitted else cap),
         "least_max_cost": None,
         "estimate": None if estimate is None else estimate.to_record(),
         "target_loss": target_loss,
@@ -103,12 +99,12 @@ def decision_record(
 
 
 def charge_amount(seconds: float, price: Money, left: Money) -> Money:
-    """What an owner is charged for seconds of the pool; never above what is left of the cap."""
+    """Return the charge for seconds of the pool, at most what is left of the cap."""
     return min(left, round_money(float(price) * seconds))
 
 
 def held_after_cancel(price: Money, unit_seconds: float, left: Money) -> Money:
-    """Return what stays set aside of a cancelled job: all that one unit may cost.
+    """Return the amount still set aside of a cancelled job: the most that one unit may cost.
 
     Args:
         price: of a second of the pool.
