@@ -58,7 +58,7 @@ def work(served: Served, zone: str) -> tuple[dict[str, Any], str]:
 @contextmanager
 def turn_taken(served: Served) -> Iterator[asyncio.Lock]:
     """Somebody else of ada's budget has the turn, until the end of the block."""
-    turns = served.auction(OWNED).bids._turns._turns
+    turns = served.auction(OWNED)._budgets._locks
     (name,) = (one.key for one in served.service.spending.accounts("ada"))
     stack = AsyncExitStack()
     served.run(lambda: stack.enter_async_context(turns.acquire([name])))
@@ -108,7 +108,7 @@ def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_g
 ) -> None:
     body, file = work(served, zone)
     if zone == SITES:
-        served.service.zones[SITES].bids._files._known.clear()  # type: ignore[attr-defined]
+        served.service.zones[SITES]._data._known.clear()  # type: ignore[attr-defined]
     else:
         # Nobody has counted by rows of this length.
         body["market"]["lora"] = {"max_length": 100}

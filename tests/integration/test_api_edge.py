@@ -211,7 +211,7 @@ def test_a_job_whose_files_nobody_has_looked_at_is_decided_on_later(served: Serv
     body = work(served, bid="60")
     zone = served.service.zones["sites"]
     assert isinstance(zone, EdgeGateway)
-    zone.bids._files._known.clear()
+    zone._data._known.clear()  # type: ignore[attr-defined]
     job = post(served, JOBS, body)
     assert job["status"] == "validating_files"
     client = served.client()

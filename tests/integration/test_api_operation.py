@@ -17,7 +17,7 @@ from auctune.schema import to_input_error
 from auctune.service.accounts.keys import Role
 from auctune.service.jobs import erasure
 from auctune.service.jobs.erasure import erase
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage import Queries, Snapshots
 from auctune.service.storage.committer import durable
 from support.serving import EPOCH, ROWS, Clock, Served, make_file, make_zone, serving
@@ -556,7 +556,7 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
 
     async def decide() -> None:
         # What it asked for does not say what it bids.
-        zone.bids.pending_jobs.enqueue(job, "unlucky", training, {})
+        zone._enqueue(Submission(job, "unlucky", training, {}))
 
     served.run(decide)
     failed = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")

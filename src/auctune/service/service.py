@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from auctune.domain import InputError
 from auctune.run.base_facts import Alone, Report, at_once
 from auctune.run.data.client import DataClient
-from auctune.service.accounts.budgets import BudgetTracker
+from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.limits import (
     JobQuota,
     KeyedLocks,
@@ -30,7 +30,6 @@ from auctune.service.event_writer import LogWriter, read_job
 from auctune.service.files.blobs import Disk
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
-from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.explanations import ExplanationService
 from auctune.service.jobs.idempotency import IdempotencyStore
 from auctune.service.jobs.quotes import QuoteStore
@@ -46,7 +45,7 @@ from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
-from auctune.service.zones.core.gateway import OpenZone
+from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.kind import BaseProfiles, Projection, ZoneKind
 from auctune.service.zones.core.loader import created_event
 from auctune.service.zones.core.read_model import JobReadModel
@@ -122,7 +121,7 @@ class Service:
         now: returns unix time.
     """
 
-    zones: dict[str, OpenZone]
+    zones: dict[str, AnyGateway]
     directory: AccountRegistry
     rate: TokenBuckets
     spending: BudgetTracker
@@ -335,7 +334,8 @@ async def build_service(
             reserve_bytes=2 * limits.reserved_bytes,
         )
     vendor_gateway = VendorGateway(config.public_url or url, now)
-    quotes, turns = QuoteStore(now), BudgetTurns(spending, is_alone=len(config.zones) == 1)
+    budgets = BudgetLocks(spending, is_single=len(config.zones) == 1)
+    quotes = QuoteStore(now)
     dependencies = ZoneDependencies(
         store=store,
         dirs=place,
@@ -343,7 +343,7 @@ async def build_service(
         committer=committer,
         library=library,
         data=data,
-        turns=turns,
+        budgets=budgets,
         quotes=quotes,
         report=report,
         on_fatal_error=on_fatal_error,
@@ -351,7 +351,7 @@ async def build_service(
         now=now,
         vendor_gateway=vendor_gateway,
     )
-    zones: dict[str, OpenZone] = {}
+    zones: dict[str, AnyGateway] = {}
     workers: dict[str, ZoneWorker[Any]] = {}
     for zone in config.zones:
         _check_kind(zone, log)

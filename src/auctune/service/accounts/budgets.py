@@ -11,13 +11,15 @@ twice.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from sqlalchemy import Engine, func, select
 
 from auctune.domain import Money
 from auctune.domain.money import STEP, ZERO
+from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.accounts.registry import Account, AccountRegistry
 from auctune.service.ledger import Entry, hold_account, user_account
 from auctune.service.storage import Committer, WriteBatch, tables
@@ -162,6 +164,31 @@ class BudgetTracker:
             window = self._windows[account.key] = _RollingWindow()
             for payment in (*stored, *(one for one in recent if one.seq not in seqs)):
                 window.add(payment)
+
+
+class BudgetLocks:
+    """Serializes decisions that draw on one budget: the actors of zones run in parallel.
+
+    Args:
+        budgets: of users and teams.
+        is_single: whether there is only one zone, whose actor serializes its decisions.
+    """
+
+    def __init__(self, budgets: BudgetTracker, *, is_single: bool) -> None:
+        self._budgets = budgets
+        self._is_single = is_single
+        self._locks = KeyedLocks()
+
+    def remaining(self, user: str) -> Money | None:
+        """Return what a user may still pay, or None without a budget."""
+        return self._budgets.remaining(user)
+
+    @asynccontextmanager
+    async def acquire(self, user: str) -> AsyncIterator[None]:
+        """Hold the locks of a user's budgets."""
+        accounts = [] if self._is_single else self._budgets.accounts(user)
+        async with self._locks.acquire(one.key for one in accounts if one.budget is not None):
+            yield
 
 
 def _stored_payments(reader: Engine, users: list[str], since: float) -> list[Payment]:

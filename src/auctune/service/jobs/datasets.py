@@ -11,7 +11,7 @@ from auctune.domain.errors import RepairableError
 from auctune.run.data.image_rows import holds_arrays, is_npz
 from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.files.repository import FileRecord, FileRepository
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Submission, Training
 from auctune.service.zones.core.offers import DatasetQuote
 
 _log = structlog.get_logger(__name__)
@@ -24,24 +24,22 @@ class TrainingData:
         library: stored files.
         base_digest: digest of the zone's base.
         inspector: sizes data sets, and collects offers of vendors.
+        max_length: maximum length of rows if a request names none.
     """
 
     def __init__(
-        self, library: FileRepository, base_digest: str, inspector: DatasetInspector
+        self,
+        library: FileRepository,
+        base_digest: str,
+        inspector: DatasetInspector,
+        max_length: int,
     ) -> None:
         self._library = library
         self._base_digest = base_digest
         self._inspector = inspector
+        self._max_length = max_length
 
-    @property
-    def has_vendors(self) -> bool:
-        return self._inspector.has_vendors
-
-    async def get(self, name: str, owner: str, place: str) -> FileRecord:
-        """Return a file of an owner; see `FileRepository.require`."""
-        return await self._library.require(name, owner, place)
-
-    def ensure_not_deleted(self, training: Training) -> None:
+    def ensure_not_deleted(self, submission: Submission) -> None:
         """Check that no file of the job is being deleted. Thread-safe.
 
         Called on the actor: a deletion that starts later sees the job and is refused.
@@ -49,6 +47,7 @@ class TrainingData:
         Raises:
             InputError: if one is.
         """
+        training = submission.training
         for name, place in (
             (training.data, "training_file"),
             (training.validation, "validation_file"),
@@ -56,18 +55,19 @@ class TrainingData:
             if name is not None and not self._library.exists(name):
                 raise InputError(place, f"{name!r} is being deleted", "a file that is not deleted")
 
-    async def cached_size(self, training: Training, owner: str) -> DataSize | None:
+    async def cached(self, submission: Submission) -> DatasetQuote | None:
         """Return the size of clean data, or None if a file has not been sized yet.
 
         Raises:
             InputError: if there is no such file, it belongs to another user or is being deleted,
                 or too many of its rows would be truncated.
         """
-        file = await self.get(training.data, owner, "training_file")
+        training, owner = submission.training, submission.owner
+        file = await self._library.require(training.data, owner, "training_file")
         validation = training.validation
         if validation is not None:
-            await self.get(validation, owner, "validation_file")
-        self.ensure_not_deleted(training)
+            await self._library.require(validation, owner, "validation_file")
+        self.ensure_not_deleted(submission)
         if training.repair:
             return None
         key = self._base_digest, training.max_length
@@ -77,19 +77,20 @@ class TrainingData:
             of_validation = None if known is None else known.size_for(*key)
             if of_validation is None:
                 return None
-        return None if size is None else _whole_size(size, of_validation, training)
+        return None if size is None else DatasetQuote(_whole_size(size, of_validation, training))
 
-    async def appraise(self, training: Training, owner: str) -> DatasetQuote:
+    async def inspect(self, submission: Submission) -> DatasetQuote:
         """Return the size of a job's data, and the offers of vendors if the job allows repair.
 
         Raises:
             InputError: if the data cannot be trained on, or belong to another user.
         """
-        file = await self.get(training.data, owner, "training_file")
+        training, owner = submission.training, submission.owner
+        file = await self._library.require(training.data, owner, "training_file")
         await self._check_rows(file, "training_file")
         of_validation = None
         if training.validation is not None:
-            validation = await self.get(training.validation, owner, "validation_file")
+            validation = await self._library.require(training.validation, owner, "validation_file")
             await self._check_rows(validation, "validation_file")
             of_validation = await self._size_of_validation(validation, training.max_length)
         if training.repair:
@@ -104,7 +105,7 @@ class TrainingData:
             raise InputError(error.place, error.found, expected) from None
         return DatasetQuote(_whole_size(size, of_validation, training))
 
-    async def preload(self, file: FileRecord, max_length: int) -> bool:
+    async def preload(self, file: FileRecord) -> bool:
         """Size a new upload, so that bids need not wait; store the error if it is invalid.
 
         Return whether the file is for this zone: a file of images is not.
@@ -112,7 +113,7 @@ class TrainingData:
         try:
             if await asyncio.to_thread(holds_arrays, self._library.path(file)):
                 return False
-            await self._size(file, max_length)
+            await self._size(file, self._max_length)
         except InputError as error:
             await self._library.set_error(file.id, str(error))
         except (AuctuneError, OSError) as error:

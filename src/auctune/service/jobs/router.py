@@ -20,7 +20,7 @@ from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import Quote, QuoteStore, require_quote
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.tasks import TaskSet
-from auctune.service.zones.core.gateway import OpenZone
+from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.offers import (
     NO_ALTERNATIVES,
     Alternatives,
@@ -31,7 +31,7 @@ from auctune.service.zones.core.read_model import JobReadModel
 
 
 class Quoter(Protocol):
-    """What a choice must know of an `OpenZone`."""
+    """What a choice must know of an `AnyGateway`."""
 
     @property
     def name(self) -> str:
@@ -164,20 +164,20 @@ class ZoneRouter:
         paused: names of zones that take no bids for now.
     """
 
-    def __init__(self, zones: Mapping[str, OpenZone]) -> None:
+    def __init__(self, zones: Mapping[str, AnyGateway]) -> None:
         self.paused: set[str] = set()
         self._zones = zones
-        self._of_base: dict[str, list[OpenZone]] = {}
+        self._of_base: dict[str, list[AnyGateway]] = {}
         for zone in zones.values():
             self._of_base.setdefault(zone.base, []).append(zone)
 
-    def __iter__(self) -> Iterator[OpenZone]:
+    def __iter__(self) -> Iterator[AnyGateway]:
         return iter(self._zones.values())
 
     def __len__(self) -> int:
         return len(self._zones)
 
-    def candidates(self, request: JobRequest) -> Sequence[OpenZone]:
+    def candidates(self, request: JobRequest) -> Sequence[AnyGateway]:
         """The zones that a request may mean: the one that it names, or all that have its model.
 
         Raises:
@@ -197,11 +197,11 @@ class ZoneRouter:
             raise InputError("model", f"{request.model!r} is not offered", f"one of {bases}")
         return found
 
-    def get(self, name: str) -> OpenZone:
+    def get(self, name: str) -> AnyGateway:
         """The zone of this name, which is there."""
         return self._zones[name]
 
-    def check_open(self, zone: OpenZone) -> None:
+    def check_open(self, zone: AnyGateway) -> None:
         """That a zone takes bids.
 
         Raises:
@@ -230,7 +230,7 @@ class SubmissionService:
 
     def __init__(
         self,
-        zones: Mapping[str, OpenZone],
+        zones: Mapping[str, AnyGateway],
         open_jobs: JobQuota,
         quotes: QuoteStore,
         library: FileRepository,
@@ -317,7 +317,7 @@ class SubmissionService:
     def _store_quote(
         self,
         who: Principal,
-        zone: OpenZone,
+        zone: AnyGateway,
         request: JobRequest,
         priced: ZoneQuote,
         alternatives: Alternatives,

@@ -1,11 +1,11 @@
-"""What a request says of money and time, read; and what its owner reads again of it.
+"""Terms of a request: money, deadline, and the fields that a kind of zone supports.
 
-A request may say what a job is worth as a bid, or as a value that falls with lateness, and may cap
-what it costs. Zones of all kinds read the same words: where one of them is missing, another one
-that says as much stands for it.
+A request says what a job is worth as a bid, or as a value that falls with lateness, and may cap its
+cost. Zones of all kinds read the same fields: where one is missing, an equivalent one is used.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
@@ -15,16 +15,89 @@ from auctune.service.jobs.timestamps import parse_deadline
 from auctune.service.zones.core.offers import NO_ALTERNATIVES, Alternatives
 
 _AMOUNT = 'an amount of money, as text: "12.50"'
+DEADLINE = "a time, or a span such as +2h"
+"""What a request without a deadline is expected to name."""
+
+# Fields that have another default than `None`; and deadlines, of which there are two.
+_IS_SET: Mapping[str, Callable[[JobRequest], bool]] = {
+    "market.deadline": lambda request: has_deadline(request),
+    "market.repair": lambda request: request.market.repair,
+    "market.lora.patience": lambda request: request.market.lora.patience > 0,
+    "hyperparameters.n_epochs": lambda request: request.hyperparameters_used.n_epochs != "auto",
+    "validation_file": lambda request: request.validation_file is not None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Fields of a request that a kind of zone requires, and those that it does not support.
+
+    Attributes:
+        required: what is expected of each, by name.
+        unsupported: names of fields.
+        reason: why they are not supported, as a clause: "trains to a loss".
+    """
+
+    required: Mapping[str, str] = field(default_factory=dict)
+    unsupported: tuple[str, ...] = ()
+    reason: str = ""
+
+    def unsupported_reason(self, request: JobRequest) -> str | None:
+        """Return why a zone of this kind cannot take a job, or None: "needs market.sites"."""
+        missing = self._first_missing(request)
+        if missing is not None:
+            return f"needs {missing}"
+        found = self._first_unsupported(request)
+        if found is None:
+            return None
+        refusal = f"does not support {found}"
+        return f"{self.reason}, and {refusal}" if self.reason else refusal
+
+    def check(self, request: JobRequest, zone: str, kind: str) -> None:
+        """Check a request.
+
+        Args:
+            request: for a job.
+            zone: its name, for the error.
+            kind: of the zone.
+
+        Raises:
+            InputError: naming the first field that is not supported, or missing.
+        """
+        found = self._first_unsupported(request)
+        if found is not None:
+            clause = f"{self.reason} and does" if self.reason else "does"
+            expected = f"none: zone {zone} ({kind}) {clause} not support it"
+            raise InputError(found, "is given", expected)
+        missing = self._first_missing(request)
+        if missing is not None:
+            raise InputError(missing, "is missing", self.required[missing])
+
+    def _first_missing(self, request: JobRequest) -> str | None:
+        return next((name for name in self.required if not _is_set(request, name)), None)
+
+    def _first_unsupported(self, request: JobRequest) -> str | None:
+        return next((name for name in self.unsupported if _is_set(request, name)), None)
+
+
+def _is_set(request: JobRequest, name: str) -> bool:
+    if name in _IS_SET:
+        return _IS_SET[name](request)
+    group, _, attribute = name.rpartition(".")
+    if group == "market.lora":
+        return attribute in request.market.lora.model_fields_set
+    assert group == "market", name
+    return getattr(request.market, attribute) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class JobValue:
-    """What a job is worth, by when it is done.
+    """Value of a job as a function of the time at which it is done.
 
     Attributes:
-        amount: if it is done by the deadline; none: its owner does not say.
+        amount: value by the deadline, or None if the request names none.
         deadline: unix time.
-        zero_at: unix time from which on it is worth nothing; it falls in a straight line.
+        zero_at: unix time from which on it is worth nothing; linear in between.
     """
 
     amount: Money | None
@@ -32,73 +105,70 @@ class JobValue:
     zero_at: float
 
 
-def deadline_of(request: JobRequest, now: float) -> float:
-    """Unix time of a request's deadline: `deadline`, or that of its value.
+def value_of(request: JobRequest, now: float) -> JobValue:
+    """Return the value of a job; without `zero_at` it lasts 1.5 times as long as the deadline.
 
     Raises:
-        InputError: if it has none, or none to come, or two, or is worth nothing before it.
+        InputError: if the request has no deadline, or a wrong amount or time.
     """
-    deadline = _said_deadline(request.market, now)
-    _said_zero(request.market, deadline, now)
-    return deadline
+    deadline, zero_at = _times(request.market, now)
+    if zero_at is None:
+        zero_at = deadline + (deadline - now) / 2
+    return JobValue(_bid_or_value(request.market), deadline, zero_at)
 
 
-def _said_deadline(terms: MarketTerms, now: float) -> float:
-    if terms.value is not None and terms.value.deadline is not None:
-        if terms.deadline is not None:
-            found = "is given with market.deadline"
-            raise InputError("market.value.deadline", found, "one of the two")
-        return parse_deadline(terms.value.deadline, now, "market.value.deadline")
-    if terms.deadline is None:
-        raise InputError("market.deadline", "is missing", "a time, or a span such as +2h")
-    return parse_deadline(terms.deadline, now)
+def deadline_of(request: JobRequest, now: float) -> float:
+    """Return the unix time of a request's deadline: `deadline`, or that of its value.
+
+    Raises:
+        InputError: if it has none, one that has passed, or two; or is worth nothing before it.
+    """
+    return _times(request.market, now)[0]
 
 
 def has_deadline(request: JobRequest) -> bool:
-    """Whether a request says a deadline at all."""
+    """Return whether a request has a deadline, be it wrong."""
     value = request.market.value
     return request.market.deadline is not None or (value is not None and value.deadline is not None)
 
 
 def validate_amounts(request: JobRequest) -> None:
-    """That what a request says of money is money.
+    """Check the amounts of money in a request.
 
     Raises:
-        InputError: naming the first that is none.
+        InputError: naming the first that is wrong.
     """
-    _value_record(request.market)
+    _bid_or_value(request.market)
     max_cost(request)
 
 
 def bid_amount(request: JobRequest) -> Money:
-    """The most that a request would pay for a job in time.
-
-    That is its bid, or what the job is worth; but no more than its cap.
+    """Return the most that a request pays for a job in time: its bid or value, up to its cap.
 
     Raises:
-        InputError: if it says nothing of that, or no amount of money.
+        InputError: if it has neither, or a wrong amount.
     """
-    amount, cap = _value_record(request.market), max_cost(request)
+    amount, cap = _bid_or_value(request.market), max_cost(request)
     if amount is None:
         raise InputError("market.bid", "is missing", _AMOUNT)
     return amount if cap is None else min(amount, cap)
 
 
 def max_cost(request: Request) -> Money | None:
-    """The most that a request would pay, whatever the job comes to; none: it does not say.
+    """Return the cap of a request on its job's cost, or None if it has none.
 
     Raises:
-        InputError: if that is no amount of money.
+        InputError: if it is not an amount of money.
     """
     cap = request.market.max_cost
     return None if cap is None else parse_money(cap, "market.max_cost")
 
 
 def required_cap(request: JobRequest) -> Money:
-    """The most that may be charged for a metered job: its cap, or else its bid or its value.
+    """Return the most that may be charged for a metered job; see `implied_cap`.
 
     Raises:
-        InputError: if it says none of them, or no amount of money.
+        InputError: if the request names none, or a wrong amount.
     """
     cap = implied_cap(request)
     if cap is None:
@@ -107,56 +177,9 @@ def required_cap(request: JobRequest) -> Money:
 
 
 def implied_cap(request: JobRequest) -> Money | None:
-    """The same; none where it says none of them."""
+    """Return the cap of a request on its job's cost, or else its bid or value, or None."""
     cap = max_cost(request)
-    return _value_record(request.market) if cap is None else cap
-
-
-def value_of(request: JobRequest, now: float) -> JobValue:
-    """What a job is worth by when; half as long again as its deadline is away it is worth nothing.
-
-    Raises:
-        InputError: if it has no deadline, or is worth nothing before it, or says what is none.
-    """
-    deadline = deadline_of(request, now)
-    zero_at = _said_zero(request.market, deadline, now)
-    if zero_at is None:
-        zero_at = deadline + (deadline - now) / 2
-    return JobValue(_value_record(request.market), deadline, zero_at)
-
-
-def _said_zero(terms: MarketTerms, deadline: float, now: float) -> float | None:
-    if terms.value is None or terms.value.zero_at is None:
-        return None
-    zero_at = parse_deadline(terms.value.zero_at, now, "market.value.zero_at")
-    if zero_at < deadline:
-        expected = "the deadline, or a time after it"
-        raise InputError("market.value.zero_at", "is before the deadline", expected)
-    return zero_at
-
-
-def unsupported_field(request: JobRequest, *names: str) -> str | None:
-    """The first of some terms that a request says, as errors name it; none: it says none."""
-    said = (name for name in names if getattr(request.market, name) is not None)
-    found = next(said, None)
-    return None if found is None else f"market.{found}"
-
-
-def reject_unsupported(request: JobRequest, zone: str, kind: str, *foreign: str) -> None:
-    """Check that a request says nothing that a zone does not support.
-
-    Args:
-        request: for a job.
-        zone, kind: whose name stands in the error.
-        foreign: terms of other kinds of zones.
-
-    Raises:
-        InputError: naming the term.
-    """
-    found = unsupported_field(request, *foreign)
-    if found is not None:
-        expected = f"none: zone {zone} ({kind}) does not support it"
-        raise InputError(found, "is given", expected)
+    return _bid_or_value(request.market) if cap is None else cap
 
 
 def request_record(
@@ -166,14 +189,14 @@ def request_record(
     deadline: float,
     alternatives: Alternatives = NO_ALTERNATIVES,
 ) -> dict[str, Any]:
-    """What an owner reads again of a request.
+    """Return what is recorded of a request, for its owner and for a decision after a restart.
 
     Args:
         request: for a job.
-        who: asked.
-        bid: what it bids; none: nothing.
+        who: made it.
+        bid: its bid, or None.
         deadline: unix time.
-        alternatives: what zones said, where the market chose one: on record once and for all.
+        alternatives: offers of all zones, if this one was chosen.
     """
     rate = request.hyperparameters_used.learning_rate_multiplier
     chosen_from = {"alternatives": [one.to_record() for one in alternatives]}
@@ -191,9 +214,30 @@ def request_record(
     }
 
 
-def _value_record(terms: MarketTerms) -> Money | None:
+def _bid_or_value(terms: MarketTerms) -> Money | None:
     if terms.bid is not None and terms.value is not None:
         raise InputError("market.value", "is given with market.bid", "one of the two")
     if terms.value is not None:
         return parse_money(terms.value.amount, "market.value.amount")
     return None if terms.bid is None else parse_money(terms.bid, "market.bid")
+
+
+def _times(terms: MarketTerms, now: float) -> tuple[float, float | None]:
+    """Return the deadline, and when the value is zero."""
+    value = terms.value
+    if value is not None and value.deadline is not None:
+        if terms.deadline is not None:
+            found = "is given with market.deadline"
+            raise InputError("market.value.deadline", found, "one of the two")
+        deadline = parse_deadline(value.deadline, now, "market.value.deadline")
+    elif terms.deadline is None:
+        raise InputError("market.deadline", "is missing", DEADLINE)
+    else:
+        deadline = parse_deadline(terms.deadline, now)
+    if value is None or value.zero_at is None:
+        return deadline, None
+    zero_at = parse_deadline(value.zero_at, now, "market.value.zero_at")
+    if zero_at < deadline:
+        expected = "the deadline, or a time after it"
+        raise InputError("market.value.zero_at", "is before the deadline", expected)
+    return deadline, zero_at

@@ -1,10 +1,11 @@
-"""What a job trains, resolved from its request: defaults and `auto` are filled in."""
+"""Settings of a job's training, resolved from its request; and its submission to a zone."""
 
 import secrets
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.request import Hyperparameters, JobRequest
 
 RateSchedule = Literal["constant", "linear", "cosine"]
@@ -12,11 +13,12 @@ RateSchedule = Literal["constant", "linear", "cosine"]
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """Settings of one adapter's training; those of auctune.train.job.LoraJob.
+    """Settings of one adapter's training; see `auctune.train.job.LoraJob`.
 
     Attributes:
-        data, validation: ids of files; no validation: none.
-        truncate: whether more rows than usual may lose their ends to `max_length`.
+        data: id of the training file.
+        validation: id of the validation file, or None.
+        truncate: whether more rows than usual may be cut at `max_length`.
         share: of a node's compute that it takes at most, in (0, 1].
         repair: whether vendors may repair the data.
     """
@@ -42,32 +44,50 @@ class Training:
     repair: bool = False
 
     def to_record(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the settings as JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "Training":
-        """What `to_record` gave."""
+        """Read a result of `to_record`."""
         return cls(**{**record, "target_modules": tuple(record["target_modules"])})
 
     def settings(self) -> dict[str, Any]:
-        """Those that the trainer itself takes, without files."""
+        """Return the settings that the trainer takes: no files, and nothing of the market."""
         own = ("data", "validation", "truncate", "share", "repair")
         return {name: value for name, value in asdict(self).items() if name not in own}
 
 
-# Resolving a request.
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A request for a job that a zone has accepted for a decision.
+
+    Attributes:
+        job: its id.
+        owner: user id.
+        training: resolved settings.
+        record: what is recorded of the request; see `auctune.service.jobs.terms.request_record`.
+        key: idempotency key of the request, or None.
+        is_pending: whether the job is recorded already, and waits for a decision.
+    """
+
+    job: str
+    owner: str
+    training: Training
+    record: dict[str, Any]
+    key: IdempotencyKey | None = None
+    is_pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a zone chooses where a request leaves it to the market.
+    """Settings of a zone for what a request leaves open.
 
     Attributes:
-        epochs, batch_size, max_length: as of `Training`.
-        learning_rate: of a multiplier of 1.
+        epochs, batch_size, max_length: see `Training`.
+        learning_rate: at a multiplier of 1.
         share: of a node that a task takes at most.
-        context_tokens: of the base; none: no limit.
+        context_tokens: of the base, or None without a limit.
     """
 
     epochs: int = 3
@@ -79,12 +99,12 @@ class Defaults:
 
     @property
     def length(self) -> int:
-        """The longest row, where a request says nothing."""
+        """Maximum length of a row if a request names none."""
         return min(self.max_length, self.context_tokens or self.max_length)
 
 
 def resolve_training(request: JobRequest, defaults: Defaults) -> Training:
-    """What a request asks to train. Without a seed it gets one, which is on record."""
+    """Return the settings of a request's training; without a seed, a random one is drawn."""
     chosen, terms = request.hyperparameters_used, request.market
     lora = terms.lora
     length = lora.max_length or defaults.length

@@ -2,11 +2,12 @@
 
 from decimal import Decimal
 
-from auctune.domain import Cell, PriceMenu, Schedule
+from auctune.domain import Cell, Schedule
 from auctune.domain.menu import MenuLine
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, QuoteStore
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
+from auctune.service.zones.auction.gateway import offer_line
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.offers import MenuOffer, ZoneQuote
 
@@ -16,8 +17,8 @@ TRAINING = Training(data="file-a")
 
 def priced(cells: int) -> ZoneQuote:
     plan = Schedule(tuple(Cell(slot, "alpha") for slot in range(cells)), None)
-    menu = PriceMenu("ftjob-a", (MenuLine(cells, Decimal(1), plan),))
-    return ZoneQuote(TRAINING, 9.0, MenuOffer(menu, SlotClock(0.0, 1.0, lambda: 0.0)))
+    lines = (offer_line(MenuLine(cells, Decimal(1), plan)),)
+    return ZoneQuote(TRAINING, 9.0, MenuOffer(lines, SlotClock(0.0, 1.0, lambda: 0.0)))
 
 
 class Shelf:

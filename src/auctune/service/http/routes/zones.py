@@ -9,7 +9,7 @@ from auctune.domain import InputError
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.service import Service
-from auctune.service.zones.core.gateway import NodeAdmin, OpenZone
+from auctune.service.zones.core.gateway import AnyGateway, NodeAdmin
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 
@@ -219,7 +219,7 @@ async def resume(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[s
     return _view(service, found)
 
 
-def zone_of(service: Service, name: str) -> OpenZone:
+def zone_of(service: Service, name: str) -> AnyGateway:
     """A zone by its name.
 
     Raises:
@@ -231,7 +231,7 @@ def zone_of(service: Service, name: str) -> OpenZone:
     return zone
 
 
-def _nodes(zone: OpenZone) -> NodeAdmin:
+def _nodes(zone: AnyGateway) -> NodeAdmin:
     """A zone's nodes.
 
     Raises:
@@ -242,7 +242,7 @@ def _nodes(zone: OpenZone) -> NodeAdmin:
     return zone.nodes
 
 
-def _with_node(zone: OpenZone, node: str) -> NodeAdmin:
+def _with_node(zone: AnyGateway, node: str) -> NodeAdmin:
     nodes = _nodes(zone)
     if node not in nodes.names:
         known = ", ".join(nodes.names)
@@ -250,7 +250,7 @@ def _with_node(zone: OpenZone, node: str) -> NodeAdmin:
     return nodes
 
 
-def _view(service: Service, zone: OpenZone) -> dict[str, Any]:
+def _view(service: Service, zone: AnyGateway) -> dict[str, Any]:
     clock = zone.clock
     slot = clock.slot()
     return {

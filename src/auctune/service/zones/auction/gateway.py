@@ -1,291 +1,118 @@
-"""Request side of an auction zone.
+"""Request side of an auction zone, and an operator's access to its nodes."""
 
-Where the files were looked at before, the decision is the answer. Where they were not, or a vendor
-must be asked, the job is on record as `validating_files` first, and decided as soon as they are.
-"""
-
-from dataclasses import dataclass, replace
 from typing import Any
 
 from auctune.domain import Money, PriceMenu
 from auctune.domain.menu import MenuLine
-from auctune.domain.money import ZERO
-from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.config.zone import AUCTION
-from auctune.service.files.repository import FileRecord
-from auctune.service.identifiers import new_id
-from auctune.service.jobs.budget_turns import BudgetTurns
-from auctune.service.jobs.datasets import TrainingData
-from auctune.service.jobs.idempotency import IdempotencyKey
-from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
-from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.terms import (
-    bid_amount,
-    deadline_of,
-    has_deadline,
-    reject_unsupported,
-    request_record,
-    unsupported_field,
-    validate_amounts,
-)
-from auctune.service.jobs.training import Defaults, Training, resolve_training
+from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.terms import Terms
+from auctune.service.jobs.training import Submission, Training
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone
-from auctune.service.zones.core.acceptance import (
-    last_resort,
-    renamed_fields,
-    resolve_line,
-    why_changed,
-)
-from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.gateway import PendingJobs, ZoneGateway
-from auctune.service.zones.core.offers import (
-    NO_ALTERNATIVES,
-    Alternatives,
-    DatasetQuote,
-    MenuOffer,
-    ZoneQuote,
-)
+from auctune.service.zones.core.explainer import Explainer
+from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
+from auctune.service.zones.core.offers import DatasetQuote, OfferLine
 from auctune.service.zones.core.read_model import JobReadModel
 
 
-class AuctionBids:
-    """Shows prices of one zone, and takes bids and lines that were shown.
+class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
+    """Gateway of an auction zone.
 
     Args:
-        actor: decides.
-        clock: its slots.
-        num_slots: that it looks ahead.
-        defaults: what is chosen where requests do not.
-        files: of jobs.
-        turns: those of one budget pass one after the other.
-        quotes: that were shown.
+        context: dependencies that all kinds share.
+        supply: of the zone.
+        explainer: of decisions.
+        has_vendors: whether a vendor can repair data.
     """
+
+    kind = AUCTION
+    # A value counts as a bid, and a cap on the cost limits the bid.
+    terms = Terms(unsupported=("market.target_loss", "market.sites"))
 
     def __init__(
         self,
-        actor: ZoneActor[AuctionZone],
-        clock: SlotClock,
-        num_slots: int,
-        defaults: Defaults,
-        files: TrainingData,
-        turns: BudgetTurns,
-        quotes: QuoteStore,
+        context: GatewayContext[AuctionZone, DatasetQuote],
+        supply: Supply,
+        explainer: Explainer[Any],
+        *,
+        has_vendors: bool,
     ) -> None:
-        self._actor = actor
-        self._clock = clock
-        self._num_slots = num_slots
-        self._defaults = defaults
-        self._files = files
-        self._turns = turns
-        self._quotes = quotes
-        self.pending_jobs = PendingJobs(actor, turns, self._check_there, self._received_bid)
-        self._quoting = KeyedLocks()
-
-    async def preload(self, file: FileRecord) -> bool:
-        """Look at a new upload; see `AnswersRequests.preload`."""
-        return await self._files.preload(file, self._defaults.length)
-
-    async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:
-        """What a job would cost, by the time at which it is finished.
-
-        Raises:
-            InputError: as `preview`; a bid and a deadline may be left out.
-        """
-        # What it bids does not count, but what is no amount of money is a mistake of the asker's.
-        validate_amounts(request)
-        now = self._clock.now()
-        horizon = now + self._num_slots * self._clock.slot_seconds
-        deadline = deadline_of(request, now) if has_deadline(request) else horizon
-        bid = await self._appraised(who, request, ZERO, deadline)
-        # A menu takes tens of milliseconds of the actor: one at a time of each user.
-        async with self._quoting.acquire((who.user,)):
-            menu = await self._actor.call(lambda zone: zone.quote(bid))
-        notes = bid.size.notes(bid.training.max_length)
-        return ZoneQuote(bid.training, deadline, MenuOffer(menu, self._clock), notes)
-
-    async def preview(
-        self, who: Principal, request: JobRequest, alternatives: Alternatives
-    ) -> JobReadModel:
-        """The job as it would be decided; nothing happens.
-
-        Raises:
-            InputError: if it is no job that could be decided on.
-        """
-        amount, deadline = bid_amount(request), deadline_of(request, self._clock.now())
-        bid = await self._appraised(who, request, amount, deadline, alternatives)
-        return await self._actor.call(lambda zone: zone.preview(bid))
-
-    async def submit(
-        self,
-        job: str,
-        who: Principal,
-        request: JobRequest,
-        reply: IdempotencyKey | None,
-        alternatives: Alternatives,
-    ) -> JobReadModel:
-        """A job, as it stands once this is on record.
-
-        Raises:
-            InputError: if it is no job that could be decided on.
-        """
-        amount, deadline = bid_amount(request), deadline_of(request, self._clock.now())
-        training = resolve_training(request, self._defaults)
-        size = await self._files.cached_size(training, who.user)
-        shown = request_record(request, who, amount, deadline, alternatives)
-        if size is None:
-            return await self.pending_jobs.receive(job, who.user, training, shown, reply)
-        bid = self._bid(job, who.user, training, DatasetQuote(size), shown, reply)
-        return await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.decide(bid))
-
-    async def accept(
-        self,
-        job: str,
-        who: Principal,
-        accepted: Acceptance,
-        quote: Quote,
-        reply: IdempotencyKey | None,
-    ) -> JobReadModel:
-        """The job of a line that was shown, at no more than was shown.
-
-        Raises:
-            InputError: if there is no such line, or it is of another job.
-            QuoteChangedError: if it is not to be had any more.
-        """
-        line, request = quoted_line(accepted, quote)
-        deadline = last_resort(quote, self._clock.slot_end(line.deadline))
-        amount = line.price if request.market.bid is None else bid_amount(request)
-        shown = request_record(request, who, amount, deadline, quote.alternatives)
-        found = await self._files.appraise(quote.training, who.user)
-        bid = self._bid(job, who.user, quote.training, found, shown, reply)
-        row = await self.pending_jobs.decide_in_turn(bid, lambda zone: zone.accept(bid, line))
-        if row is None:
-            why = why_changed(line.schedule.start, self._clock)
-            raise QuoteChangedError(why, await self._again(quote, bid))
-        return row
-
-    async def _again(self, quote: Quote, bid: Bid) -> Quote:
-        """What is to be had now in place of a quote."""
-        again = replace(bid, bid=ZERO, deadline=quote.deadline)
-        menu = await self._actor.call(lambda zone: quote_if_early(zone, again))
-        offer = MenuOffer(menu, self._clock)
-        priced = ZoneQuote(quote.training, quote.deadline, offer, quote.notes)
-        return self._quotes.replace(quote, priced)
-
-    async def _appraised(
-        self,
-        who: Principal,
-        request: JobRequest,
-        amount: Money,
-        deadline: float,
-        alternatives: Alternatives = NO_ALTERNATIVES,
-    ) -> Bid:
-        training = resolve_training(request, self._defaults)
-        found = await self._files.appraise(training, who.user)
-        shown = request_record(request, who, amount, deadline, alternatives)
-        return self._bid(new_id("ftjob"), who.user, training, found, shown)
-
-    async def _received_bid(
-        self, job: str, owner: str, training: Training, request: dict[str, Any]
-    ) -> Bid:
-        found = await self._files.appraise(training, owner)
-        return self._bid(job, owner, training, found, request)
-
-    def _check_there(self, bid: Bid) -> None:
-        self._files.ensure_not_deleted(bid.training)
-
-    def _bid(
-        self,
-        job: str,
-        owner: str,
-        training: Training,
-        found: DatasetQuote,
-        request: dict[str, Any],
-        reply: IdempotencyKey | None = None,
-    ) -> Bid:
-        return Bid(
-            job=job,
-            owner=owner,
-            training=training,
-            size=found.size,
-            bid=Money(request["bid"]),
-            deadline=request["deadline"],
-            offers=found.offers,
-            request=request,
-            left=lambda: self._turns.left(owner),
-            reply=reply,
-        )
-
-
-# The gateway.
-
-# Terms of other kinds. A value counts as a bid, and a cap on the cost limits the bid.
-_FOREIGN = ("target_loss", "sites")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuctionGateway(ZoneGateway[AuctionZone, AuctionBids]):
-    """One zone.
-
-    Attributes:
-        supply: what it offers.
-        clock: its slots.
-        files: of its jobs.
-    """
-
-    supply: Supply
-    clock: SlotClock
-    files: TrainingData
-
-    @property
-    def kind(self) -> str:
-        """Of which kind it is."""
-        return AUCTION
-
-    @property
-    def base(self) -> str:
-        """Name of the base model that it trains."""
-        return self.supply.base
-
-    @property
-    def num_slots(self) -> int:
-        """How many slots from now on it looks ahead."""
-        return self.supply.cluster.slots
-
-    @property
-    def num_nodes(self) -> int:
-        """How many nodes it has."""
-        return len(self.supply.cluster.nodes)
+        super().__init__(context, supply.base, len(supply.cluster.nodes), explainer)
+        self._has_vendors = has_vendors
+        self._names = tuple(node.id for node in supply.cluster.nodes)
+        self._menu_locks = KeyedLocks()
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
-        """Why it cannot take a job, by what the request says alone; none: it may."""
-        foreign = unsupported_field(request, *_FOREIGN)
-        if foreign is not None:
-            return f"does not support {foreign}"
-        if request.market.repair and not self.files.has_vendors:
-            return "has no vendor that could repair data"
-        return None
+        if request.market.repair and not self._has_vendors:
+            return super().unsupported_reason(request) or "has no vendor that could repair data"
+        return super().unsupported_reason(request)
 
-    def _check(self, request: JobRequest) -> None:
-        reject_unsupported(request, self.name, AUCTION, *_FOREIGN)
+    @property
+    def nodes(self) -> "AuctionGateway":
+        return self
 
-    def _state_of(self, zone: AuctionZone) -> dict[str, Any]:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Ids of the nodes."""
+        return self._names
+
+    async def drain(self, node: str) -> None:
+        """Take a node off the market; its jobs are replanned, or refunded."""
+        await self.actor.call(lambda zone: zone.drain_node(node, "drained by an operator"))
+
+    async def return_node(self, node: str) -> None:
+        """Put a node on the market again."""
+        await self.actor.call(lambda zone: zone.return_node(node))
+
+    async def _bid(self, submission: Submission, data: DatasetQuote) -> Bid:
+        return Bid(
+            job=submission.job,
+            owner=submission.owner,
+            training=submission.training,
+            size=data.size,
+            bid=Money(submission.record["bid"]),
+            deadline=submission.record["deadline"],
+            offers=data.offers,
+            request=submission.record,
+            left=lambda: self._budgets.remaining(submission.owner),
+            reply=submission.key,
+        )
+
+    async def _menu(
+        self, bid: Bid, *, may_be_empty: bool = False
+    ) -> tuple[OfferLine[MenuLine], ...]:
+        def quote(zone: AuctionZone) -> PriceMenu:
+            if may_be_empty and not zone.has_slot_before(bid.deadline):
+                return PriceMenu(bid.job, ())
+            return zone.quote(bid)
+
+        # A menu takes tens of milliseconds on the actor's thread: one at a time for each user.
+        async with self._menu_locks.acquire((bid.owner,)):
+            menu = await self.actor.call(quote)
+        return tuple(map(offer_line, menu.lines))
+
+    def _accept(self, zone: AuctionZone, bid: Bid, plan: MenuLine) -> JobReadModel | None:
+        return zone.accept(bid, plan)
+
+    def _notes(self, data: DatasetQuote, training: Training) -> tuple[str, ...]:
+        return data.size.notes(training.max_length)
+
+    def _view(self, zone: AuctionZone) -> dict[str, Any]:
         zone.begin_slots()
         state = zone.mechanism.state()
         lost, drained = zone.state.lost, zone.state.drained
 
-        def condition(node: str) -> str:
+        def node_state(node: str) -> str:
             return "drained" if node in drained else "lost" if node in lost else "up"
 
         return {
             "first_slot": state.first_slot,
             "first_begins_at": zone.clock.slot_start(state.first_slot),
-            "slot_seconds": zone.clock.slot_seconds,
             "nodes": [
-                {"id": node.id, "type": node.type, "state": condition(node.id)}
+                {"id": node.id, "type": node.type, "state": node_state(node.id)}
                 for node in zone.supply.cluster.nodes
             ],
             # Arrays [slot, node].
@@ -296,21 +123,8 @@ class AuctionGateway(ZoneGateway[AuctionZone, AuctionBids]):
         }
 
 
-# Accepting a line of a quote.
-
-
-def quote_if_early(zone: AuctionZone, bid: Bid) -> PriceMenu:
-    """A menu, which is empty where no time is left."""
-    return zone.quote(bid) if zone.has_slot_before(bid.deadline) else PriceMenu(bid.job, ())
-
-
-def quoted_line(accepted: Acceptance, quote: Quote) -> tuple[MenuLine, JobRequest]:
-    """The line that a request accepts, and the request with all that was quoted filled in.
-
-    Raises:
-        InputError: if there is no such line, or the request says something else.
-    """
-    assert isinstance(quote.offer, MenuOffer)
-    line = resolve_line(accepted, quote, quote.offer.menu.lines)
-    own = {**renamed_fields(accepted), "market": accepted.market}
-    return line, quote.request.model_copy(update=own)
+def offer_line(line: MenuLine) -> OfferLine[MenuLine]:
+    """Return the line of an offer for a line of the mechanism's menu."""
+    plan = line.schedule
+    cells = len(plan.cells)
+    return OfferLine(line, line.price, plan.start, line.deadline, cells, cells, plan.vendor)

@@ -21,9 +21,8 @@ from auctune.service.jobs.datasets import TrainingData
 from auctune.service.jobs.training import Defaults
 from auctune.service.vendors.repairer import ExternalVendor, Repairer, builtin_vendor
 from auctune.service.zones.auction.executors import executor_factory
-from auctune.service.zones.auction.gateway import AuctionBids, AuctionGateway
+from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.job import cluster_record, read_cluster, read_task
-from auctune.service.zones.auction.nodes import AuctionNodeAdmin
 from auctune.service.zones.auction.projection import PROJECTION
 from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
 from auctune.service.zones.auction.snapshots import AuctionModel, empty_model
@@ -36,6 +35,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.events import VERSION, ZoneEvent
 from auctune.service.zones.core.explainer import Explainer
+from auctune.service.zones.core.gateway import GatewayContext
 from auctune.service.zones.core.kind import BaseProfiles, LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, changed_setting_error
 
@@ -90,23 +90,14 @@ class AuctionLoader:
         here, supply, clock = self._dependencies, zone.supply, zone.clock
         context = supply.context_tokens
         defaults = Defaults(max_length=entry.max_length, share=entry.share, context_tokens=context)
-        files = TrainingData(here.library, supply.base_digest, inspector)
-        slots = supply.cluster.slots
-        return AuctionGateway(
-            actor=actor,
-            supply=supply,
-            clock=clock,
-            files=files,
-            bids=AuctionBids(actor, clock, slots, defaults, files, here.turns, here.quotes),
-            nodes=AuctionNodeAdmin(actor, tuple(node.id for node in supply.cluster.nodes)),
-            explainer=Explainer(
-                lambda: empty_model(record),
-                self._past.log,
-                self._past.snapshots,
-                PROJECTION,
-                _explain,
-            ),
+        files = TrainingData(here.library, supply.base_digest, inspector, defaults.length)
+        gateway_context = GatewayContext(
+            actor, clock, supply.cluster.slots, defaults, files, here.budgets, here.quotes
         )
+        explainer = Explainer(
+            lambda: empty_model(record), self._past.log, self._past.snapshots, PROJECTION, _explain
+        )
+        return AuctionGateway(gateway_context, supply, explainer, has_vendors=inspector.has_vendors)
 
     def _worker(
         self,

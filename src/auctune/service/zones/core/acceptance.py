@@ -1,42 +1,48 @@
-"""Accepting quotes: the request must match what was quoted."""
+"""Acceptance of quotes: a request must match what was quoted.
+
+A request names a quote, and a line of it if the quote is a menu. What else it contains must be what
+was quoted; what it leaves out is taken from the quote. Estimates are not binding: the job is
+estimated again when one is accepted, and admitted if that is not worse than quoted.
+"""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
 from auctune.domain import InputError, Money, parse_money
 from auctune.service.jobs.quotes import Quote
-from auctune.service.jobs.request import Acceptance
-from auctune.service.jobs.terms import has_deadline
+from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.terms import implied_cap, max_cost
 from auctune.service.jobs.timestamps import to_rfc3339
-from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.metered import Estimate, EstimateOffer
+from auctune.service.zones.core.offers import OfferLine, P_co
 
 # Names of a job are not part of its quote.
 _NAMES = ("suffix", "metadata")
 
 
 def renamed_fields(accepted: Acceptance) -> dict[str, Any]:
-    """Names that a job is given at last, in place of those of its quote."""
+    """Return the names in a request that replace those of its quote."""
     return {name: value for name in _NAMES if (value := getattr(accepted, name)) is not None}
 
 
 def ensure_matches_quote(accepted: Acceptance, quote: Quote, *free: str) -> None:
-    """That what a request says again is what was quoted.
+    """Check that a request contains nothing but what was quoted.
 
     Args:
         accepted: the request.
         quote: that it names.
-        free: terms that need not be those of the quote.
+        free: fields of `market` that may differ.
 
     Raises:
-        InputError: naming the first that is otherwise.
+        InputError: naming the first field that differs.
     """
     quoted, terms = quote.request, accepted.market
-    whole = _explicit_fields(
+    top = _explicit_fields(
         accepted, "hyperparameters", "method", "seed", "market", "integrations", *_NAMES
     )
-    _compare("", whole, quoted)
+    _compare("", top, quoted)
     _compare("", {"seed": accepted.seed}, quote.training)
     _compare(
         "hyperparameters.",
@@ -51,8 +57,8 @@ def ensure_matches_quote(accepted: Acceptance, quote: Quote, *free: str) -> None
         raise InputError("market.zone", f"{terms.zone!r}", f"{quote.zone!r}, as quoted, or none")
 
 
-def _compare(place: str, given: dict[str, Any], quoted: object) -> None:
-    for name, value in given.items():
+def _compare(place: str, fields: dict[str, Any], quoted: object) -> None:
+    for name, value in fields.items():
         expected = getattr(quoted, name)
         if value is not None and value != expected:
             shown = "none" if expected is None else f"{expected!r}, as quoted, or none"
@@ -60,31 +66,13 @@ def _compare(place: str, given: dict[str, Any], quoted: object) -> None:
 
 
 def _explicit_fields(model: BaseModel, *but: str) -> dict[str, Any]:
-    """What a request says by itself."""
     return {name: getattr(model, name) for name in model.model_fields_set if name not in but}
 
 
-# Accepting a line of a menu: the same job and plan at no more than the quoted price.
-#
-# A request names a quote and a line. What else it says must be what was quoted; what it leaves out
-# is. A line is to be had as long as the first slot of its plan is still to come, what it takes is
-# free, and that costs no more than it did.
-
-
-class QuotedLine(Protocol):
-    """A plan for a price."""
-
-    @property
-    def price(self) -> Money:
-        """What is charged."""
-        ...
-
-
-L = TypeVar("L", bound=QuotedLine)
-
-
-def resolve_line(accepted: Acceptance, quote: Quote, lines: Sequence[L]) -> L:
-    """The line of a quote that a request accepts.
+def resolve_line(
+    accepted: Acceptance, quote: Quote, lines: Sequence[OfferLine[P_co]]
+) -> OfferLine[P_co]:
+    """Return the line of a quote that a request accepts.
 
     Args:
         accepted: the request.
@@ -92,7 +80,8 @@ def resolve_line(accepted: Acceptance, quote: Quote, lines: Sequence[L]) -> L:
         lines: of the quote.
 
     Raises:
-        InputError: if there is no such line, or the request says something else than the quote.
+        InputError: if there is no such line, the request does not match the quote, or bids less
+            than the line costs.
     """
     terms = accepted.market
     if terms.line is None or terms.line >= len(lines):
@@ -108,25 +97,43 @@ def resolve_line(accepted: Acceptance, quote: Quote, lines: Sequence[L]) -> L:
     return line
 
 
-def last_resort(quote: Quote, finish: float) -> float:
-    """The deadline of an accepted line, unix time: its plan ends at its finish, and if a slot
-    fails there is time until the deadline that was quoted for.
+def quoted_estimate(quote: Quote) -> Estimate:
+    """Return the estimate of a metered zone's quote."""
+    assert isinstance(quote.offer, EstimateOffer)
+    return quote.offer.estimate
 
-    Args:
-        quote: that was accepted.
-        finish: of the line, unix time.
+
+def accepted_request(accepted: Acceptance, quote: Quote) -> tuple[JobRequest, Money]:
+    """Return the request of an accepted estimate, and its cap.
+
+    The cap is that of the acceptance, or else of the quoted request, be it a bid or a value; where
+    neither has one, it is the quoted cost at p90.
+
+    Raises:
+        InputError: if the request does not match the quote, or names a line.
     """
-    return quote.deadline if has_deadline(quote.request) else finish
+    if accepted.market.line is not None:
+        raise InputError("market.line", "is given", "none: an estimate has no lines")
+    ensure_matches_quote(accepted, quote, "max_cost")
+    request = quote.request.model_copy(update=renamed_fields(accepted))
+    cap = max_cost(accepted)
+    if cap is None:
+        cap = implied_cap(request)
+    return request, quoted_estimate(quote).p90_cost if cap is None else cap
 
 
-def why_changed(start: int, clock: SlotClock) -> str:
-    """Why a line of a quote is not to be had any more.
+def degradation_reason(quote: Quote, now: Estimate) -> str | None:
+    """Return why an estimate is worse than the quoted one, or None.
 
-    Args:
-        start: the first slot of its plan.
-        clock: of the zone.
+    It is worse if the cost or the finish at p90, or the risk, is. A finish by the deadline and a
+    risk within the request's limit are never worse.
     """
-    if start <= clock.slot():
-        began = to_rfc3339(clock.slot_start(start))
-        return f"the first slot of this line's plan began at {began}"
-    return "the plan of this line is taken, or costs more by now"
+    quoted = quoted_estimate(quote)
+    if now.p90_cost > quoted.p90_cost:
+        return f"with a probability of 0.1 it costs more than {now.p90_cost} by now"
+    if now.finish_p90 > max(quoted.finish_p90, quote.deadline):
+        late = to_rfc3339(now.finish_p90)
+        return f"with a probability of 0.1 it is done later than {late} by now"
+    if now.risk > max(quoted.risk, quote.request.market.risk):
+        return f"by now it is late, or not done, with a probability of {now.risk:.2f}"
+    return None

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from auctune.run.base_facts import Report
 from auctune.run.data.client import DataClient
+from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.files.repository import FileRepository
-from auctune.service.jobs.budget_turns import BudgetTurns
 from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.storage import Committer, Store
 from auctune.service.vendors.repairer import VendorGateway
@@ -52,7 +52,7 @@ class ZoneDependencies:
         committer: writes to the database.
         library: files of users.
         data: client of the data process.
-        turns: budget turns: bids on one budget are decided one after the other.
+        budgets: locks and remaining amounts.
         quotes: quotes that were shown.
         report: called with the progress of loading.
         on_fatal_error: called if a zone cannot continue.
@@ -67,7 +67,7 @@ class ZoneDependencies:
     committer: Committer
     library: FileRepository
     data: DataClient
-    turns: BudgetTurns
+    budgets: BudgetLocks
     quotes: QuoteStore
     report: Report
     on_fatal_error: Callable[[Exception], None]

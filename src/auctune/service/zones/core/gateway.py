@@ -1,376 +1,461 @@
-"""Request side of a zone: quotes, previews and submissions."""
+"""Request side of a zone: checks requests, builds bids from them and has the actor decide.
+
+If a job's data have been inspected, the decision is the response. Otherwise the job is recorded as
+pending, and decided on once they are. Zones that sell plans at binding prices have a `MenuGateway`,
+zones that meter what a job uses an `EstimateGateway`.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
-from auctune.domain import AuctuneError, InputError
+from auctune.domain import AuctuneError, InputError, Money
+from auctune.domain.money import ZERO
 from auctune.run.data.client import DataError
+from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.accounts.keys import Principal
 from auctune.service.files.repository import FileRecord
-from auctune.service.jobs.budget_turns import BudgetTurns
+from auctune.service.identifiers import new_id
 from auctune.service.jobs.idempotency import IdempotencyKey
-from auctune.service.jobs.quotes import Quote
+from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.terms import (
+    JobValue,
+    Terms,
+    bid_amount,
+    deadline_of,
+    has_deadline,
+    max_cost,
+    request_record,
+    required_cap,
+    validate_amounts,
+    value_of,
+)
+from auctune.service.jobs.timestamps import to_rfc3339
+from auctune.service.jobs.training import Defaults, Submission, Training, resolve_training
 from auctune.service.tasks import TaskSet
+from auctune.service.zones.core.acceptance import (
+    accepted_request,
+    degradation_reason,
+    quoted_estimate,
+    renamed_fields,
+    resolve_line,
+)
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.explainer import Explainer
-from auctune.service.zones.core.offers import Alternatives, ZoneQuote
+from auctune.service.zones.core.metered import Estimate, EstimateOffer
+from auctune.service.zones.core.offers import (
+    NO_ALTERNATIVES,
+    Alternatives,
+    DatasetQuote,
+    MenuOffer,
+    Offer,
+    OfferLine,
+    ZoneQuote,
+)
 from auctune.service.zones.core.read_model import JobReadModel
-from auctune.service.zones.core.zone import AnyZone, Asks, Zone
-
-
-class AnswersRequests(Protocol):
-    """Shows prices or estimates, and takes jobs."""
-
-    async def preload(self, file: FileRecord) -> bool:
-        """Look at a new upload, so that bids for it need not wait.
-
-        Return whether it is data of the kind that the zone trains on; if not, nothing is noted.
-        """
-        ...
-
-    async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:
-        """What a job would cost here.
-
-        Raises:
-            InputError: if it is no job that could be decided on; a bid may be left out.
-        """
-        ...
-
-    async def preview(
-        self, who: Principal, request: JobRequest, alternatives: Alternatives
-    ) -> JobReadModel:
-        """The job as it would be decided; nothing happens.
-
-        Raises:
-            InputError: if it is no job that could be decided on.
-        """
-        ...
-
-    async def submit(
-        self,
-        job: str,
-        who: Principal,
-        request: JobRequest,
-        reply: IdempotencyKey | None,
-        alternatives: Alternatives,
-    ) -> JobReadModel:
-        """Take a job, as it stands once this is on record.
-
-        Args:
-            job: its id.
-            who: asks for it.
-            request: for it.
-            reply: by what the same request is known when it is made again; none: by nothing.
-            alternatives: what zones said where this one was chosen; they stay on record with it.
-
-        Raises:
-            InputError: as `preview`.
-        """
-        ...
-
-    async def accept(
-        self,
-        job: str,
-        who: Principal,
-        accepted: Acceptance,
-        quote: Quote,
-        reply: IdempotencyKey | None,
-    ) -> JobReadModel:
-        """The job of a line that was shown, at no more than was shown.
-
-        Raises:
-            InputError: if there is no such line, or it is of another job.
-            QuoteChangedError: if it is not to be had any more.
-        """
-        ...
-
-
-# A zone as routes and pages see it, whatever its kind.
-
-
-class NodeAdmin(Protocol):
-    """A zone's nodes, as an operator sees them."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their ids."""
-        ...
-
-    async def drain(self, node: str) -> None:
-        """Take one off the market."""
-        ...
-
-    async def return_node(self, node: str) -> None:
-        """Put one on the market again."""
-        ...
-
-
-class OpenZone(AnswersRequests, Protocol):
-    """One zone."""
-
-    @property
-    def name(self) -> str:
-        """Unique in the service."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """Of which kind it is: a name of the table of kinds."""
-        ...
-
-    @property
-    def base(self) -> str:
-        """Name of the base model that it trains."""
-        ...
-
-    @property
-    def actor(self) -> ZoneActor[AnyZone]:
-        """Decides."""
-        ...
-
-    @property
-    def clock(self) -> SlotClock:
-        """Its slots."""
-        ...
-
-    @property
-    def num_slots(self) -> int:
-        """How many slots from now on it looks ahead."""
-        ...
-
-    @property
-    def num_nodes(self) -> int:
-        """How many nodes it has at most."""
-        ...
-
-    @property
-    def nodes(self) -> NodeAdmin | None:
-        """Those that an operator prices and drains; none: it has none of its own."""
-        ...
-
-    @property
-    def explainer(self) -> Explainer[Any] | None:
-        """Explains its decisions; none: they are not explained."""
-        ...
-
-    async def inspect(self) -> dict[str, Any]:
-        """Return what an operator sees of the zone: `ZoneState` of the API."""
-        ...
-
-    async def decide_pending(self) -> None:
-        """Decide on the jobs that were pending when the service stopped."""
-        ...
-
-    def unsupported_reason(self, request: JobRequest) -> str | None:
-        """Why it cannot take a job, by what the request says alone; none: it may.
-
-        For people, of the zone: "has no sites", "needs market.deadline".
-        """
-        ...
-
-    async def close(self) -> None:
-        """Leave what is under way: it is on record, and goes on after the next start."""
-        ...
-
-
-# Pending jobs: decided on in turn of their budgets, some after their data were inspected.
-#
-# What waits is on record already. Whatever goes wrong with it ends as the job's own failure, or
-# leaves it on record as received, to be taken up again at the next start.
+from auctune.service.zones.core.zone import Asks, Zone
 
 _log = structlog.get_logger(__name__)
 
+Record = dict[str, Any]
 B = TypeVar("B", bound=Asks)
+"""Bid: what the zone decides on."""
+D = TypeVar("D")
+"""Result of inspecting a job's data."""
+D_co = TypeVar("D_co", covariant=True)
+E = TypeVar("E")
+"""Inputs of an estimate."""
+P = TypeVar("P")
+"""Line of the mechanism's menu."""
 T = TypeVar("T")
 Z = TypeVar("Z", bound=Zone[Any, Any])
 
-Record = dict[str, Any]
-BidFactory = Callable[[str, str, Training, Record], Awaitable[B]]
-"""Looks at a job's files; told its id, its owner, what it trains and its request on record."""
 
-
-class PendingJobs(Generic[Z, B]):
-    """Of one zone.
-
-    Args:
-        actor: decides.
-        turns: those of one budget pass one after the other.
-        check_there: that all files of a bid are there; called on the actor.
-        make_bid: of a job that was received.
-    """
-
-    def __init__(
-        self,
-        actor: ZoneActor[Z],
-        turns: BudgetTurns,
-        check_there: Callable[[B], None],
-        make_bid: BidFactory[B],
-    ) -> None:
-        self._actor = actor
-        self._turns = turns
-        self._check_there = check_there
-        self._make_bid = make_bid
-        self._background = TaskSet()
-
-    async def decide_in_turn(self, bid: B, decide: Callable[[Z], T]) -> T:
-        """Have the zone decide once it is the bid's turn.
-
-        Raises:
-            InputError: if a file of its is gone by then.
-        """
-        return await self._turns.in_turn(
-            bid.owner, self._actor, lambda: self._check_there(bid), decide
-        )
-
-    async def receive(
-        self,
-        job: str,
-        owner: str,
-        training: Training,
-        request: Record,
-        reply: IdempotencyKey | None,
-    ) -> JobReadModel:
-        """Put a job on record whose files are not known yet, and decide on it later."""
-        row = await self._actor.call(
-            lambda zone: zone.receive(job, owner, request, training, reply)
-        )
-        self.enqueue(job, owner, training, request)
-        return row
-
-    def enqueue(self, job: str, owner: str, training: Training, request: Record) -> None:
-        """Look at a received job's files, then decide on it; also after a restart."""
-        self._background.spawn(self._decide(job, owner, training, request))
-
-    async def close(self) -> None:
-        """Leave what is under way: it is on record, and goes on after the next start."""
-        await self._background.close()
-
-    async def _decide(self, job: str, owner: str, training: Training, request: Record) -> None:
-        try:
-            bid = await self._make_bid(job, owner, training, request)
-            await self.decide_in_turn(bid, lambda zone: zone.decide_received(bid))
-        except InputError as error:
-            refusal = error
-            await self._actor.call(lambda zone: zone.reject_pending(job, refusal))
-        except DataError as error:
-            await self._give_up(job, "data_failed", str(error), "training_file")
-        except AuctuneError as error:
-            # The job stays on record as received, and is taken up again at the next start.
-            _log.error("a job could not be decided on", job=job, reason=str(error))
-        except Exception:
-            # A mistake of ours would be made again: its owner shall not wait for it.
-            _log.exception("a job could not be decided on", job=job)
-            reason = "the service made a mistake; it is on record, and nothing was charged"
-            await self._give_up(job, "internal", reason, None)
-
-    async def _give_up(self, job: str, code: str, reason: str, param: str | None) -> None:
-        """End a job that is not decided on yet: nothing is held for it, and nothing was paid."""
-
-        def end(zone: AnyZone) -> None:
-            if job in zone.pending_jobs:
-                zone.fail(job, code, reason, param, refund=False)
-
-        await self._actor.call(end)
-
-
-# The bids of a kind.
-
-
-class TakesBids(AnswersRequests, Protocol):
-    """Shows prices or estimates, and takes bids."""
+class NodeAdmin(Protocol):
+    """Operator's access to the nodes of a zone."""
 
     @property
-    def pending_jobs(self) -> PendingJobs[Any, Any]:
-        """Jobs that are to be decided on."""
+    def names(self) -> tuple[str, ...]:
+        """Ids of the nodes."""
+        ...
+
+    async def drain(self, node: str) -> None:
+        """Take a node off the market."""
+        ...
+
+    async def return_node(self, node: str) -> None:
+        """Put a node on the market again."""
         ...
 
 
-# What gateways of all kinds share.
+class JobData(Protocol[D_co]):
+    """Data of a zone's jobs: ownership, existence and size."""
 
-Q = TypeVar("Q", bound=TakesBids)
+    def ensure_not_deleted(self, submission: Submission) -> None:
+        """Check that no file of a job is being deleted. Thread-safe.
+
+        Raises:
+            InputError: naming the first that is.
+        """
+        ...
+
+    async def cached(self, submission: Submission) -> D_co | None:
+        """Return the result of earlier inspections, or None if a file has not been inspected.
+
+        Raises:
+            InputError: if a file does not exist, belongs to another user, is being deleted, or
+                cannot be trained on.
+        """
+        ...
+
+    async def inspect(self, submission: Submission) -> D_co:
+        """Inspect the data of a job: read, tokenize, request offers of vendors.
+
+        Raises:
+            InputError: if the zone cannot train on them.
+        """
+        ...
+
+    async def preload(self, file: FileRecord) -> bool:
+        """Inspect a new upload so that bids need not wait; note with the file what is wrong.
+
+        Return whether it holds data of the kind that the zone trains on.
+        """
+        ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneGateway(ABC, Generic[Z, Q]):
-    """One zone; its kind makes it an `OpenZone`, and says which requests it takes.
+@dataclass(frozen=True, slots=True)
+class GatewayContext(Generic[Z, D]):
+    """Dependencies of a gateway that all kinds share.
 
     Attributes:
         actor: decides.
-        bids: answers requests.
-        nodes: those that an operator prices and drains; none: it has none of its own.
-        explainer: of its decisions; none: they are not explained.
+        clock: slots of the zone.
+        num_slots: horizon, in slots from now.
+        defaults: for what requests leave open.
+        data: of jobs.
+        budgets: locks and remaining amounts.
+        quotes: that have not expired.
     """
 
     actor: ZoneActor[Z]
-    bids: Q
-    nodes: NodeAdmin | None = None
-    explainer: Explainer[Any] | None = None
+    clock: SlotClock
+    num_slots: int
+    defaults: Defaults
+    data: JobData[D]
+    budgets: BudgetLocks
+    quotes: QuoteStore
+
+
+class ZoneGateway(ABC, Generic[Z, B, D]):
+    """Request side of one zone.
+
+    Args:
+        context: dependencies that all kinds share.
+        base: name of the base model that the zone trains.
+        num_nodes: maximum number of nodes.
+        explainer: of decisions, or None.
+
+    Attributes:
+        kind: name of the zone's kind.
+        terms: fields of requests that the kind requires, and does not support.
+    """
+
+    kind: str
+    terms: Terms
+
+    def __init__(
+        self,
+        context: GatewayContext[Z, D],
+        base: str,
+        num_nodes: int,
+        explainer: Explainer[Any] | None = None,
+    ) -> None:
+        self.actor = context.actor
+        self.clock = context.clock
+        self.num_slots = context.num_slots
+        self.base = base
+        self.num_nodes = num_nodes
+        self.explainer = explainer
+        self._defaults = context.defaults
+        self._data = context.data
+        self._budgets = context.budgets
+        self._quotes = context.quotes
+        self._tasks = TaskSet()
+
+    # Provided by each kind.
 
     @abstractmethod
-    def _check(self, request: JobRequest) -> None:
-        """Refuse what means nothing here.
+    def _view(self, zone: Z) -> Record:
+        """Return an operator's view of the zone; called on the actor's thread."""
+
+    @abstractmethod
+    def _record(self, who: Principal, request: JobRequest, alternatives: Alternatives) -> Record:
+        """Return what is recorded of a request: a bid can be built from it after a restart.
 
         Raises:
-            InputError: naming the first of it.
+            InputError: if its money, deadline or target is missing or wrong.
         """
 
-    @property
     @abstractmethod
-    def kind(self) -> str:
-        """Name of its kind."""
+    def _quote_record(self, who: Principal, request: JobRequest) -> Record:
+        """Return the record of a request for a quote, which may lack a bid or a cap."""
 
     @abstractmethod
-    def _state_of(self, zone: Z) -> Record:
-        """Return what an operator sees of a zone of this kind; called on the actor's thread."""
+    async def _bid(self, submission: Submission, data: D) -> B:
+        """Build the bid that the zone decides on. Metered kinds make their estimate here.
+
+        Raises:
+            InputError: if the zone cannot run the job.
+        """
+
+    @abstractmethod
+    async def _offer(self, submission: Submission, data: D) -> Offer:
+        """Return the zone's offer for a request for a quote."""
+
+    @abstractmethod
+    async def accept(
+        self,
+        job: str,
+        who: Principal,
+        accepted: Acceptance,
+        quote: Quote,
+        key: IdempotencyKey | None,
+    ) -> JobReadModel:
+        """Submit the job of a quote on the terms that were quoted; see `submit`.
+
+        Raises:
+            InputError: if the request does not match the quote.
+            QuoteChangedError: if those terms are no longer available.
+        """
+
+    def _training(self, request: JobRequest) -> Training:
+        return resolve_training(request, self._defaults)
+
+    def _notes(self, data: D, training: Training) -> tuple[str, ...]:
+        """Return notes on the data for their owner."""
+        return ()
+
+    def unsupported_reason(self, request: JobRequest) -> str | None:
+        """Return why the zone cannot take a job, by its request alone, or None: "needs x"."""
+        return self.terms.unsupported_reason(request)
+
+    @property
+    def nodes(self) -> NodeAdmin | None:
+        """Nodes that an operator can drain, or None if the zone has none of its own."""
+        return None
+
+    # The same for all kinds.
 
     @property
     def name(self) -> str:
-        """Unique in the service."""
+        """Name of the zone, unique in the service."""
         return self.actor.name
 
-    async def inspect(self) -> Record:
-        """Return what an operator sees of the zone: `ZoneState` of the API."""
-        found = await self.actor.call(self._state_of)
-        return {"kind": self.kind, "zone": self.name, **found}
-
     async def call(self, run: Callable[[Z], T]) -> T:
-        """What `run` comes to on the actor's thread, once it is on record."""
+        """Run a function on the actor's thread; return its result once it is committed."""
         return await self.actor.call(run)
 
+    async def inspect(self) -> Record:
+        """Return an operator's view of the zone: `ZoneState` of the API."""
+        view = await self.actor.call(self._view)
+        slot_seconds = self.clock.slot_seconds
+        return {"kind": self.kind, "zone": self.name, "slot_seconds": slot_seconds, **view}
+
     async def preload(self, file: FileRecord) -> bool:
-        """Look at a new upload; see `AnswersRequests.preload`."""
-        return await self.bids.preload(file)
+        """Inspect a new upload; see `JobData.preload`."""
+        return await self._data.preload(file)
 
     async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:
-        """What a job would cost, or come to, here."""
-        self._check(request)
-        return await self.bids.quote(who, request)
+        """Return the zone's offer for a job.
+
+        Raises:
+            InputError: if the zone could not decide on the job; a bid or cap may be missing.
+        """
+        self.terms.check(request, self.name, self.kind)
+        # A quote does not depend on the bid, but a malformed amount is an error.
+        validate_amounts(request)
+        record, training = self._quote_record(who, request), self._training(request)
+        submission = Submission(new_id("ftjob"), who.user, training, record)
+        data = await self._data.inspect(submission)
+        offer = await self._offer(submission, data)
+        return ZoneQuote(training, record["deadline"], offer, self._notes(data, training))
 
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives
     ) -> JobReadModel:
-        """The job as it would be decided; nothing happens."""
-        self._check(request)
-        return await self.bids.preview(who, request, alternatives)
+        """Return a job as it would be decided on, without recording anything.
+
+        Raises:
+            InputError: if the zone could not decide on it.
+        """
+        submission = self._submission(new_id("ftjob"), who, request, alternatives)
+        bid = await self._bid(submission, await self._data.inspect(submission))
+        return await self.actor.call(lambda zone: zone.preview(bid))
 
     async def submit(
         self,
         job: str,
         who: Principal,
         request: JobRequest,
-        reply: IdempotencyKey | None,
+        key: IdempotencyKey | None,
         alternatives: Alternatives,
     ) -> JobReadModel:
-        """A job, as it stands once this is on record."""
-        self._check(request)
-        return await self.bids.submit(job, who, request, reply, alternatives)
+        """Submit a job; return it as it stands once that is committed.
+
+        Args:
+            job: its id.
+            who: submits it.
+            request: for it.
+            key: idempotency key of the request, or None.
+            alternatives: offers of all zones if this one was chosen; recorded with the job.
+
+        Raises:
+            InputError: if the zone cannot decide on it.
+        """
+        submission = self._submission(job, who, request, alternatives, key)
+        data = await self._data.cached(submission)
+        if data is None:
+            return await self._receive(submission)
+        bid = await self._bid(submission, data)
+        return await self._decide(submission, lambda zone: zone.decide(bid))
+
+    async def decide_pending(self) -> None:
+        """Decide on the jobs that were pending when the service stopped."""
+        for one in await self.call(lambda zone: list(zone.pending_jobs.values())):
+            self._enqueue(Submission(one.id, one.owner, one.training, one.request))
+
+    async def abandon(self, job: str, why: str) -> None:
+        """Fail a job that the service cannot finish, unless it has ended."""
+        await self.call(lambda zone: zone.abandon(job, why))
+
+    async def close(self) -> None:
+        """Stop background work; pending jobs are recorded, and decided on after the next start."""
+        await self._tasks.close()
+
+    def _submission(
+        self,
+        job: str,
+        who: Principal,
+        request: JobRequest,
+        alternatives: Alternatives,
+        key: IdempotencyKey | None = None,
+    ) -> Submission:
+        self.terms.check(request, self.name, self.kind)
+        record = self._record(who, request, alternatives)
+        return Submission(job, who.user, self._training(request), record, key)
+
+    async def _decide(self, submission: Submission, decide: Callable[[Z], T]) -> T:
+        """Have the zone decide, holding the locks of the owner's budgets."""
+
+        def check_and_decide(zone: Z) -> T:
+            # Waiting for the locks may have taken long. Nothing is deleted between this check and
+            # the decision: deletions ask the actor which files are in use.
+            self._data.ensure_not_deleted(submission)
+            return decide(zone)
+
+        async with self._budgets.acquire(submission.owner):
+            return await self.actor.call(check_and_decide)
+
+    async def _receive(self, one: Submission) -> JobReadModel:
+        """Record a job as pending, and decide on it in the background."""
+        row = await self.actor.call(
+            lambda zone: zone.receive(one.job, one.owner, one.record, one.training, one.key)
+        )
+        self._enqueue(one)
+        return row
+
+    def _enqueue(self, submission: Submission) -> None:
+        # The key is recorded with the pending job; the decision must not record it again.
+        self._tasks.spawn(self._decide_pending(replace(submission, key=None, is_pending=True)))
+
+    async def _decide_pending(self, submission: Submission) -> None:
+        job = submission.job
+        try:
+            bid = await self._bid(submission, await self._data.inspect(submission))
+            await self._decide(submission, lambda zone: zone.decide_received(bid))
+        except InputError as error:
+            refusal = error
+            await self.actor.call(lambda zone: zone.reject_pending(job, refusal))
+        except DataError as error:
+            await self._fail_pending(job, "data_failed", str(error), "training_file")
+        except AuctuneError as error:
+            # The job remains pending, and is decided on after the next start.
+            _log.error("deciding on a pending job failed", job=job, reason=str(error))
+        except Exception:
+            # A bug would recur at the next start: the owner must not wait for it.
+            _log.exception("deciding on a pending job failed", job=job)
+            reason = "the service made a mistake; it is on record, and nothing was charged"
+            await self._fail_pending(job, "internal", reason, None)
+
+    async def _fail_pending(self, job: str, code: str, reason: str, param: str | None) -> None:
+        """Fail a pending job: nothing is reserved for it, and nothing was paid."""
+
+        def fail(zone: Z) -> None:
+            if job in zone.pending_jobs:
+                zone.fail(job, code, reason, param, refund=False)
+
+        await self.actor.call(fail)
+
+    def _requoted(self, quote: Quote, offer: Offer) -> Quote:
+        """Replace a quote by the offer that is available now."""
+        now = ZoneQuote(quote.training, quote.deadline, offer, quote.notes)
+        return self._quotes.replace(quote, now)
+
+
+AnyGateway = ZoneGateway[Any, Any, Any]
+
+
+class MenuGateway(ZoneGateway[Z, B, D], Generic[Z, B, D, P]):
+    """Gateway of a zone that quotes menus: plans by finish time at binding prices.
+
+    A line can be accepted until the first slot of its plan begins, as long as the plan is free and
+    does not cost more than quoted.
+    """
+
+    @abstractmethod
+    async def _menu(self, bid: B, *, may_be_empty: bool = False) -> tuple[OfferLine[P], ...]:
+        """Return the menu for a bid; what it bids does not count.
+
+        Args:
+            bid: for a job.
+            may_be_empty: whether a deadline that leaves no slot is not an error.
+
+        Raises:
+            InputError: if the job does not fit the zone, or its deadline leaves no slot.
+        """
+
+    @abstractmethod
+    def _accept(self, zone: Z, bid: B, plan: P) -> JobReadModel | None:
+        """Admit a job with a quoted plan; None if that is no longer available."""
+
+    def _priced_record(
+        self,
+        who: Principal,
+        request: JobRequest,
+        amount: Money,
+        deadline: float,
+        alternatives: Alternatives = NO_ALTERNATIVES,
+    ) -> Record:
+        return request_record(request, who, amount, deadline, alternatives)
+
+    def _record(self, who: Principal, request: JobRequest, alternatives: Alternatives) -> Record:
+        amount, deadline = bid_amount(request), deadline_of(request, self.clock.now())
+        return self._priced_record(who, request, amount, deadline, alternatives)
+
+    def _quote_record(self, who: Principal, request: JobRequest) -> Record:
+        now = self.clock.now()
+        horizon = now + self.num_slots * self.clock.slot_seconds
+        deadline = deadline_of(request, now) if has_deadline(request) else horizon
+        return self._priced_record(who, request, ZERO, deadline)
+
+    async def _offer(self, submission: Submission, data: D) -> Offer:
+        return MenuOffer(await self._menu(await self._bid(submission, data)), self.clock)
 
     async def accept(
         self,
@@ -378,20 +463,139 @@ class ZoneGateway(ABC, Generic[Z, Q]):
         who: Principal,
         accepted: Acceptance,
         quote: Quote,
-        reply: IdempotencyKey | None,
+        key: IdempotencyKey | None,
     ) -> JobReadModel:
-        """The job of what was shown, at no more than was shown."""
-        return await self.bids.accept(job, who, accepted, quote, reply)
+        assert isinstance(quote.offer, MenuOffer)
+        line: OfferLine[P] = resolve_line(accepted, quote, quote.offer.lines)
+        # The data remain at the sites that were quoted.
+        market = accepted.market.model_copy(update={"sites": quote.request.market.sites})
+        changes = {**renamed_fields(accepted), "market": market}
+        request = quote.request.model_copy(update=changes)
+        # A failed slot can be replaced until the deadline that was quoted for.
+        is_flexible = has_deadline(quote.request)
+        deadline = quote.deadline if is_flexible else self.clock.slot_end(line.finish)
+        amount = line.price if request.market.bid is None else bid_amount(request)
+        record = self._priced_record(who, request, amount, deadline, quote.alternatives)
+        submission = Submission(job, who.user, quote.training, record, key)
+        data = await self._data.inspect(submission)
+        bid = await self._bid(submission, data)
+        row = await self._decide(submission, lambda zone: self._accept(zone, bid, line.plan))
+        if row is not None:
+            return row
+        if line.start <= self.clock.slot():
+            began = to_rfc3339(self.clock.slot_start(line.start))
+            why = f"the first slot of this line's plan began at {began}"
+        else:
+            why = "the plan of this line is taken, or costs more by now"
+        record = {**record, "bid": str(ZERO), "deadline": quote.deadline}
+        bid = await self._bid(replace(submission, record=record), data)
+        lines = await self._menu(bid, may_be_empty=True)
+        raise QuoteChangedError(why, self._requoted(quote, MenuOffer(lines, self.clock)))
 
-    async def decide_pending(self) -> None:
-        """Go on with jobs that waited for a decision when the service stopped."""
-        for one in await self.call(lambda zone: list(zone.pending_jobs.values())):
-            self.bids.pending_jobs.enqueue(one.id, one.owner, one.training, one.request)
 
-    async def abandon(self, job: str, why: str) -> None:
-        """End a job, unless it is over, that the service cannot bring to its end."""
-        await self.call(lambda zone: zone.abandon(job, why))
+class EstimateGateway(ZoneGateway[Z, B, DatasetQuote], Generic[Z, B, E]):
+    """Gateway of a metered zone: it admits a job by an estimate, and charges for what it uses.
 
-    async def close(self) -> None:
-        """Leave what is under way: it is on record, and goes on after the next start."""
-        await self.bids.pending_jobs.close()
+    Estimates are not binding. When one is accepted, the job is estimated again, and admitted if
+    that is not worse than quoted; see `auctune.service.zones.core.acceptance.degradation_reason`.
+
+    Attributes:
+        estimates_depend_on_cap: whether an estimate made with another cap is another one.
+    """
+
+    estimates_depend_on_cap: bool
+
+    @abstractmethod
+    def _valued_record(
+        self, who: Principal, request: JobRequest, value: JobValue, alternatives: Alternatives
+    ) -> Record:
+        """Return what is recorded of a request, without `max_cost`.
+
+        Raises:
+            InputError: if the zone cannot run a job with its deadline.
+        """
+
+    @abstractmethod
+    async def _estimate(self, submission: Submission, data: DatasetQuote) -> tuple[Estimate, E]:
+        """Return an estimate, and the inputs that it was made from. Takes a while.
+
+        Raises:
+            InputError: if the zone cannot run the job.
+        """
+
+    @abstractmethod
+    def _estimated_bid(
+        self, submission: Submission, data: DatasetQuote, estimate: Estimate, inputs: E
+    ) -> B:
+        """Build a bid from an estimate."""
+
+    @abstractmethod
+    def _check_cap(self, cap: Money, quoted: Estimate | None) -> None:
+        """Refuse a cap with which a job, or an accepted estimate, cannot be admitted."""
+
+    def _accept(self, zone: Z, bid: B) -> JobReadModel | None:
+        """Decide on an accepted estimate; None if the zone has no room for the job now."""
+        row: JobReadModel = zone.decide(bid)
+        return row
+
+    def _notes(self, data: DatasetQuote, training: Training) -> tuple[str, ...]:
+        return data.size.notes(training.max_length)
+
+    def _record(self, who: Principal, request: JobRequest, alternatives: Alternatives) -> Record:
+        value = value_of(request, self.clock.now())
+        record = self._valued_record(who, request, value, alternatives)
+        cap = required_cap(request)
+        self._check_cap(cap, None)
+        return _with_cap(record, cap)
+
+    def _quote_record(self, who: Principal, request: JobRequest) -> Record:
+        value = value_of(request, self.clock.now())
+        record = self._valued_record(who, request, value, NO_ALTERNATIVES)
+        return _with_cap(record, max_cost(request))
+
+    async def _offer(self, submission: Submission, data: DatasetQuote) -> Offer:
+        estimate, _ = await self._estimate(submission, data)
+        return EstimateOffer(estimate, cap_of(submission.record))
+
+    async def _bid(self, submission: Submission, data: DatasetQuote) -> B:
+        return self._estimated_bid(submission, data, *await self._estimate(submission, data))
+
+    async def accept(
+        self,
+        job: str,
+        who: Principal,
+        accepted: Acceptance,
+        quote: Quote,
+        key: IdempotencyKey | None,
+    ) -> JobReadModel:
+        request, cap = accepted_request(accepted, quote)
+        self._check_cap(cap, quoted_estimate(quote))
+        # A span such as "+2h" counts from when the quote was made.
+        value = replace(value_of(request, quote.at), deadline=quote.deadline)
+        record = self._valued_record(who, request, value, quote.alternatives)
+        quoted_cap = max_cost(quote.request)
+        uncapped = Submission(job, who.user, quote.training, _with_cap(record, quoted_cap), key)
+        data = await self._data.inspect(uncapped)
+        estimate, inputs = await self._estimate(uncapped, data)
+        why = degradation_reason(quote, estimate)
+        if why is None:
+            submission = replace(uncapped, record=_with_cap(record, cap))
+            if self.estimates_depend_on_cap and cap != quoted_cap:
+                bid = await self._bid(submission, data)
+            else:
+                bid = self._estimated_bid(submission, data, estimate, inputs)
+            row = await self._decide(submission, lambda zone: self._accept(zone, bid))
+            if row is not None:
+                return row
+            why = "the zone has as many jobs as it runs at once by now"
+        raise QuoteChangedError(why, self._requoted(quote, EstimateOffer(estimate, quoted_cap)))
+
+
+def cap_of(record: Record) -> Money | None:
+    """Return the cap in the record of a request to a metered zone."""
+    cap = record["max_cost"]
+    return None if cap is None else Money(cap)
+
+
+def _with_cap(record: Record, cap: Money | None) -> Record:
+    return {**record, "max_cost": None if cap is None else str(cap)}

@@ -9,7 +9,7 @@ from auctune.run.base_facts import Alone, BaseFacts, Report
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
-from auctune.service.zones.core.gateway import OpenZone
+from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.projection import EventMessage
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.worker import ZoneWorker
@@ -22,7 +22,7 @@ BaseProfiles = Mapping[str, BaseFacts]
 class LoadedZone:
     """A zone that is open, and what runs its jobs."""
 
-    zone: OpenZone
+    zone: AnyGateway
     worker: ZoneWorker[Any]
 
 

@@ -1,4 +1,4 @@
-"""Metered zones: event types, meters, estimates and their acceptance.
+"""Metered zones: event types, meters and estimates.
 
 | kind | body |
 | --- | --- |
@@ -13,14 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from auctune.domain import InputError, Money
+from auctune.domain import Money
 from auctune.domain.money import ZERO
-from auctune.service.jobs.quotes import Quote
-from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.terms import implied_cap, max_cost
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.ledger import Entry, hold, meter, refund_metered, release
-from auctune.service.zones.core.acceptance import ensure_matches_quote, renamed_fields
 from auctune.service.zones.core.offers import QuoteSummary
 
 
@@ -197,49 +193,3 @@ def estimate_view(record: dict[str, Any], cap: Money | str | None) -> dict[str, 
         "cap": None if cap is None else str(cap),
         "binding": False,
     }
-
-
-# Accepting an estimate: the same job in that zone, metered, up to a cap.
-#
-# An estimate binds nobody, so what is accepted is the asking: the same question is put once more,
-# and the job is taken if the answer is no worse than what was shown. It is worse if the cost or
-# the moment that is kept with a probability of 0.9 is, or the risk; a moment by the deadline and a
-# risk within its owner's limit are not worse, whatever was shown.
-
-
-def quoted_estimate(quote: Quote) -> Estimate:
-    """The estimate of a metered zone's quote."""
-    assert isinstance(quote.offer, EstimateOffer)
-    return quote.offer.estimate
-
-
-def accepted_request(accepted: Acceptance, quote: Quote) -> tuple[JobRequest, Money]:
-    """The request that was quoted, under the names that it is given now, and its cap.
-
-    The cap is what is said now, or was said then, be it as a bid or a value; where nothing was, it
-    is what the job was shown to cost at p90.
-
-    Raises:
-        InputError: if the request says something else than what was quoted, or names a line.
-    """
-    if accepted.market.line is not None:
-        raise InputError("market.line", "is given", "none: an estimate has no lines")
-    ensure_matches_quote(accepted, quote, "max_cost")
-    request = quote.request.model_copy(update=renamed_fields(accepted))
-    cap = max_cost(accepted)
-    if cap is None:
-        cap = implied_cap(request)
-    return request, quoted_estimate(quote).p90_cost if cap is None else cap
-
-
-def degradation_reason(quote: Quote, now: Estimate) -> str | None:
-    """Why an estimate is worse than the one that was shown; none: it is not."""
-    shown = quoted_estimate(quote)
-    if now.p90_cost > shown.p90_cost:
-        return f"with a probability of 0.1 it costs more than {now.p90_cost} by now"
-    if now.finish_p90 > max(shown.finish_p90, quote.deadline):
-        late = to_rfc3339(now.finish_p90)
-        return f"with a probability of 0.1 it is done later than {late} by now"
-    if now.risk > max(shown.risk, quote.request.market.risk):
-        return f"by now it is late, or not done, with a probability of {now.risk:.2f}"
-    return None

@@ -1,13 +1,15 @@
-"""What zones offer for a job: sizes of data, offers of vendors, menus and estimates."""
+"""Offers of zones for a job: sizes of data, offers of vendors, menus, summaries."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from auctune.domain import Money, PriceMenu
+from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
+
+P_co = TypeVar("P_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +18,9 @@ class VendorOffer:
 
     Attributes:
         vendor: its name.
-        price: money.
+        price: of the repair.
         seconds: delay that it promises.
-        reference: its id of the offer, where an order has to name it.
+        reference: the vendor's id of the offer, if an order has to name it.
     """
 
     vendor: str
@@ -40,17 +42,14 @@ class DatasetQuote:
     offers: tuple[VendorOffer, ...] = ()
 
 
-# Offers, in the terms of their kind and in those by which zones are compared.
-
-
 @dataclass(frozen=True, slots=True)
 class QuoteSummary:
-    """What a job would come to in a zone, whatever its kind.
+    """Cost and finish of a job in a zone, by which zones of all kinds are compared.
 
     Attributes:
-        cost: that is not exceeded with a probability of 0.9; where a price is binding, the price.
-        finish: unix time by which it is expected to be done.
-        risk: probability in [0, 1] that it is late, or not done.
+        cost: binding price, or the cost that is not exceeded with probability 0.9.
+        finish: unix time by which the job is expected to be done.
+        risk: probability in [0, 1] that it is late or not done.
     """
 
     cost: Money
@@ -59,88 +58,108 @@ class QuoteSummary:
 
 
 class Offer(Protocol):
-    """What a zone offers for a job."""
+    """Offer of a zone for a job: a menu, or an estimate."""
 
     @property
     def size(self) -> int:
-        """How much room it takes to keep, in cells of plans."""
+        """Memory that it takes, in cells of plans."""
         ...
 
     @property
     def summary(self) -> QuoteSummary | None:
-        """The cheapest of it; none: the job is not to be had, `why_not`."""
+        """Cost and finish of the cheapest plan, or None if there is none."""
         ...
 
     @property
     def unavailable_reason(self) -> str | None:
-        """Why there is no outlook, for people; none: there is one."""
+        """Why there is no summary, in words; None if there is one."""
         ...
 
     def to_response(self) -> dict[str, Any]:
-        """The part of a quote's answer that is of the zone's kind: `lines`, or `estimate`."""
+        """Return the fields of a quote's response that depend on its kind: lines, estimate."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class MenuOffer:
-    """Prices by finish time, each binding for as long as its plan is to be had.
+class OfferLine(Generic[P_co]):
+    """A plan at a binding price.
 
     Attributes:
-        menu: earliest finish first, each line cheaper than the one before.
-        clock: of its slots.
+        plan: line of the mechanism's menu.
+        price: of the plan.
+        start: its first slot.
+        finish: slot at whose end the job is done.
+        num_slots: slots of the plan, by node.
+        size: memory that the plan takes, in cells.
+        vendor: repairs the data first, or None.
     """
 
-    menu: PriceMenu
+    plan: P_co
+    price: Money
+    start: int
+    finish: int
+    num_slots: int
+    size: int
+    vendor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MenuOffer:
+    """Plans by finish time; a price is binding while its plan is available.
+
+    Attributes:
+        lines: earliest finish first, each line cheaper than the one before.
+        clock: of the slots.
+    """
+
+    lines: tuple[OfferLine[Any], ...]
     clock: SlotClock
 
     @property
     def size(self) -> int:
-        """Cells in the plans of all lines."""
-        return sum(len(line.schedule.cells) for line in self.menu.lines)
+        return sum(line.size for line in self.lines)
 
     @property
     def summary(self) -> QuoteSummary | None:
-        """The last line: what is bought is run by then, or refunded."""
-        if not self.menu.lines:
+        if not self.lines:
             return None
-        last = self.menu.lines[-1]
-        return QuoteSummary(last.price, self.clock.slot_end(last.deadline), 0.0)
+        # A job that is not done by then is refunded.
+        cheapest = self.lines[-1]
+        return QuoteSummary(cheapest.price, self.clock.slot_end(cheapest.finish), 0.0)
 
     @property
     def unavailable_reason(self) -> str | None:
-        """Whether there is no line."""
-        return None if self.menu.lines else "it cannot be done by its deadline"
+        return None if self.lines else "it cannot be done by its deadline"
 
     def to_response(self) -> dict[str, Any]:
-        """All lines, in the real clock's time."""
-        ends, begins = self.clock.slot_end, self.clock.slot_start
         return {
-            "lines": [
-                {
-                    "line": index,
-                    "price": str(line.price),
-                    "finish": ends(line.deadline),
-                    "finish_time": to_rfc3339(ends(line.deadline)),
-                    "start": begins(line.schedule.start),
-                    "start_time": to_rfc3339(begins(line.schedule.start)),
-                    "vendor": line.schedule.vendor,
-                    "slots": len(line.schedule.cells),
-                }
-                for index, line in enumerate(self.menu.lines)
-            ],
+            "lines": [self._line(index, line) for index, line in enumerate(self.lines)],
             "estimate": None,
+        }
+
+    def _line(self, index: int, line: OfferLine[Any]) -> dict[str, Any]:
+        finish, start = self.clock.slot_end(line.finish), self.clock.slot_start(line.start)
+        return {
+            "line": index,
+            "price": str(line.price),
+            "finish": finish,
+            "finish_time": to_rfc3339(finish),
+            "start": start,
+            "start_time": to_rfc3339(start),
+            "vendor": line.vendor,
+            "slots": line.num_slots,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneQuote:
-    """A job, and what a zone offers for it.
+    """Offer of a zone for a job.
 
     Attributes:
-        training: what it would train, seed and all.
-        deadline: unix time up to which the zone looked.
-        offer: what it offers.
-        notes: what the data's owner should know of them.
+        training: resolved settings of the job, with the seed.
+        deadline: latest finish that was considered, in unix time.
+        offer: a menu, or an estimate.
+        notes: about the data, for their owner.
     """
 
     training: Training
@@ -151,13 +170,13 @@ class ZoneQuote:
 
 @dataclass(frozen=True, slots=True)
 class ZoneQuoteSummary:
-    """What one of several zones said of a job.
+    """Offer of one of several zones, as it is recorded with the job.
 
     Attributes:
         zone: its name.
         kind: of the zone.
-        outlook: what the job would come to; none: it cannot have it.
-        why_not: why, for people; none: it can.
+        outlook: cost and finish, or None if the zone cannot take the job.
+        unavailable_reason: why it cannot, in words, or None.
     """
 
     zone: str
@@ -166,7 +185,7 @@ class ZoneQuoteSummary:
     unavailable_reason: str | None
 
     def to_record(self) -> dict[str, Any]:
-        """As plain values; money as text."""
+        """Return the fields as JSON values, money as text."""
         found = self.outlook
         return {
             "zone": self.zone,
@@ -179,6 +198,6 @@ class ZoneQuoteSummary:
 
 
 Alternatives = tuple[ZoneQuoteSummary, ...]
-"""What each zone said, where there was a choice; none: there was none."""
+"""Offers of all zones that a job was routed among; empty if the request named its zone."""
 
 NO_ALTERNATIVES: Alternatives = ()

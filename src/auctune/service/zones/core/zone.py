@@ -218,6 +218,14 @@ class Zone(ABC, Generic[J, B]):
         """
 
     @abstractmethod
+    def preview(self, bid: B) -> JobReadModel:
+        """Return the job as `decide` would leave it, without recording anything.
+
+        Raises:
+            InputError: as `decide`.
+        """
+
+    @abstractmethod
     def pause(self, job: str) -> None:
         """Have a job wait until it is resumed.
 

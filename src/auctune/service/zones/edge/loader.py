@@ -14,10 +14,11 @@ from auctune.service.zones.core.clock import Now, SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import VERSION
 from auctune.service.zones.core.explainer import Explainer
+from auctune.service.zones.core.gateway import GatewayContext
 from auctune.service.zones.core.kind import LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
 from auctune.service.zones.edge.explainer import explain
-from auctune.service.zones.edge.gateway import EdgeBids, EdgeGateway
+from auctune.service.zones.edge.gateway import EdgeGateway
 from auctune.service.zones.edge.projection import PROJECTION
 from auctune.service.zones.edge.site_datasets import SiteDatasetResolver
 from auctune.service.zones.edge.state import empty_model
@@ -58,9 +59,11 @@ class EdgeLoader:
         zone = EdgeZone(entry.name, supply, memory, here.recorder)
         actor = self._past.start_actor(zone, memory, record)
         files = SiteDatasetResolver(here.library, here.data)
-        bidding = EdgeBids(actor, supply, DEFAULTS, files, here.turns, here.quotes, here.now)
+        context = GatewayContext(
+            actor, supply.clock, supply.market.slots, DEFAULTS, files, here.budgets, here.quotes
+        )
         explainer = Explainer(fresh, self._past.log, self._past.snapshots, PROJECTION, explain)
-        open_zone = EdgeGateway(actor=actor, supply=supply, bids=bidding, explainer=explainer)
+        open_zone = EdgeGateway(context, supply, explainer)
         return LoadedZone(open_zone, self._worker(entry, open_zone))
 
     def _worker(self, entry: EdgeConfig, zone: EdgeGateway) -> EdgeWorker:

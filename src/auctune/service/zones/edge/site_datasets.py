@@ -1,4 +1,4 @@
-"""Data sets at sites: samples and shapes, ownership, inspection."""
+"""Data sets of edge jobs: ownership, inspection, number and shape of samples by site."""
 
 import asyncio
 from collections import OrderedDict
@@ -13,17 +13,17 @@ from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
 from auctune.run.data.image_rows import ImageFacts, holds_arrays
 from auctune.service.files.repository import FileRecord, FileRepository
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Submission
 
 
 @dataclass(frozen=True, slots=True)
 class SiteDatasets:
-    """Of one job.
+    """Data sets of one job.
 
     Attributes:
-        samples: by site.
-        image: channels, height, width of each.
-        classes: labels are below it.
+        samples: number of samples by site.
+        image: channels, height and width of each image.
+        classes: number of classes; labels are less.
     """
 
     samples: Mapping[str, int]
@@ -32,35 +32,35 @@ class SiteDatasets:
 
     @property
     def total(self) -> int:
-        """Samples at all sites."""
+        """Number of samples at all sites."""
         return sum(self.samples.values())
 
     @property
     def sample_bytes(self) -> int:
-        """Of a sample as it crosses sites: a byte a number of its image, and its label's eight."""
+        """Bytes of a sample that is moved: one for each number of its image, 8 for its label."""
         channels, height, width = self.image
         return channels * height * width + 8
 
     def to_record(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "SiteDatasets":
-        """What `to_record` gave, also by way of JSON."""
+        """Read a result of `to_record`, also after a round trip through JSON."""
         channels, height, width = record["image"]
         return cls(record["samples"], (channels, height, width), record["classes"])
 
 
 def combine(files: Mapping[str, ImageFacts], validation: ImageFacts | None) -> SiteDatasets:
-    """What several files are together.
+    """Return the data sets of one job.
 
     Args:
-        files: what lies at each site.
-        validation: what is measured by; none: nothing is.
+        files: facts of the file at each site.
+        validation: facts of the validation file, or None.
 
     Raises:
-        InputError: if their images differ in shape, or there is a class to be measured by only.
+        InputError: if shapes of images differ, or a class is in the validation file only.
     """
     first = next(iter(files.values()))
     for site, one in files.items():
@@ -80,98 +80,75 @@ def _shape(one: ImageFacts) -> str:
     return f"images of {' x '.join(map(str, one.image))}"
 
 
-# Files of edge jobs: ownership, existence, content.
-
 _log = structlog.get_logger(__name__)
 
-_KEPT = 10_000
-# What a file of images is noted under, where files of rows have a base and a length.
-_NOTED, _LENGTH = "images", 0
-
-Sites = Mapping[str, str]
-"""Ids of files by site."""
+_MAX_CACHED = 10_000
+# Key of an image file's size, where files of rows have a base and a length.
+_SIZE_KEY, _LENGTH = "images", 0
 
 
 class SiteDatasetResolver:
-    """Looks at files for a zone's jobs, once each: what is uploaded does not change.
-
-    What was found is kept of the files that were asked for last; others are looked at again.
+    """Data of a zone's jobs at its sites. A cache holds the facts of the files used last.
 
     Args:
         library: of files.
         data: the data process.
-        most: files of which it is kept.
+        most: maximum number of files in the cache.
     """
 
-    def __init__(self, library: FileRepository, data: DataClient, most: int = _KEPT) -> None:
+    def __init__(self, library: FileRepository, data: DataClient, most: int = _MAX_CACHED) -> None:
         self._library, self._data, self._most = library, data, most
         self._known: OrderedDict[str, ImageFacts] = OrderedDict()
 
-    async def check_owned(self, training: Training, sites: Sites, owner: str) -> None:
-        """That all files of a job are its owner's.
-
-        Raises:
-            InputError: if one is not, or is not there.
-        """
-        for file, place in _named(training, sites):
-            await self._library.require(file, owner, place)
-
-    def check_there(self, training: Training, sites: Sites) -> None:
-        """That no file has begun to leave meanwhile; what comes next on the actor will keep it.
-
-        For any thread.
-
-        Raises:
-            InputError: if one has.
-        """
-        for file, place in _named(training, sites):
+    def ensure_not_deleted(self, submission: Submission) -> None:
+        """See `auctune.service.zones.core.gateway.JobData`."""
+        for file, place in _files(submission):
             if not self._library.exists(file):
                 raise InputError(place, f"{file!r} is being deleted", "a file that stays")
 
-    def cached(self, training: Training, sites: Sites) -> SiteDatasets | None:
-        """What a job's data are, if all of them were looked at.
-
-        Raises:
-            InputError: if they do not go together.
-        """
+    async def cached(self, submission: Submission) -> SiteDatasets | None:
+        """Return the facts of a job's data if all are in the cache; see `JobData`."""
+        await self._check_owner(submission)
+        self.ensure_not_deleted(submission)
         found: dict[str, ImageFacts] = {}
-        for file, _ in _named(training, sites):
+        for file, _ in _files(submission):
             if file not in self._known:
                 return None
             self._known.move_to_end(file)
             found[file] = self._known[file]
-        return _facts(training, sites, found)
+        return _combined(submission, found)
 
-    async def inspect(self, training: Training, sites: Sites, owner: str) -> SiteDatasets:
-        """Look at a job's data.
-
-        Raises:
-            InputError: if they are none that can be trained on, or do not go together.
-        """
-        await self.check_owned(training, sites, owner)
-        # Kept here too: others may look at so many files meanwhile that these are forgotten.
+    async def inspect(self, submission: Submission) -> SiteDatasets:
+        """Return the facts of a job's data; see `JobData`."""
+        await self._check_owner(submission)
+        # Kept here too: inspections for other jobs may evict them from the cache.
         found = {
-            file: await self._look(file, place, owner) for file, place in _named(training, sites)
+            file: await self._inspect(file, place, submission.owner)
+            for file, place in _files(submission)
         }
-        return _facts(training, sites, found)
+        return _combined(submission, found)
 
     async def preload(self, file: FileRecord) -> bool:
-        """Look at a new upload; return whether it holds images: rows of text are left alone."""
+        """Inspect a new upload if it holds images; see `JobData`."""
         path = self._library.path(file)
         try:
             if not await asyncio.to_thread(holds_arrays, path):
                 return False
-            found = await self._look(file.id, "file", file.owner)
+            found = await self._inspect(file.id, "file", file.owner)
         except InputError as error:
             await self._library.set_error(file.id, str(error))
         except (AuctuneError, OSError) as error:
             _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
         else:
             size = DataSize(found.samples, float(found.image[0] * found.image[1] * found.image[2]))
-            await self._library.set_size(file.id, _NOTED, _LENGTH, size)
+            await self._library.set_size(file.id, _SIZE_KEY, _LENGTH, size)
         return True
 
-    async def _look(self, file: str, place: str, owner: str) -> ImageFacts:
+    async def _check_owner(self, submission: Submission) -> None:
+        for file, place in _files(submission):
+            await self._library.require(file, submission.owner, place)
+
+    async def _inspect(self, file: str, place: str, owner: str) -> ImageFacts:
         found = self._known.get(file)
         if found is None:
             path = self._library.blobs.path(file)
@@ -183,14 +160,17 @@ class SiteDatasetResolver:
         return found
 
 
-def _facts(training: Training, sites: Sites, found: Mapping[str, ImageFacts]) -> SiteDatasets:
-    validation = None if training.validation is None else found[training.validation]
-    return combine({site: found[file] for site, file in sites.items()}, validation)
+def _combined(submission: Submission, found: Mapping[str, ImageFacts]) -> SiteDatasets:
+    validation, sites = submission.training.validation, submission.record["sites"]
+    return combine(
+        {site: found[file] for site, file in sites.items()},
+        None if validation is None else found[validation],
+    )
 
 
-def _named(training: Training, sites: Sites) -> Iterator[tuple[str, str]]:
-    """A job's files, and where its request names them."""
-    for site, file in sites.items():
+def _files(submission: Submission) -> Iterator[tuple[str, str]]:
+    """Yield a job's files, each with its place in the request."""
+    for site, file in submission.record["sites"].items():
         yield file, f"market.sites.{site}"
-    if training.validation is not None:
-        yield training.validation, "validation_file"
+    if submission.training.validation is not None:
+        yield submission.training.validation, "validation_file"

@@ -18,9 +18,10 @@ from auctune.service.jobs.training import Defaults, Training
 from auctune.service.zones.core.clock import Now, SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import VERSION
+from auctune.service.zones.core.gateway import GatewayContext
 from auctune.service.zones.core.kind import LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
-from auctune.service.zones.spot.gateway import SpotBids, SpotGateway
+from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.job import learned_pace
 from auctune.service.zones.spot.snapshots import SpotModel
 from auctune.service.zones.spot.supply import SpotSupply
@@ -58,9 +59,11 @@ class SpotLoader:
         actor = self._past.start_actor(zone, memory, record)
         inspector = DatasetInspector(entry.base_source, here.data, here.library)
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)
-        files = TrainingData(here.library, facts.digest, inspector)
-        bidding = SpotBids(actor, rental, defaults, files, here.turns, here.quotes, here.now)
-        open_zone = SpotGateway(actor=actor, rental=rental, bids=bidding)
+        files = TrainingData(here.library, facts.digest, inspector, defaults.length)
+        context = GatewayContext(
+            actor, rental.clock, rental.num_slots, defaults, files, here.budgets, here.quotes
+        )
+        open_zone = SpotGateway(context, rental)
         return LoadedZone(open_zone, SpotWorker(actor, rental, entry, here))
 
 

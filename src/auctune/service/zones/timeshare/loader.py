@@ -18,9 +18,10 @@ from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.events import VERSION
+from auctune.service.zones.core.gateway import GatewayContext
 from auctune.service.zones.core.kind import BaseProfiles, LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
-from auctune.service.zones.timeshare.gateway import TimeshareBids, TimeshareGateway
+from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.state import TimeshareModel
 from auctune.service.zones.timeshare.worker import TimeshareWorker
 from auctune.service.zones.timeshare.zone import TimeshareZone
@@ -71,30 +72,14 @@ class TimeshareLoader:
             max_length=entry.max_length, share=1.0, context_tokens=base.context_tokens
         )
         inspector = DatasetInspector(entry.base_source, here.data, here.library)
-        files = TrainingData(here.library, base.digest, inspector)
+        files = TrainingData(here.library, base.digest, inspector, defaults.length)
         price = Money(record["price_per_second"])
         profile, memory = base.profile, entry.memory_gb
         room = profile.memory_gb - profile.base_memory_gb if memory is None else memory
-        taking = TimeshareBids(
-            actor,
-            clock,
-            entry.slots,
-            price,
-            defaults,
-            files,
-            here.turns,
-            here.quotes,
-            profile,
-            room,
+        context = GatewayContext(
+            actor, clock, entry.slots, defaults, files, here.budgets, here.quotes
         )
-        return TimeshareGateway(
-            actor=actor,
-            base=entry.base,
-            price=price,
-            clock=clock,
-            num_slots=entry.slots,
-            bids=taking,
-        )
+        return TimeshareGateway(context, entry.base, price, profile, room)
 
     def _worker(
         self, entry: TimeshareConfig, zone: TimeshareGateway, profile: Profile

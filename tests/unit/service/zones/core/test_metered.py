@@ -13,7 +13,8 @@ from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry, is_balanced
-from auctune.service.zones.core.metered import Estimate, EstimateOffer, Meter, degradation_reason
+from auctune.service.zones.core.acceptance import degradation_reason
+from auctune.service.zones.core.metered import Estimate, EstimateOffer, Meter
 
 
 def sums(entries: list[Entry]) -> dict[str, Money]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from auctune.run.data.client import DataClient
 from auctune.service.config.models import LimitsConfig
 from auctune.service.files.repository import FileRepository, Purpose
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage import Committer, Queries, open_store
 from auctune.service.zones.edge.site_datasets import SiteDatasetResolver
 from support import word_data
@@ -19,6 +19,11 @@ from support.edge_zones import images_file
 class Form:
     filename: str = "images.npz"
     purpose: Purpose = Purpose.TRAINING
+
+
+def submission(sites: dict[str, str]) -> Submission:
+    first = next(iter(sites.values()))
+    return Submission("ftjob-a", "ada", Training(first), {"sites": sites})
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:
@@ -33,20 +38,17 @@ def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: P
             for seed in range(4)
         ]
         jobs = [dict(zip("abc", names[:3], strict=True)), dict(zip("abc", names[1:], strict=True))]
-        trainings = [Training(sites["a"]) for sites in jobs]
-        asked = zip(trainings, jobs, strict=True)
-        found = await asyncio.gather(*(files.inspect(one, sites, "ada") for one, sites in asked))
+        found = await asyncio.gather(*(files.inspect(submission(sites)) for sites in jobs))
         assert [facts.samples for facts in found] == [
             {"a": 8, "b": 9, "c": 10},
             {"a": 9, "b": 10, "c": 11},
         ]
         # Those asked for last are known without a look; a job with others is decided on later.
-        await files.inspect(Training(names[0]), {"a": names[0], "b": names[1]}, "ada")
-        known = files.cached(Training(names[1]), {"b": names[1]})
-        assert known is not None
-        await files.inspect(Training(names[2]), {"c": names[2]}, "ada")
-        assert files.cached(Training(names[1]), {"b": names[1]}) is not None
-        assert files.cached(Training(names[0]), {"a": names[0]}) is None
+        await files.inspect(submission({"a": names[0], "b": names[1]}))
+        assert await files.cached(submission({"b": names[1]})) is not None
+        await files.inspect(submission({"c": names[2]}))
+        assert await files.cached(submission({"b": names[1]})) is not None
+        assert await files.cached(submission({"a": names[0]})) is None
 
     data = DataClient(tmp_path / "cache", program=(str(Path(word_data.__file__)),))
     with open_store(tmp_path) as store:
